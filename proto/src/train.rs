@@ -102,7 +102,7 @@ impl TrainSample {
     fn validate_contexts(&self) -> Result<(), FieldError> {
         let count = self.contexts.len();
         FieldError::ensure(count <= MAX_CONTEXTS, "contexts", count, format!("at most {MAX_CONTEXTS}"))?;
-        let mut least = 1;
+        let mut least = 0;
         for (index, TurnContext { segment, token_ids }) in self.contexts.iter().enumerate() {
             let within = |error: FieldError| error.within(format_args!("contexts[{index}]"));
             let most = self.segments.len().saturating_sub(1);
@@ -210,9 +210,12 @@ mod tests {
         let two = with(&[(1, vec![7]), (2, vec![8, 9])]);
         assert!(two.response().is_ok());
         assert_eq!(two.sequences().collect::<Vec<_>>(), [(2, &[7][..]), (4, &[8, 9][..])]);
+        let own = with(&[(0, vec![7]), (1, vec![8])]);
+        assert!(own.response().is_ok(), "no token follows the prompt of the group");
+        assert_eq!(own.sequences().collect::<Vec<_>>(), [(0, &[7][..]), (2, &[8][..])]);
         for (contexts, words) in [
-            (vec![(0, vec![7])], "contexts[0].segment is 0, allowed: 1 to 2"),
-            (vec![(3, vec![7])], "contexts[0].segment is 3, allowed: 1 to 2"),
+            (vec![(0, vec![7]), (0, vec![7])], "contexts[1].segment is 0, allowed: 1 to 2"),
+            (vec![(3, vec![7])], "contexts[0].segment is 3, allowed: 0 to 2"),
             (vec![(2, vec![7]), (2, vec![7])], "contexts[1].segment is 2, allowed: 3 to 2"),
             (vec![(1, vec![])], "contexts[0].token_ids is empty"),
             (vec![(1, vec![7]); 65], "contexts is 65, allowed: at most 64"),

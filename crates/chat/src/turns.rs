@@ -43,6 +43,9 @@ pub struct TurnSettings {
     /// Leave earlier turns in the context as they were sampled, even where the template would write them otherwise, as those do that strip
     /// reasoning.
     pub keeps_turns: bool,
+    /// An agent asks: its conversations and tools are not known beforehand. A template that takes no results of tools is then no reason to
+    /// refuse the model.
+    pub is_agent: bool,
 }
 
 /// A message to the model between two turns.
@@ -86,6 +89,8 @@ pub struct TurnRenderer {
     end_text: String,
     /// The fixed turn before an observation.
     said: Message,
+    /// The same before results of tools. `None`: the template takes none, or what it writes depends on the turns before.
+    called: Option<Message>,
 }
 
 impl TurnRenderer {
@@ -104,14 +109,15 @@ impl TurnRenderer {
         }
         let refused = |error: RenderError| FieldError::new("chat template", "refused", error.to_string());
         let listed = if in_template { &settings.tools[..] } else { &[] };
-        let with = prompts.with_tools(instructions(settings), listed).map_err(refused)?;
+        let instructions = instructions(&settings.system_prompt, &settings.tools, settings.tools_in);
+        let with = prompts.with_tools(instructions, listed).map_err(refused)?;
         let end_of_turn = template.end_of_turn(prompts.tokenizer()).ok_or_else(|| {
             let allowed = "a chat template that ends turns with a special token of the tokenizer";
             FieldError::new("chat template", "without an end of turn", allowed)
         })?;
         let end_text = prompts.tokenizer().token(end_of_turn).unwrap_or_default();
         let said = Message::text("assistant", PROBE);
-        let renderer = Self { prompts: with, tools_in: settings.tools_in, end_of_turn, end_text, said };
+        let renderer = Self { prompts: with, tools_in: settings.tools_in, end_of_turn, end_text, said, called: None };
         renderer.checked(settings)
     }
 
@@ -135,7 +141,10 @@ impl TurnRenderer {
     /// # Errors
     /// A template that does not render these observations, or whose tokens run together with those before.
     pub fn between(&self, observations: &[Observation<'_>]) -> Result<Vec<u32>, PromptError> {
-        let mut messages = vec![Message::text("user", "?"), self.said.clone()];
+        let by_tool = observations.iter().any(|observation| matches!(observation, Observation::Tool { .. }));
+        let said = if by_tool { self.called.as_ref() } else { Some(&self.said) };
+        let unclear = || RenderError("it takes no results of tools behind a turn".to_owned());
+        let mut messages = vec![Message::text("user", "?"), said.ok_or_else(unclear)?.clone()];
         messages.extend(self.messages(observations));
         self.behind(&self.prompts.turns(&messages, true)?)
     }
@@ -157,6 +166,32 @@ impl TurnRenderer {
             messages.extend(self.messages(&turn.observations));
         }
         Ok(self.prompts.render_followed(prompt, suffix, &messages)?.token_ids)
+    }
+
+    /// The prompt of a conversation that an agent has made, with its tools, and of the turns since.
+    ///
+    /// # Errors
+    /// Messages or tools that the template does not take.
+    pub fn conversation(
+        &self,
+        messages: &[Message],
+        tools: &[Value],
+        turns: &[PastTurn<'_>],
+    ) -> Result<Vec<u32>, PromptError> {
+        let in_template = self.tools_in == ToolsIn::Template;
+        if in_template && !tools.is_empty() && !self.mentions("tools") {
+            let why = no_tools("the chat template does not read `tools`").within("turns");
+            return Err(PromptError::Template(RenderError(why.to_string())));
+        }
+        let listed = if in_template { tools } else { &[] };
+        let with = self.prompts.with_tools(instructions("", tools, self.tools_in), listed)?;
+        let messages = if in_template { messages.to_vec() } else { in_texts(messages) };
+        let mut followed_by = Vec::new();
+        for turn in turns {
+            followed_by.push(self.past(turn));
+            followed_by.extend(self.messages(&turn.observations));
+        }
+        Ok(with.render_followed(&Prompt::Messages(messages), Some(""), &followed_by)?.token_ids)
     }
 
     fn past(&self, turn: &PastTurn<'_>) -> Message {
@@ -224,11 +259,23 @@ impl TurnRenderer {
             roles.push(true);
         }
         let mut kept = self;
+        // A template that knows no tools leaves calls out: there is nothing behind which a result could stand.
+        if settings.is_agent && (kept.tools_in == ToolsIn::SystemPrompt || kept.mentions("tools")) {
+            kept.called = match kept.turn_before(false, &prompt, settings) {
+                Ok(called) => Some(called),
+                // What is to become of earlier turns is for the settings to say.
+                Err(error) if error.field == "earlier_turns" => return Err(error),
+                Err(_) => None,
+            };
+        }
         for by_user in roles {
             let said = kept.turn_before(by_user, &prompt, settings)?;
             if !by_user || settings.tools.is_empty() {
                 kept.said = said;
             }
+        }
+        if !settings.is_agent {
+            kept.called = Some(kept.said.clone());
         }
         Ok(kept)
     }
@@ -339,13 +386,13 @@ fn without_probe(turn: &Message) -> Message {
 }
 
 /// What is added to the system message.
-fn instructions(settings: &TurnSettings) -> Option<String> {
+fn instructions(system_prompt: &str, tools: &[Value], tools_in: ToolsIn) -> Option<String> {
     let mut parts = Vec::new();
-    if !settings.system_prompt.is_empty() {
-        parts.push(settings.system_prompt.clone());
+    if !system_prompt.is_empty() {
+        parts.push(system_prompt.to_owned());
     }
-    if settings.tools_in == ToolsIn::SystemPrompt && !settings.tools.is_empty() {
-        let tools: Vec<_> = settings.tools.iter().map(Value::to_string).collect();
+    if tools_in == ToolsIn::SystemPrompt && !tools.is_empty() {
+        let tools: Vec<_> = tools.iter().map(Value::to_string).collect();
         parts.push(format!(
             "# Tools\n\nYou can call these functions, one JSON object each:\n{}\n\nA call is a JSON object with the name and the \
              arguments, between two tags:\n<tool_call>\n{{\"name\": \"NAME\", \"arguments\": {{}}}}\n</tool_call>\nThe result follows \
@@ -354,6 +401,32 @@ fn instructions(settings: &TurnSettings) -> Option<String> {
         ));
     }
     (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+/// A conversation for a template without tools: calls stand in the text, and results of tools are messages of the user.
+fn in_texts(messages: &[Message]) -> Vec<Message> {
+    let mut texts: Vec<Message> = Vec::new();
+    let mut after_tool = false;
+    for message in messages {
+        let content = message.fields().get("content").and_then(Value::as_str).unwrap_or_default();
+        let is_tool = message.role() == "tool";
+        if is_tool {
+            let response = format!("{}{content}{}", RESPONSE[0], RESPONSE[1]);
+            match texts.last_mut().filter(|_| after_tool) {
+                // One message, since many templates want the roles to alternate.
+                Some(last) => last.append(&format!("\n{response}")),
+                None => texts.push(Message::text("user", &response)),
+            }
+        } else if let Some(Value::Array(calls)) = message.fields().get("tool_calls") {
+            let calls = calls.iter().map(|call| format!("<tool_call>\n{}\n</tool_call>", call["function"]));
+            let parts = Some(content.to_owned()).filter(|text| !text.is_empty()).into_iter().chain(calls);
+            texts.push(Message::text("assistant", &parts.collect::<Vec<_>>().join("\n")));
+        } else {
+            texts.push(message.clone());
+        }
+        after_tool = is_tool;
+    }
+    texts
 }
 
 fn no_tools(why: &str) -> FieldError {

@@ -55,6 +55,7 @@ fn settings() -> TurnSettings {
         tools_in: ToolsIn::Template,
         user_speaks: false,
         keeps_turns: false,
+        is_agent: false,
     }
 }
 
@@ -269,6 +270,57 @@ fn strict(folder: &Path) {
     assert!(refused(&prompts, &settings).starts_with("chat template is "));
 }
 
+/// What an agent asks: the sum of its own, a call of its tool, and the result.
+fn asked_by_an_agent() -> Vec<Message> {
+    let call = json!([{"id": "a", "type": "function", "function": {"name": "add", "arguments": {"a": 1}}}]);
+    let messages = json!([
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "1+1?"},
+        {"role": "assistant", "content": "", "tool_calls": call},
+        {"role": "tool", "content": "2", "tool_call_id": "a"},
+        {"role": "tool", "content": "3", "tool_call_id": "b"},
+    ]);
+    let messages = messages.as_array().unwrap().iter().enumerate();
+    messages.map(|(index, value)| Message::new(&index.to_string(), value.clone()).unwrap()).collect()
+}
+
+fn an_agents_conversation_is_rendered_with_its_own_tools_and_the_turns_since() {
+    let agent =
+        TurnSettings { tools: vec![], system_prompt: String::new(), user_speaks: true, is_agent: true, ..settings() };
+    let tools = [json!({"type": "function", "function": {"name": "add"}})];
+    let tokenizer = Tokenizer::require(&golden()).unwrap();
+    let render = |renderer: &TurnRenderer, tools: &[Value], turns: &[PastTurn<'_>]| {
+        let ids = renderer.conversation(&asked_by_an_agent(), tools, turns);
+        ids.map(|ids| tokenizer.decode(&ids, false).unwrap()).map_err(|error| error.to_string())
+    };
+    let with = TurnRenderer::new(&prompts(TOOLS), &agent).unwrap();
+    let text = render(&with, &tools, &[]).unwrap();
+    assert!(text.starts_with("<|im_start|>system\nBe brief.\n[{"), "{text}");
+    assert!(text.contains("<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>"), "{text}");
+    assert!(text.ends_with("<|im_start|>assistant\n"), "{text}");
+    let turn = PastTurn {
+        reasoning: "",
+        content: "Two.",
+        calls: vec![],
+        said: "Two.",
+        observations: vec![Observation::User("Sure?")],
+    };
+    let later = render(&with, &tools, &[turn]).unwrap();
+    assert_eq!(later, format!("{text}Two.<|im_end|>\n<|im_start|>user\nSure?<|im_end|>\n<|im_start|>assistant\n"));
+    assert!(!with.between(&[result("2")]).unwrap().is_empty(), "results of tools are appended, too");
+
+    // A template without tools takes conversations without them, and others where the system message has the tools.
+    let without = TurnRenderer::new(&prompts(PLAIN), &agent).unwrap();
+    let error = render(&without, &tools, &[]).unwrap_err();
+    assert!(error.contains("turns.tools is \"template\", allowed: \"system-prompt\""), "{error}");
+    let told = TurnSettings { tools_in: ToolsIn::SystemPrompt, ..agent };
+    let text = render(&TurnRenderer::new(&prompts(PLAIN), &told).unwrap(), &tools, &[]).unwrap();
+    let call = "<|im_start|>assistant\n<tool_call>\n{\"name\":\"add\",\"arguments\":{\"a\":1}}\n</tool_call><|im_end|>";
+    assert!(text.contains("Be brief.\n\n# Tools") && text.contains(call), "{text}");
+    let both = "<|im_start|>user\n<tool_response>\n2\n</tool_response>\n<tool_response>\n3\n</tool_response><|im_end|>";
+    assert!(text.contains(both), "{text}");
+}
+
 fn main() -> ExitCode {
     let mut tests: Vec<Trial> = vec![
         test("what_is_added_is_the_rest_of_the_rendering", what_is_added_is_the_rest_of_the_rendering),
@@ -287,6 +339,10 @@ fn main() -> ExitCode {
         test(
             "a_template_whose_observations_depend_on_earlier_turns_is_refused",
             a_template_whose_observations_depend_on_earlier_turns_is_refused,
+        ),
+        test(
+            "an_agents_conversation_is_rendered_with_its_own_tools_and_the_turns_since",
+            an_agents_conversation_is_rendered_with_its_own_tools_and_the_turns_since,
         ),
         test("a_user_who_speaks_between_turns_is_checked_as_well", a_user_who_speaks_between_turns_is_checked_as_well),
     ];

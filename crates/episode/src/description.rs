@@ -14,6 +14,12 @@ pub const PYTHON: &str = "python";
 /// What the name of an environment on an OpenEnv server begins with, before the server's address.
 pub const OPENENV: &str = "openenv:";
 
+/// What the name of an agent begins with, before the path of its program.
+pub const AGENT: &str = "agent:";
+
+/// What the name of a taskset of verifiers begins with, before the name of its package or the path of its Python file.
+pub const VERIFIERS: &str = "verifiers:";
+
 /// Where an environment comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin<'a> {
@@ -25,6 +31,10 @@ pub enum Origin<'a> {
     File(&'a str),
     /// A server that speaks OpenEnv's protocol, by its address: `ws://HOST:PORT`.
     OpenEnv(&'a str),
+    /// A program of the user's own that asks the model by itself, by its path.
+    Agent(&'a str),
+    /// A taskset of verifiers, by the name of its package or the path of its Python file.
+    Verifiers(&'a str),
 }
 
 impl<'a> Origin<'a> {
@@ -38,6 +48,15 @@ impl<'a> Origin<'a> {
             let allowed = "openenv:ws://HOST:PORT, the address of an OpenEnv server";
             return if is_address { Ok(Self::OpenEnv(address)) } else { Err(FieldError::quoted(field, name, allowed)) };
         }
+        if let Some(path) = name.strip_prefix(AGENT) {
+            let allowed = "agent:FILE, the path of a program";
+            return if path.is_empty() { Err(FieldError::quoted(field, name, allowed)) } else { Ok(Self::Agent(path)) };
+        }
+        if let Some(taskset) = name.strip_prefix(VERIFIERS) {
+            let allowed = "verifiers:TASKSET, an installed package or a Python file";
+            let is_named = !taskset.is_empty();
+            return if is_named { Ok(Self::Verifiers(taskset)) } else { Err(FieldError::quoted(field, name, allowed)) };
+        }
         if name == PYTHON {
             return Ok(Self::Sandbox);
         }
@@ -45,9 +64,16 @@ impl<'a> Origin<'a> {
             return Ok(Self::File(name));
         }
         BuiltIn::named(field, name).map(Self::BuiltIn).map_err(|mut error| {
-            error.allowed.push_str(", python, the path of a Python file (*.py), or openenv:ws://HOST:PORT");
+            error.allowed.push_str(
+                ", python, the path of a Python file (*.py), agent:FILE, verifiers:TASKSET, or openenv:ws://HOST:PORT",
+            );
             error
         })
+    }
+
+    /// Whether it asks the model by itself, with prompts and tools of its own.
+    pub fn is_agent(self) -> bool {
+        matches!(self, Self::Agent(_) | Self::Verifiers(_))
     }
 }
 
@@ -64,6 +90,8 @@ pub struct Description {
     pub tools: Vec<Tool>,
     /// Digest of what it is made of; empty where it comes with the program.
     pub digest: String,
+    /// Whether it is an agent, which asks the model by itself, with prompts and tools of its own.
+    pub is_agent: bool,
 }
 
 /// Descriptions by name.
@@ -81,6 +109,7 @@ impl Description {
             user_speaks: info.user_speaks,
             tools: info.tools.iter().map(Tool::of_info).collect::<Result<_, _>>()?,
             digest: info.digest.clone(),
+            is_agent: info.is_agent,
         })
     }
 }
@@ -93,19 +122,21 @@ impl From<BuiltIn> for Description {
             user_speaks: built_in.user_speaks(),
             tools: built_in.tools(),
             digest: String::new(),
+            is_agent: false,
         }
     }
 }
 
 impl From<&Description> for EnvironmentInfo {
     fn from(description: &Description) -> Self {
-        let Description { name, system_prompt, user_speaks, tools, digest } = description;
+        let Description { name, system_prompt, user_speaks, tools, digest, is_agent } = description;
         Self {
             name: name.clone(),
             system_prompt: system_prompt.clone(),
             tools: tools.iter().map(ToolInfo::from).collect(),
             user_speaks: *user_speaks,
             digest: digest.clone(),
+            is_agent: *is_agent,
         }
     }
 }
@@ -121,14 +152,19 @@ mod tests {
         assert_eq!(of("python"), Ok(Origin::Sandbox));
         assert_eq!(of("games/shop.py"), Ok(Origin::File("games/shop.py")));
         assert_eq!(of("openenv:ws://localhost:8000"), Ok(Origin::OpenEnv("ws://localhost:8000")));
+        assert_eq!(of("agent:solve.py"), Ok(Origin::Agent("solve.py")));
+        assert_eq!(of("verifiers:gsm8k"), Ok(Origin::Verifiers("gsm8k")));
         for (name, allowed) in [
             (
                 "calculater",
-                "one of calculator, guess-number, python, the path of a Python file (*.py), or openenv:ws://HOST:PORT",
+                "one of calculator, guess-number, python, the path of a Python file (*.py), agent:FILE, verifiers:TASKSET, or \
+                 openenv:ws://HOST:PORT",
             ),
             (".py", "one of calculator"),
             ("openenv:http://localhost", "openenv:ws://HOST:PORT"),
             ("openenv:ws://", "openenv:ws://HOST:PORT"),
+            ("agent:", "agent:FILE"),
+            ("verifiers:", "verifiers:TASKSET"),
         ] {
             let error = of(name).unwrap_err();
             assert_eq!(
@@ -142,7 +178,8 @@ mod tests {
     #[test]
     fn a_description_survives_the_way_over_the_protocol() {
         for built_in in BuiltIn::ALL {
-            let description = Description { digest: "sha256:0".to_owned(), ..Description::from(built_in) };
+            let description =
+                Description { digest: "sha256:0".to_owned(), is_agent: true, ..Description::from(built_in) };
             assert_eq!(Description::of_info(&EnvironmentInfo::from(&description)), Ok(description));
         }
     }

@@ -1,6 +1,8 @@
 //! What an environment is, and what all of them do alike: calls that cannot be carried out become messages, and long messages are cut.
 
-use evenkeel_proto::v1::{AssistantMessage, EnvironmentMessage, FinishReason, MessageRole, ToolCall, Verdict};
+use evenkeel_proto::v1::{
+    AssistantMessage, EnvironmentMessage, FinishReason, MessageRole, ModelRequest, ToolCall, Verdict,
+};
 use serde_json::{Map, Value};
 
 use crate::tool::Tool;
@@ -43,6 +45,8 @@ pub struct Step {
     pub done: bool,
     /// Calls that could not be carried out.
     pub tool_errors: u32,
+    /// What an agent asks of the model next.
+    pub request: Option<ModelRequest>,
 }
 
 /// Carries out a turn: its calls in their order, each answered by a message, or what the user says to it.
@@ -164,7 +168,7 @@ mod tests {
     }
 
     fn said(tool_calls: Vec<ToolCall>) -> AssistantMessage {
-        AssistantMessage { content: String::new(), tool_calls }
+        AssistantMessage { tool_calls, ..AssistantMessage::default() }
     }
 
     #[test]
@@ -197,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_turn_without_calls_is_replied_to_or_ends_the_episode() {
-        let text = AssistantMessage { content: "hm".into(), tool_calls: vec![] };
+        let text = AssistantMessage { content: "hm".into(), ..AssistantMessage::default() };
         let found = step(&mut counter(), &text, FinishReason::Stop);
         assert_eq!((found.messages[0].role(), found.done), (MessageRole::User, false));
         assert!(step(&mut counter(), &said(vec![]), FinishReason::Stop).done);

@@ -23,6 +23,6 @@ mod rational;
 mod tool;
 
 pub use built_in::BuiltIn;
-pub use description::{Description, Descriptions, OPENENV, Origin, PYTHON};
+pub use description::{AGENT, Description, Descriptions, OPENENV, Origin, PYTHON, VERIFIERS};
 pub use environment::{Environment, MAX_CONTENT, Step, TaskError, answered, cut, read_call, step, user_says};
 pub use tool::Tool;

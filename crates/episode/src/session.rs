@@ -136,7 +136,7 @@ mod tests {
     use crate::episode::{Episode, Received, Said};
 
     fn act(turn: u32, content: &str) -> Act {
-        let message = AssistantMessage { content: content.to_owned(), tool_calls: vec![] };
+        let message = AssistantMessage { content: content.to_owned(), ..AssistantMessage::default() };
         Act { turn, message: Some(message), ..Act::default() }
     }
 

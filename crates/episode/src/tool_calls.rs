@@ -74,7 +74,12 @@ pub fn parse(form: CallForm, text: &str, in_thinking: bool, turn: u32) -> Turn {
     Turn {
         reasoning: reasoning.to_owned(),
         said: said.trim().to_owned(),
-        message: AssistantMessage { content: content.trim().to_owned(), tool_calls },
+        message: AssistantMessage {
+            content: content.trim().to_owned(),
+            tool_calls,
+            text: said.trim().to_owned(),
+            reasoning: reasoning.to_owned(),
+        },
     }
 }
 

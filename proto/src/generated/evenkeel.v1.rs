@@ -3351,8 +3351,8 @@ pub struct TrainSample {
     /// 64, each name once, and the same weights in all samples of a group; a sample may lack some.
     #[prost(message, repeated, tag = "8")]
     pub components: ::prost::alloc::vec::Vec<RewardComponent>,
-    /// Of an episode whose turns have prompts of their own, as templates render them that write earlier turns otherwise: each of these begins a
-    /// sequence. Ascending by segment. Whatever the number of sequences, the sample is one response: its length is that of all segments, and
+    /// Of an episode whose turns have prompts of their own, as agents write them, and templates that write earlier turns otherwise: each of
+    /// these begins a sequence. Ascending by segment. Whatever the number of sequences, the sample is one response: its length is that of all segments, and
     /// all of its tokens have one weight. At most 64. Empty: the response follows the prompt of the group.
     #[prost(message, repeated, tag = "9")]
     pub contexts: ::prost::alloc::vec::Vec<TurnContext>,
@@ -3360,7 +3360,7 @@ pub struct TrainSample {
 /// What the model saw before a turn, where that is not the prompt of the group and the segments before it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TurnContext {
-    /// The first segment that was sampled after it: an index in `segments`, at least 1.
+    /// The first segment that was sampled after it: an index in `segments`. With 0 no token follows the prompt of the group.
     #[prost(uint32, tag = "1")]
     pub segment: u32,
     /// All of what it saw; at least one id.
@@ -6661,6 +6661,12 @@ pub struct Act {
     /// Milliseconds that the step may take from its receipt. Absent: the worker's limit.
     #[prost(uint64, optional, tag = "6")]
     pub deadline_ms: ::core::option::Option<u64>,
+    /// Tokens before the turn; for information only.
+    #[prost(uint32, tag = "7")]
+    pub prompt_tokens: u32,
+    /// Tokens of the turn; for information only.
+    #[prost(uint32, tag = "8")]
+    pub sampled_tokens: u32,
 }
 /// What the model said, taken apart.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6671,6 +6677,12 @@ pub struct AssistantMessage {
     /// Calls of tools, in their order.
     #[prost(message, repeated, tag = "2")]
     pub tool_calls: ::prost::alloc::vec::Vec<ToolCall>,
+    /// All of it besides the reasoning, as it was written: text and calls.
+    #[prost(string, tag = "3")]
+    pub text: ::prost::alloc::string::String,
+    /// What the model thought before it said anything.
+    #[prost(string, tag = "4")]
+    pub reasoning: ::prost::alloc::string::String,
 }
 /// A call of a tool.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -6745,8 +6757,23 @@ pub mod environment_event {
     }
 }
 /// The episode is open and waits for its first action.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Opened {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Opened {
+    /// Of an agent: its first request, with its conversation.
+    #[prost(message, optional, tag = "1")]
+    pub request: ::core::option::Option<ModelRequest>,
+}
+/// What an agent asks of the model. The answer is the next action.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelRequest {
+    /// The whole conversation where it does not go on with the one before: a JSON object with `messages` and `tools` as chat templates take
+    /// them. It is another sequence of the same episode. Empty: the conversation before, the last action, and Observed.messages.
+    #[prost(bytes = "vec", tag = "1")]
+    pub conversation: ::prost::alloc::vec::Vec<u8>,
+    /// The most tokens that the answer may have. Absent: as many as the run gives a turn.
+    #[prost(uint32, optional, tag = "2")]
+    pub max_tokens: ::core::option::Option<u32>,
+}
 /// A message to the model.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EnvironmentMessage {
@@ -6769,7 +6796,7 @@ pub struct Observed {
     /// Number of the turn, from 1.
     #[prost(uint32, tag = "1")]
     pub turn: u32,
-    /// What the model sees next. At least one unless the episode is done.
+    /// What the model sees next. At least one, unless the episode is done or `request` has a conversation of its own.
     #[prost(message, repeated, tag = "2")]
     pub messages: ::prost::alloc::vec::Vec<EnvironmentMessage>,
     /// Whether the episode is over: Scored follows.
@@ -6782,6 +6809,9 @@ pub struct Observed {
     /// How long the step took.
     #[prost(uint64, tag = "5")]
     pub work_us: u64,
+    /// Of an agent that is not done: its next request.
+    #[prost(message, optional, tag = "6")]
+    pub request: ::core::option::Option<ModelRequest>,
 }
 /// The episode is over.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6846,6 +6876,9 @@ pub struct EnvironmentInfo {
     /// `sha256:` and 64 hexadecimal digits of the file that it is in, or of what its server says of it; empty where it comes with the program.
     #[prost(string, tag = "5")]
     pub digest: ::prost::alloc::string::String,
+    /// Whether it is an agent: a program that runs the whole episode and asks the model by itself, with prompts and tools of its own.
+    #[prost(bool, tag = "6")]
+    pub is_agent: bool,
 }
 /// A tool.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -7,7 +7,9 @@ use std::time::Duration;
 use evenkeel_episode::{BuiltIn, Description, Tool};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EnvironmentInfo, EpisodeFailure, OpenEpisode};
+use tokio::sync::Semaphore;
 
+use crate::agent::{AgentProgram, Endpoint, Taskset};
 use crate::error::EnvironmentError;
 use crate::failure::Failure;
 use crate::openenv::OpenEnvServer;
@@ -15,6 +17,9 @@ use crate::played::{Played, at_once, within};
 use crate::program::Programs;
 use crate::sandboxed::{Sandbox, WorkerProcesses};
 use crate::settings::EnvironmentSettings;
+
+/// What an agent has a time limit for at its beginning.
+const FIRST: &str = "the first request of the agent";
 
 /// All of them, by name.
 pub(crate) struct Catalog(BTreeMap<String, Arc<Entry>>);
@@ -30,6 +35,8 @@ enum Source {
     Programs(Programs),
     OpenEnv(OpenEnvServer),
     Sandbox(Box<Sandbox>),
+    Agent(AgentProgram),
+    Taskset(Taskset),
 }
 
 impl Catalog {
@@ -56,6 +63,18 @@ impl Catalog {
         for address in &settings.openenv {
             let (server, description) = OpenEnvServer::find(address, settings.openenv_range).await?;
             add(description, Source::OpenEnv(server));
+        }
+        if !(settings.agents.is_empty() && settings.verifiers.is_empty()) {
+            let endpoint = Endpoint::start().await.map_err(EnvironmentError::Endpoint)?;
+            let room = Arc::new(Semaphore::new(settings.max_agents));
+            for path in &settings.agents {
+                let (program, description) = AgentProgram::find(settings, path, &endpoint, &room)?;
+                add(description, Source::Agent(program));
+            }
+            for (name, env) in &settings.verifiers {
+                let (taskset, description) = Taskset::start(settings, name, env, &endpoint).await?;
+                add(description, Source::Taskset(taskset));
+            }
         }
         Ok(Self(all))
     }
@@ -105,6 +124,14 @@ impl Entry {
             Source::OpenEnv(server) => {
                 let opening = server.open((task, *seed), &request.episode_id);
                 within("opening it", limit, opening).await.map(Played::OpenEnv)
+            }
+            Source::Agent(program) => {
+                let opening = within(FIRST, limit, program.open(task, *seed));
+                opening.await.map(|episode| Played::Agent(Box::new(episode)))
+            }
+            Source::Taskset(taskset) => {
+                let opening = within(FIRST, limit, taskset.open(task, *seed));
+                opening.await.map(|episode| Played::Agent(Box::new(episode)))
             }
         }
     }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::Status;
 
+use crate::action::Action;
 use crate::catalog::{Catalog, Entry};
 use crate::counts::{Counted, End};
 use crate::failure::Failure;
@@ -110,7 +111,8 @@ impl EpisodeTask {
         drop(open);
         let mut session = Session::new(self.attempt);
         session.opened();
-        if self.send(Kind::Opened(Opened {})).await.is_err() {
+        let opened = self.event(Kind::Opened(Opened { request: played.request() }));
+        if self.send_event(opened.clone()).await.is_err() {
             return Over::Gone;
         }
         loop {
@@ -122,7 +124,7 @@ impl EpisodeTask {
             };
             let done = match request {
                 Request::Hear => Ok(()),
-                Request::Open => self.send(Kind::Opened(Opened {})).await,
+                Request::Open => self.send_event(opened.clone()).await,
                 Request::Act(act) => self.act(act, &entry, &mut session, &mut played).await,
                 Request::End(deadline_ms) if session.end() => Err(self.score(deadline_ms, &mut played).await),
                 // Its score is on its way.
@@ -136,8 +138,13 @@ impl EpisodeTask {
 
     /// Carries out an action, or answers it as it was answered before.
     async fn act(&mut self, act: Act, entry: &Entry, session: &mut Session, played: &mut Played) -> Result<(), Over> {
-        let (turn, finish_reason, deadline_ms) = (act.turn, act.finish_reason(), act.deadline_ms);
-        let message = act.message.clone().unwrap_or_default();
+        let (turn, deadline_ms) = (act.turn, act.deadline_ms);
+        let acted = Action {
+            message: act.message.clone().unwrap_or_default(),
+            finish_reason: act.finish_reason(),
+            turn,
+            tokens: (act.prompt_tokens, act.sampled_tokens),
+        };
         match session.act(act) {
             Ok(Acted::CarryOut) => {}
             Ok(Acted::Again(event)) => return self.send_event(*event).await,
@@ -145,13 +152,14 @@ impl EpisodeTask {
             Err(refused) => return Err(Failure::refused(refused.to_string()).into()),
         }
         let began = Instant::now();
-        let done = played.step(entry.tools(), &message, finish_reason, self.limits.step(deadline_ms)).await?;
+        let done = played.step(entry.tools(), acted, self.limits.step(deadline_ms)).await?;
         let took = began.elapsed();
         let environment = entry.name().to_owned();
         metrics::histogram!("evenkeel_episode_step_seconds", "environment" => environment.clone()).record(took);
         metrics::counter!("evenkeel_episode_tool_errors_total", "environment" => environment)
             .increment(done.tool_errors.into());
-        if !done.done && done.messages.is_empty() {
+        let asks = done.request.as_ref().is_some_and(|request| !request.conversation.is_empty());
+        if !done.done && !asks && done.messages.is_empty() {
             return Err(Failure::crashed("the environment said nothing and did not end the episode").into());
         }
         let observed = self.event(Kind::Observed(Observed {
@@ -160,6 +168,7 @@ impl EpisodeTask {
             done: done.done,
             tool_errors: done.tool_errors,
             work_us: micros(took),
+            request: done.request,
         }));
         session.observed(&observed, done.done);
         self.send_event(observed).await?;
@@ -171,10 +180,6 @@ impl EpisodeTask {
             Ok(verdict) => Over::Scored(Box::new(self.event(Kind::Scored(Scored { verdict })))),
             Err(failure) => failure.into(),
         }
-    }
-
-    async fn send(&self, kind: Kind) -> Result<(), Over> {
-        self.send_event(self.event(kind)).await
     }
 
     /// Sends an event. Waiting for a client that does not read is the backpressure on it.

@@ -27,6 +27,25 @@ pub enum EnvironmentError {
         /// Why.
         message: String,
     },
+    /// An agent that cannot be played.
+    #[error("environment.agents: {path}: {message}", path = path.display())]
+    Agent {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// A taskset of verifiers that cannot be played.
+    #[error("environment.verifiers: {taskset}: {message}")]
+    Verifiers {
+        /// Its name.
+        taskset: String,
+        /// Why.
+        message: String,
+    },
+    /// No port for agents on loopback.
+    #[error("environment.agents: no port on loopback: {0}")]
+    Endpoint(std::io::Error),
     /// The port is in use, a file is missing, or the transport failed.
     #[error(transparent)]
     Server(#[from] ServerError),

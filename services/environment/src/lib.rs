@@ -7,18 +7,22 @@
 //! [`bind`] creates a server from [`EnvironmentSettings`], in a process of its own or on loopback within another. `service` implements the
 //! gRPC API, `stream` serves one call of it, `episode` is the task of one episode. `catalog` has the environments of the worker; `played` says
 //! who plays an episode: the program itself, the sandbox (`sandboxed`), a Python file of the user's own
-//! (`program`), or an OpenEnv server (`openenv`).
+//! (`program`), an OpenEnv server (`openenv`), or an agent that asks the model by itself (`agent`).
 #![forbid(unsafe_code)]
 
+mod action;
+mod agent;
 mod catalog;
 mod counts;
 mod episode;
 mod error;
 mod failure;
+mod lines;
 mod openenv;
 mod played;
 mod program;
 mod sandboxed;
+mod score;
 mod series;
 mod service;
 mod settings;

@@ -1,12 +1,14 @@
-//! Who plays an episode: the program itself, the sandbox, a Python file of the user's own, or an OpenEnv server.
+//! Who plays an episode: the program itself, the sandbox, a Python file of the user's own, an OpenEnv server, or an agent.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use evenkeel_episode::{Environment, Step, Tool, step};
-use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, FinishReason, Verdict};
+use evenkeel_proto::v1::{EpisodeFailure, ModelRequest, Verdict};
 use tokio::time::{Instant, timeout};
 
+use crate::action::Action;
+use crate::agent::AgentEpisode;
 use crate::failure::Failure;
 use crate::openenv::OpenEnvEpisode;
 use crate::program::ProgramEpisode;
@@ -18,6 +20,7 @@ pub(crate) enum Played {
     Program(ProgramEpisode),
     OpenEnv(OpenEnvEpisode),
     Sandboxed(SandboxEpisode),
+    Agent(Box<AgentEpisode>),
 }
 
 impl Played {
@@ -25,13 +28,8 @@ impl Played {
     ///
     /// # Errors
     /// A step that takes longer than `limit`, an environment that fails. The episode is over then.
-    pub(crate) async fn step(
-        &mut self,
-        tools: &[Tool],
-        message: &AssistantMessage,
-        finish_reason: FinishReason,
-        limit: Duration,
-    ) -> Result<Step, Failure> {
+    pub(crate) async fn step(&mut self, tools: &[Tool], action: Action, limit: Duration) -> Result<Step, Failure> {
+        let (message, finish_reason) = (&action.message, action.finish_reason);
         match self {
             Self::BuiltIn(environment) => {
                 at_once("the step", limit, || step(environment.as_mut(), message, finish_reason))
@@ -39,6 +37,9 @@ impl Played {
             Self::Program(episode) => episode.step(tools, message, finish_reason, limit).await,
             Self::OpenEnv(episode) => within("the step", limit, episode.step(tools, message)).await,
             Self::Sandboxed(episode) => within("the step", limit, episode.step(tools, message)).await,
+            Self::Agent(episode) => {
+                within("what the agent does between two requests", limit, episode.step(action)).await
+            }
         }
     }
 
@@ -52,6 +53,15 @@ impl Played {
             Self::Program(episode) => episode.verdict(id, limit).await,
             Self::OpenEnv(episode) => episode.verdict(id),
             Self::Sandboxed(_) => Ok(None),
+            Self::Agent(episode) => within("the end of the agent", limit, episode.verdict(id)).await,
+        }
+    }
+
+    /// What an agent asks first.
+    pub(crate) fn request(&self) -> Option<ModelRequest> {
+        match self {
+            Self::Agent(episode) => Some(episode.first_request()),
+            _ => None,
         }
     }
 }

@@ -60,6 +60,7 @@ impl Sandbox {
             user_speaks: false,
             tools: vec![Tool { name: PYTHON.to_owned(), description: description.to_owned(), parameters }],
             digest: String::new(),
+            is_agent: false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Settings `environment`: server, limits, and environments besides those that come with the program.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use evenkeel_rpc::server::ServerSettings;
 use evenkeel_sandbox::CellSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Limits of what an interpreter may take: its addresses have 32 bits.
 const MIN_SESSION: u64 = 8 << 20;
@@ -40,9 +41,10 @@ pub struct EnvironmentSettings {
     /// Python files with environments of one's own, which are named by these paths. They are trusted code: they run as programs of the user's
     /// own, with the user's rights. `evenkeel train` adds those that `data.environment` names.
     pub files: Vec<PathBuf>,
-    /// The interpreter of `files`. It needs no packages of its own.
+    /// The interpreter of `files` and of `agents` that are Python files, which needs no packages of its own, and of `verifiers`, where the
+    /// package has to be installed.
     pub python: PathBuf,
-    /// Processes for each of `files`. Each plays one step at a time.
+    /// Processes for each of `files`, of which each plays one step at a time, and for each of `verifiers`.
     pub processes: usize,
     /// Episodes that a process has at once. They end with it, where one of them takes too long or crashes it, and are played again.
     pub episodes_per_process: usize,
@@ -53,6 +55,18 @@ pub struct EnvironmentSettings {
     pub openenv: Vec<String>,
     /// The lowest and the highest sum of the rewards of an episode on an OpenEnv server; they count as 0 and 1.
     pub openenv_range: [f64; 2],
+    /// Programs that run episodes by themselves and ask the model at a chat endpoint of the worker, which are named `agent:PATH`. A Python file
+    /// (`*.py`) is run by `python`, any other is executed. They are trusted code, as `files` are. `evenkeel train` adds those that
+    /// `data.environment` names.
+    pub agents: Vec<PathBuf>,
+    /// Programs of `agents` that run at once, each for one episode.
+    pub max_agents: usize,
+    /// Tasksets of verifiers, by the name of the package or the path of the Python file, each with the settings of its environment as verifiers
+    /// has them below `env`. They are named `verifiers:TASKSET` and are trusted code. `evenkeel train` adds those that `data.environment`
+    /// names.
+    pub verifiers: BTreeMap<String, BTreeMap<String, Value>>,
+    /// The lowest and the highest reward of an episode of `verifiers`; they count as 0 and 1.
+    pub verifiers_range: [f64; 2],
     /// The interpreters of the environment `python`.
     pub sandbox: SandboxSettings,
 }
@@ -136,6 +150,10 @@ impl Default for EnvironmentSettings {
             max_memory: ByteSize::gib(8),
             openenv: Vec::new(),
             openenv_range: [0.0, 1.0],
+            agents: Vec::new(),
+            max_agents: 64,
+            verifiers: BTreeMap::new(),
+            verifiers_range: [0.0, 1.0],
             sandbox: SandboxSettings::default(),
         }
     }
@@ -160,6 +178,12 @@ impl EnvironmentSettings {
                 Ok(Origin::OpenEnv(address)) if !self.openenv.iter().any(|known| known == address) => {
                     self.openenv.push(address.to_owned());
                 }
+                Ok(Origin::Agent(path)) if !self.agents.iter().any(|known| known.as_os_str() == path) => {
+                    self.agents.push(path.into());
+                }
+                Ok(Origin::Verifiers(taskset)) => {
+                    self.verifiers.entry(taskset.to_owned()).or_default();
+                }
                 // Known already, or refused with the settings of the data.
                 _ => {}
             }
@@ -178,18 +202,22 @@ impl Settings for EnvironmentSettings {
             ("max_episodes", self.max_episodes as u64),
             ("processes", self.processes as u64),
             ("episodes_per_process", self.episodes_per_process as u64),
+            ("max_agents", self.max_agents as u64),
         ])?;
         for address in &self.openenv {
             Origin::of("openenv", &format!("{OPENENV}{address}"))
                 .map_err(|error| FieldError::quoted("openenv", address, error.allowed.trim_start_matches(OPENENV)))?;
         }
         self.sandbox.validate().map_err(|error| error.within("sandbox"))?;
-        let [low, high] = self.openenv_range;
-        if !(low.is_finite() && high.is_finite() && low < high) {
-            return Err(FieldError::new(
-                "openenv_range",
-                format!("[{low}, {high}]"),
-                "the lower and the higher of two numbers",
+        for (field, [low, high]) in [("openenv_range", self.openenv_range), ("verifiers_range", self.verifiers_range)] {
+            let is_range = low.is_finite() && high.is_finite() && low < high;
+            FieldError::ensure(is_range, field, format!("[{low}, {high}]"), "the lower and the higher of two numbers")?;
+        }
+        if let Some(taskset) = self.verifiers.keys().find(|taskset| taskset.is_empty()) {
+            return Err(FieldError::quoted(
+                "verifiers",
+                taskset,
+                "the name of a package, or the path of a Python file",
             ));
         }
         at_least_1ms(&[("step_deadline", self.step_deadline), ("idle_timeout", self.idle_timeout)])
@@ -216,16 +244,23 @@ mod tests {
         assert_eq!(refused(|settings| settings.processes = 0), "processes");
         assert_eq!(refused(|settings| settings.openenv_range = [1.0, 0.0]), "openenv_range");
         assert_eq!(refused(|settings| settings.openenv.push("http://a".into())), "openenv");
+        assert_eq!(refused(|settings| settings.max_agents = 0), "max_agents");
+        assert_eq!(refused(|settings| settings.verifiers_range = [0.0, 0.0]), "verifiers_range");
+        assert_eq!(refused(|settings| drop(settings.verifiers.insert(String::new(), BTreeMap::new()))), "verifiers");
         assert_eq!(refused(|settings| settings.server.listen = "x".into()), "server.listen");
     }
 
     #[test]
     fn environments_that_a_recipe_names_are_added_once() {
-        let names = ["calculator", "shop.py", "openenv:ws://a:1", "shop.py"].map(str::to_owned);
+        let names =
+            ["calculator", "shop.py", "openenv:ws://a:1", "shop.py", "agent:a.py", "agent:a.py", "verifiers:gsm8k"];
+        let names = names.map(str::to_owned);
         let settings = EnvironmentSettings { files: vec!["shop.py".into()], ..EnvironmentSettings::default() };
         let settings = settings.with(names.iter());
         assert_eq!(settings.files, [PathBuf::from("shop.py")]);
         assert_eq!(settings.openenv, ["ws://a:1"]);
+        assert_eq!(settings.agents, [PathBuf::from("a.py")]);
+        assert_eq!(settings.verifiers.keys().collect::<Vec<_>>(), ["gsm8k"]);
         assert_eq!(settings.validate(), Ok(()));
     }
 }

@@ -103,7 +103,8 @@ pub struct TurnPrompt {
 /// Something that was said in an episode with several turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolloutTurn {
-    /// `assistant` for what the model sampled, `tool` and `user` for what the environment said.
+    /// `assistant` for what the model sampled, `tool` and `user` for what the environment said, `prompt` for a prompt that an agent has made,
+    /// with which a sequence begins.
     pub role: String,
     /// What; of the model with its special tokens.
     pub text: String,

@@ -63,6 +63,7 @@ impl OpenEnvServer {
                         user_speaks: kind.user_speaks(),
                         tools: kind.tools().to_vec(),
                         digest,
+                        is_agent: false,
                     };
                     let server = Self { address: address.to_owned(), kind: Arc::new(kind), range };
                     return Ok((server, description));

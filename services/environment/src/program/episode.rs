@@ -1,16 +1,16 @@
 //! One episode of a Python file.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_episode::{Step, Tool, answered, read_call, user_says};
-use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, FinishReason, Outcome, Verdict};
+use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, FinishReason, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::process::{In, Place};
 use crate::failure::Failure;
+use crate::score::Score;
 
 /// Time limit of ending an episode, which nobody waits for.
 const CLOSE: Duration = Duration::from_secs(60);
@@ -48,12 +48,6 @@ struct Seen {
 #[derive(Deserialize)]
 struct Scored {
     score: Option<Score>,
-}
-
-#[derive(Deserialize)]
-struct Score {
-    reward: f64,
-    components: BTreeMap<String, f64>,
 }
 
 impl<T> Answer<T> {
@@ -136,11 +130,7 @@ impl ProgramEpisode {
     pub(crate) async fn verdict(&mut self, id: &str, limit: Duration) -> Result<Option<Verdict>, Failure> {
         let request = json!({"do": "score", "episode": self.id});
         let (_, answer) = self.place.ask::<Answer<Scored>>(In::Start(self.start), request, limit).await?;
-        let Some(Score { reward, components }) = answer.value()?.score else { return Ok(None) };
-        let outcome = if reward == 1.0 { Outcome::Correct } else { Outcome::Incorrect };
-        let verdict = Verdict { components, ..Verdict::judged(id, outcome, "environment", reward) };
-        verdict.validate().map_err(|error| Failure::crashed(format!("score: {error}")))?;
-        Ok(Some(verdict))
+        answer.value()?.score.map(|score| score.verdict(id)).transpose()
     }
 }
 

@@ -4,7 +4,6 @@
 //! played again. What such a file does is no failure of the model.
 
 mod episode;
-mod lines;
 mod process;
 
 use std::path::PathBuf;
@@ -128,6 +127,7 @@ impl Hello {
             user_speaks: self.user_speaks,
             tools,
             digest: digest.to_owned(),
+            is_agent: false,
         })
     }
 }

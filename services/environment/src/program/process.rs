@@ -15,9 +15,9 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::lines::{LastLines, answer};
 use super::{Hello, Launch};
 use crate::failure::Failure;
+use crate::lines::{LastLines, answer};
 
 /// The program that plays the episodes of a file, with the class that the file's own derives from.
 pub const BRIDGE: &str = include_str!("../../python/evenkeel_environment.py");

@@ -1,9 +1,11 @@
 //! A worker on loopback: episodes as the run plays them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod agents;
 mod built_in;
 mod openenv;
 mod own;
 mod sandboxed;
 mod support;
+mod tasksets;
 mod websocket;

@@ -113,9 +113,9 @@ pub(crate) fn act(id: &str, turn: u32, tool_calls: Vec<ToolCall>) -> Kind {
         episode_id: id.to_owned(),
         attempt: 1,
         turn,
-        message: Some(AssistantMessage { content: String::new(), tool_calls }),
+        message: Some(AssistantMessage { tool_calls, ..AssistantMessage::default() }),
         finish_reason: FinishReason::Stop.into(),
-        deadline_ms: None,
+        ..Act::default()
     })
 }
 
@@ -131,7 +131,8 @@ pub(crate) fn compute(turn: u32, expression: &str) -> ToolCall {
 pub(crate) fn say(id: &str, turn: u32, text: &str) -> Kind {
     match act(id, turn, vec![]) {
         Kind::Act(act) => {
-            Kind::Act(Act { message: Some(AssistantMessage { content: text.to_owned(), tool_calls: vec![] }), ..act })
+            let message = AssistantMessage { content: text.to_owned(), ..AssistantMessage::default() };
+            Kind::Act(Act { message: Some(message), ..act })
         }
         other => other,
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod adapter_server;
+mod agents;
 mod agreement;
 mod audit;
 #[path = "../../../../crates/rpc/tests/support/certificates.rs"]

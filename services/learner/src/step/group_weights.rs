@@ -100,7 +100,9 @@ impl PlannedResponse {
     /// Tokens of prompts and response.
     pub(super) fn length(&self) -> usize {
         let own_prompts = self.contexts.iter().map(|(_, prompt)| prompt.len()).sum::<usize>();
-        self.prompt.len() + own_prompts + self.tokens.len()
+        let follows_group = self.contexts.first().is_none_or(|(first, _)| *first > 0);
+        let of_group = if follows_group { self.prompt.len() } else { 0 };
+        of_group + own_prompts + self.tokens.len()
     }
 
     /// Prompt and response, with the trainable tokens scored; all sequences of the response, where it has several.

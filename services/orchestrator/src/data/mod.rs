@@ -1,5 +1,6 @@
 //! Problems as a run uses them: encoded once, in an order that follows from the seed.
 
+mod agent;
 mod demonstrations;
 mod prompts;
 mod renderer;
@@ -15,6 +16,7 @@ use evenkeel_tasks::{
 use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings, LoopSettings, WordProblemsSettings};
 
+pub(crate) use agent::AgentConversation;
 pub(crate) use demonstrations::Demonstrations;
 pub(crate) use prompts::{Fit, MAX_DATA_SOURCES, Prompt, Prompts, encode, environments};
 pub(crate) use renderer::Encoder;

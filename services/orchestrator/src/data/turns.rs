@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_chat::{Observation, PastTurn, Prompt, PromptRenderer, TurnRenderer, TurnSettings};
+use evenkeel_chat::{Observation, PastTurn, Prompt, PromptError, PromptRenderer, TurnRenderer, TurnSettings};
 use evenkeel_episode::budget::Budget;
 use evenkeel_episode::tool_calls::{self, CallForm, Turn};
 use evenkeel_episode::{Description, Descriptions, Origin};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EnvironmentMessage, MessageRole};
+use serde_json::Value;
 
+use super::agent::AgentConversation;
 use crate::error::RunError;
 use crate::settings::{EarlierTurns, LoopSettings};
 use crate::text::Tokenizer;
@@ -27,6 +29,7 @@ pub(crate) struct EpisodeText {
     max_turns: u32,
     max_turn_tokens: u32,
     rewrites: bool,
+    is_agent: bool,
 }
 
 /// Those of all environments that the settings name.
@@ -80,15 +83,17 @@ impl EpisodeText {
                 tools_in: turns.tools_in(),
                 user_speaks: environment.user_speaks,
                 keeps_turns: turns.earlier_turns != EarlierTurns::AsTemplate,
+                is_agent: environment.is_agent,
             },
         )
         .map_err(by_setting)?;
+        let by_settings = turns.call_form(CallForm::of_template(|word| renderer.mentions(word)));
         let form = match environment.tools.is_empty() {
+            // Its tools are not known beforehand.
+            true if environment.is_agent => by_settings.unwrap_or(CallForm::Hermes),
             // Whatever looks like a call is answered that there is no such tool.
             true => CallForm::Hermes,
-            false => turns
-                .call_form(CallForm::of_template(|word| renderer.mentions(word)))
-                .map_err(|error| error.within("turns"))?,
+            false => by_settings.map_err(|error| error.within("turns"))?,
         };
         Ok(Self {
             renderer,
@@ -98,6 +103,7 @@ impl EpisodeText {
             max_turns: turns.max_turns,
             max_turn_tokens: turns.max_turn_tokens,
             rewrites: turns.earlier_turns == EarlierTurns::Rewrite,
+            is_agent: environment.is_agent,
         })
     }
 
@@ -168,6 +174,46 @@ impl EpisodeText {
         self.rewrites
     }
 
+    /// Whether an agent asks, with prompts and tools of its own.
+    pub(crate) fn is_agent(&self) -> bool {
+        self.is_agent
+    }
+
+    /// The prompt of what an agent asks, as the template renders it.
+    ///
+    /// # Errors
+    /// Messages or tools that the template does not take.
+    pub(crate) fn prompt_of(&self, asked: &AgentConversation) -> Result<Vec<u32>, PromptError> {
+        let turns: Vec<_> = asked.turns().map(|(turn, messages)| past_turn(turn, messages)).collect();
+        self.renderer.conversation(asked.messages(), asked.tools(), &turns)
+    }
+
+    /// The tokens between a turn of an agent's conversation and the next one. `None`: its prompt has to be rendered as a whole, since the
+    /// settings say so, or the template does not append such messages.
+    pub(crate) fn appended(&self, messages: &[EnvironmentMessage], last: u32) -> Option<Vec<u32>> {
+        let is_alike = messages.windows(2).all(|pair| pair[0].role == pair[1].role);
+        if self.rewrites || !is_alike {
+            return None;
+        }
+        let observations: Vec<_> = messages.iter().map(observation).collect();
+        let between = self.renderer.between(&observations).ok()?;
+        Some(self.ended(last, between))
+    }
+
+    /// Tokens behind a turn, whose last token is `last`: where that does not end it, the end is added.
+    fn ended(&self, last: u32, between: Vec<u32>) -> Vec<u32> {
+        let end = self.renderer.end_of_turn();
+        (last != end).then_some(end).into_iter().chain(between).collect()
+    }
+
+    /// Text of tokens, special ones included.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub(crate) fn text(&self, token_ids: &[u32]) -> Result<String, RunError> {
+        self.tokenizer.decode_all(token_ids)
+    }
+
     /// The prompt of the turn after these, as the template renders the conversation.
     ///
     /// # Errors
@@ -203,9 +249,7 @@ impl EpisodeText {
         let observations: Vec<_> = messages.iter().map(observation).collect();
         let between = self.renderer.between(&observations);
         let between = between.map_err(|error| RunError::model(std::path::Path::new("chat template"), error))?;
-        let end = self.renderer.end_of_turn();
-        let added = (last != end).then_some(end).into_iter().chain(between).collect();
-        Ok((messages, added))
+        Ok((messages, self.ended(last, between)))
     }
 
     /// A text of at most so many tokens, and a mark where something is missing.
@@ -235,8 +279,7 @@ fn by_setting(error: FieldError) -> FieldError {
 /// A turn as templates take it. One with a call that cannot be read is a text, as it was written.
 fn past_turn<'a>(turn: &'a Turn, messages: &'a [EnvironmentMessage]) -> PastTurn<'a> {
     let calls = turn.message.tool_calls.iter().map(|call| {
-        let arguments =
-            serde_json::from_str::<serde_json::Value>(&call.arguments).ok().filter(|_| call.error.is_empty())?;
+        let arguments = serde_json::from_str::<Value>(&call.arguments).ok().filter(|_| call.error.is_empty())?;
         Some((call.id.as_str(), call.name.as_str(), arguments))
     });
     let (calls, is_read) = match calls.collect::<Option<Vec<_>>>() {

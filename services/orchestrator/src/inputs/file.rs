@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_episode::{Description, Descriptions};
+use evenkeel_episode::{Description, Descriptions, Origin};
 use evenkeel_files::{FileDigest, FileStamp};
 use evenkeel_run_files::{Input, InputKind};
 use evenkeel_tasks::{Cancel, Cancelled, DataReport, Part};
@@ -86,7 +86,10 @@ pub(crate) fn of_rewards<'a>(files: impl Iterator<Item = &'a Path>, known: Known
 pub(crate) fn of_environments(described: &Descriptions) -> Vec<Input> {
     let described = described.values().filter(|environment| !environment.digest.is_empty());
     let input = |environment: &Description| {
-        let path = Path::new(&environment.name);
+        let path = match Origin::of("environment", &environment.name) {
+            Ok(Origin::Agent(path)) => Path::new(path),
+            _ => Path::new(&environment.name),
+        };
         Input {
             kind: InputKind::Environment,
             name: file_name(path),

@@ -34,6 +34,13 @@ impl GrowingResponse {
         Self { prompt: tokens, rewrites, ..Self::default() }
     }
 
+    /// The first turn follows this prompt, which may be the row's.
+    pub(super) fn begin(&mut self, first_prompt: &[u32], prompt: Vec<u32>) {
+        if prompt != first_prompt {
+            self.contexts.push(TurnContext { segment: 0, token_ids: prompt });
+        }
+    }
+
     /// The prompt of the turn that is sampled, unless that is the row's.
     pub(super) fn own_prompt(&self) -> Option<Arc<[u32]>> {
         self.contexts.last().map(|context| context.token_ids.as_slice().into())
@@ -160,6 +167,20 @@ mod tests {
         let (segments, contexts) = response.into_parts();
         assert_eq!(contexts, [TurnContext { segment: 1, token_ids: vec![1, 2, 6, 7] }]);
         assert_eq!(segments, [sampled(&[5, 6]), sampled(&[8, 9]), Segment::injected(vec![10]), sampled(&[11])]);
+    }
+
+    #[test]
+    fn a_first_prompt_of_its_own_begins_the_first_sequence_and_that_of_the_row_is_none() {
+        let mut response = GrowingResponse::to_prompt(2, true);
+        response.begin(&[1, 2], vec![1, 2]);
+        assert_eq!(response.own_prompt(), None);
+        response.begin(&[1, 2], vec![1, 3, 4]);
+        assert_eq!((response.own_prompt().as_deref(), response.used()), (Some(&[1, 3, 4][..]), 1));
+        assert_eq!(response.take(vec![sampled(&[5])]), [5]);
+        assert_eq!(response.go_on(&[1, 2], BeforeTurn::Prompt(vec![1, 3, 4, 5, 6])), 1, "it only adds");
+        assert_eq!(response.lend().len(), 2);
+        response.take(vec![sampled(&[5]), Segment::injected(vec![6]), sampled(&[7])]);
+        assert_eq!(response.into_parts().1, [TurnContext { segment: 0, token_ids: vec![1, 3, 4] }]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod shaping;
 mod spans;
 mod step_batch;
 mod table;
+mod talk;
 mod validation;
 mod verification;
 

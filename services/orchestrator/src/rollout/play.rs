@@ -1,13 +1,14 @@
 //! An episode of several turns: the model's are sampled, the environment answers, until one of them or a budget ends it.
 //!
 //! The response is one growing list of tokens. What was sampled stays as it is; what the environment says is added as tokens that nobody
-//! sampled. Where the template rewrites earlier turns, each turn may have a prompt of its own instead, and a list of tokens with it. An episode whose environment fails begins again from the start, and no step is repeated.
+//! sampled. Where the template rewrites earlier turns, each turn may have a prompt of its own instead, and a list of tokens with it; so may
+//! the turns of an agent, which makes its prompts itself. An episode whose environment fails begins again from the start, and no step is repeated.
 
 use std::time::Duration;
 
 use evenkeel_episode::budget::UsedUp;
 use evenkeel_episode::episode::Episode as States;
-use evenkeel_proto::v1::{Act, FinishReason, OpenEpisode, Scored, WeightsRef};
+use evenkeel_proto::v1::{Act, FinishReason, ModelRequest, OpenEpisode, Scored, WeightsRef};
 use evenkeel_tasks::EnvironmentTask;
 use tokio::time::Instant;
 
@@ -17,9 +18,10 @@ use super::growing_response::{BeforeTurn, GrowingResponse};
 use super::played::{EpisodeRecord, Played};
 use super::response_part::ResponsePart;
 use super::table::{Broken, Fault, Limits, Table};
-use crate::data::{EpisodeText, PastTurns, SampledTurn};
+use super::talk::{Stuck, Talk};
+use crate::data::{EpisodeText, SampledTurn};
 use crate::dependency::Dependency;
-use crate::error::{Halt, RunError};
+use crate::error::Halt;
 use crate::instruments;
 
 /// How long a worker may hear nothing of an episode; it is told of each every few seconds.
@@ -33,6 +35,28 @@ enum Attempt {
     NotSampled { message: String },
     /// The environment failed.
     Failed { message: String, late: bool, kind: Fault },
+}
+
+/// Why an attempt goes on no more.
+enum Stop {
+    Attempt(Attempt),
+    Halt(Halt),
+}
+
+impl From<Halt> for Stop {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(halt)
+    }
+}
+
+/// What becomes of an attempt without a next turn.
+fn stop(stuck: Stuck, table: &Table) -> Stop {
+    match stuck {
+        Stuck::Run(error) => Stop::Halt(error.into()),
+        // Another attempt would ask the same.
+        Stuck::Agent(message) => Stop::Attempt(Attempt::Failed { message, late: false, kind: Fault::Final }),
+        Stuck::Worker(what) => Stop::Attempt(table.defect(what).into()),
+    }
 }
 
 impl From<Broken> for Attempt {
@@ -103,12 +127,14 @@ impl Episode {
         let link = self.with_environment(link).await;
         let limits = Limits { step: turns.step_deadline, deadline: Instant::now() + turns.episode_deadline };
         let mut table = Table::with_worker(self.id(), link, states, limits);
-        let opened = self.with_environment(table.opened()).await;
-        let attempt = match opened {
-            Ok(()) => self.turns(&mut table, &text, weights).await?,
-            Err(broken) => broken.into(),
+        let request = match self.with_environment(table.opened()).await {
+            Ok(request) => request,
+            Err(broken) => return Ok(broken.into()),
         };
-        Ok(attempt)
+        match self.turns(&mut table, &text, weights, request).await {
+            Err(Stop::Halt(halt)) => Err(halt),
+            Err(Stop::Attempt(attempt)) | Ok(attempt) => Ok(attempt),
+        }
     }
 
     async fn turns(
@@ -116,12 +142,18 @@ impl Episode {
         table: &mut Table,
         text: &EpisodeText,
         weights: Option<WeightsRef>,
-    ) -> Result<Attempt, Halt> {
+        request: Option<ModelRequest>,
+    ) -> Result<Attempt, Stop> {
         let budget = text.budget(self.whole().max_tokens);
-        let mut response = GrowingResponse::to_prompt(self.request().prompt_token_ids.len(), text.rewrites());
-        let (mut record, mut past, mut engine) = (EpisodeRecord::default(), PastTurns::default(), String::new());
+        let has_own_prompts = text.rewrites() || text.is_agent();
+        let mut response = GrowingResponse::to_prompt(self.request().prompt_token_ids.len(), has_own_prompts);
+        let (mut record, mut engine) = (EpisodeRecord::default(), String::new());
+        let mut talk = Talk::begin(text, self.request().asked.clone(), request).map_err(|stuck| stop(stuck, table))?;
+        if let Some(prompt) = talk.first_prompt(text).map_err(|stuck| stop(stuck, table))? {
+            self.begin(&mut response, &mut record, text, prompt)?;
+        }
         loop {
-            let most = budget.next_turn(response.used()).unwrap_or(1);
+            let most = budget.next_turn(response.used()).unwrap_or(1).min(talk.max_tokens());
             let sampling = self.whole().rest(response.position()).at_most(most);
             let part = ResponsePart {
                 weights: weights.clone(),
@@ -134,7 +166,7 @@ impl Episode {
             let in_thinking = self.batch().opens_thinking_after(self.request(), &part);
             let mut ignored = || {};
             let generated = tokio::select! {
-                generated = self.generate_part(&part, &mut ignored) => generated?,
+                generated = self.generate_part(&part, &mut ignored) => generated.map_err(Stop::Halt)?,
                 () = until(table.deadline()) => return Ok(table.out_of_time().into()),
             };
             let mut rollout = match generated {
@@ -147,11 +179,11 @@ impl Episode {
             let finish_reason = rollout.finish_reason();
             let is_ended = finish_reason == FinishReason::Stop;
             let turn = SampledTurn { number: record.sampled_turns + 1, token_ids: &sampled, is_ended, in_thinking };
-            let (said, parsed) = text.read(turn)?;
+            let (said, parsed) = text.read(turn).map_err(Halt::from)?;
             record.sampled(said, sampled.len() as u32, &parsed.message);
             let over = |mut record: EpisodeRecord, response: GrowingResponse, scored: Scored| {
                 let (segments, contexts) = response.into_parts();
-                record.sequences = 1 + contexts.len() as u32;
+                record.sequences = 1 + contexts.iter().filter(|context| context.segment > 0).count() as u32;
                 rollout.segments = segments;
                 if record.used_up.is_some() {
                     rollout.set_finish_reason(FinishReason::Length);
@@ -159,17 +191,23 @@ impl Episode {
                 let played = Played { record, verdict: scored.verdict, answer: sampled.clone(), in_thinking, contexts };
                 Attempt::Whole(Box::new(Accepted::of_episode(rollout, played)))
             };
-            // A turn that the whole response has no more room for is the last one.
+            // A turn that the whole response has no more room for is the last one. An agent gets what there is of it.
             let cut_off = (!is_ended).then(|| budget.cut_off(response.used()));
-            if cut_off == Some(UsedUp::Tokens) {
+            if cut_off == Some(UsedUp::Tokens) && !text.is_agent() {
                 record.used_up = cut_off;
                 return Ok(match self.with_environment(table.end()).await {
                     Ok(scored) => over(record, response, scored),
                     Err(broken) => broken.into(),
                 });
             }
-            let message = Some(parsed.message.clone());
-            let act = Act { message, finish_reason: finish_reason.into(), ..Act::default() };
+            let before: usize = part.before.iter().map(|segment| segment.token_ids.len()).sum();
+            let act = Act {
+                message: Some(parsed.message.clone()),
+                finish_reason: finish_reason.into(),
+                prompt_tokens: u32::try_from(part.prompt_in(self.request()).len() + before).unwrap_or(u32::MAX),
+                sampled_tokens: sampled.len() as u32,
+                ..Act::default()
+            };
             let observed = match self.with_environment(table.step(act)).await {
                 Ok(observed) => observed,
                 Err(broken) => return Ok(broken.into()),
@@ -183,19 +221,12 @@ impl Episode {
                 });
             }
             let last = sampled.last().copied().unwrap_or_default();
-            let (messages, next) = if text.rewrites() {
-                let messages = text.cut_all(observed.messages)?;
-                past.push(parsed, messages.clone());
-                let asked = self.request().asked.as_deref();
-                let asked = asked.ok_or_else(|| RunError::Defect("a prompt without what the row asks".to_owned()))?;
-                (messages, BeforeTurn::Prompt(text.later_prompt(asked, &past)?))
-            } else {
-                let (messages, added) = text.observe(observed.messages, last)?;
-                (messages, BeforeTurn::Added(added))
-            };
-            if budget.has_no_turn_after(record.sampled_turns) {
+            let next = talk.go_on(text, (parsed, last), observed).map_err(|stuck| stop(stuck, table))?;
+            if cut_off == Some(UsedUp::Tokens) {
+                record.used_up = cut_off;
+            } else if budget.has_no_turn_after(record.sampled_turns) {
                 record.used_up = Some(UsedUp::Turns);
-            } else if !budget.fits(response.used_after(&next), 0) {
+            } else if !budget.fits(response.used_after(&next.before), 0) {
                 record.used_up = Some(UsedUp::Context);
             }
             if record.used_up.is_some() {
@@ -204,9 +235,40 @@ impl Episode {
                     Err(broken) => broken.into(),
                 });
             }
-            let added = response.go_on(&self.request().prompt_token_ids, next);
-            record.added(messages, u32::try_from(added).unwrap_or(u32::MAX));
+            let prompt = match (&next.before, next.is_agents) {
+                (BeforeTurn::Prompt(prompt), true) => Some(text.text(prompt).map_err(Halt::from)?),
+                _ => None,
+            };
+            let added = response.go_on(&self.request().prompt_token_ids, next.before);
+            match prompt {
+                Some(prompt) => record.prompted(prompt),
+                None => record.added(next.messages, u32::try_from(added).unwrap_or(u32::MAX)),
+            }
         }
+    }
+
+    /// Begins with the prompt that an agent has made.
+    fn begin(
+        &self,
+        response: &mut GrowingResponse,
+        record: &mut EpisodeRecord,
+        text: &EpisodeText,
+        prompt: Vec<u32>,
+    ) -> Result<(), Stop> {
+        let (budget, asked) = (text.budget(self.whole().max_tokens), &self.request().prompt_token_ids);
+        if prompt[..] != asked[..] {
+            record.prompted(text.text(&prompt).map_err(Halt::from)?);
+        }
+        let (tokens, of_row) = (prompt.len(), asked.len());
+        response.begin(asked, prompt);
+        if budget.fits(response.used(), 0) {
+            return Ok(());
+        }
+        let message = format!(
+            "what the agent asks first has {tokens} tokens, allowed: fewer than the {of_row} of the row's prompt and sampling.max_tokens \
+             together"
+        );
+        Err(Stop::Attempt(Attempt::Failed { message, late: false, kind: Fault::Final }))
     }
 
     /// Waits for the environment, as time in which engines may be idle.

@@ -6,6 +6,8 @@ use evenkeel_run_files::RolloutTurn;
 
 /// The role of turns that the model sampled.
 const ASSISTANT: &str = "assistant";
+/// The role of a prompt that an agent has made.
+const PROMPT: &str = "prompt";
 
 /// An episode as a record of its turns.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,6 +53,11 @@ impl EpisodeRecord {
     pub(super) fn observed(&mut self, observed: &Observed) {
         self.tool_errors = self.tool_errors.saturating_add(observed.tool_errors);
         self.environment_us = self.environment_us.saturating_add(observed.work_us);
+    }
+
+    /// The next turn follows a prompt of its own, which has this text.
+    pub(super) fn prompted(&mut self, text: String) {
+        self.turns.push(RolloutTurn { role: PROMPT.to_owned(), text, tokens: 0, trained: false });
     }
 
     /// What it says is before the model, as so many tokens together with the boundaries.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use evenkeel_episode::episode::{Episode as States, Received, Said};
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::environment_request::Kind;
-use evenkeel_proto::v1::{Act, CloseEpisode, CloseReason, EnvironmentEvent, EpisodeFailure, Observed, Opened, Scored};
+use evenkeel_proto::v1::{
+    Act, CloseEpisode, CloseReason, EnvironmentEvent, EpisodeFailure, ModelRequest, Observed, Scored,
+};
 use tokio::time::{Instant, timeout_at};
 
 use crate::clients::EpisodeLink;
@@ -77,9 +79,12 @@ impl Table {
         self.limits.map(|limits| limits.deadline)
     }
 
-    /// Waits until the worker has opened the episode.
-    pub(super) async fn opened(&mut self) -> Result<(), Broken> {
-        self.answer().await.map(drop)
+    /// Waits until the worker has opened the episode. Returns what an agent asks first.
+    pub(super) async fn opened(&mut self) -> Result<Option<ModelRequest>, Broken> {
+        match self.answer().await? {
+            Event::Opened(opened) => Ok(opened.request),
+            _ => Ok(None),
+        }
     }
 
     /// Has a turn carried out.
@@ -88,7 +93,7 @@ impl Table {
         let (episode_id, attempt, deadline_ms) = (self.id.clone(), self.states.attempt(), self.step_ms());
         self.send(Kind::Act(Act { episode_id, attempt, turn, deadline_ms, ..act })).await;
         match self.answer().await? {
-            Event::Observed(observed) if observed.done || !observed.messages.is_empty() => Ok(observed),
+            Event::Observed(observed) if observed.done || says_something(&observed) => Ok(observed),
             _ => Err(self.defect("an observation without a message")),
         }
     }
@@ -212,15 +217,22 @@ impl Table {
         }
     }
 
-    fn defect(&self, what: &str) -> Broken {
+    /// The worker breaks the protocol.
+    pub(super) fn defect(&self, what: &str) -> Broken {
         let message = format!("the worker {} breaks the protocol: {what}", self.worker());
         Broken { message, late: false, kind: Fault::Retryable }
     }
 }
 
+/// Whether there is something for the model to answer.
+fn says_something(observed: &Observed) -> bool {
+    let has_own = observed.request.as_ref().is_some_and(|request| !request.conversation.is_empty());
+    has_own || !observed.messages.is_empty()
+}
+
 fn said(kind: &Event) -> Said {
     match kind {
-        Event::Opened(Opened {}) => Said::Opened,
+        Event::Opened(_) => Said::Opened,
         Event::Observed(observed) => Said::Observed { turn: observed.turn, done: observed.done },
         Event::Scored(_) => Said::Scored,
         Event::Failed(failed) => Said::Failed { retryable: failed.retryable },

@@ -167,8 +167,8 @@ section! {
         /// mathematics or code, as their columns say.
         verifier: String = String::new(),
         /// Where every task is done in several turns that does not name an environment itself: `calculator`, `guess-number`, `python`, the path of a
-        /// Python file with an environment of one's own, or `openenv:ws://HOST:PORT`. Absent: it is answered in one turn. The section `turns` has
-        /// the rest.
+        /// Python file with an environment of one's own, `openenv:ws://HOST:PORT`, `agent:FILE`, a program that asks the model at a base URL, or
+        /// `verifiers:TASKSET`. Absent: it is answered in one turn. The section `turns` has the rest.
         #[serde(skip_serializing_if = "Option::is_none")]
         environment: Option<String> = None,
         /// Environments that rows may name in their column `environment`. Empty: the column is not looked at.

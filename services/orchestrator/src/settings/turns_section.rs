@@ -54,12 +54,12 @@ section! {
     /// no effect.
     #[derive(Copy)]
     pub struct TurnsSettings {
-        /// Turns that an episode may have, at least 1, and at most 64 with `earlier_turns = "rewrite"`.
+        /// Turns that an episode may have, at least 1, and at most 64 with `earlier_turns = "rewrite"` and with agents.
         max_turns: u32 = 8,
         /// Tokens that one turn may sample; 0 for no limit of its own. `sampling.max_tokens` limits the whole response: what all turns sample,
         /// and what is added between them.
         max_turn_tokens: u32 = 0,
-        /// Tokens of one message of an environment, at least 16; what is longer is cut, with a mark.
+        /// Tokens of one message of an environment, at least 16; what is longer is cut, with a mark. Those of agents are never cut.
         max_observation_tokens: u32 = 512,
         /// How the model is told of its tools: `template`, or `system-prompt` for chat templates that have no place for tools.
         tools: ToolsSetting = ToolsSetting::Template,
@@ -134,7 +134,10 @@ impl LoopSettings {
     pub(super) fn validate_turns(&self) -> Result<(), FieldError> {
         let named = self.data.environment.iter().chain(&self.data.environments);
         for name in named.clone() {
-            evenkeel_episode::Origin::of("data.environment", name)?;
+            if evenkeel_episode::Origin::of("data.environment", name)?.is_agent() {
+                let (turns, allowed) = (self.turns.max_turns, format!("at most {MOST_REWRITTEN} with `{name}`"));
+                FieldError::ensure(turns <= MOST_REWRITTEN, "turns.max_turns", turns, allowed)?;
+            }
         }
         if named.count() == 0 {
             return Ok(());
@@ -163,6 +166,10 @@ mod tests {
             (
                 "[turns]\nmax_turns = 65\nearlier_turns = \"rewrite\"",
                 "`turns.max_turns` is 65 in test, allowed: at most 64 with earlier_turns",
+            ),
+            (
+                "environments = [\"agent:a.py\"]\n[turns]\nmax_turns = 65",
+                "`turns.max_turns` is 65 in test, allowed: at most 64 with `agent:a.py`",
             ),
             ("[turns]\nmax_observation_tokens = 3", "`turns.max_observation_tokens` is 3 in test"),
             ("[turns]\nstep_deadline = \"0s\"", "`turns.step_deadline` is 0s in test"),

@@ -25,7 +25,10 @@ impl AuditedSample {
     /// `None` for a sample that could not be generated.
     pub(super) fn of(prompt: &[u32], sample: &Sample) -> Option<Self> {
         // Of an episode whose turns have prompts of their own the first sequence: which it is does not depend on what was sampled.
-        let first = sample.contexts.first().map_or(sample.segments.len(), |context| context.segment as usize);
+        let own = sample.contexts.first().filter(|context| context.segment == 0);
+        let prompt = own.map_or(prompt, |context| &context.token_ids);
+        let mut later = sample.contexts.iter().map(|context| context.segment as usize).filter(|first| *first > 0);
+        let first = later.next().unwrap_or(sample.segments.len());
         let segments = &sample.segments[..first.min(sample.segments.len())];
         let response: Vec<u32> = segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
         let sampled = segments.iter().flat_map(sampled_tokens).collect();

@@ -10,7 +10,7 @@ use evenkeel_orchestrator::{
 use evenkeel_proto::v1::{GenerateItem, SegmentSource, TrainGroup};
 use evenkeel_run_files::RunDirectory;
 
-use super::environment::{FakeEnvironment, Fault};
+use super::environment::{FakeEnvironment, Fault, agent};
 use super::generation::text_of;
 use super::{Cluster, finish, mix, recipe};
 
@@ -88,7 +88,11 @@ impl Table {
     }
 
     pub(crate) fn endpoints(&self) -> Endpoints {
-        Endpoints { environment: vec![self.environment.server.endpoint().to_owned()], ..self.cluster.endpoints() }
+        Endpoints {
+            environment: vec![self.environment.server.endpoint().to_owned()],
+            described: [(agent().name, agent())].into(),
+            ..self.cluster.endpoints()
+        }
     }
 
     pub(crate) fn begin(&self, name: &str, settings: &LoopSettings) -> Result<RunHandle, RunError> {

@@ -35,8 +35,13 @@ pub(crate) enum Fault {
 /// What becomes of a request, by the sample's id, what is asked (`open`, `act`, `close`) and the attempt.
 pub(crate) type Script = Box<dyn Fn(&str, &str, u32) -> Option<Fault> + Send + Sync>;
 
+/// An agent, as its events after a request.
+pub(crate) type Agent = Box<dyn Fn(&Kind) -> Vec<EnvironmentEvent> + Send + Sync>;
+
 #[derive(Default)]
 pub(crate) struct State {
+    /// Plays instead of the environments that come with the program.
+    pub(crate) agent: Mutex<Option<Agent>>,
     pub(crate) script: Mutex<Option<Script>>,
     /// What was asked, by sample.
     pub(crate) seen: Mutex<Vec<(String, &'static str, u32)>>,
@@ -65,7 +70,13 @@ impl FakeEnvironment {
     }
 }
 
-fn event(id: &str, attempt: u32, kind: Event) -> EnvironmentEvent {
+/// An agent that the worker has besides.
+pub(crate) fn agent() -> Description {
+    let (name, digest) = ("agent:scripted.py".to_owned(), "sha256:0".to_owned());
+    Description { name, tools: Vec::new(), digest, user_speaks: true, is_agent: true, ..BuiltIn::Calculator.into() }
+}
+
+pub(crate) fn event(id: &str, attempt: u32, kind: Event) -> EnvironmentEvent {
     EnvironmentEvent { episode_id: id.to_owned(), attempt, kind: Some(kind) }
 }
 
@@ -75,14 +86,20 @@ fn answers(episodes: &mut HashMap<String, Box<dyn Played>>, kind: Kind) -> Vec<E
         Kind::Open(open) => {
             let built_in = BuiltIn::named("environment", &open.environment).unwrap();
             episodes.insert(open.episode_id.clone(), built_in.open(&open.task, open.seed).unwrap());
-            vec![event(&open.episode_id, open.attempt, Event::Opened(Opened {}))]
+            vec![event(&open.episode_id, open.attempt, Event::Opened(Opened::default()))]
         }
         Kind::Act(act) => {
             let (id, attempt, turn) = (act.episode_id.clone(), act.attempt, act.turn);
             let episode = episodes.get_mut(&id).unwrap();
             let done = step(episode.as_mut(), &act.message.clone().unwrap(), act.finish_reason());
-            let observed =
-                Observed { turn, messages: done.messages, done: done.done, tool_errors: done.tool_errors, work_us: 7 };
+            let observed = Observed {
+                turn,
+                messages: done.messages,
+                done: done.done,
+                tool_errors: done.tool_errors,
+                work_us: 7,
+                request: None,
+            };
             let mut events = vec![event(&id, attempt, Event::Observed(observed))];
             if done.done {
                 events.push(event(&id, attempt, Event::Scored(Scored { verdict: episode.verdict(&id) })));
@@ -120,6 +137,7 @@ impl Environment for Service {
                 };
                 service.state.seen.lock().unwrap().push((id.clone(), what, attempt));
                 let fault = service.state.script.lock().unwrap().as_ref().and_then(|script| script(&id, what, attempt));
+                let by_agent = service.state.agent.lock().unwrap().as_ref().map(|agent| agent(&kind));
                 let mut events = match fault {
                     Some(Fault::Lost) => return,
                     Some(Fault::Silence) => continue,
@@ -131,6 +149,7 @@ impl Environment for Service {
                     Some(Fault::Nonsense) => {
                         vec![event(&id, attempt, Event::Observed(Observed { turn: turn + 7, ..Observed::default() }))]
                     }
+                    _ if by_agent.is_some() => by_agent.unwrap_or_default(),
                     Some(Fault::Twice) | None => answers(&mut episodes, kind),
                 };
                 if fault == Some(Fault::Twice) {
@@ -152,7 +171,7 @@ impl Environment for Service {
     ) -> Result<Response<EnvironmentGetStatusResponse>, Status> {
         let info = |built_in: BuiltIn| EnvironmentInfo::from(&Description::from(built_in));
         Ok(Response::new(EnvironmentGetStatusResponse {
-            environments: BuiltIn::ALL.into_iter().map(info).collect(),
+            environments: BuiltIn::ALL.into_iter().map(info).chain([EnvironmentInfo::from(&agent())]).collect(),
             max_episodes: self.most,
             ..EnvironmentGetStatusResponse::default()
         }))

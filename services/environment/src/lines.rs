@@ -16,7 +16,7 @@ const LAST_LINES: usize = 8;
 ///
 /// # Errors
 /// The end, or a line that is too long.
-pub(super) async fn answer(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<u8>> {
+pub(crate) async fn answer(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     loop {
         let bytes = reader.fill_buf().await?;
@@ -41,11 +41,11 @@ pub(super) async fn answer(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Resu
 
 /// The last lines of a process's error output.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LastLines(Arc<Mutex<VecDeque<String>>>);
+pub(crate) struct LastLines(Arc<Mutex<VecDeque<String>>>);
 
 impl LastLines {
     /// Passes lines on to the log until there are no more.
-    pub(super) async fn follow(self, output: impl AsyncRead + Unpin, name: String) {
+    pub(crate) async fn follow(self, output: impl AsyncRead + Unpin, name: String) {
         let mut reader = BufReader::new(output);
         let mut line = Vec::new();
         loop {
@@ -77,7 +77,7 @@ impl LastLines {
     }
 
     /// Behind what is said of a process: what it said last.
-    pub(super) fn behind(&self, what: &str) -> String {
+    pub(crate) fn behind(&self, what: &str) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<_> = lines.iter().map(String::as_str).collect();
         if lines.is_empty() { what.to_owned() } else { format!("{what}: {}", lines.join(" | ")) }

@@ -1,0 +1,13 @@
+//! What the model said in a turn, as an episode takes it.
+
+use evenkeel_proto::v1::{AssistantMessage, FinishReason};
+
+/// What the model said in a turn.
+pub(crate) struct Action {
+    pub(crate) message: AssistantMessage,
+    pub(crate) finish_reason: FinishReason,
+    /// Number of the turn, from 1.
+    pub(crate) turn: u32,
+    /// Tokens before the turn, and of it.
+    pub(crate) tokens: (u32, u32),
+}

@@ -1,0 +1,83 @@
+//! Tasksets of verifiers, played by the package itself in processes of `environment.python`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use evenkeel_episode::{Description, VERIFIERS};
+use evenkeel_proto::v1::EpisodeFailure;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::endpoint::Endpoint;
+use super::episode::AgentEpisode;
+use super::host::{Host, Launch};
+use crate::error::EnvironmentError;
+use crate::failure::Failure;
+use crate::settings::EnvironmentSettings;
+
+/// The program that plays the episodes of a taskset.
+const BRIDGE: &str = include_str!("../../python/evenkeel_verifiers.py");
+
+/// The processes of a taskset.
+pub(crate) struct Taskset {
+    hosts: Vec<Arc<Host>>,
+    /// Episodes that each may have.
+    most: usize,
+    endpoint: Arc<Endpoint>,
+}
+
+impl Taskset {
+    /// Starts the first process of a taskset, which says what decides how its episodes go.
+    ///
+    /// # Errors
+    /// A taskset that is not there, or settings that it does not take.
+    pub(crate) async fn start(
+        settings: &EnvironmentSettings,
+        name: &str,
+        env: &BTreeMap<String, Value>,
+        endpoint: &Arc<Endpoint>,
+    ) -> Result<(Self, Description), EnvironmentError> {
+        let options = json!({"taskset": name, "env": env, "range": settings.verifiers_range}).to_string();
+        let python = settings.python.clone();
+        let launch: Launch = Arc::new(move || {
+            let mut command = Command::new(&python);
+            command.args(["-u", "-P", "-c", BRIDGE]).arg(&options).env("PYTHONHASHSEED", "0");
+            command
+        });
+        let host = |_| Host::new(Arc::clone(&launch), format!("{VERIFIERS}{name}"));
+        let hosts: Vec<_> = (0..settings.processes).map(host).collect();
+        let broken =
+            |failure: Failure| EnvironmentError::Verifiers { taskset: name.to_owned(), message: failure.message };
+        let hello = hosts[0].hello().await.map_err(broken)?;
+        let description = Description {
+            name: format!("{VERIFIERS}{name}"),
+            system_prompt: String::new(),
+            user_speaks: true,
+            tools: Vec::new(),
+            digest: evenkeel_files::sha256(hello.fingerprint),
+            is_agent: true,
+        };
+        Ok((Self { hosts, most: settings.episodes_per_process, endpoint: Arc::clone(endpoint) }, description))
+    }
+
+    /// Begins an episode in the process that has the fewest.
+    ///
+    /// # Errors
+    /// All are full; a row that is no task; an episode that fails.
+    pub(crate) async fn open(&self, task: &[u8], seed: u64) -> Result<AgentEpisode, Failure> {
+        let task: Value = match task {
+            [] => json!({}),
+            task => serde_json::from_slice(task)
+                .map_err(|error| Failure::new(EpisodeFailure::TaskInvalid, format!("the task is not JSON: {error}")))?,
+        };
+        let host = self.hosts.iter().min_by_key(|host| host.episodes()).filter(|host| host.episodes() < self.most);
+        let host = host.ok_or_else(|| {
+            let (processes, most) = (self.hosts.len(), self.most);
+            let message = format!("{processes} processes have {most} episodes each (processes, episodes_per_process)");
+            Failure::new(EpisodeFailure::Overloaded, message)
+        })?;
+        let desk = self.endpoint.open()?;
+        let run = host.run(&task, seed, &desk.base_url()).await?;
+        AgentEpisode::begin(desk, run).await
+    }
+}
