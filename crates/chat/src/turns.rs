@@ -91,6 +91,8 @@ pub struct TurnRenderer {
     said: Message,
     /// The same before results of tools. `None`: the template takes none, or what it writes depends on the turns before.
     called: Option<Message>,
+    /// Renders what stands between turns without the tools, which are most of the text. `None`: the template writes it otherwise then.
+    brief: Option<PromptRenderer>,
 }
 
 impl TurnRenderer {
@@ -117,7 +119,8 @@ impl TurnRenderer {
         })?;
         let end_text = prompts.tokenizer().token(end_of_turn).unwrap_or_default();
         let said = Message::text("assistant", PROBE);
-        let renderer = Self { prompts: with, tools_in: settings.tools_in, end_of_turn, end_text, said, called: None };
+        let (tools_in, called, brief) = (settings.tools_in, None, Some(prompts.clone()));
+        let renderer = Self { prompts: with, tools_in, end_of_turn, end_text, said, called, brief };
         renderer.checked(settings)
     }
 
@@ -141,12 +144,24 @@ impl TurnRenderer {
     /// # Errors
     /// A template that does not render these observations, or whose tokens run together with those before.
     pub fn between(&self, observations: &[Observation<'_>]) -> Result<Vec<u32>, PromptError> {
+        match &self.brief {
+            Some(brief) => self.behind_turn(&brief.turns(&self.fixed(observations)?, true)?),
+            None => self.between_in_full(observations),
+        }
+    }
+
+    fn between_in_full(&self, observations: &[Observation<'_>]) -> Result<Vec<u32>, PromptError> {
+        self.behind(&self.prompts.turns(&self.fixed(observations)?, true)?)
+    }
+
+    /// The fixed conversation with observations at its end.
+    fn fixed(&self, observations: &[Observation<'_>]) -> Result<Vec<Message>, PromptError> {
         let by_tool = observations.iter().any(|observation| matches!(observation, Observation::Tool { .. }));
         let said = if by_tool { self.called.as_ref() } else { Some(&self.said) };
         let unclear = || RenderError("it takes no results of tools behind a turn".to_owned());
         let mut messages = vec![Message::text("user", "?"), said.ok_or_else(unclear)?.clone()];
         messages.extend(self.messages(observations));
-        self.behind(&self.prompts.turns(&messages, true)?)
+        Ok(messages)
     }
 
     /// The prompt of a later turn as the template renders the whole conversation, which may write earlier turns otherwise than they were
@@ -221,6 +236,29 @@ impl TurnRenderer {
         Ok(all.split_off(before.len()))
     }
 
+    /// The same from the end of the turn alone: a special token, at which tokenizers take texts apart.
+    fn behind_turn(&self, text: &str) -> Result<Vec<u32>, PromptError> {
+        let end = self.through_turn(text).map_or(0, str::len).saturating_sub(self.end_text.len());
+        let mut tokens = self.prompts.tokenizer().encode(text.get(end..).unwrap_or_default(), false)?;
+        match tokens.first() {
+            Some(&first) if first == self.end_of_turn => Ok(tokens.split_off(1)),
+            _ => Err(PromptError::Template(RenderError("the turn before an observation has no end".to_owned()))),
+        }
+    }
+
+    /// Whether the short way has the tokens of the long one.
+    fn is_brief(&self, roles: &[bool]) -> bool {
+        let same =
+            |observations: &[Observation<'_>]| match (self.between(observations), self.between_in_full(observations)) {
+                (Ok(brief), Ok(full)) => brief == full,
+                _ => false,
+            };
+        roles.iter().all(|&by_user| {
+            let [first, second] = OBSERVED.map(|content| observed(by_user, content));
+            same(&[first]) && same(&[second]) && (by_user || same(&[first, second]))
+        })
+    }
+
     /// A text up to the end of the fixed turn in it.
     fn through_turn<'a>(&self, text: &'a str) -> Option<&'a str> {
         let probe = text.find(PROBE)?;
@@ -268,7 +306,7 @@ impl TurnRenderer {
                 Err(_) => None,
             };
         }
-        for by_user in roles {
+        for &by_user in &roles {
             let said = kept.turn_before(by_user, &prompt, settings)?;
             if !by_user || settings.tools.is_empty() {
                 kept.said = said;
@@ -276,6 +314,11 @@ impl TurnRenderer {
         }
         if !settings.is_agent {
             kept.called = Some(kept.said.clone());
+        } else if kept.called.is_some() {
+            roles.push(false);
+        }
+        if !kept.is_brief(&roles) {
+            kept.brief = None;
         }
         Ok(kept)
     }

@@ -100,6 +100,15 @@ fn is_the_rendering(prompts: &PromptRenderer, folder: &Folder, arguments: Value,
     }
 }
 
+fn where_a_template_writes_more_with_tools_so_does_what_is_added() {
+    let template = TOOLS
+        .replace("<|im_start|>assistant\n{% endif %}", "<|im_start|>assistant\n{% if tools %}+{% endif %}{% endif %}");
+    let renderer = TurnRenderer::new(&prompts(&template), &settings()).unwrap();
+    let between = renderer.between(&[result("2")]).unwrap();
+    let text = Tokenizer::require(&golden()).unwrap().decode(&between, false).unwrap();
+    assert!(text.ends_with("<|im_start|>assistant\n+"), "{text}");
+}
+
 fn what_is_added_is_the_rest_of_the_rendering() {
     let prompts = prompts(TOOLS);
     let renderer = TurnRenderer::new(&prompts, &settings()).unwrap();
@@ -324,6 +333,10 @@ fn an_agents_conversation_is_rendered_with_its_own_tools_and_the_turns_since() {
 fn main() -> ExitCode {
     let mut tests: Vec<Trial> = vec![
         test("what_is_added_is_the_rest_of_the_rendering", what_is_added_is_the_rest_of_the_rendering),
+        test(
+            "where_a_template_writes_more_with_tools_so_does_what_is_added",
+            where_a_template_writes_more_with_tools_so_does_what_is_added,
+        ),
         test(
             "a_template_without_tools_is_refused_unless_the_system_message_names_them",
             a_template_without_tools_is_refused_unless_the_system_message_names_them,

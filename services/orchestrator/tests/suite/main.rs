@@ -1,6 +1,7 @@
 //! The loop against scripted services over real loopback gRPC.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod agents;
 mod audit;
 mod completion;
 mod data;

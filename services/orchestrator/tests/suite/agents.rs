@@ -1,0 +1,212 @@
+//! Agents that ask the model by themselves: what their turns follow, that another conversation is another sequence of the same sample, and what
+//! becomes of what no prompt can be made of.
+
+use evenkeel_orchestrator::{EarlierTurns, LoopSettings};
+use evenkeel_proto::v1::environment_event::Kind as Event;
+use evenkeel_proto::v1::environment_request::Kind;
+use evenkeel_proto::v1::{
+    Act, CloseReason, EnvironmentEvent, EnvironmentMessage, FinishReason, GenerateItem, MessageRole, ModelRequest,
+    Observed, Opened, Outcome, Scored, SegmentSource, Verdict,
+};
+use evenkeel_run_files::read_rollouts;
+use serde_json::{Value, json};
+
+use crate::support::calculator::{Table, settings as with_calculator};
+use crate::support::environment::{agent, event};
+use crate::support::generation::text_of;
+use crate::support::{bounded, lines, metrics};
+
+fn settings() -> LoopSettings {
+    let mut settings = with_calculator();
+    settings.data.environment = Some(agent().name);
+    settings
+}
+
+/// What an agent asks: a conversation of its own, or none where it goes on.
+fn request(conversation: Option<Value>, max_tokens: Option<u32>) -> Option<ModelRequest> {
+    let messages = conversation.map(|messages| json!({"messages": messages, "tools": []}).to_string());
+    Some(ModelRequest { conversation: messages.unwrap_or_default().into_bytes(), max_tokens })
+}
+
+fn opened(conversation: Value) -> Event {
+    Event::Opened(Opened { request: request(Some(conversation), None) })
+}
+
+/// The environment's score: right for every other sample.
+fn scored(id: &str) -> Event {
+    let is_right = id.ends_with(['1', '3', '5', '7', '9']);
+    let (outcome, reward) = if is_right { (Outcome::Correct, 1.0) } else { (Outcome::Incorrect, 0.0) };
+    Event::Scored(Scored { verdict: Some(Verdict::judged(id, outcome, "environment", reward)) })
+}
+
+/// Asks, goes on, and asks something else of at most five tokens.
+fn in_two_conversations(kind: &Kind) -> Vec<EnvironmentEvent> {
+    let of =
+        |id: &str, attempt: u32, kinds: Vec<Event>| kinds.into_iter().map(|kind| event(id, attempt, kind)).collect();
+    match kind {
+        Kind::Open(open) => {
+            let first = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "First?"}]);
+            of(&open.episode_id, open.attempt, vec![opened(first)])
+        }
+        Kind::Act(Act { episode_id, attempt, turn, .. }) => {
+            let observed = Observed { turn: *turn, ..Observed::default() };
+            let kinds = match turn {
+                1 => {
+                    let content = "Go on.".to_owned();
+                    let message =
+                        EnvironmentMessage { role: MessageRole::User.into(), content, ..EnvironmentMessage::default() };
+                    vec![Event::Observed(Observed {
+                        messages: vec![message],
+                        request: request(None, None),
+                        ..observed
+                    })]
+                }
+                2 => {
+                    let other = json!([{"role": "user", "content": "Something else?"}]);
+                    vec![Event::Observed(Observed { request: request(Some(other), Some(5)), ..observed })]
+                }
+                _ => vec![Event::Observed(Observed { done: true, ..observed }), scored(episode_id)],
+            };
+            of(episode_id, *attempt, kinds)
+        }
+        Kind::Close(close) if close.reason() == CloseReason::Budget => {
+            of(&close.episode_id, close.attempt, vec![scored(&close.episode_id)])
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Says after which sequence it stands.
+fn turn(item: &GenerateItem) -> Option<String> {
+    let before: usize = item.prefix_segments.iter().map(|segment| segment.token_ids.len()).sum();
+    let seed = item.sampling.as_ref().and_then(|sampling| sampling.seed).unwrap();
+    Some("x".repeat(before) + &format!("said{}", seed % 1000))
+}
+
+async fn table(agent: impl Fn(&Kind) -> Vec<EnvironmentEvent> + Send + Sync + 'static) -> Table {
+    let table = Table::start(64).await;
+    *table.cluster.generation.state.answers.lock().unwrap() = Some(Box::new(turn));
+    *table.environment.state.agent.lock().unwrap() = Some(Box::new(agent));
+    table
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_on_is_appended_and_another_conversation_is_another_sequence_of_the_same_sample() {
+    bounded(async {
+        let table = table(in_two_conversations).await;
+        let path = table.run("run", &settings()).await.unwrap();
+        let seen = table.cluster.generation.state.seen.lock().unwrap().clone();
+        let groups = table.groups();
+        for sample in groups.iter().flat_map(|group| &group.samples) {
+            use SegmentSource::{Injected, Sampled};
+            let sources: Vec<_> = sample.segments.iter().map(|segment| segment.source()).collect();
+            assert_eq!(sources, [Sampled, Injected, Sampled, Sampled]);
+            assert_eq!(text_of(&sample.segments[1].token_ids), "\nuser\nGo on.\nassistant\n");
+            assert!(sample.segments[3].token_ids.len() <= 5, "as many tokens as the agent wants");
+            let prompts: Vec<_> =
+                sample.contexts.iter().map(|context| (context.segment, text_of(&context.token_ids))).collect();
+            let first = "system\nBe brief.\nuser\nFirst?\nassistant\n".to_owned();
+            assert_eq!(prompts, [(0, first), (3, "user\nSomething else?\nassistant\n".to_owned())]);
+            // What each turn was asked with is what is trained on, token by token.
+            let asked: Vec<_> = seen.iter().filter(|item| item.sample_id == sample.sample_id).collect();
+            let [one, two, three] = asked[..] else { panic!("{} turns", asked.len()) };
+            assert_eq!([&one.prompt_token_ids, &two.prompt_token_ids], [&sample.contexts[0].token_ids; 2]);
+            assert_eq!((one.prefix_segments.len(), &two.prefix_segments[..]), (0, &sample.segments[..2]));
+            assert_eq!((&three.prompt_token_ids, three.prefix_segments.len()), (&sample.contexts[1].token_ids, 0));
+            let seeds: Vec<_> = asked.iter().map(|item| item.sampling.as_ref().unwrap().seed).collect();
+            assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2]);
+        }
+        for line in metrics(&path) {
+            assert_eq!((line.get("episodes/sequences/mean"), line.get("episodes/turns/mean")), (Some(2.0), Some(3.0)));
+            assert_eq!(line.get("rollout/invalid_samples"), Some(0.0));
+        }
+        let kept = &read_rollouts(&path, 1).unwrap()[0];
+        let roles: Vec<_> = kept.turns.iter().map(|turn| turn.role.as_str()).collect();
+        assert_eq!(roles, ["prompt", "assistant", "user", "assistant", "prompt", "assistant"]);
+        assert!(kept.turns[4].text.contains("Something else?"));
+        let again = self::table(in_two_conversations).await;
+        assert_eq!(lines(&again.run("again", &settings()).await.unwrap()), lines(&path));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_the_template_rewrites_turns_every_request_of_an_agent_has_a_prompt_of_its_own() {
+    bounded(async {
+        let table = table(in_two_conversations).await;
+        *table.cluster.generation.state.answers.lock().unwrap() = Some(Box::new(|item: &GenerateItem| {
+            assert!(item.prefix_segments.is_empty(), "each turn has a prompt of its own");
+            Some("<think>Hm</think>ok".to_owned())
+        }));
+        let mut settings = settings();
+        settings.turns.earlier_turns = EarlierTurns::Rewrite;
+        table.run("run", &settings).await.unwrap();
+        for sample in table.groups().iter().flat_map(|group| &group.samples) {
+            let prompts: Vec<_> = sample.contexts.iter().map(|context| text_of(&context.token_ids)).collect();
+            assert_eq!(sample.contexts.iter().map(|context| context.segment).collect::<Vec<_>>(), [0, 1, 2]);
+            assert!(
+                prompts[1].ends_with("assistant\nok\nuser\nGo on.\nassistant\n"),
+                "reasoning is left out: {}",
+                prompts[1]
+            );
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_ends_an_agent_which_gets_what_there_is_of_its_turn() {
+    bounded(async {
+        type Change = fn(&mut LoopSettings);
+        let cases: [(&str, Change); 3] = [
+            ("turns", |settings| settings.turns.max_turns = 1),
+            ("tokens", |settings| settings.sampling.max_tokens = 40),
+            ("context", |settings| settings.sampling.max_tokens = 60),
+        ];
+        for (name, change) in cases {
+            let table = table(|kind: &Kind| {
+                if let Kind::Act(act) = kind {
+                    let is_cut = act.finish_reason() == FinishReason::Length;
+                    assert_eq!(is_cut, act.sampled_tokens < 8, "it is told how the turn ended");
+                }
+                in_two_conversations(kind)
+            });
+            let table = table.await;
+            let mut settings = settings();
+            settings.run.steps = 1;
+            settings.evaluation.problems = 0;
+            change(&mut settings);
+            let path = table.run("run", &settings).await.unwrap();
+            let line = &metrics(&path)[0];
+            assert_eq!(line.get(&format!("episodes/used_up/{name}")), Some(16.0), "{name}: {:?}", line.values);
+            assert_eq!(line.get("rollout/invalid_samples"), Some(0.0), "{name}: it is no failure");
+            let seen = table.environment.state.seen.lock().unwrap();
+            let asked = |what: &str| seen.iter().filter(|(_, asked, _)| *asked == what).count();
+            assert_eq!((asked("act"), asked("close")), (16, 16), "{name}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_prompt_can_be_made_of_is_no_sample() {
+    bounded(async {
+        for (conversation, words) in [
+            (json!([{"role": "user"}]), "messages[0].content is absent"),
+            (json!([{"role": "user", "content": "long ".repeat(100)}]), "what the agent asks first has"),
+        ] {
+            let table = table(move |kind: &Kind| match kind {
+                Kind::Open(open) => vec![event(&open.episode_id, open.attempt, opened(conversation.clone()))],
+                _ => Vec::new(),
+            });
+            let table = table.await;
+            let mut settings = settings();
+            settings.evaluation.problems = 0;
+            let error = table.run("run", &settings).await.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            let seen = table.environment.state.seen.lock().unwrap();
+            assert!(seen.iter().all(|(_, _, attempt)| *attempt == 1), "another attempt would ask the same");
+        }
+    })
+    .await;
+}
