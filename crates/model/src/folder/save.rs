@@ -119,7 +119,7 @@ fn assign(parameters: &Parameters, options: SaveOptions) -> Vec<Vec<StoredAs<'_>
     let stored = ids.map(|id| StoredAs { name: &parameters.spec(id).name, id });
     let ids_of_parts = parameters.ids();
     let head = (options.write_out_head && ids_of_parts.is_tied())
-        .then(|| StoredAs { name: HEAD, id: ids_of_parts.head.weight });
+        .then_some(StoredAs { name: HEAD, id: ids_of_parts.head.weight });
     for tensor in stored.chain(head) {
         let size = parameters.get(tensor.id).elem_count() * options.dtype.size_in_bytes();
         if bytes > 0 && bytes + size > options.max_shard_bytes {

@@ -12,8 +12,11 @@ use crate::program::require_name;
 const MAX_MESSAGES: usize = 4096;
 const MAX_TOOLS: usize = 128;
 
+/// A field of a request, whether it may have a value, and what is allowed.
+type Rule = (&'static str, fn(&Value) -> bool, &'static str);
+
 /// What each of these may be at most, besides absent or null.
-const ONLY: &[(&str, fn(&Value) -> bool, &str)] = &[
+const ONLY: &[Rule] = &[
     ("n", |value| value.as_u64() == Some(1), "1: a request is one turn of the episode"),
     ("stop", |value| value.as_array().is_some_and(Vec::is_empty), "none: a turn ends where the model ends it"),
     ("logprobs", |value| *value == Value::Bool(false), "false"),
