@@ -129,7 +129,8 @@ mod tests {
             let _held = [Matrix::zeros(rows, 8), Matrix::zeros(rows, 8), Matrix::zeros(rows, 24)];
         }
         let kept = FREE.with_borrow(|free| free.iter().map(Vec::len).sum::<usize>());
-        assert!(kept <= 200 * (8 + 8 + 24), "{kept}");
+        // A narrow one may take the place of a wide one, which is then made anew: twice as much at most.
+        assert!(kept <= 2 * 200 * (8 + 8 + 24), "{kept}");
     }
 
     #[test]
