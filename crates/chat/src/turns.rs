@@ -392,7 +392,8 @@ impl TurnRenderer {
             json!({"role": "assistant", "content": PROBE}),
             json!({"role": "assistant", "content": format!("One line.\n\nAnother: {PROBE}.")}),
         ];
-        if self.tools_in == ToolsIn::Template {
+        // A template that knows no tools leaves calls out.
+        if self.tools_in == ToolsIn::Template && self.mentions("tools") {
             turns.insert(0, json!({"role": "assistant", "content": "", "tool_calls": calls}));
         }
         let with_reasoning = turns.iter().cloned().map(|mut turn| {

@@ -3,19 +3,21 @@
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
 /// An accepted connection.
 pub(crate) struct ServerSocket(WebSocketStream<TcpStream>);
 
+#[expect(clippy::result_large_err, reason = "the form that the library takes")]
+fn at_ws(request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+    assert_eq!(request.uri().path(), "/ws");
+    Ok(response)
+}
+
 impl ServerSocket {
     /// Answers the handshake.
     pub(crate) async fn accept(stream: TcpStream) -> Option<Self> {
-        let at_ws = |request: &Request, response: Response| {
-            assert_eq!(request.uri().path(), "/ws");
-            Ok(response)
-        };
         accept_hdr_async(stream, at_ws).await.ok().map(Self)
     }
 

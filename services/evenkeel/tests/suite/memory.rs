@@ -1,5 +1,6 @@
 //! What a run on a CPU takes of the machine's memory, beside what its dry run has planned.
 #![cfg(target_os = "linux")]
+#![allow(clippy::print_stdout, reason = "a test prints what it measured")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
