@@ -155,28 +155,20 @@ async fn where_the_template_rewrites_turns_every_request_of_an_agent_has_a_promp
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_budget_ends_an_agent_which_gets_what_there_is_of_its_turn() {
+async fn an_agent_whose_turns_are_used_up_is_scored_as_far_as_it_went() {
     bounded(async {
-        type Change = fn(&mut LoopSettings);
-        let cases: [(&str, Change); 3] = [
-            ("turns", |settings| settings.turns.max_turns = 1),
-            ("tokens", |settings| settings.sampling.max_tokens = 40),
-            ("context", |settings| settings.sampling.max_tokens = 60),
-        ];
-        for (name, change) in cases {
-            let table = table(in_two_conversations).await;
-            let mut settings = settings();
-            settings.run.steps = 1;
-            settings.evaluation.problems = 0;
-            change(&mut settings);
-            let path = table.run("run", &settings).await.unwrap();
-            let line = &metrics(&path)[0];
-            assert_eq!(line.get(&format!("episodes/used_up/{name}")), Some(16.0), "{name}: {:?}", line.values);
-            assert_eq!(line.get("rollout/invalid_samples"), Some(0.0), "{name}: it is no failure");
-            let seen = table.environment.state.seen.lock().unwrap();
-            let asked = |what: &str| seen.iter().filter(|(_, asked, _)| *asked == what).count();
-            assert_eq!((asked("act"), asked("close")), (16, 16), "{name}");
-        }
+        let table = table(in_two_conversations).await;
+        let mut settings = settings();
+        settings.run.steps = 1;
+        settings.evaluation.problems = 0;
+        settings.turns.max_turns = 1;
+        let path = table.run("run", &settings).await.unwrap();
+        let line = &metrics(&path)[0];
+        assert_eq!(line.get("episodes/used_up/turns"), Some(16.0), "{:?}", line.values);
+        assert_eq!(line.get("rollout/invalid_samples"), Some(0.0), "it is no failure");
+        let seen = table.environment.state.seen.lock().unwrap();
+        let asked = |what: &str| seen.iter().filter(|(_, asked, _)| *asked == what).count();
+        assert_eq!((asked("act"), asked("close")), (16, 16));
     })
     .await;
 }
