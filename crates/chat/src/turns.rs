@@ -175,12 +175,7 @@ impl TurnRenderer {
         suffix: Option<&str>,
         turns: &[PastTurn<'_>],
     ) -> Result<Vec<u32>, PromptError> {
-        let mut messages = Vec::new();
-        for turn in turns {
-            messages.push(self.past(turn));
-            messages.extend(self.messages(&turn.observations));
-        }
-        Ok(self.prompts.render_followed(prompt, suffix, &messages)?.token_ids)
+        Ok(self.prompts.render_followed(prompt, suffix, &self.past_turns(turns))?.token_ids)
     }
 
     /// The prompt of a conversation that an agent has made, with its tools, and of the turns since.
@@ -201,12 +196,13 @@ impl TurnRenderer {
         let listed = if in_template { tools } else { &[] };
         let with = self.prompts.with_tools(instructions("", tools, self.tools_in), listed)?;
         let messages = if in_template { messages.to_vec() } else { in_texts(messages) };
-        let mut followed_by = Vec::new();
-        for turn in turns {
-            followed_by.push(self.past(turn));
-            followed_by.extend(self.messages(&turn.observations));
-        }
-        Ok(with.render_followed(&Prompt::Messages(messages), Some(""), &followed_by)?.token_ids)
+        Ok(with.render_followed(&Prompt::Messages(messages), Some(""), &self.past_turns(turns))?.token_ids)
+    }
+
+    /// Turns as messages, each with what followed.
+    fn past_turns(&self, turns: &[PastTurn<'_>]) -> Vec<Message> {
+        let of = |turn| [vec![self.past(turn)], self.messages(&turn.observations)].concat();
+        turns.iter().flat_map(of).collect()
     }
 
     fn past(&self, turn: &PastTurn<'_>) -> Message {

@@ -1,7 +1,9 @@
 //! Why an episode ends without a result.
 
+use std::path::Path;
 use std::time::Duration;
 
+use evenkeel_files::FileDigest;
 use evenkeel_proto::v1::environment_event::Kind;
 use evenkeel_proto::v1::{EnvironmentEvent, EpisodeFailed, EpisodeFailure};
 
@@ -27,6 +29,18 @@ impl Failure {
     /// The environment itself failed.
     pub(crate) fn crashed(message: impl AsRef<str>) -> Self {
         Self::new(EpisodeFailure::Crashed, message)
+    }
+
+    /// Refuses a file that has another content than when the worker was started.
+    ///
+    /// # Errors
+    /// The same file is refused in every attempt.
+    pub(crate) fn of_changed_file(path: &Path, digest: &str) -> Result<(), Self> {
+        if FileDigest::of(path).is_ok_and(|now| now.to_string() == digest) {
+            return Ok(());
+        }
+        let message = format!("{} is not the file that the worker was started with", path.display());
+        Err(Self { retryable: false, ..Self::crashed(message) })
     }
 
     /// A request breaks the protocol.

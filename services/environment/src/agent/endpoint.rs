@@ -1,7 +1,6 @@
 //! The chat endpoint of a worker: `POST /v1/chat/completions` on loopback, below a name of its own for each episode.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -94,10 +93,7 @@ impl Endpoint {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes)
             .map_err(|error| Failure::new(EpisodeFailure::Internal, format!("no random numbers: {error}")))?;
-        let mut name = String::new();
-        for byte in bytes {
-            let _ = write!(name, "{byte:02x}");
-        }
+        let name = evenkeel_files::hex(&bytes);
         let (sender, asked) = mpsc::channel(MAX_WAITING);
         lock(&self.desks).insert(name.clone(), sender);
         Ok(Desk { name, address: self.address, desks: Arc::clone(&self.desks), asked })

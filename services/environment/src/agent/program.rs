@@ -80,12 +80,7 @@ impl AgentProgram {
     /// # Errors
     /// No room, a program that cannot be started or fails.
     pub(crate) async fn open(&self, task: &[u8], seed: u64) -> Result<AgentEpisode, Failure> {
-        let now = FileDigest::of(&self.path).map(|digest| digest.to_string());
-        if now.as_ref().ok() != Some(&self.digest) {
-            let message = format!("{} is not the file that the worker was started with", self.path.display());
-            // It stays so.
-            return Err(Failure { retryable: false, ..Failure::crashed(message) });
-        }
+        Failure::of_changed_file(&self.path, &self.digest)?;
         let place = Arc::clone(&self.room).try_acquire_owned();
         let full = || Failure::new(EpisodeFailure::Overloaded, "as many agents run as may (max_agents)");
         let place = place.map_err(|_| full())?;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use evenkeel_files::FileDigest;
 use evenkeel_proto::v1::EpisodeFailure;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -158,12 +157,7 @@ impl Process {
 
     async fn start(&self, state: &mut State) -> Result<Hello, Failure> {
         let Launch { python, path, digest, max_memory } = &*self.launch;
-        let now = FileDigest::of(path).map(|digest| digest.to_string());
-        if now.as_ref().ok() != Some(digest) {
-            let message = format!("{} is not the file that the worker was started with", path.display());
-            // It stays so.
-            return Err(Failure { retryable: false, ..Failure::crashed(message) });
-        }
+        Failure::of_changed_file(path, digest)?;
         let child = Command::new(python)
             .args(["-u", "-c", BRIDGE])
             .arg(path)

@@ -6,23 +6,13 @@ use std::path::{Path, PathBuf};
 use evenkeel_run_files::read_rollouts;
 use serde_json::{Value, json};
 
-use crate::episodes::{TEMPLATE, call};
-use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, train_recipe, wait_for, written_model};
+use crate::episodes::{call, model};
+use crate::own_environment::is_killed_and_resumed_with_its_file;
+use crate::support::{evenkeel, lines, succeed, train_recipe};
 
 /// The folder of the examples.
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
-}
-
-/// A tiny model with a chat template, in a folder.
-fn model(folder: &Path) -> PathBuf {
-    let model = written_model(folder);
-    std::fs::write(model.join("chat_template.jinja"), TEMPLATE).unwrap();
-    let config = model.join("config.json");
-    let mut keys: Value = serde_json::from_slice(&std::fs::read(&config).unwrap()).unwrap();
-    keys["max_position_embeddings"] = 640.into();
-    std::fs::write(&config, keys.to_string()).unwrap();
-    model
 }
 
 /// A recipe in which an agent plays, with rows and a model.
@@ -76,16 +66,7 @@ fn a_run_with_an_agent_is_killed_resumed_and_bound_to_its_program() {
     audit.arg(&whole);
     succeed(audit);
 
-    let process = Process::start(train(&killed));
-    wait_for("two steps", || count_lines(&killed.join("metrics.jsonl")) >= 2);
-    process.kill();
-    let text = std::fs::read_to_string(&agent).unwrap();
-    std::fs::write(&agent, format!("{text}\n")).unwrap();
-    let refused = resume(&killed).output().unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("agent.py"), "{said}");
-    std::fs::write(&agent, text).unwrap();
-    succeed(resume(&killed));
+    is_killed_and_resumed_with_its_file(&agent, |text| format!("{text}\n"), train(&killed), &killed);
     assert_eq!(lines(&killed), lines(&whole), "the same seeds, the same episodes");
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, train_recipe, wait_for, written_model};
 
 /// Says who spoke, names the tools, and ends every turn with `<eos>`.
-pub(crate) const TEMPLATE: &str = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}\
+const TEMPLATE: &str = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}\
     {% for m in messages %}{{ m.role }}\n{{ m.content }}\
     {% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<eos>\n{% endfor %}\
     {% if add_generation_prompt %}assistant\n{% endif %}";
@@ -38,14 +38,20 @@ fn rows(path: &Path) {
     std::fs::write(path, rows).unwrap();
 }
 
-/// A recipe in a folder, with the model that it names, in `model`.
-pub(crate) fn recipe(folder: &Path) -> PathBuf {
+/// A tiny model with a chat template, in `model` of a folder.
+pub(crate) fn model(folder: &Path) -> PathBuf {
     let model = written_model(folder);
     std::fs::write(model.join("chat_template.jinja"), TEMPLATE).unwrap();
     let config = model.join("config.json");
     let mut keys: Value = serde_json::from_slice(&std::fs::read(&config).unwrap()).unwrap();
     keys["max_position_embeddings"] = 640.into();
     std::fs::write(&config, keys.to_string()).unwrap();
+    model
+}
+
+/// A recipe in a folder, with the model that it names, in `model`.
+pub(crate) fn recipe(folder: &Path) -> PathBuf {
+    let model = model(folder);
     let (data, path) = (folder.join("rows.jsonl"), folder.join("episodes.toml"));
     rows(&data);
     let text = format!(

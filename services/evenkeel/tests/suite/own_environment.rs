@@ -3,12 +3,13 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use evenkeel_run_files::read_rollouts;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::episodes::{TEMPLATE, call};
-use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, train_recipe, wait_for, written_model};
+use crate::episodes::{call, model};
+use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, train_recipe, wait_for};
 
 /// Codes of two digits, with a first guess to imitate, and products, with a program.
 fn rows(path: &Path, environment: &Path) {
@@ -30,12 +31,7 @@ fn rows(path: &Path, environment: &Path) {
 
 /// A recipe in a folder, with the model, the data and the environment that it names.
 fn recipe(folder: &Path) -> (PathBuf, PathBuf) {
-    let model = written_model(folder);
-    std::fs::write(model.join("chat_template.jinja"), TEMPLATE).unwrap();
-    let config = model.join("config.json");
-    let mut keys: Value = serde_json::from_slice(&std::fs::read(&config).unwrap()).unwrap();
-    keys["max_position_embeddings"] = 640.into();
-    std::fs::write(&config, keys.to_string()).unwrap();
+    let model = model(folder);
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mastermind.py");
     let environment = folder.join("mastermind.py");
     std::fs::copy(example, &environment).unwrap();
@@ -49,6 +45,26 @@ fn recipe(folder: &Path) -> (PathBuf, PathBuf) {
     );
     std::fs::write(&path, text).unwrap();
     (path, environment)
+}
+
+/// Kills a run after two steps, and resumes it: with another content of the file it is refused, since that is another environment.
+pub(crate) fn is_killed_and_resumed_with_its_file(
+    file: &Path,
+    changed: impl Fn(&str) -> String,
+    train: Command,
+    run: &Path,
+) {
+    let process = Process::start(train);
+    wait_for("two steps", || count_lines(&run.join("metrics.jsonl")) >= 2);
+    process.kill();
+    let text = std::fs::read_to_string(file).unwrap();
+    std::fs::write(file, changed(&text)).unwrap();
+    let refused = resume(run).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    assert!(!refused.status.success() && said.contains(name), "{said}");
+    std::fs::write(file, text).unwrap();
+    succeed(resume(run));
 }
 
 #[test]
@@ -69,17 +85,8 @@ fn a_run_in_an_environment_of_ones_own_is_played_killed_resumed_and_bound_to_its
     assert!(answers.iter().any(|text| text.contains("in place")), "the file answers: {answers:?}");
     assert!(answers.contains(&"42"), "programs are run: {answers:?}");
 
-    let process = Process::start(train_recipe(&recipe, &killed));
-    wait_for("two steps", || count_lines(&killed.join("metrics.jsonl")) >= 2);
-    process.kill();
-    // A file that has changed is another environment.
-    let text = std::fs::read_to_string(&environment).unwrap();
-    std::fs::write(&environment, text.replace("elsewhere\"", "somewhere\"")).unwrap();
-    let refused = resume(&killed).output().unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("mastermind.py"), "{said}");
-    std::fs::write(&environment, text).unwrap();
-    succeed(resume(&killed));
+    let elsewhere = |text: &str| text.replace("elsewhere\"", "somewhere\"");
+    is_killed_and_resumed_with_its_file(&environment, elsewhere, train_recipe(&recipe, &killed), &killed);
     assert_eq!(lines(&killed), lines(&whole), "the same seeds, the same episodes");
 }
 
@@ -115,7 +122,7 @@ riddle.reset({'answer': 'echo'}, 1)
 print(riddle.step(Action('', [Call('letter', {'number': 2}, 'a'), Call('letter', {'number': 9}, 'b')])))
 print(riddle.step(Action('It is echo')), riddle.score()['reward'])
 ";
-    let mut python = std::process::Command::new("python3");
+    let mut python = Command::new("python3");
     python.args(["-c", script]).current_dir(dir.path());
     let printed = String::from_utf8(succeed(python).stdout).unwrap();
     assert_eq!(printed, "['c', 'it has no such letter']\nNone 1.0\n");
