@@ -31,6 +31,7 @@ mod settings;
 mod text;
 
 pub use clients::{Endpoints, describe_environments};
+pub use data::Encoder;
 pub use dependency::Dependency;
 pub use error::{CheckpointError, Incompatible, RunError, StateProblem};
 pub use evenkeel_episode::Descriptions;

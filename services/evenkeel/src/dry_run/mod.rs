@@ -22,7 +22,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_chat::PromptRenderer;
 use evenkeel_config::{Loaded, human};
 use evenkeel_files::{Size, check_writable};
 use evenkeel_run_files::RunDirectory;
@@ -67,16 +66,18 @@ pub(crate) async fn dry_run(
     if let Some(note) = recipe.run.rollouts_note(&recipe.sampling) {
         findings.note(note);
     }
+    let environments = Environments::start(recipe).await;
+    let described = environments.as_ref().map(|started| started.described.clone()).unwrap_or_default();
     let model = match unavailable {
-        None => model::look(recipe, &mut findings),
+        None => model::look(recipe, &described, &mut findings),
         Some(error) => {
             findings.problem(crate::terminal::in_words(&error));
             ModelFacts::unavailable(recipe)
         }
     };
     let data = data::look(recipe, &model, &mut findings);
-    let needs = match Environments::start(recipe).await {
-        Ok(environments) => start::look(recipe, &resolved, &model, &environments.described, &mut findings),
+    let needs = match environments {
+        Ok(_started) => start::look(recipe, &resolved, &model, &described, &mut findings),
         Err(error) => {
             findings.problem(crate::terminal::in_words(&error));
             None
@@ -116,7 +117,8 @@ fn note_doubts(recipe: &Recipe, model: &ModelFacts, data: &DataFacts, findings: 
             "{problems} problems for {per_step} prompts a step: a step asks the same problem several times"
         ));
     }
-    model.renderer.iter().flat_map(PromptRenderer::unread_arguments).for_each(|note| findings.note(note));
+    let unread = model.encoder.iter().flat_map(|encoder| encoder.plain().unread_arguments());
+    unread.for_each(|note| findings.note(note));
     let (grace, every) = (human(kept.grace), kept.every);
     findings.note(format!(
         "a preemption (SIGTERM or SIGHUP) costs at most the step in progress: what is not trained after three quarters of checkpoint.grace \

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use evenkeel_chat::PromptRenderer;
 use evenkeel_hf::{Folder, TensorShapes, Tokenizer, WeightFiles};
 use evenkeel_learner::TrainingSettings;
 use evenkeel_model::folder::check_values;
 use evenkeel_model::{Config, Parameters, parameter_specs};
+use evenkeel_orchestrator::{Descriptions, Encoder};
 use evenkeel_proto::FieldError;
 use serde::Serialize;
 
@@ -29,9 +29,9 @@ pub(super) struct ModelFacts {
     pub(super) chat_template: bool,
     #[serde(skip)]
     pub(super) config: Option<Config>,
-    /// What prompts are rendered with; absent for a fresh model, and where the folder has no tokenizer that can be read.
+    /// What encodes prompts; absent for a fresh model, and where the folder has no tokenizer that can be read.
     #[serde(skip)]
-    pub(super) renderer: Option<PromptRenderer>,
+    pub(super) encoder: Option<Encoder>,
 }
 
 impl ModelFacts {
@@ -42,7 +42,7 @@ impl ModelFacts {
             context_tokens: config.as_ref().map(|config| config.max_position_embeddings),
             chat_template: false,
             config,
-            renderer: None,
+            encoder: None,
         }
     }
 
@@ -68,8 +68,8 @@ pub(super) fn parameters(config: &Config) -> u64 {
     parameter_specs(config).0.iter().map(|spec| size(&spec.shape)).sum()
 }
 
-/// Looks at the folder, or at the shape of the fresh model.
-pub(super) fn look(recipe: &Recipe, findings: &mut Findings) -> ModelFacts {
+/// Looks at the folder, or at the shape of the fresh model. Prompts have the tools of the environments that are described.
+pub(super) fn look(recipe: &Recipe, described: &Descriptions, findings: &mut Findings) -> ModelFacts {
     let path = &match recipe.model.folder() {
         Ok(Some(path)) => path,
         Ok(None) => return ModelFacts::of(Some(recipe.fresh_model().config())),
@@ -100,18 +100,18 @@ pub(super) fn look(recipe: &Recipe, findings: &mut Findings) -> ModelFacts {
         Some(config) => tokenizer.validate_vocabulary(u32::try_from(config.vocab_size).unwrap_or(u32::MAX)),
         None => Ok(()),
     });
-    let renderer = match tokenizer {
+    let encoder = match tokenizer {
         Err(error) => {
             findings.problem(format!("model.path: {error}"));
             None
         }
-        Ok(()) => recipe.data.prompt_renderer(&hf).map_err(|error| findings.problem(error)).ok(),
+        Ok(()) => recipe.loop_settings().prompt_encoder(&hf, described).map_err(|error| findings.problem(error)).ok(),
     };
     let chat_template = matches!(evenkeel_chat::ChatTemplate::read(&hf), Ok(Some(_)));
-    if renderer.is_some() && !chat_template && !recipe.data.raw {
+    if encoder.is_some() && !chat_template && !recipe.data.raw {
         findings.note(format!("{} has no chat template: plain-text prompts are used as they are", path.display()));
     }
-    ModelFacts { folder, chat_template, renderer, ..ModelFacts::of(config) }
+    ModelFacts { folder, chat_template, encoder, ..ModelFacts::of(config) }
 }
 
 fn check_stop_tokens(recipe: &Recipe, config: &Config, findings: &mut Findings) {

@@ -102,10 +102,9 @@ pub(super) fn prompt_set(
     let (mut lengths, mut refused) = (Vec::with_capacity(problems.len()), Refused::default());
     let mut marked = MarkedPrompts::default();
     for problems in problems.chunks(RENDERED_TOGETHER) {
-        match (&model.renderer, &model.folder) {
-            (Some(renderer), _) => {
-                let prompts: Vec<_> = problems.iter().map(Problem::asked).collect();
-                for (problem, rendered) in problems.iter().zip(renderer.render_all(&prompts)) {
+        match (&model.encoder, &model.folder) {
+            (Some(encoder), _) => {
+                for (problem, rendered) in problems.iter().zip(encoder.render_all(problems)) {
                     match rendered {
                         Ok(rendered) => {
                             marked.add(problem, &rendered.text, profile);

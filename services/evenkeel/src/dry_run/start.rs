@@ -24,7 +24,7 @@ pub(super) fn look(
     for refused in preconditions::refused_by_services(recipe, folder, config) {
         findings.problem(refused);
     }
-    let is_readable = model.folder.is_none() || model.renderer.is_some();
+    let is_readable = model.folder.is_none() || model.encoder.is_some();
     if !is_readable || findings.is_data_incomplete {
         return None;
     }

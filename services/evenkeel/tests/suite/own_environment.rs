@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use evenkeel_run_files::read_rollouts;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::episodes::{call, model};
 use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, train_recipe, wait_for};
@@ -72,11 +72,15 @@ fn a_run_in_an_environment_of_ones_own_is_played_killed_resumed_and_bound_to_its
     let dir = tempfile::tempdir().unwrap();
     let (recipe, environment) = recipe(dir.path());
     let mut dry_run = train_recipe(&recipe, &dir.path().join("dry"));
-    dry_run.arg("--dry-run");
-    succeed(dry_run);
+    dry_run.args(["--dry-run", "--json"]);
+    let report: Value = serde_json::from_slice(&succeed(dry_run).stdout).unwrap();
+    let sets = report["data"]["sets"].as_array().unwrap();
+    let planned = sets.iter().filter_map(|set| set["longest_tokens"].as_f64()).fold(0.0, f64::max);
 
     let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
     succeed(train_recipe(&recipe, &whole));
+    let found = lines(&whole).iter().filter_map(|line| line.get("prompt_length/max")?.as_f64()).fold(0.0, f64::max);
+    assert!(found <= planned && planned < found + 4.0, "with the tools: {found}, the dry run has {planned}");
     let rollouts: Vec<_> = (1..=4).flat_map(|step| read_rollouts(&whole, step).unwrap()).collect();
     assert_eq!(rollouts.len(), 4 * 16);
     assert!(rollouts.iter().all(|rollout| rollout.reward.is_some()), "no episode is invalid");

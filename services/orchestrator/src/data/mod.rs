@@ -19,7 +19,7 @@ use crate::settings::{DataKind, DataSettings, LoopSettings, WordProblemsSettings
 pub(crate) use agent::AgentConversation;
 pub(crate) use demonstrations::Demonstrations;
 pub(crate) use prompts::{Fit, MAX_DATA_SOURCES, Prompt, Prompts, encode, environments};
-pub(crate) use renderer::Encoder;
+pub use renderer::Encoder;
 pub(crate) use sampler::PromptSampler;
 pub(crate) use turns::{Asked, EpisodeText, EpisodeTexts, PastTurns, SampledTurn};
 
@@ -35,13 +35,7 @@ pub(crate) fn dataset(
     cancel: Cancel<'_>,
 ) -> Result<Dataset, RunError> {
     let dataset = match settings.built_in(seed, held_out) {
-        Some(mut dataset) => {
-            // They have no row that could name one.
-            let task = settings.environment.as_deref().map(EnvironmentTask::new);
-            let problems = dataset.train.iter_mut().chain(&mut dataset.held_out);
-            problems.for_each(|problem| problem.environment.clone_from(&task));
-            dataset
-        }
+        Some(dataset) => dataset,
         None => Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)
             .map_err(|error| settings.named(error))?,
     };
@@ -120,6 +114,10 @@ impl DataSettings {
         if !self.source.is_empty() {
             dataset.name.clone_from(&self.source);
         }
+        // They have no row that could name an environment.
+        let task = self.environment.as_deref().map(EnvironmentTask::new);
+        let problems = dataset.train.iter_mut().chain(&mut dataset.held_out);
+        problems.for_each(|problem| problem.environment.clone_from(&task));
         Some(dataset)
     }
 }

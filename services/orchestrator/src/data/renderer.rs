@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_chat::{ChatTemplate, PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
 use evenkeel_episode::Descriptions;
-use evenkeel_hf::Folder;
+use evenkeel_hf::{ConfigFile, Folder};
 use evenkeel_tasks::Problem;
 
 use super::turns::{Asked, EpisodeText, EpisodeTexts};
@@ -38,9 +38,20 @@ impl DataSettings {
     }
 }
 
+impl LoopSettings {
+    /// What the prompts of a run are encoded with: the tokenizer and the chat template of a folder, which needs no model, and what environments
+    /// add to them.
+    ///
+    /// # Errors
+    /// As [`DataSettings::prompt_renderer`]; a chat template that does not go with the turns of an environment.
+    pub fn prompt_encoder(&self, folder: &Folder, described: &Descriptions) -> Result<Encoder, RunError> {
+        Encoder::new(folder, Tokenizer::of(folder, &ConfigFile::read(folder)?)?, self, described)
+    }
+}
+
 /// What turns the problems of a run into tokens: prompts by the chat template, answers to imitate as they are.
 #[derive(Debug, Clone)]
-pub(crate) struct Encoder {
+pub struct Encoder {
     pub(crate) prompts: PromptRenderer,
     pub(crate) tokenizer: Tokenizer,
     /// Of the environments that tasks may be done in.
@@ -71,7 +82,7 @@ impl Encoder {
     }
 
     /// Renders many problems, in their order.
-    pub(super) fn render_all(&self, problems: &[Problem]) -> Vec<Result<RenderedPrompt, PromptError>> {
+    pub fn render_all(&self, problems: &[Problem]) -> Vec<Result<RenderedPrompt, PromptError>> {
         // All threads take part where one renderer has all of them.
         let mut rendered = Vec::with_capacity(problems.len());
         for alike in problems.chunk_by(|a, b| environment(a) == environment(b)) {
@@ -86,6 +97,11 @@ impl Encoder {
         let rewrites = self.episodes.get(environment(problem)?)?.rewrites();
         let (prompt, suffix) = problem.asked();
         rewrites.then(|| Arc::new(Asked { prompt: prompt.clone(), suffix: suffix.map(str::to_owned) }))
+    }
+
+    /// What renders prompts without an environment.
+    pub fn plain(&self) -> &PromptRenderer {
+        &self.prompts
     }
 
     fn renderer_of(&self, problem: &Problem) -> &PromptRenderer {
