@@ -47,6 +47,8 @@ pub struct Step {
     pub tool_errors: u32,
     /// What an agent asks of the model next.
     pub request: Option<ModelRequest>,
+    /// What the environment gives for the turn.
+    pub reward: Option<f64>,
 }
 
 /// Carries out a turn: its calls in their order, each answered by a message, or what the user says to it.

@@ -6812,11 +6812,15 @@ pub struct Observed {
     /// Of an agent that is not done: its next request.
     #[prost(message, optional, tag = "6")]
     pub request: ::core::option::Option<ModelRequest>,
+    /// What the environment gives for the turn: any finite number. Absent: nothing, which is not 0.
+    #[prost(double, optional, tag = "7")]
+    pub reward: ::core::option::Option<f64>,
 }
 /// The episode is over.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Scored {
-    /// What the environment makes of it, under the episode's id. Absent: it judges nothing, and the last turn goes to the verifier of the task.
+    /// What the environment makes of it, under the episode's id; where it gave rewards with turns and says nothing else, their sum. Absent: it
+    /// judges nothing, and the last turn goes to the verifier of the task.
     #[prost(message, optional, tag = "1")]
     pub verdict: ::core::option::Option<Verdict>,
 }

@@ -27,6 +27,7 @@ process. What is not the model's fault (an exception, a crash, a deadline) is no
 
 import inspect
 import json
+import math
 import os
 import sys
 import traceback
@@ -74,6 +75,7 @@ class Environment:
     system_prompt = ""
     user_speaks = True  # whether `step` may answer a turn that calls no tool
     done = False  # set it to end the episode with this turn
+    _earned = None  # since the last turn that the run knows of
 
     def reset(self, task, seed):
         """Begins the episode of a row. The first thing that the model reads is the row's prompt."""
@@ -83,7 +85,18 @@ class Environment:
         return [self.call(call) for call in action.calls] or None
 
     def score(self):
-        """The reward, from 0 to 1, or a dict with `reward` and further components. None leaves it to the verifier of the row."""
+        """The reward, from 0 to 1, or a dict with `reward` and further components. None: the sum of what was earned, from 0 to 1; where nothing
+        was, not even 0, the verifier of the row judges the last turn."""
+
+    def earn(self, reward):
+        """Adds to the reward of this turn, in `step` or a tool: any finite number."""
+        try:
+            earned = math.fsum((self._earned or 0.0, reward))
+        except (TypeError, ValueError, OverflowError):
+            earned = math.nan
+        if not math.isfinite(earned):
+            raise ValueError(f"earn got {reward!r}, allowed: a finite number")
+        self._earned = earned
 
     def close(self):
         """The episode is over, however it ended."""
@@ -166,7 +179,7 @@ def text_of(value):
 
 
 def observed(answer, action, episode):
-    """What `step` gave, as the run reads it."""
+    """What `step` gave and what was earned, as the run reads it."""
     done = False
     if isinstance(answer, tuple):
         if len(answer) != 2:
@@ -185,7 +198,8 @@ def observed(answer, action, episode):
         raise TypeError("step gave no observation and did not end the episode")
     errors = [isinstance(one, ToolError) for one in answers]
     texts = [text_of(f"error: {one}" if wrong else one) for one, wrong in zip(answers, errors)]
-    return {"observations": texts, "done": done, "tool_errors": sum(errors)}
+    reward, episode._earned = episode._earned, None
+    return {"observations": texts, "done": done, "tool_errors": sum(errors), "reward": reward}
 
 
 def scored(value):
@@ -202,10 +216,17 @@ def scored(value):
     return {"score": {"reward": reward, "components": numbers}}
 
 
+def require_nothing_earned(episode, where):
+    # It would belong to no turn.
+    if episode._earned is not None:
+        raise RuntimeError(f"{where} called earn, allowed: in step and in tools")
+
+
 def words_of(error):
     frames = traceback.extract_tb(error.__traceback__)
     line = next((frame.lineno for frame in reversed(frames) if frame.filename != "<string>"), 0)
-    return f"{type(error).__name__}: {error} (line {line})"[:MAX_WORDS].encode("utf-8", "replace").decode("utf-8")
+    where = f" (line {line})" if line else ""
+    return f"{type(error).__name__}: {error}{where}"[:MAX_WORDS].encode("utf-8", "replace").decode("utf-8")
 
 
 def answer_to(request, kind, episodes):
@@ -214,6 +235,7 @@ def answer_to(request, kind, episodes):
         episode = episodes[id] = kind()
         if episode.reset(request["task"], request["seed"]) is not None:
             raise TypeError("reset gave something, allowed: None, since the first thing that the model reads is the row's prompt")
+        require_nothing_earned(episode, "reset")
         return {}
     if what == "close":
         episode = episodes.pop(id, None)
@@ -222,7 +244,9 @@ def answer_to(request, kind, episodes):
         return {}
     episode = episodes[id]
     if what == "score":
-        return scored(episode.score())
+        score = scored(episode.score())
+        require_nothing_earned(episode, "score")
+        return score
     calls = [Call(call["name"], call["arguments"], call["id"]) for call in request["calls"]]
     action = Action(request["text"], calls, request["finish_reason"])
     return observed(episode.step(action), action, episode)

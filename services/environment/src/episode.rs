@@ -16,11 +16,14 @@ use crate::catalog::{Catalog, Entry};
 use crate::counts::{Counted, End};
 use crate::failure::Failure;
 use crate::played::Played;
+use crate::rewards::Rewards;
 
 /// Requests of one episode that wait: a client sends one after the other.
 pub(crate) const MAX_WAITING: usize = 16;
 /// How long a client may read nothing.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
+/// What the rewards of turns may be together.
+const RANGE: [f64; 2] = [0.0, 1.0];
 
 /// Events on their way to the client.
 pub(crate) type Events = mpsc::Sender<Result<EnvironmentEvent, Status>>;
@@ -63,6 +66,8 @@ pub(crate) struct EpisodeTask {
     pub(crate) events: Events,
     /// Its place, and how it ends.
     pub(crate) counted: Counted,
+    /// Of the turns so far.
+    pub(crate) rewards: Rewards,
 }
 
 /// Why an episode goes on no more.
@@ -158,6 +163,11 @@ impl EpisodeTask {
         metrics::histogram!("evenkeel_episode_step_seconds", "environment" => environment.clone()).record(took);
         metrics::counter!("evenkeel_episode_tool_errors_total", "environment" => environment)
             .increment(done.tool_errors.into());
+        if let Some(reward) = done.reward.filter(|reward| !reward.is_finite()) {
+            let message = format!("the reward of turn {turn} is {reward}, allowed: a finite number");
+            return Err(Failure::crashed(message).into());
+        }
+        self.rewards.add(done.reward);
         let asks = done.request.as_ref().is_some_and(|request| !request.conversation.is_empty());
         if !done.done && !asks && done.messages.is_empty() {
             return Err(Failure::crashed("the environment said nothing and did not end the episode").into());
@@ -169,14 +179,20 @@ impl EpisodeTask {
             tool_errors: done.tool_errors,
             work_us: micros(took),
             request: done.request,
+            reward: done.reward,
         }));
         session.observed(&observed, done.done);
         self.send_event(observed).await?;
         if done.done { Err(self.score(None, played).await) } else { Ok(()) }
     }
 
+    /// What the environment makes of the episode, or what its turns have earned.
     async fn score(&self, deadline_ms: Option<u64>, played: &mut Played) -> Over {
-        match played.verdict(&self.id, self.limits.step(deadline_ms)).await {
+        let verdict = match played.verdict(&self.id, self.limits.step(deadline_ms)).await {
+            Ok(None) => self.rewards.verdict(&self.id, RANGE, "or a score of its own"),
+            scored => scored,
+        };
+        match verdict {
             Ok(verdict) => Over::Scored(Box::new(self.event(Kind::Scored(Scored { verdict })))),
             Err(failure) => failure.into(),
         }

@@ -7,7 +7,7 @@
 //! [`bind`] creates a server from [`EnvironmentSettings`], in a process of its own or on loopback within another. `service` implements the
 //! gRPC API, `stream` serves one call of it, `episode` is the task of one episode. `catalog` has the environments of the worker; `played` says
 //! who plays an episode: the program itself, the sandbox (`sandboxed`), a Python file of the user's own
-//! (`program`), an OpenEnv server (`openenv`), or an agent that asks the model by itself (`agent`).
+//! (`program`), an OpenEnv server (`openenv`), or an agent that asks the model by itself (`agent`). `rewards` adds up what turns have earned.
 #![forbid(unsafe_code)]
 
 mod action;
@@ -21,6 +21,7 @@ mod lines;
 mod openenv;
 mod played;
 mod program;
+mod rewards;
 mod sandboxed;
 mod score;
 mod series;

@@ -21,6 +21,7 @@ use crate::catalog::Catalog;
 use crate::counts::Episodes;
 use crate::episode::{EpisodeTask, Events, Limits, MAX_WAITING, Request};
 use crate::failure::Failure;
+use crate::rewards::Rewards;
 
 /// Events that may be unread before no more requests are taken.
 pub(crate) const MAX_UNREAD: usize = 256;
@@ -166,7 +167,8 @@ impl EpisodeStream {
         };
         let (sender, requests) = mpsc::channel(MAX_WAITING);
         let (limits, events, catalog) = (self.limits, self.events.clone(), Arc::clone(&self.catalog));
-        let episode = EpisodeTask { id: id.clone(), attempt, limits, requests, events, counted };
+        let rewards = Rewards::default();
+        let episode = EpisodeTask { id: id.clone(), attempt, limits, requests, events, counted, rewards };
         let returned = (id.clone(), attempt);
         let task = self.tasks.spawn(async move {
             episode.run(catalog, request).await;

@@ -56,13 +56,15 @@ pub(crate) struct ShownTurn {
     pub(crate) tokens: u32,
     /// Whether it was sampled, and not added by the environment.
     pub(crate) trained: bool,
+    /// What the environment gave for it.
+    pub(crate) reward: Option<f64>,
 }
 
 impl From<&RolloutTurn> for ShownTurn {
     fn from(turn: &RolloutTurn) -> Self {
         // No more than will be shown, but what says that there is more.
         let text = turn.text.get(..turn.text.floor_char_boundary(MAX_BYTES + 1)).unwrap_or_default().to_owned();
-        Self { role: turn.role.clone(), text, tokens: turn.tokens, trained: turn.trained }
+        Self { role: turn.role.clone(), text, tokens: turn.tokens, trained: turn.trained, reward: turn.reward }
     }
 }
 

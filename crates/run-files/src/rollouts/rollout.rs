@@ -101,7 +101,7 @@ pub struct TurnPrompt {
 }
 
 /// Something that was said in an episode with several turns.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RolloutTurn {
     /// `assistant` for what the model sampled, `tool` and `user` for what the environment said, `prompt` for a prompt that an agent has made,
     /// with which a sequence begins.
@@ -113,6 +113,9 @@ pub struct RolloutTurn {
     pub tokens: u32,
     /// Whether its tokens were sampled, so that they are what is trained on.
     pub trained: bool,
+    /// What the environment gave for it, where it gives rewards with turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward: Option<f64>,
 }
 
 /// A part of an answer.
@@ -281,6 +284,17 @@ pub(super) mod tests {
         };
         assert_eq!(keys(&trained), keys(&failed), "tables have the same columns for both");
         assert!(!keys(&trained).contains(&"token_ids".to_owned()));
+    }
+
+    #[test]
+    fn a_turn_has_the_reward_that_was_given_for_it_and_no_column_for_none() {
+        let turn =
+            |reward| RolloutTurn { role: "assistant".into(), text: "a".into(), tokens: 1, trained: true, reward };
+        for (reward, has_column) in [(None, false), (Some(0.0), true), (Some(-2.5), true)] {
+            let value = serde_json::to_value(turn(reward)).unwrap();
+            assert_eq!(value.get("reward").is_some(), has_column, "{value}");
+            assert_eq!(serde_json::from_value::<RolloutTurn>(value).unwrap(), turn(reward));
+        }
     }
 
     #[test]

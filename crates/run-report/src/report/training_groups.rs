@@ -123,7 +123,8 @@ fn said_in(rollout: &Rollout) -> Html {
     let mut html = Html::new();
     for turn in rollout.turns.iter().take(TURNS) {
         let trained = if turn.trained { "sampled" } else { "added, not trained on" };
-        let about = format!("{} · {}\u{a0}tokens, {trained}", turn.role, turn.tokens);
+        let reward = turn.reward.map(|reward| format!(" · reward\u{a0}{}", number(reward))).unwrap_or_default();
+        let about = format!("{} · {}\u{a0}tokens, {trained}{reward}", turn.role, turn.tokens);
         let class = if turn.trained { "sampled" } else { "added" };
         let text = Html::element("pre", &[("class", class)], cut(&turn.text, ANSWER));
         html = html.with(Html::element("p", &[("class", "soft")], about)).with(text);
@@ -271,9 +272,11 @@ mod tests {
             text: text.to_owned(),
             tokens: 4,
             trained,
+            reward: None,
         };
         rollout.turns =
             vec![turn("assistant", "<call>", true), turn("tool", "7", false), turn("assistant", "It is 7", true)];
+        rollout.turns[2].reward = Some(0.25);
         rollout.components = [("correctness".to_owned(), 1.0), ("economy".to_owned(), 0.5)].into();
         let html = shown(&[rollout]).into_string();
         assert!(
@@ -281,6 +284,7 @@ mod tests {
             "{html}"
         );
         assert!(html.contains("tool · 4\u{a0}tokens, added, not trained on</p><pre class=\"added\">7</pre>"), "{html}");
+        assert!(html.contains("sampled · reward\u{a0}0.25</p><pre class=\"sampled\">It is 7</pre>"), "{html}");
         assert!(html.contains("correctness\u{a0}1 · economy\u{a0}0.5 · advantage"), "{html}");
     }
 

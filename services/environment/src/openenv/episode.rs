@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use evenkeel_episode::{Step, Tool, answered, read_call, user_says};
-use evenkeel_proto::v1::{AssistantMessage, Outcome, Verdict};
+use evenkeel_proto::v1::{AssistantMessage, Verdict};
 use serde_json::{Value, json};
 
 use super::kind::Kind;
 use super::reply::Seen;
 use super::socket::Socket;
 use crate::failure::Failure;
+use crate::rewards::Rewards;
 
 /// An episode with a socket of its own.
 pub(crate) struct OpenEnvEpisode {
@@ -17,8 +18,8 @@ pub(crate) struct OpenEnvEpisode {
     kind: Arc<Kind>,
     /// What `reset` let be seen, until the model is told.
     first: String,
-    /// The sum of the rewards, once there was one.
-    reward: Option<f64>,
+    /// Of `reset` and all steps.
+    rewards: Rewards,
     range: [f64; 2],
     done: bool,
 }
@@ -27,12 +28,14 @@ impl OpenEnvEpisode {
     pub(super) fn new(socket: Socket, kind: Arc<Kind>, first: &Seen, range: [f64; 2]) -> Self {
         // What a model reads before its first turn is the row's prompt.
         let text = if matches!(*kind, Kind::Tools(_)) { String::new() } else { first.text.clone() };
-        Self { socket, kind, first: text, reward: first.reward, range, done: false }
+        let mut rewards = Rewards::default();
+        rewards.add(first.reward);
+        Self { socket, kind, first: text, rewards, range, done: false }
     }
 
     /// Carries out a turn: each call is a step of the environment, or its text is.
     pub(crate) async fn step(&mut self, tools: &[Tool], message: &AssistantMessage) -> Result<Step, Failure> {
-        let mut step = Step::default();
+        let (mut step, mut rewards) = (Step::default(), Rewards::default());
         if message.tool_calls.is_empty() {
             let seen = match self.kind.of_text(&message.content) {
                 None => return Ok(Step { done: true, ..step }),
@@ -40,6 +43,7 @@ impl OpenEnvEpisode {
                 Some(Err(seen)) => seen,
             };
             step.tool_errors = u32::from(seen.is_error);
+            step.reward = seen.reward;
             step.messages.push(user_says(self.told(seen)));
             step.done = self.done;
             return Ok(step);
@@ -51,18 +55,17 @@ impl OpenEnvEpisode {
                 Err(error) => Seen { text: format!("error: {error}"), is_error: true, ..Seen::default() },
             };
             step.tool_errors += u32::from(seen.is_error);
+            rewards.add(seen.reward);
             step.messages.push(answered(call, self.told(seen)));
         }
-        step.done = self.done;
+        (step.done, step.reward) = (self.done, rewards.sum());
         Ok(step)
     }
 
     async fn act(&mut self, action: Value) -> Result<Seen, Failure> {
         let answer = self.socket.ask(json!({"type": "step", "data": action})).await?;
         let seen = Seen::of(answer)?;
-        if let Some(reward) = seen.reward {
-            *self.reward.get_or_insert(0.0) += reward;
-        }
+        self.rewards.add(seen.reward);
         self.done |= seen.done;
         Ok(seen)
     }
@@ -75,17 +78,8 @@ impl OpenEnvEpisode {
         }
     }
 
-    /// The sum of the rewards. No reward is none, and never 0: the verifier of the task judges then.
+    /// The sum of the rewards. Without any the verifier of the task judges.
     pub(crate) fn verdict(&self, id: &str) -> Result<Option<Verdict>, Failure> {
-        let Some(sum) = self.reward else { return Ok(None) };
-        let [low, high] = self.range;
-        if !(low..=high).contains(&sum) {
-            let message =
-                format!("the rewards of the episode are {sum} together, allowed: {low} to {high} (openenv_range)");
-            return Err(Failure { retryable: false, ..Failure::crashed(message) });
-        }
-        let reward = (sum - low) / (high - low);
-        let outcome = if reward == 1.0 { Outcome::Correct } else { Outcome::Incorrect };
-        Ok(Some(Verdict::judged(id, outcome, "environment", reward)))
+        self.rewards.verdict(id, self.range, "openenv_range")
     }
 }

@@ -43,6 +43,7 @@ struct Seen {
     observations: Vec<String>,
     done: bool,
     tool_errors: u32,
+    reward: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -97,7 +98,7 @@ impl ProgramEpisode {
             })
             .collect();
         let mut step = Step::default();
-        let mut seen = Seen { observations: Vec::new(), done: false, tool_errors: 0 };
+        let mut seen = Seen { observations: Vec::new(), done: false, tool_errors: 0, reward: None };
         if !valid.is_empty() || message.tool_calls.is_empty() {
             let finish_reason = if finish_reason == FinishReason::Length { "length" } else { "stop" };
             let request = json!({
@@ -106,7 +107,7 @@ impl ProgramEpisode {
             let (_, answer) = self.place.ask::<Answer<Seen>>(In::Start(self.start), request, limit).await?;
             seen = answer.value()?;
         }
-        (step.done, step.tool_errors) = (seen.done, seen.tool_errors);
+        (step.done, step.tool_errors, step.reward) = (seen.done, seen.tool_errors, seen.reward);
         let mut observations = seen.observations.into_iter();
         if message.tool_calls.is_empty() {
             step.messages.extend(observations.map(user_says));

@@ -144,6 +144,7 @@ async fn answers(request: &Value, takes: Takes) -> Vec<String> {
         "big" => vec![observation(seen(&"ab".repeat(5 << 20)), Value::Null, false)],
         "good" => vec![observation(seen("well done"), json!(0.75), false)],
         "bad" => vec![observation(seen("not so well"), json!(-0.25), false)],
+        "vast" => vec![observation(seen("very much"), json!(1e308), false)],
         "rich" => vec![observation(seen("too much"), json!(7), true)],
         "end" => vec![observation(seen("over"), Value::Null, true)],
         code if code.ends_with("ERROR") || code.ends_with("TYPE") || code.ends_with("REACHED") => vec![error(code)],
@@ -166,8 +167,11 @@ async fn calls_of_tools_are_steps_and_rewards_add_up() {
     let observed = stream.turn(echo("a", 1, &["hi", "VALIDATION_ERROR", "good"])).await;
     let texts: Vec<_> = observed.messages.iter().map(|message| message.content.as_str()).collect();
     assert_eq!((texts, observed.tool_errors), (vec!["hi", "error: no", "well done"], 1));
-    stream.turn(echo("a", 2, &["bad"])).await;
-    assert!(stream.turn(say("a", 3, "I am done.")).await.done);
+    assert_eq!(observed.reward, Some(0.75), "as the server gave it");
+    assert_eq!(stream.turn(echo("a", 2, &["bad", "good", "bad"])).await.reward, Some(0.25));
+    assert_eq!(stream.turn(echo("a", 3, &["bad", "bad"])).await.reward, Some(-0.5));
+    let last = stream.turn(say("a", 4, "I am done.")).await;
+    assert_eq!((last.done, last.reward), (true, None));
     // From -1 to 1.
     assert_eq!(stream.scored().await.unwrap().reward, Some(0.75));
     stream.begin("b", &server.name(), "{}").await;
@@ -177,6 +181,9 @@ async fn calls_of_tools_are_steps_and_rewards_add_up() {
     stream.begin("c", &server.name(), "{}").await;
     assert!(stream.turn(echo("c", 1, &["rich"])).await.done);
     assert!(stream.failed().await.2.contains("the rewards of the episode are 7 together, allowed: -1 to 1"));
+    stream.begin("d", &server.name(), "{}").await;
+    stream.send(echo("d", 1, &["vast", "vast"])).await;
+    assert!(stream.failed().await.2.contains("the reward of turn 1 is inf, allowed: a finite number"));
     server.is_left_with(0).await;
 }
 

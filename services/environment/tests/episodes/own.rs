@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evenkeel_environment::{EnvironmentSettings, bind};
 use evenkeel_proto::v1::environment_event::Kind as Event;
+use evenkeel_proto::v1::environment_request::Kind;
 use evenkeel_proto::v1::{CloseReason, EpisodeFailure, MessageRole};
 
 use crate::support::{Stream, Worker, act, call, close, open, say, until};
@@ -225,6 +226,105 @@ async fn a_score_that_is_none_is_never_a_zero() {
         assert!(stream.turn(say("a", 1, "end")).await.done);
         assert_eq!(stream.scored().await.unwrap().reward, Some(reward), "{result}");
     }
+}
+
+/// Earns what the texts and calls of a turn say, and is worth what the task says.
+const EARNS: &str = r#"
+from evenkeel_environment import Environment, ToolError, tool
+
+class Earns(Environment):
+    def reset(self, task, seed):
+        self.worth, self.at_the_end = task.get("worth"), task.get("at_the_end")
+        if task.get("at_once"):
+            self.earn(1)
+
+    @tool
+    def take(self, share: float) -> str:
+        "Takes a share."
+        self.earn(share)
+        if share < 0:
+            raise ToolError("given back")
+        return "taken"
+
+    def step(self, action):
+        if action.calls:
+            return super().step(action)
+        if action == "end":
+            self.earn(0.5)
+            self.done = True
+        elif action != "nothing":
+            self.earn(eval(action))
+        return "so it is"
+
+    def score(self):
+        if self.at_the_end:
+            self.earn(1)
+        return self.worth
+"#;
+
+fn take(id: &str, turn: u32, shares: &[&str]) -> Kind {
+    act(id, turn, shares.iter().map(|share| call(turn, "take", &format!("{{\"share\": {share}}}"))).collect())
+}
+
+#[tokio::test]
+async fn what_turns_earn_is_reported_with_each_and_adds_up_to_the_reward_of_the_episode() {
+    let file = File::new(EARNS);
+    let worker = file.worker(|_| {}).await;
+    let mut stream = worker.open().await;
+    stream.begin("a", &file.name(), "{}").await;
+    let calls = || take("a", 1, &["0.5", "-0.25", "\"all\""]);
+    let observed = stream.turn(calls()).await;
+    assert_eq!((observed.reward, observed.tool_errors), (Some(0.25), 2), "calls of a turn add up");
+    assert_eq!(stream.turn(calls()).await, observed, "the same turn again earns nothing more");
+    assert_eq!(stream.turn(say("a", 2, "nothing")).await.reward, None);
+    assert_eq!(stream.turn(say("a", 3, "0")).await.reward, Some(0.0));
+    let last = stream.turn(say("a", 4, "end")).await;
+    assert_eq!((last.reward, last.done), (Some(0.5), true));
+    assert_eq!(stream.scored().await.unwrap().reward, Some(0.75));
+    stream.begin("budget", &file.name(), "{}").await;
+    stream.turn(say("budget", 1, "0.125")).await;
+    stream.send(close("budget", CloseReason::Budget)).await;
+    assert_eq!(stream.scored().await.unwrap().reward, Some(0.125), "as far as it went");
+    stream.begin("none", &file.name(), "{}").await;
+    stream.turn(say("none", 1, "nothing")).await;
+    stream.send(close("none", CloseReason::Budget)).await;
+    assert_eq!(stream.scored().await, None, "no reward is no 0");
+    stream.begin("scored", &file.name(), r#"{"worth": 0.25}"#).await;
+    assert_eq!(stream.turn(say("scored", 1, "7")).await.reward, Some(7.0), "where there is a score they have no range");
+    assert!(stream.turn(say("scored", 2, "end")).await.done);
+    assert_eq!(stream.scored().await.unwrap().reward, Some(0.25), "what the file says of the whole episode counts");
+}
+
+#[tokio::test]
+async fn a_reward_of_a_turn_that_is_none_and_a_sum_out_of_range_are_failures() {
+    let file = File::new(EARNS);
+    let worker = file.worker(|_| {}).await;
+    let mut stream = worker.open().await;
+    for (said, words) in [
+        ("float('nan')", "earn got nan, allowed: a finite number (line 25)"),
+        ("-float('inf')", "earn got -inf"),
+        ("'1'", "earn got '1'"),
+        ("None", "earn got None"),
+        ("[1.0]", "earn got [1.0]"),
+        ("10 ** 400", "earn got 1000000"),
+    ] {
+        let (failure, retryable, message) = fails(&mut stream, &file, said).await;
+        assert_eq!((failure, retryable), (EpisodeFailure::Crashed, true), "{said}: {message}");
+        assert!(message.contains(words), "{said}: {message}");
+    }
+    for (said, words) in [("0.75", "are 1.25 together, allowed: 0 to 1"), ("-2", "are -1.5 together")] {
+        stream.begin(said, &file.name(), "{}").await;
+        stream.turn(say(said, 1, said)).await;
+        assert!(stream.turn(say(said, 2, "end")).await.done);
+        let (failure, retryable, message) = stream.failed().await;
+        assert_eq!((failure, retryable), (EpisodeFailure::Crashed, false), "{said}: {message}");
+        assert!(message.contains(words), "{said}: {message}");
+    }
+    stream.begin("late", &file.name(), r#"{"at_the_end": 1}"#).await;
+    assert!(stream.turn(say("late", 1, "end")).await.done);
+    assert!(stream.failed().await.2.contains("score called earn, allowed: in step and in tools"));
+    stream.send(open("early", &file.name(), r#"{"at_once": 1}"#)).await;
+    assert!(stream.failed().await.2.contains("reset called earn"));
 }
 
 #[tokio::test]

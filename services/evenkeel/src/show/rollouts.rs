@@ -36,7 +36,8 @@ impl ShownRollouts {
         )?;
         for turn in &rollout.turns {
             let trained = if turn.trained { "sampled" } else { "added, not trained on" };
-            section(out, &format!("{} · {} tokens, {trained}", turn.role, turn.tokens), &turn.text)?;
+            let reward = turn.reward.map(|reward| format!(" · reward {}", short(reward))).unwrap_or_default();
+            section(out, &format!("{} · {} tokens, {trained}{reward}", turn.role, turn.tokens), &turn.text)?;
         }
         if rollout.turns.is_empty() {
             section(out, "answer", &rollout.text)?;

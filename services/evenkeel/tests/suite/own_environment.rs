@@ -34,7 +34,11 @@ fn recipe(folder: &Path) -> (PathBuf, PathBuf) {
     let model = model(folder);
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mastermind.py");
     let environment = folder.join("mastermind.py");
-    std::fs::copy(example, &environment).unwrap();
+    // The example, in which a guess earns something as well.
+    let example = std::fs::read_to_string(example).unwrap();
+    let earning = example.replace("self.guesses += 1\n", "self.guesses += 1\n        self.earn(0.125)\n");
+    assert_ne!(earning, example);
+    std::fs::write(&environment, earning).unwrap();
     let (data, path) = (folder.join("rows.jsonl"), folder.join("own.toml"));
     rows(&data, &environment);
     let text = format!(
@@ -88,6 +92,19 @@ fn a_run_in_an_environment_of_ones_own_is_played_killed_resumed_and_bound_to_its
     let answers: Vec<_> = answers.map(|turn| turn.text.as_str()).collect();
     assert!(answers.iter().any(|text| text.contains("in place")), "the file answers: {answers:?}");
     assert!(answers.contains(&"42"), "programs are run: {answers:?}");
+    let earned: Vec<_> = rollouts
+        .iter()
+        .flat_map(|rollout| {
+            rollout.turns.iter().filter(|turn| turn.reward.is_some()).map(move |turn| (rollout.step, turn))
+        })
+        .collect();
+    assert!(!earned.is_empty() && earned.iter().all(|(_, turn)| turn.role == "assistant"), "guesses earn: {earned:?}");
+    let step = earned[0].0;
+    let mut show = evenkeel(&["show", "--train", "--step", &step.to_string()]);
+    show.arg(&whole);
+    let shown = String::from_utf8(succeed(show).stdout).unwrap();
+    let of_step = earned.iter().filter(|(of, _)| *of == step).count();
+    assert_eq!(shown.matches("tokens, sampled · reward 0.").count(), of_step, "{shown}");
 
     let elsewhere = |text: &str| text.replace("elsewhere\"", "somewhere\"");
     is_killed_and_resumed_with_its_file(&environment, elsewhere, train_recipe(&recipe, &killed), &killed);

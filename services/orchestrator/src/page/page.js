@@ -67,7 +67,8 @@ function showServices(services) {
 
 function showTurn(turn) {
   const kind = turn.trained ? "sampled" : "added, not trained on";
-  return [element("span", "soft", turn.role + " · " + turn.tokens + " tokens, " + kind), element("pre", turn.trained ? "sampled" : "added", turn.text)];
+  const reward = turn.reward === null ? "" : " · reward " + +turn.reward.toPrecision(4);
+  return [element("span", "soft", turn.role + " · " + turn.tokens + " tokens, " + kind + reward), element("pre", turn.trained ? "sampled" : "added", turn.text)];
 }
 
 function showSamples(samples) {

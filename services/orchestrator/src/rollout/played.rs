@@ -46,18 +46,21 @@ impl EpisodeRecord {
     pub(super) fn sampled(&mut self, text: String, tokens: u32, message: &AssistantMessage) {
         self.sampled_turns += 1;
         self.tool_calls += message.tool_calls.len() as u32;
-        self.turns.push(RolloutTurn { role: ASSISTANT.to_owned(), text, tokens, trained: true });
+        self.turns.push(RolloutTurn { role: ASSISTANT.to_owned(), text, tokens, trained: true, reward: None });
     }
 
-    /// The environment has carried out a turn.
+    /// The environment has carried out a turn, which is the last thing that was said.
     pub(super) fn observed(&mut self, observed: &Observed) {
         self.tool_errors = self.tool_errors.saturating_add(observed.tool_errors);
         self.environment_us = self.environment_us.saturating_add(observed.work_us);
+        if let Some(turn) = self.turns.last_mut() {
+            turn.reward = observed.reward;
+        }
     }
 
     /// The next turn follows a prompt of its own, which has this text.
     pub(super) fn prompted(&mut self, text: String) {
-        self.turns.push(RolloutTurn { role: PROMPT.to_owned(), text, tokens: 0, trained: false });
+        self.turns.push(RolloutTurn { role: PROMPT.to_owned(), text, tokens: 0, trained: false, reward: None });
     }
 
     /// What it says is before the model, as so many tokens together with the boundaries.
@@ -67,7 +70,8 @@ impl EpisodeRecord {
             let role = if message.role() == MessageRole::Tool { "tool" } else { "user" };
             // Tokens are of all of them together.
             let tokens = if index == last { tokens } else { 0 };
-            self.turns.push(RolloutTurn { role: role.to_owned(), text: message.content, tokens, trained: false });
+            let (role, text) = (role.to_owned(), message.content);
+            self.turns.push(RolloutTurn { role, text, tokens, trained: false, reward: None });
         }
     }
 }

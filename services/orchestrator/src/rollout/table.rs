@@ -93,6 +93,9 @@ impl Table {
         let (episode_id, attempt, deadline_ms) = (self.id.clone(), self.states.attempt(), self.step_ms());
         self.send(Kind::Act(Act { episode_id, attempt, turn, deadline_ms, ..act })).await;
         match self.answer().await? {
+            Event::Observed(Observed { reward: Some(reward), .. }) if !reward.is_finite() => {
+                Err(self.defect(&format!("the reward of a turn is {reward}, allowed: a finite number")))
+            }
             Event::Observed(observed) if observed.done || says_something(&observed) => Ok(observed),
             _ => Err(self.defect("an observation without a message")),
         }

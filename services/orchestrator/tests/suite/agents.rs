@@ -39,6 +39,9 @@ fn scored(id: &str) -> Event {
     Event::Scored(Scored { verdict: Some(Verdict::judged(id, outcome, "environment", reward)) })
 }
 
+/// What the turns of an episode earn.
+const REWARDS: [Option<f64>; 3] = [Some(0.25), None, Some(-0.5)];
+
 /// Asks, goes on, and asks something else of at most five tokens.
 fn in_two_conversations(kind: &Kind) -> Vec<EnvironmentEvent> {
     let of =
@@ -49,7 +52,8 @@ fn in_two_conversations(kind: &Kind) -> Vec<EnvironmentEvent> {
             of(&open.episode_id, open.attempt, vec![opened(first)])
         }
         Kind::Act(Act { episode_id, attempt, turn, .. }) => {
-            let observed = Observed { turn: *turn, ..Observed::default() };
+            let reward = REWARDS[*turn as usize - 1];
+            let observed = Observed { turn: *turn, reward, ..Observed::default() };
             let kinds = match turn {
                 1 => {
                     let content = "Go on.".to_owned();
@@ -124,6 +128,9 @@ async fn what_goes_on_is_appended_and_another_conversation_is_another_sequence_o
         let roles: Vec<_> = kept.turns.iter().map(|turn| turn.role.as_str()).collect();
         assert_eq!(roles, ["prompt", "assistant", "user", "assistant", "prompt", "assistant"]);
         assert!(kept.turns[4].text.contains("Something else?"));
+        let rewards: Vec<_> = kept.turns.iter().map(|turn| turn.reward).collect();
+        let [first, second, third] = REWARDS;
+        assert_eq!(rewards, [None, first, None, second, None, third], "each beside the turn that earned it");
         let again = self::table(in_two_conversations).await;
         assert_eq!(lines(&again.run("again", &settings()).await.unwrap()), lines(&path));
     })
@@ -169,6 +176,28 @@ async fn an_agent_whose_turns_are_used_up_is_scored_as_far_as_it_went() {
         let seen = table.environment.state.seen.lock().unwrap();
         let asked = |what: &str| seen.iter().filter(|(_, asked, _)| *asked == what).count();
         assert_eq!((asked("act"), asked("close")), (16, 16));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_turn_has_a_reward_that_is_no_number_breaks_the_protocol() {
+    bounded(async {
+        let table = table(|kind: &Kind| {
+            let mut events = in_two_conversations(kind);
+            for event in &mut events {
+                if let Some(Event::Observed(observed)) = &mut event.kind {
+                    observed.reward = Some(f64::NAN);
+                }
+            }
+            events
+        });
+        let table = table.await;
+        let mut settings = settings();
+        settings.evaluation.problems = 0;
+        settings.turns.attempts = 1;
+        let error = table.run("run", &settings).await.unwrap_err().to_string();
+        assert!(error.contains("the reward of a turn is NaN, allowed: a finite number"), "{error}");
     })
     .await;
 }

@@ -99,6 +99,7 @@ fn answers(episodes: &mut HashMap<String, Box<dyn Played>>, kind: Kind) -> Vec<E
                 tool_errors: done.tool_errors,
                 work_us: 7,
                 request: None,
+                reward: done.reward,
             };
             let mut events = vec![event(&id, attempt, Event::Observed(observed))];
             if done.done {
