@@ -4,13 +4,15 @@
     python3 bench/weights/run.py [--gib 1] [--rounds 5] [--folder DIR]
 
 The learner (with a tiny model) has a folder of so many GiB in files of 256 MiB among its published versions; the agent fetches it into an empty
-folder, and `cp -r` copies it into another, by turns. Both leave writing to the disk to the system, and the first round is not counted. A pull hashes
-every byte twice on the side of the learner, the first time that a version is asked for, and once on the agent's; here both share the
-processors, so the second line, with the description made before, is what each further node sees. It fails below half of cp's speed.
+folder, and `cp -r` copies it into another, by turns. Both begin when nothing waits to be written, and leave writing to the disk to the system;
+the first round is not counted. A pull hashes every byte twice on the side of the learner, the first time that a version is asked for, and once
+on the agent's; here both share the processors, so the second line, with the description made before, is what each further node sees. It fails
+below half of cp's speed.
 """
 import argparse
 import hashlib
 import json
+import os
 import shutil
 import signal
 import statistics
@@ -99,6 +101,7 @@ def main():
             copies = folder / "copies"
             shutil.rmtree(copies, ignore_errors=True)
             process = start("weights", agent, f"learner=http://127.0.0.1:{learner}", f"folder={copies}")
+            os.sync()
             began = time.monotonic()
             subprocess.run([client, "pull", f"http://127.0.0.1:{agent}", str(VERSION), digest], check=True)
             took = time.monotonic() - began
@@ -109,6 +112,7 @@ def main():
         def cp():
             target = folder / "copied"
             shutil.rmtree(target, ignore_errors=True)
+            os.sync()
             began = time.monotonic()
             subprocess.run(["cp", "-r", str(source), str(target)], check=True)
             return time.monotonic() - began

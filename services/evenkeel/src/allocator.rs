@@ -12,8 +12,9 @@ pub(crate) fn return_freed_memory() -> std::io::Result<()> {
 
     /// Larger blocks are mapped each on its own, and unmapped when they are freed. Tensors of that size are reused by the code that computes.
     const MAP_FROM_BYTES: libc::c_int = 1 << 20;
-    /// Free bytes at the end of a heap from which it shrinks.
-    const SHRINK_FROM_BYTES: libc::c_int = 256 << 10;
+    /// Free bytes at the end of a heap from which it shrinks at once; the rest waits for the thread. A heap that shrinks and grows with every message
+    /// spends more time on pages than on what is in them.
+    const SHRINK_FROM_BYTES: libc::c_int = 8 << 20;
     /// A trim costs about a millisecond for a hundred megabytes, and page faults where what it returned is needed again.
     const INTERVAL: Duration = Duration::from_secs(10);
 

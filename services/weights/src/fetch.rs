@@ -18,7 +18,7 @@ use crate::rate::Rate;
 use crate::writer::{Writer, digest_of_range};
 
 /// Messages that wait to be written.
-const UNWRITTEN: usize = 8;
+const UNWRITTEN: usize = 32;
 /// How often parts that arrive damaged are fetched again.
 const REPAIRS: usize = 3;
 

@@ -36,6 +36,8 @@ impl ServerAddress {
 /// Bytes that a server may send ahead on one stream, and over all streams of a connection, where answers are large: with HTTP/2's 64 KiB a network
 /// with a latency of 1 ms would carry 64 MB/s.
 const LARGE_WINDOWS: (u32, u32) = (8 << 20, 32 << 20);
+/// Bytes of one HTTP/2 frame there: each is a call of the system on both sides, and the default has 16 KiB.
+const LARGE_FRAME: u32 = 256 << 10;
 
 /// Opens channels with the settings of a client.
 #[derive(Debug, Clone)]
@@ -134,7 +136,10 @@ impl Connector {
         endpoint = endpoint.connect_timeout(self.settings.connect_timeout).tcp_nodelay(true);
         if self.large_answers {
             let (stream, connection) = LARGE_WINDOWS;
-            endpoint = endpoint.initial_stream_window_size(stream).initial_connection_window_size(connection);
+            endpoint = endpoint
+                .initial_stream_window_size(stream)
+                .initial_connection_window_size(connection)
+                .max_frame_size(LARGE_FRAME);
         }
         if !self.settings.keepalive_interval.is_zero() {
             endpoint = endpoint

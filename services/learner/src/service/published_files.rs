@@ -20,10 +20,10 @@ use tonic::{Request, Response, Status};
 
 use crate::step_folder;
 
-/// Bytes in one message.
-const CHUNK: usize = 1 << 20;
+/// Bytes in one message. Blocks of 1 MiB and more are mapped each on its own, which costs as much as all copies together.
+const CHUNK: usize = 256 << 10;
 /// Messages that are read ahead of the network.
-const AHEAD: usize = 4;
+const AHEAD: usize = 16;
 /// Files that are read at once, over all agents; others wait.
 const READERS: usize = 64;
 /// Versions whose descriptions are kept: engines that are behind ask for the one before.
@@ -95,13 +95,10 @@ impl Weights for PublishedFiles {
             let _permit = permit;
             let mut file = file.take(size_bytes);
             loop {
-                let mut content = vec![0; CHUNK.min(usize::try_from(file.limit()).unwrap_or(CHUNK))];
-                let read = match content.len() {
-                    0 => return,
-                    _ => file.read_exact(&mut content),
-                };
-                let message = match read {
-                    Ok(()) => Ok(WeightsReadResponse { content: content.into() }),
+                let size = CHUNK.min(usize::try_from(file.limit()).unwrap_or(CHUNK));
+                let message = match read_chunk(&mut file, size) {
+                    _ if size == 0 => return,
+                    Ok(content) => Ok(WeightsReadResponse { content: content.into() }),
                     Err(error) => Err(Status::from(ServiceError::file("reading published weights", &error))),
                 };
                 let failed = message.is_err();
@@ -111,6 +108,15 @@ impl Weights for PublishedFiles {
             }
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
+
+/// The next bytes, into memory that nothing has cleared before.
+fn read_chunk(file: &mut impl Read, size: usize) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::with_capacity(size);
+    match file.take(size as u64).read_to_end(&mut content)? {
+        read if read == size => Ok(content),
+        _ => Err(std::io::ErrorKind::UnexpectedEof.into()),
     }
 }
 
