@@ -31,6 +31,7 @@ mod lines;
 mod metrics;
 mod rollouts;
 mod summary;
+mod turn;
 mod whole_file;
 
 pub use answers::{
@@ -56,11 +57,12 @@ pub use lines::{
 };
 pub use metrics::{Curves, MetricsLine, Statistics, at_k};
 pub use rollouts::{
-    NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, RolloutTurn, TurnPrompt, encode_rollouts,
-    list_rollouts, read_rollouts, rollout_file, thinned_rollouts,
+    NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, TurnPrompt, encode_rollouts, list_rollouts,
+    read_rollouts, rollout_file, thinned_rollouts,
 };
 pub use summary::{
     BenchmarkSummary, BenchmarkValue, ChangedSetting, ENDS, ProofState, Seconds, Summary, WeightsProof, WrittenLines,
     accuracy, benchmark_names, did_all_steps,
 };
+pub use turn::RolloutTurn;
 pub use whole_file::replace;

@@ -5,6 +5,7 @@ use evenkeel_proto::v1::{FinishReason, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::labelled::Labelled;
+use crate::turn::RolloutTurn;
 
 /// One sample of an evaluation: a line of its file. All samples of a problem stand together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,12 @@ pub struct Answer {
     /// The final answer or program as it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extracted: Option<String>,
+    /// Of an episode with several turns: what was said, in its order; `text` is the last turn of the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<RolloutTurn>,
+    /// The budget that ended such an episode: `turns`, `turn_tokens`, `tokens`, `context`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_up: Option<String>,
 }
 
 /// What became of an answer: the verifier's outcome, or why there is none.

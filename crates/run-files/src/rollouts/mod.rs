@@ -7,4 +7,4 @@ mod rollout;
 mod thinning;
 
 pub use folder::{RolloutFolder, RolloutReader, list_rollouts, read_rollouts, rollout_file, thinned_rollouts};
-pub use rollout::{NotTrained, Rollout, RolloutSegment, RolloutTurn, TurnPrompt, encode_rollouts};
+pub use rollout::{NotTrained, Rollout, RolloutSegment, TurnPrompt, encode_rollouts};

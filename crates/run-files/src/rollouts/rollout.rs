@@ -10,6 +10,7 @@ use crate::answers::AnswerVerdict;
 use crate::error::RunFilesError;
 use crate::labelled::Labelled;
 use crate::lines::PromptOutcome;
+use crate::turn::RolloutTurn;
 
 /// Fast compared with a step, and a quarter of the size.
 const LEVEL: i32 = 3;
@@ -98,24 +99,6 @@ pub struct TurnPrompt {
     pub first: u32,
     /// All of what it saw.
     pub token_ids: Vec<u32>,
-}
-
-/// Something that was said in an episode with several turns.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RolloutTurn {
-    /// `assistant` for what the model sampled, `tool` and `user` for what the environment said, `prompt` for a prompt that an agent has made,
-    /// with which a sequence begins.
-    pub role: String,
-    /// What; of the model with its special tokens.
-    pub text: String,
-    /// Tokens of the response. Those of several messages between two turns count at the last of them, with what the template puts around
-    /// them.
-    pub tokens: u32,
-    /// Whether its tokens were sampled, so that they are what is trained on.
-    pub trained: bool,
-    /// What the environment gave for it, where it gives rewards with turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reward: Option<f64>,
 }
 
 /// A part of an answer.

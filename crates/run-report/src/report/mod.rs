@@ -13,6 +13,7 @@ mod probe;
 mod proof;
 mod rule_profiles;
 mod rules;
+mod said;
 mod sampler_audit;
 mod samples;
 mod settings;

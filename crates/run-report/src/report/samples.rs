@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_report::Html;
 use evenkeel_run_files::{Answer, AnswerReader, MetricsLine, evaluation_folder, list_answers};
 
+use super::said::{Said, cut};
+
 /// Answers of each kind.
 const EACH: usize = 3;
 /// Maximum number of responses of an evaluation that are read; in a larger one the rest is skipped.
@@ -203,8 +205,11 @@ fn shown(kind: &str, note: Option<&str>, answer: &Answer) -> Html {
     }
     let name = format!("{} {}", answer.benchmark, answer.problem);
     let title = Html::text(&name).with(" ").with(Html::element("i", &[], format!("· {about}")));
-    let text = |text: &str| Html::element("pre", &[], cut(text));
-    let mut content = Html::element("summary", &[], title).with(text(&answer.prompt)).with(text(&answer.text));
+    let said = Said { text: &answer.text, turns: &answer.turns, used_up: answer.used_up.as_deref() };
+    let cut = |text: &str| cut(text, MAX_CHARACTERS);
+    let mut content = Html::element("summary", &[], title)
+        .with(Html::element("pre", &[], cut(&answer.prompt)))
+        .with(said.to_html("added", MAX_CHARACTERS));
     if !answer.gold.is_empty() {
         content.push(Html::element("p", &[("class", "soft")], format!("Gold: {}", cut(&answer.gold.join(" or ")))));
     }
@@ -213,14 +218,6 @@ fn shown(kind: &str, note: Option<&str>, answer: &Answer) -> Html {
     }
     let key = format!("{kind} {name} {}", answer.sample);
     Html::element("details", &[("data-key", &key)], content)
-}
-
-/// The beginning of a text, and how much is missing.
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_CHARACTERS) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{} … ({} more characters)", &text[..end], text[end..].chars().count()),
-    }
 }
 
 /// The answers worth reading, read again only when there is another evaluation.
@@ -245,6 +242,8 @@ impl GalleryCache {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_run_files::RolloutTurn;
+
     use super::*;
 
     fn answer(index: u64, sample: u32, verdict: &str, tokens: usize) -> Answer {
@@ -283,9 +282,21 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
-        let text = "é".repeat(MAX_CHARACTERS + 5);
-        assert!(cut(&text).ends_with("é … (5 more characters)"));
-        assert_eq!(cut("short"), "short");
+    fn an_episode_is_shown_turn_by_turn_and_which_budget_ended_it() {
+        let said = |role: &str, text: &str, trained| RolloutTurn {
+            role: role.to_owned(),
+            text: text.to_owned(),
+            tokens: 4,
+            trained,
+            reward: None,
+        };
+        let turns = vec![said("assistant", "6*7 is", true), said("tool", "42", false)];
+        let episode = Answer { turns, used_up: Some("turn_tokens".to_owned()), ..answer(0, 0, "correct", 4) };
+        let html = shown("Longest", None, &episode).into_string();
+        assert!(html.contains("6*7 is</pre>") && html.contains("42</pre>") && !html.contains("alert"), "{html}");
+        assert!(
+            html.contains("tool · 4\u{a0}tokens, added") && html.contains("ended by its budget of turn tokens"),
+            "{html}"
+        );
     }
 }

@@ -5,14 +5,13 @@ use evenkeel_report::{
 };
 use evenkeel_run_files::{PromptOutcome, Rollout};
 
+use super::said::{Said, cut};
 use super::training_samples::{Class, Course, TrainingSamples};
 
 /// Characters of a prompt that are shown.
 const PROMPT: usize = 1_200;
 /// Characters of an answer that are shown.
 const ANSWER: usize = 900;
-/// Messages of an episode that are shown.
-const TURNS: usize = 12;
 /// Problems whose course is drawn, and those that have a row.
 const DRAWN: usize = 4;
 const LISTED: usize = 12;
@@ -109,39 +108,11 @@ fn answer(rollout: &Rollout, count: usize) -> Html {
     let is_trained = learner.len() == named;
     learner.extend(rollout.advantage.filter(|value| is_trained || *value != 0.0).map(|value| said("advantage", value)));
     learner.extend(rollout.weight.filter(|value| is_trained || *value != 0.0).map(|value| said("weight", value)));
+    let said = Said { text: &rollout.text, turns: &rollout.turns, used_up: rollout.used_up.as_deref() };
     let content = Html::element("p", &[], about)
         .with(Html::element("p", &[("class", "soft")], learner.join(" · ")))
-        .with(said_in(rollout));
+        .with(said.to_html("added, not trained on", ANSWER));
     Html::element("div", &[("class", class)], content)
-}
-
-/// What was said: an answer, or the turns of an episode with what of them is trained on.
-fn said_in(rollout: &Rollout) -> Html {
-    if rollout.turns.is_empty() {
-        return Html::element("pre", &[], cut(&rollout.text, ANSWER));
-    }
-    let mut html = Html::new();
-    for turn in rollout.turns.iter().take(TURNS) {
-        let trained = if turn.trained { "sampled" } else { "added, not trained on" };
-        let reward = turn.reward.map(|reward| format!(" · reward\u{a0}{}", number(reward))).unwrap_or_default();
-        let about = format!("{} · {}\u{a0}tokens, {trained}{reward}", turn.role, turn.tokens);
-        let class = if turn.trained { "sampled" } else { "added" };
-        let text = Html::element("pre", &[("class", class)], cut(&turn.text, ANSWER));
-        html = html.with(Html::element("p", &[("class", "soft")], about)).with(text);
-    }
-    let more = rollout.turns.len().saturating_sub(TURNS);
-    let used_up = rollout.used_up.as_ref().map(|budget| format!("ended by its budget of {}", budget.replace('_', " ")));
-    let more = (more > 0).then(|| format!("{more} more messages"));
-    let last: Vec<_> = more.into_iter().chain(used_up).collect();
-    if last.is_empty() { html } else { html.with(Html::element("p", &[("class", "soft")], last.join(" · "))) }
-}
-
-/// The beginning of a text, with how much is missing.
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{} … ({} more characters)", &text[..end], text[end..].chars().count()),
-    }
 }
 
 fn lengths(samples: &TrainingSamples) -> Figure {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use evenkeel_proto::shown::multi_line;
-use evenkeel_run_files::Answer;
+use evenkeel_run_files::{Answer, RolloutTurn};
 
 /// Prints answers one after the other; a prompt once for all samples of its problem.
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl Shown {
             multi_line(answer.verdict.label()),
             length(answer.token_ids.len(), answer.is_truncated())
         )?;
-        section(out, "answer", &answer.text)?;
+        said(out, &answer.text, &answer.turns, "added")?;
         let mut line = |name: &str, value: &str| writeln!(out, "{name:<9} {}", multi_line(value));
         if let Some(extracted) = &answer.extracted {
             line("final", one_line(extracted))?;
@@ -44,7 +44,36 @@ impl Shown {
             detail => format!("{}: {detail}", answer.reason),
         };
         line("reason", &reason)?;
+        if let Some(used_up) = &answer.used_up {
+            line("ended by", &ended_by(used_up))?;
+        }
         writeln!(out)
+    }
+}
+
+/// An answer, or the turns of an episode; what the model did not say is `added`, in words.
+pub(super) fn said(out: &mut impl Write, text: &str, turns: &[RolloutTurn], added: &str) -> io::Result<()> {
+    for turn in turns {
+        let origin = if turn.trained { "sampled" } else { added };
+        let reward = turn.reward.map(|reward| format!(" · reward {}", short(reward))).unwrap_or_default();
+        section(out, &format!("{} · {} tokens, {origin}{reward}", turn.role, turn.tokens), &turn.text)?;
+    }
+    if turns.is_empty() { section(out, "answer", text) } else { Ok(()) }
+}
+
+/// Which budget ended an episode.
+pub(super) fn ended_by(used_up: &str) -> String {
+    format!("its budget of {}", used_up.replace('_', " "))
+}
+
+/// Four digits that say something.
+pub(super) fn short(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if (1e-3..1e6).contains(&size) => {
+            format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+        _ => format!("{value:.2e}"),
     }
 }
 

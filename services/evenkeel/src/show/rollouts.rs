@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use evenkeel_proto::shown::multi_line;
 use evenkeel_run_files::Rollout;
 
-use super::answers::{length, one_line, section};
+use super::answers::{ended_by, length, one_line, said, section, short};
 
 /// Prints samples one after the other; a prompt once for all samples of its group.
 #[derive(Default)]
@@ -34,14 +34,7 @@ impl ShownRollouts {
             multi_line(rollout.verdict.label()),
             length(rollout.tokens as usize, rollout.is_truncated())
         )?;
-        for turn in &rollout.turns {
-            let trained = if turn.trained { "sampled" } else { "added, not trained on" };
-            let reward = turn.reward.map(|reward| format!(" · reward {}", short(reward))).unwrap_or_default();
-            section(out, &format!("{} · {} tokens, {trained}{reward}", turn.role, turn.tokens), &turn.text)?;
-        }
-        if rollout.turns.is_empty() {
-            section(out, "answer", &rollout.text)?;
-        }
+        said(out, &rollout.text, &rollout.turns, "added, not trained on")?;
         let mut line = |name: &str, value: &str| writeln!(out, "{name:<9} {}", multi_line(value));
         if let Some(extracted) = &rollout.extracted {
             line("final", one_line(extracted))?;
@@ -66,7 +59,7 @@ impl ShownRollouts {
         line("reason", &reason)?;
         line("learner", &learner(rollout))?;
         if let Some(used_up) = &rollout.used_up {
-            line("ended by", &format!("its budget of {}", used_up.replace('_', " ")))?;
+            line("ended by", &ended_by(used_up))?;
         }
         let versions = versions(rollout);
         if !versions.is_empty() {
@@ -103,16 +96,5 @@ fn versions(rollout: &Rollout) -> String {
                 several.iter().map(|segment| format!("{} ({} tokens)", part(segment.version), segment.tokens));
             several.collect::<Vec<_>>().join(", then ")
         }
-    }
-}
-
-/// Four digits that say something.
-fn short(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size if (1e-3..1e6).contains(&size) => {
-            format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
-        }
-        _ => format!("{value:.2e}"),
     }
 }

@@ -97,7 +97,10 @@ fn a_run_with_tools_that_is_killed_and_resumed_has_the_bits_of_one_that_was_not(
     let mut show = evenkeel(&["show"]);
     show.arg(&whole);
     let shown = String::from_utf8(succeed(show).stdout).unwrap();
-    assert!(!shown.is_empty(), "evaluations are shown");
+    assert!(shown.contains("tool · ") && shown.contains(" tokens, added\n"), "evaluations are conversations: {shown}");
+    // There is nothing left to do, and so nothing to say of weights that have not moved since.
+    let said = succeed(resume(&whole)).stderr;
+    assert!(!String::from_utf8_lossy(&said).contains("weights of the engines: "), "{}", String::from_utf8_lossy(&said));
     let mut show = evenkeel(&["show", "--train"]);
     show.arg(&whole);
     let shown = String::from_utf8(succeed(show).stdout).unwrap();

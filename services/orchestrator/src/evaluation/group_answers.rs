@@ -40,6 +40,8 @@ pub(super) fn answers_of(
             score: sample.rewards().map(|rewards| rewards.raw),
             answer: detail.canonical.clone(),
             extracted: detail.extracted.clone(),
+            turns: sample.turns().to_vec(),
+            used_up: sample.used_up().map(str::to_owned),
         })
     };
     (0..).zip(group.samples()).map(answer).collect()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, Segment, TurnContext};
-use evenkeel_run_files::RolloutSegment;
+use evenkeel_run_files::{RolloutSegment, RolloutTurn};
 
 use super::played::EpisodeRecord;
 
@@ -129,6 +129,16 @@ impl Sample {
         if let Some(episode) = &mut self.episode {
             episode.turns = Vec::new();
         }
+    }
+
+    /// Of an episode with several turns what was said, in its order.
+    pub(crate) fn turns(&self) -> &[RolloutTurn] {
+        self.episode.as_ref().map_or(&[], |episode| &episode.turns)
+    }
+
+    /// The budget that ended such an episode.
+    pub(crate) fn used_up(&self) -> Option<&'static str> {
+        Some(self.episode.as_ref()?.used_up?.name())
     }
 
     /// The parts of its shaped reward before their weights; none without a verdict.

@@ -101,8 +101,8 @@ impl RolloutRecord {
                 log_probability: report.and_then(|report| report.log_probability),
                 ratio: report.and_then(|report| report.ratio),
                 segments: sample.parts.clone(),
-                turns: sample.episode.as_ref().map(|episode| episode.turns.clone()).unwrap_or_default(),
-                used_up: sample.episode.as_ref().and_then(|episode| Some(episode.used_up?.name().to_owned())),
+                turns: sample.turns().to_vec(),
+                used_up: sample.used_up().map(str::to_owned),
                 token_ids: sample.logged_tokens(|segment| segment.token_ids.clone()),
                 token_log_probabilities: sample.logged_tokens(|segment| match segment.log_probabilities.is_empty() {
                     false => segment.log_probabilities.clone(),

@@ -62,6 +62,8 @@ pub(super) struct RunLoop {
     idle_times: IdleTimes,
     journal: RunJournal,
     announcement: Announcement,
+    /// GRPO steps that were done before this process.
+    done_before: u64,
 }
 
 /// What a run reports when it starts.
@@ -109,7 +111,9 @@ impl RunLoop {
             (Ok(outcome), Ok(summary)) => Ok((outcome, summary)),
             (Ok(_), Err(error)) | (Err(error), _) => Err(error),
         };
-        if let Some(conclusion) = self.proof.conclusion().filter(|_| result.is_ok()) {
+        // A process that has done no step has seen no weights move: what was proven before it stands in the summary.
+        let has_trained = self.journal.steps_done().0 > self.done_before;
+        if let Some(conclusion) = self.proof.conclusion().filter(|_| result.is_ok() && has_trained) {
             events.emit(Event::Note { message: format!("weights of the engines: {conclusion}") });
         }
         let lag = self.settings.pipeline.max_lag;
@@ -229,6 +233,7 @@ impl RunLoop {
 
     /// The run goes on from here: a resumed one writes down with what.
     fn announce(&mut self, step: u64) -> Result<(), RunError> {
+        self.done_before = step;
         let accepted = self.checkpoints.take_accepted();
         if self.directory.is_resumed() {
             self.announcement.start_files.accept(step, accepted.clone());

@@ -140,5 +140,6 @@ pub(in crate::run) fn prepare(
         settings,
         directory,
         announcement,
+        done_before: 0,
     })
 }
