@@ -167,7 +167,7 @@ async fn a_client_that_went_away_gets_its_answer_where_it_asks_again() {
 
 #[tokio::test]
 async fn an_agent_that_dies_or_says_nothing_or_hangs_has_failed_and_the_model_has_not() {
-    let worker = worker(|settings| settings.step_deadline = Duration::from_secs(5)).await;
+    let (patient, impatient) = (worker(|_| {}).await, worker(|s| s.step_deadline = Duration::from_secs(5)).await);
     for (what, failure, words) in [
         ("dies", EpisodeFailure::Crashed, "the agent ended with exit status: 5: out of memory"),
         ("mute", EpisodeFailure::Crashed, "the agent ended without having asked the model anything"),
@@ -176,6 +176,7 @@ async fn an_agent_that_dies_or_says_nothing_or_hangs_has_failed_and_the_model_ha
         ("nothing of the kind", EpisodeFailure::Crashed, "KeyError"),
     ] {
         let task = task(what);
+        let worker = if what == "hangs" { &impatient } else { &patient };
         let failed = match what {
             "wrong" => {
                 let mut stream = worker.open().await;
@@ -183,7 +184,7 @@ async fn an_agent_that_dies_or_says_nothing_or_hangs_has_failed_and_the_model_ha
                 assert!(stream.turn(text(what, 1, "b")).await.done);
                 stream.failed().await
             }
-            _ => fails(&worker, what, &task).await,
+            _ => fails(worker, what, &task).await,
         };
         assert_eq!((failed.0, failed.1), (failure, true), "{what}: {}", failed.2);
         assert!(failed.2.contains(words), "{what}: {}", failed.2);
@@ -193,7 +194,8 @@ async fn an_agent_that_dies_or_says_nothing_or_hangs_has_failed_and_the_model_ha
 #[tokio::test]
 async fn an_agent_ends_with_all_that_it_has_started_whatever_ends_it() {
     let folder = tempfile::tempdir().unwrap();
-    let worker = worker(|settings| settings.step_deadline = Duration::from_secs(4)).await;
+    // Long enough for an interpreter to start on a busy machine.
+    let worker = worker(|settings| settings.step_deadline = Duration::from_secs(10)).await;
     for (number, how) in ["ends", "hangs", "cancelled", "gone"].into_iter().enumerate() {
         let (id, file) = (number.to_string(), folder.path().join(how));
         let row = json!({"do": "leaves", "file": file, "hang": how == "hangs"}).to_string();

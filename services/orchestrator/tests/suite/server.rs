@@ -1,6 +1,7 @@
 //! The service over gRPC: start, watch, stop, resume, list.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::support::recipe::{Program, reader};
 use crate::support::{Cluster, bounded, recipe, until};
@@ -259,7 +260,11 @@ async fn a_configured_run_without_its_end_is_resumed_though_all_its_steps_have_l
         for _ in 0..2 {
             let (server, service) = serve(settings.clone(), reader()).await.unwrap();
             let running = server.spawn();
-            service.start_configured().await.unwrap();
+            // The run before writes its summary a moment before it lets go of its directory.
+            while let Err(error) = service.start_configured().await {
+                assert!(error.to_string().contains("another process writes to it"), "{error}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
             until(|| summary().contains("\"completed\"")).await;
             running.stop().await.unwrap();
             // As a process leaves it that is killed before it has written that the run is over.
