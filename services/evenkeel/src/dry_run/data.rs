@@ -1,5 +1,6 @@
 //! Files, rows, gold answers and prompts, each file by itself: what is wrong with one does not hide what is wrong with the next.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use evenkeel_orchestrator::{AnswerSampling, InvalidRows, Overlong};
@@ -207,6 +208,7 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
             asked: None,
             mean_tokens: mean,
             longest_tokens: None,
+            lengths: BTreeMap::new(),
             kinds: Vec::new(),
             refused: Refused::default(),
             marked: MarkedPrompts::default(),

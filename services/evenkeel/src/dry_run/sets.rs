@@ -1,5 +1,7 @@
 //! What a run would ask: prompts by file, counted, with their lengths.
 
+use std::collections::BTreeMap;
+
 use evenkeel_chat::Prompt;
 use evenkeel_math::Profile;
 use evenkeel_tasks::{Part, Problem, TaskKind};
@@ -31,6 +33,9 @@ pub(super) struct PromptSet {
     /// Absent where the tokenizer could not be read.
     pub(super) mean_tokens: Option<f64>,
     pub(super) longest_tokens: Option<u64>,
+    /// How many prompts have which length in tokens, where they are known.
+    #[serde(skip)]
+    pub(super) lengths: BTreeMap<u64, u64>,
     #[serde(skip)]
     pub(super) kinds: Vec<TaskKind>,
     #[serde(skip)]
@@ -77,6 +82,15 @@ impl DataFacts {
     /// The longest prompt, in tokens; 0 where none is known.
     pub(super) fn longest_tokens(&self) -> u64 {
         self.sets.iter().filter_map(|set| set.longest_tokens).max().unwrap_or(0)
+    }
+
+    /// The mean over the prompts of a part of what `of` makes of their lengths; `of(0)` where none is known.
+    pub(super) fn mean_by_length(&self, part: Part, of: impl Fn(u64) -> u64) -> f64 {
+        let lengths = self.of(part).flat_map(|set| &set.lengths);
+        let (prompts, sum) = lengths.fold((0, 0.0), |(prompts, sum), (&length, &count)| {
+            (prompts + count, sum + count as f64 * of(length) as f64)
+        });
+        if prompts == 0 { of(0) as f64 } else { sum / prompts as f64 }
     }
 
     /// Whether there are tasks of a kind.
@@ -132,6 +146,8 @@ pub(super) fn prompt_set(
     kinds.sort_unstable();
     kinds.dedup();
     let sum: u64 = lengths.iter().sum();
+    let mut counts = BTreeMap::new();
+    lengths.iter().for_each(|&length| *counts.entry(length).or_default() += 1);
     PromptSet {
         name,
         part,
@@ -141,6 +157,7 @@ pub(super) fn prompt_set(
         too_long: lengths.iter().filter(|&&length| room.is_some_and(|room| length > room)).count() as u64,
         mean_tokens: (!lengths.is_empty()).then(|| sum as f64 / lengths.len() as f64),
         longest_tokens: lengths.iter().max().copied(),
+        lengths: counts,
         kinds,
         refused,
         marked,

@@ -3,6 +3,7 @@
 use evenkeel_learner::ComputeType;
 use evenkeel_model::kernels::cpu::reads_weights_by_rows;
 use evenkeel_model::{Config, Parameters};
+use evenkeel_tasks::Part;
 
 use super::super::cost::cache_bytes_a_token;
 use super::super::sets::DataFacts;
@@ -32,22 +33,25 @@ impl EngineMemory {
     pub(super) fn of(recipe: &Recipe, config: &Config, data: &DataFacts) -> Self {
         let sampling = &recipe.sampling;
         let prompt = data.longest_tokens();
-        let samples = |count: u64, answer: u64| {
+        let samples = |part: Part, count: u64, answer: u64| {
             let (longest, engine) = (prompt + answer, &recipe.engine);
             let fitting = (engine.kv_cache_tokens as u64 / longest.max(1)).max(1);
             let at_once = count.min(engine.max_sequences as u64).min(fitting);
+            // Many are drawn at a time, so that together they take what as many prompts do on average.
+            let tokens = data.mean_by_length(part, |prompt| capacity(prompt, prompt + answer));
             Samples {
-                cache_bytes: at_once * capacity(prompt, longest) * cache_bytes_a_token(config, 4),
+                cache_bytes: (at_once as f64 * tokens * cache_bytes_a_token(config, 4) as f64) as u64,
                 logits_bytes: LOGITS * 4 * at_once * config.vocab_size as u64,
             }
         };
         let of_step = u64::from(sampling.prompts_per_step) * u64::from(sampling.group_size);
         let asked = data.sets.iter().filter_map(|set| set.asked);
-        let evaluation =
-            asked.map(|asked| samples(asked.problems * u64::from(asked.samples), u64::from(asked.answer_tokens)));
+        let evaluation = asked.map(|asked| {
+            samples(Part::Evaluation, asked.problems * u64::from(asked.samples), u64::from(asked.answer_tokens))
+        });
         Self {
             weights: weights(recipe, config),
-            step: samples(of_step, u64::from(sampling.max_tokens)),
+            step: samples(Part::Training, of_step, u64::from(sampling.max_tokens)),
             evaluation: evaluation.max_by_key(|samples| samples.cache_bytes).unwrap_or_default(),
         }
     }
@@ -95,8 +99,29 @@ fn weights(recipe: &Recipe, config: &Config) -> Need {
 #[cfg(test)]
 mod tests {
     use super::super::super::flops::shapes::small;
+    use super::super::super::sets::{PromptSet, Refused};
     use super::super::tests::recipe;
     use super::*;
+    use crate::data::MarkedPrompts;
+
+    /// Prompts by length.
+    fn set(part: Part, lengths: &[(u64, u64)]) -> PromptSet {
+        let prompts = lengths.iter().map(|(_, count)| count).sum();
+        PromptSet {
+            name: String::new(),
+            part,
+            rows: prompts,
+            prompts,
+            too_long: 0,
+            asked: None,
+            mean_tokens: None,
+            longest_tokens: lengths.iter().map(|(length, _)| *length).max(),
+            lengths: lengths.iter().copied().collect(),
+            kinds: Vec::new(),
+            refused: Refused::default(),
+            marked: MarkedPrompts::default(),
+        }
+    }
 
     #[test]
     fn a_cache_begins_with_its_prompt_and_doubles() {
@@ -115,6 +140,16 @@ mod tests {
         assert_eq!(of(&["sampling.prompts_per_step=8"]), 32 * each);
         assert_eq!(of(&["sampling.prompts_per_step=200"]), 256 * each, "engine.max_sequences");
         assert_eq!(of(&["sampling.prompts_per_step=8", "engine.kv_cache_tokens=310"]), 10 * each);
+    }
+
+    #[test]
+    fn caches_take_what_prompts_of_these_lengths_take_on_average() {
+        // 64 tokens for each of three, 128 for the fourth; those that are not trained on do not count.
+        let sets = vec![set(Part::Training, &[(40, 3), (100, 1)]), set(Part::Evaluation, &[(1000, 9)])];
+        let data = DataFacts { sets };
+        let settings = ["sampling.group_size=4", "sampling.max_tokens=24", "sampling.prompts_per_step=2"];
+        let found = EngineMemory::of(&recipe("smollm2", &settings), &small(), &data).step.cache_bytes;
+        assert_eq!(found, 8 * (3 * 64 + 128) / 4 * cache_bytes_a_token(&small(), 4));
     }
 
     #[test]
