@@ -9,7 +9,7 @@ use evenkeel_orchestrator::{Event, RunOutcome, RunProgress, StopWhen};
 use evenkeel_proto::shown::without_credentials;
 use evenkeel_proto::v1::StepKind;
 use evenkeel_run_files::at_k::AVERAGE;
-use evenkeel_run_files::{MetricsLine, Summary};
+use evenkeel_run_files::{ENDS, MetricsLine, Summary};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 
@@ -236,15 +236,20 @@ impl Screen {
                 text += &format!("stopped after {} of {} steps\n", summary.steps, summary.total_steps)
             }
         }
-        text += &format!(
-            "  reward, first to last ten steps    {}\n",
-            change(summary.reward_first_ten, summary.reward_last_ten)
-        );
+        // Up to ten steps the first ten are the last ten, and nothing has changed between them.
+        let has_ends = summary.steps > ENDS as u64;
+        let of_steps = |first: Option<f64>, last| match (has_ends, first) {
+            (false, Some(mean)) => format!("{mean:.3}"),
+            _ => change(first, last),
+        };
+        let rewards = if has_ends { "first to last ten steps" } else { "mean of all steps" };
+        let reward = of_steps(summary.reward_first_ten, summary.reward_last_ten);
+        text += &format!("  {:<35}{reward}\n", format!("reward, {rewards}"));
         text += &format!(
             "  accuracy on unseen problems        {}\n",
             change(summary.accuracy_before, summary.accuracy_after)
         );
-        let lengths = change(summary.response_length_first_ten, summary.response_length_last_ten);
+        let lengths = of_steps(summary.response_length_first_ten, summary.response_length_last_ten);
         text += &format!("  response length in tokens          {lengths}\n");
         if summary.benchmarks.iter().any(|benchmark| benchmark.name == AVERAGE) {
             let table = crate::columns::benchmarks(&summary.benchmarks);

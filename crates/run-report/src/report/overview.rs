@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use evenkeel_proto::v1::RunState;
 use evenkeel_report::{Html, duration, number, percent, thousands};
-use evenkeel_run_files::{AcceptedChanges, ForkOrigin, Summary};
+use evenkeel_run_files::{AcceptedChanges, ENDS, ForkOrigin, Summary};
 
 /// What the top of the page says.
 pub(super) fn overview(summary: &Summary) -> Html {
@@ -70,15 +70,18 @@ fn tiles(summary: &Summary) -> Html {
         (None, None) => "–".into(),
     };
     let share = |value| percent(value, None);
+    // Up to ten steps the first ten are the last ten, and nothing has changed between them.
+    let ends = |first, last| match summary.steps > ENDS as u64 {
+        true => change(first, last, number),
+        false => change(first, None, number),
+    };
+    let rewards = if summary.steps > ENDS as u64 { "Reward, first to last ten" } else { "Reward, mean" };
     let steps =
         Html::text(summary.steps).with(" ").with(Html::element("i", &[], format!("of {}", summary.total_steps)));
     let mut tiles = vec![
-        ("Reward, first to last ten", change(summary.reward_first_ten, summary.reward_last_ten, number)),
+        (rewards, ends(summary.reward_first_ten, summary.reward_last_ten)),
         ("Accuracy, unseen problems", change(summary.accuracy_before, summary.accuracy_after, share)),
-        (
-            "Response length, tokens",
-            change(summary.response_length_first_ten, summary.response_length_last_ten, number),
-        ),
+        ("Response length, tokens", ends(summary.response_length_first_ten, summary.response_length_last_ten)),
         ("Steps", steps),
         ("Tokens", thousands(summary.tokens).into()),
         ("Time", duration(summary.seconds.total).into()),
