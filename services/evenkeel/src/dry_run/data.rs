@@ -1,6 +1,5 @@
 //! Files, rows, gold answers and prompts, each file by itself: what is wrong with one does not hide what is wrong with the next.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use evenkeel_orchestrator::{AnswerSampling, InvalidRows, Overlong};
@@ -196,7 +195,7 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
         return;
     }
     let (train, wanted) = (facts.prompts(Part::Training), u64::from(recipe.evaluation.problems));
-    let mean = facts.mean_tokens(Part::Training);
+    let (mean, lengths) = (facts.mean_tokens(Part::Training), facts.lengths(Part::Training));
     let taken = wanted.min(train);
     if taken > 0 {
         facts.sets.push(PromptSet {
@@ -208,7 +207,7 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
             asked: None,
             mean_tokens: mean,
             longest_tokens: None,
-            lengths: BTreeMap::new(),
+            lengths,
             kinds: Vec::new(),
             refused: Refused::default(),
             marked: MarkedPrompts::default(),

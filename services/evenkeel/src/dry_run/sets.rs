@@ -84,13 +84,13 @@ impl DataFacts {
         self.sets.iter().filter_map(|set| set.longest_tokens).max().unwrap_or(0)
     }
 
-    /// The mean over the prompts of a part of what `of` makes of their lengths; `of(0)` where none is known.
-    pub(super) fn mean_by_length(&self, part: Part, of: impl Fn(u64) -> u64) -> f64 {
-        let lengths = self.of(part).flat_map(|set| &set.lengths);
-        let (prompts, sum) = lengths.fold((0, 0.0), |(prompts, sum), (&length, &count)| {
-            (prompts + count, sum + count as f64 * of(length) as f64)
-        });
-        if prompts == 0 { of(0) as f64 } else { sum / prompts as f64 }
+    /// How many prompts of a part have which length, where they are known.
+    pub(super) fn lengths(&self, part: Part) -> BTreeMap<u64, u64> {
+        let mut all = BTreeMap::new();
+        for (&length, count) in self.of(part).flat_map(|set| &set.lengths) {
+            *all.entry(length).or_default() += count;
+        }
+        all
     }
 
     /// Whether there are tasks of a kind.

@@ -1,5 +1,7 @@
 //! The memory of the embedded engine, which is the host's.
 
+use std::collections::BTreeMap;
+
 use evenkeel_learner::ComputeType;
 use evenkeel_model::kernels::cpu::reads_weights_by_rows;
 use evenkeel_model::{Config, Parameters};
@@ -32,26 +34,25 @@ struct Samples {
 impl EngineMemory {
     pub(super) fn of(recipe: &Recipe, config: &Config, data: &DataFacts) -> Self {
         let sampling = &recipe.sampling;
-        let prompt = data.longest_tokens();
-        let samples = |part: Part, count: u64, answer: u64| {
-            let (longest, engine) = (prompt + answer, &recipe.engine);
-            let fitting = (engine.kv_cache_tokens as u64 / longest.max(1)).max(1);
-            let at_once = count.min(engine.max_sequences as u64).min(fitting);
+        let samples = |lengths: &BTreeMap<u64, u64>, count: u64, answer: u64| {
             // Many are drawn at a time, so that together they take what as many prompts do on average.
-            let tokens = data.mean_by_length(part, |prompt| capacity(prompt, prompt + answer));
+            let (longest, engine) = (mean(lengths, |prompt| prompt + answer), &recipe.engine);
+            let fitting = (engine.kv_cache_tokens as f64 / longest.max(1.0)).max(1.0) as u64;
+            let at_once = count.min(engine.max_sequences as u64).min(fitting);
+            let tokens = mean(lengths, |prompt| capacity(prompt, prompt + answer));
             Samples {
                 cache_bytes: (at_once as f64 * tokens * cache_bytes_a_token(config, 4) as f64) as u64,
                 logits_bytes: LOGITS * 4 * at_once * config.vocab_size as u64,
             }
         };
         let of_step = u64::from(sampling.prompts_per_step) * u64::from(sampling.group_size);
-        let asked = data.sets.iter().filter_map(|set| set.asked);
-        let evaluation = asked.map(|asked| {
-            samples(Part::Evaluation, asked.problems * u64::from(asked.samples), u64::from(asked.answer_tokens))
+        let asked = data.sets.iter().filter_map(|set| Some((&set.lengths, set.asked?)));
+        let evaluation = asked.map(|(lengths, asked)| {
+            samples(lengths, asked.problems * u64::from(asked.samples), u64::from(asked.answer_tokens))
         });
         Self {
             weights: weights(recipe, config),
-            step: samples(Part::Training, of_step, u64::from(sampling.max_tokens)),
+            step: samples(&data.lengths(Part::Training), of_step, u64::from(sampling.max_tokens)),
             evaluation: evaluation.max_by_key(|samples| samples.cache_bytes).unwrap_or_default(),
         }
     }
@@ -70,6 +71,14 @@ impl EngineMemory {
             need("embedded engine: keys and values", samples.cache_bytes),
             need("embedded engine: logits", samples.logits_bytes),
         ]
+    }
+}
+
+/// The mean of what `of` makes of the lengths of prompts, each with its count; `of(0)` where none is known.
+fn mean(lengths: &BTreeMap<u64, u64>, of: impl Fn(u64) -> u64) -> f64 {
+    match lengths.values().sum::<u64>() {
+        0 => of(0) as f64,
+        prompts => lengths.iter().map(|(&length, &count)| (count * of(length)) as f64).sum::<f64>() / prompts as f64,
     }
 }
 
@@ -99,7 +108,7 @@ fn weights(recipe: &Recipe, config: &Config) -> Need {
 #[cfg(test)]
 mod tests {
     use super::super::super::flops::shapes::small;
-    use super::super::super::sets::{PromptSet, Refused};
+    use super::super::super::sets::{EvaluationVolume, PromptSet, Refused};
     use super::super::tests::recipe;
     use super::*;
     use crate::data::MarkedPrompts;
@@ -144,12 +153,16 @@ mod tests {
 
     #[test]
     fn caches_take_what_prompts_of_these_lengths_take_on_average() {
-        // 64 tokens for each of three, 128 for the fourth; those that are not trained on do not count.
-        let sets = vec![set(Part::Training, &[(40, 3), (100, 1)]), set(Part::Evaluation, &[(1000, 9)])];
-        let data = DataFacts { sets };
+        // 64 tokens for each of three, 128 for the fourth; each benchmark has its own.
+        let asked = |problems| Some(EvaluationVolume { problems, samples: 1, answer_tokens: 24 });
+        let long = PromptSet { asked: asked(2), ..set(Part::Evaluation, &[(1000, 9)]) };
+        let short = PromptSet { asked: asked(9), ..set(Part::Evaluation, &[(40, 9)]) };
+        let data = DataFacts { sets: vec![set(Part::Training, &[(40, 3), (100, 1)]), long, short] };
         let settings = ["sampling.group_size=4", "sampling.max_tokens=24", "sampling.prompts_per_step=2"];
-        let found = EngineMemory::of(&recipe("smollm2", &settings), &small(), &data).step.cache_bytes;
-        assert_eq!(found, 8 * (3 * 64 + 128) / 4 * cache_bytes_a_token(&small(), 4));
+        let found = EngineMemory::of(&recipe("smollm2", &settings), &small(), &data);
+        let each = cache_bytes_a_token(&small(), 4);
+        assert_eq!(found.step.cache_bytes, 8 * (3 * 64 + 128) / 4 * each);
+        assert_eq!(found.evaluation.cache_bytes, 2 * 1024 * each);
     }
 
     #[test]
