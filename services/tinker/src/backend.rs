@@ -9,9 +9,10 @@ use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::learner_client::LearnerClient;
 use evenkeel_proto::v1::operate_request::Kind;
 use evenkeel_proto::v1::{
-    EngineUpdateOutcome, Failure as ItemFailure, FailureCode, GenerateItem, LearnerGetStatusRequest,
-    LearnerGetStatusResponse, OperateRequest, OperateResponse, PauseMode, ProveWeightsRequest, Rollout, ScoreItem,
-    ScoreRequest, ScoreWeights, TokenSequence, UpdateWeightsRequest,
+    EngineUpdateOutcome, Failure as ItemFailure, FailureCode, GenerateItem, GenerationGetStatusRequest,
+    GenerationGetStatusResponse, LearnerGetStatusRequest, LearnerGetStatusResponse, OperateRequest, OperateResponse,
+    PauseMode, ProveWeightsRequest, Rollout, ScoreItem, ScoreRequest, ScoreWeights, TokenSequence,
+    UpdateWeightsRequest,
 };
 use evenkeel_rpc::client::{ClientChannel, Connector, ServerAddress};
 use evenkeel_rpc::dispatch::{DeadlineStart, DispatchOptions, Dispatcher, Endpoints};
@@ -83,6 +84,21 @@ impl Backend {
         self.call(|| {
             let mut client = self.learner.clone();
             async move { Ok(client.get_status(LearnerGetStatusRequest {}).await?.into_inner()) }
+        })
+        .await
+    }
+
+    /// The generation service's state, once an engine has answered it.
+    pub(crate) async fn generation(&self) -> Result<GenerationGetStatusResponse, Status> {
+        self.call(|| {
+            let mut client = self.generation.clone();
+            async move {
+                let status = client.get_status(GenerationGetStatusRequest {}).await?.into_inner();
+                match status.model.as_ref().is_some_and(|model| model.context_tokens > 0) {
+                    true => Ok(status),
+                    false => Err(Status::unavailable("none has answered it yet")),
+                }
+            }
         })
         .await
     }

@@ -130,6 +130,9 @@ pub enum TinkerError {
         /// The refusal.
         message: String,
     },
+    /// The engines do not fit the learner.
+    #[error("generation.endpoints: {0}")]
+    Engines(String),
     /// The tokenizer of the model cannot be read.
     #[error(transparent)]
     Tokenizer(#[from] evenkeel_hf::FolderError),

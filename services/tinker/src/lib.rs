@@ -5,12 +5,13 @@
 //! kept. [`start`] serves it; [`RunningTinker::stop`] saves what is in memory.
 //!
 //! From the outside in: `routes` are the handlers, `operations` runs those of the model in `training` in the order of their numbers (`queue`), `sampling` runs
-//! requests for samples, `futures` keeps results, `store` what survives a restart (`kept`: checkpoints and samplers), `backend` calls the services.
+//! requests for samples, `futures` keeps results, `store` what survives a restart (`kept`: checkpoints and samplers), `backend` calls the services, whose fit `engines` checks at the start.
 #![forbid(unsafe_code)]
 
 mod admission;
 mod backend;
 mod datum;
+mod engines;
 mod error;
 mod front;
 mod futures;
@@ -47,6 +48,7 @@ pub use error::TinkerError;
 pub use settings::{TinkerSettings, UnembedSetting};
 
 use backend::Backend;
+use engines::shared_context;
 use error::Failure;
 use front::{Front, FrontParts};
 use sampling::Sampler;
@@ -128,6 +130,8 @@ async fn load_and_serve(settings: TinkerSettings, services: Services) -> Result<
         |what| move |status: tonic::Status| TinkerError::Backend { what, message: status.message().to_owned() };
     let learner = backend.learner().await.map_err(refused("the learner does not answer"))?;
     let model = learner.model.unwrap_or_default();
+    let engines = backend.generation().await.map_err(refused("the generation service has no engine"))?;
+    let context = shared_context(&engines, &model, services.adapters).map_err(TinkerError::Engines)?;
     // Weights in memory that were not saved are lost: their clients are told so.
     for (id, model) in &mut state.models {
         if live.as_ref().is_none_or(|live| live.model != *id) {
@@ -143,7 +147,7 @@ async fn load_and_serve(settings: TinkerSettings, services: Services) -> Result<
         backend: backend.clone(),
         adapters: services.adapters,
         architecture: model.architecture,
-        context: model.context_tokens,
+        context,
         vocabulary: model.vocabulary_size,
         has_tokenizer: tokenizer.is_some(),
         samples,

@@ -1,0 +1,2 @@
+//! No code: see the manifest.
+#![forbid(unsafe_code)]
