@@ -51,6 +51,7 @@ mod study;
 mod support;
 mod tied_head;
 mod tinker;
+mod tinker_by_name;
 mod verify;
 mod verify_code;
 mod watch;

@@ -32,7 +32,7 @@ struct ForwardBackward {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Datum {
+pub(crate) struct Datum {
     #[prost(message, repeated, tag = "1")]
     model_input: Vec<Chunk>,
     #[prost(btree_map = "string, message", tag = "2")]
@@ -62,7 +62,7 @@ struct Tensor {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Output {
+pub(crate) struct Output {
     #[prost(message, repeated, tag = "2")]
     records: Vec<Record>,
     #[prost(btree_map = "string, double", tag = "3")]
@@ -82,7 +82,7 @@ struct Array {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Samples {
+pub(crate) struct Samples {
     #[prost(message, repeated, tag = "1")]
     sequences: Vec<Sampled>,
     #[prost(bytes = "bytes", optional, tag = "2")]
@@ -118,12 +118,12 @@ fn datum(tokens: &[i32], inputs: &[(&str, &[f32])]) -> Datum {
     Datum { model_input: vec![Chunk { text: Some(text) }], loss_fn_inputs }
 }
 
-fn supervised() -> Datum {
+pub(crate) fn supervised() -> Datum {
     datum(&[3, 4, 5, 6], &[("weights", &[0.0, 1.0, 1.0, 1.0])])
 }
 
 /// A server in a folder, on a port of its own.
-struct Server {
+pub(crate) struct Server {
     process: Process,
     port: u16,
     folder: PathBuf,
@@ -137,7 +137,7 @@ impl Server {
         Self::again(folder, &model, &more.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
     }
 
-    fn again(folder: &Path, model: &Path, more: &[String]) -> Self {
+    pub(crate) fn again(folder: &Path, model: &Path, more: &[String]) -> Self {
         let [port] = free_ports();
         let mut command = evenkeel(&["serve", "tinker"]);
         let settings = [
@@ -202,7 +202,7 @@ impl Server {
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
     }
 
-    fn ok(&self, path: &str, body: &Value) -> Value {
+    pub(crate) fn ok(&self, path: &str, body: &Value) -> Value {
         let (status, answer) = self.post(path, body);
         assert_eq!(status, 200, "{path}: {answer}");
         answer
@@ -222,17 +222,17 @@ impl Server {
         }
     }
 
-    fn result(&self, path: &str, body: &Value) -> Value {
+    pub(crate) fn result(&self, path: &str, body: &Value) -> Value {
         let id = self.ok(path, body)["request_id"].as_str().unwrap().to_owned();
         self.retrieve(&id).unwrap()
     }
 
-    fn session(&self) -> String {
+    pub(crate) fn session(&self) -> String {
         self.ok("create_session", &json!({"sdk_version": "0.38.0"}))["session_id"].as_str().unwrap().to_owned()
     }
 
     /// A model in a session, or why there is none.
-    fn create(&self, session: &str, number: u32) -> Result<String, Value> {
+    pub(crate) fn create(&self, session: &str, number: u32) -> Result<String, Value> {
         let answer = self.result(
             "create_model",
             &json!({"session_id": session, "model_seq_id": number, "base_model": "tiny", "lora_config": {"rank": 4}}),
@@ -248,7 +248,13 @@ impl Server {
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
     }
 
-    fn forward_backward(&self, model: &str, number: i32, loss: &str, data: Vec<Datum>) -> Result<Output, Value> {
+    pub(crate) fn forward_backward(
+        &self,
+        model: &str,
+        number: i32,
+        loss: &str,
+        data: Vec<Datum>,
+    ) -> Result<Output, Value> {
         let (status, answer) = self.send(model, number, loss, data);
         assert_eq!(status, 200, "{answer}");
         match self.retrieve(answer["request_id"].as_str().unwrap()) {
@@ -257,18 +263,28 @@ impl Server {
         }
     }
 
-    fn optim_step(&self, model: &str, number: u32) -> Value {
+    pub(crate) fn optim_step(&self, model: &str, number: u32) -> Value {
         let adam = json!({"learning_rate": 0.02, "eps": 1e-8});
         self.result("optim_step", &json!({"model_id": model, "seq_id": number, "adam_params": adam}))
     }
 
-    fn sample(&self, sampler: &str, number: u32, more: Value) -> Samples {
+    pub(crate) fn sample(&self, sampler: &str, number: u32, more: Value) -> Samples {
+        let samples = self.asked_for_samples(sampler, number, &more).expect_err("protobuf");
+        Samples::decode(samples.as_slice()).unwrap()
+    }
+
+    /// Why there are no samples.
+    pub(crate) fn failed_sample(&self, sampler: &str, number: u32) -> Value {
+        self.asked_for_samples(sampler, number, &json!({})).expect("a failure")
+    }
+
+    fn asked_for_samples(&self, sampler: &str, number: u32, more: &Value) -> Result<Value, Vec<u8>> {
         let mut body = json!({"sampling_session_id": sampler, "seq_id": number, "num_samples": 2,
             "prompt": {"chunks": [{"type": "encoded_text", "tokens": [3, 4]}, {"type": "encoded_text", "tokens": [5]}]},
             "sampling_params": {"max_tokens": 4, "seed": 7, "stop": []}});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let id = self.ok("asample", &body)["request_id"].as_str().unwrap().to_owned();
-        Samples::decode(self.retrieve(&id).expect_err("protobuf").as_slice()).unwrap()
+        self.retrieve(&id)
     }
 }
 
