@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use evenkeel_comparison::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::{MetricsLine, RunRecord, at_k, flat_settings};
+use evenkeel_run_files::{Input, InputKind, InputRecord, MetricsLine, RunRecord, at_k, flat_settings};
 use toml::Table;
 
 use crate::columns;
@@ -23,6 +23,8 @@ const SAME: &[&str] = &["model.", "data.", "evaluation.", "reward."];
 /// Settings of these that say where something is, or how fast it goes.
 const OF_A_PLACE: &[&str] =
     &["reward.server.", "reward.math.threads", "reward.code.workers", "evaluation.before", "evaluation.after"];
+/// Where the model lies.
+const MODEL: &str = "model.path";
 /// Files are distinguished by what they have.
 const FILES: &str = "files";
 /// Sections whose settings make an arm.
@@ -34,6 +36,8 @@ const NO_ARM: &[&str] = &["learner.compute.", "learner.probe_gradients."];
 #[derive(Debug)]
 pub(super) struct StoredRun {
     record: RunRecord,
+    /// The parts of the model that it began with.
+    model: Vec<Input>,
     /// By key, as TOML writes them.
     settings: BTreeMap<String, String>,
     seed: u64,
@@ -48,13 +52,15 @@ impl StoredRun {
     /// A directory without a run, or with files that cannot be read.
     pub(super) fn of(directory: &Path) -> Result<Self> {
         let record = RunRecord::read(directory)?;
+        let mut model = InputRecord::read(directory)?.map(|record| record.inputs).unwrap_or_default();
+        model.retain(|input| input.kind == InputKind::Model);
         let loaded = recipe::finish(record.settings()?, &[]).with_context(|| directory.display().to_string())?.settings;
         let table: Table = loaded.to_toml()?.parse()?;
         let settings = flat_settings(&table);
         let data = record.data.as_ref().and_then(|data| data.files.first().map(|file| file.source.clone()));
         let data = data.unwrap_or_else(|| "data".to_owned());
         let held_out = loaded.data.name();
-        Ok(Self { record, settings, seed: loaded.run.seed, steps: loaded.run.steps, data, held_out })
+        Ok(Self { record, model, settings, seed: loaded.run.seed, steps: loaded.run.steps, data, held_out })
     }
 
     /// The run, as an arm of a task.
@@ -95,6 +101,13 @@ impl StoredRun {
         };
         let settings = self.settings.iter().filter(|(key, _)| is_part(key));
         let mut identity: BTreeMap<_, _> = settings.map(|(key, value)| (key.clone(), value.clone())).collect();
+        // A model is what its folder has, wherever that lies. One that is made afresh follows from the settings.
+        if identity.contains_key(MODEL) && !self.model.is_empty() {
+            identity.remove(MODEL);
+            let parts =
+                self.model.iter().map(|part| (format!("inputs.json: {} of the model", part.name), part.digest.clone()));
+            identity.extend(parts);
+        }
         let files = self.record.data.iter().flat_map(|data| &data.files);
         for (index, file) in files.enumerate() {
             // What the program makes itself has none: it follows from the settings.

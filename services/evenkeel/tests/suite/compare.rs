@@ -82,17 +82,19 @@ fn a_killed_comparison_goes_on_and_leaves_no_run_behind() {
     assert_eq!(compared(&killed), compared(&whole));
 }
 
+/// Two steps of the small recipe.
+fn run(out: PathBuf, settings: &[&str]) -> PathBuf {
+    let mut command = train(&out);
+    command.args(["--steps", "2", "--set", "warm_start.steps=0"]);
+    command.args(settings.iter().flat_map(|setting| ["--set", setting]));
+    succeed(command);
+    out
+}
+
 #[test]
 fn runs_that_exist_are_compared_where_they_were_asked_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let run = |name: &str, settings: &[&str]| -> PathBuf {
-        let out = dir.path().join(name);
-        let mut command = train(&out);
-        command.args(["--steps", "2", "--set", "warm_start.steps=0"]);
-        command.args(settings.iter().flat_map(|setting| ["--set", setting]));
-        succeed(command);
-        out
-    };
+    let run = |name: &str, settings: &[&str]| run(dir.path().join(name), settings);
     let token = run("token", &["learner.objective.aggregation=token"]);
     let balanced = run("balanced", &["learner.objective.aggregation=balanced"]);
     let other = run("other", &["learner.objective.aggregation=token", "evaluation.problems=8"]);
@@ -113,6 +115,30 @@ fn runs_that_exist_are_compared_where_they_were_asked_the_same() {
     let mut command = compare(&[&token], "d");
     command.arg("arithmetic");
     assert!(refused(command).contains("which holds no run, among runs"));
+}
+
+#[test]
+fn a_model_is_what_its_folder_has_wherever_it_lies() {
+    let dir = tempfile::tempdir().unwrap();
+    let [here, there, other] = [("here", 3), ("there", 3), ("other", 4)].map(|(name, seed)| {
+        let folder = dir.path().join(name);
+        let mut command = evenkeel(&["model", "--recipe"]);
+        command.arg(small()).args(["--set", &format!("run.seed={seed}"), "--out"]).arg(&folder);
+        succeed(command);
+        format!("model.path={}", folder.display())
+    });
+    let sums = "data.kind=arithmetic";
+    let token = run(dir.path().join("token"), &["learner.objective.aggregation=token", sums, &here]);
+    let balanced = run(dir.path().join("balanced"), &["learner.objective.aggregation=balanced", sums, &there]);
+    let another = run(dir.path().join("another"), &["learner.objective.aggregation=balanced", sums, &other]);
+    let compare = |runs: [&PathBuf; 2]| {
+        let mut command = evenkeel(&["compare", "--out"]);
+        command.arg(dir.path().join("compared")).args(runs);
+        command
+    };
+    let said = refused(compare([&token, &another]));
+    assert!(said.contains("weights of the model is sha256:"), "{said}");
+    succeed(compare([&token, &balanced]));
 }
 
 #[test]
