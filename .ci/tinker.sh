@@ -41,8 +41,9 @@ context=1024
 engines=(--set engine.max_model_len=$context --set engine.kv_cache_tokens=8192)
 if [ -n "$vllm_program" ]; then
     vllm_port=$(free_port)
-    # As docs/lora.md has it; in f32, as the learner computes, and with prompts uncut, since a CPU's vLLM 0.32 fails on those with seeds.
+    # Elsewhere than the server, whose paths must do there too.
     cd /
+    # As docs/lora.md has it; in f32, as the learner computes, and with prompts uncut: vLLM 0.32 on a CPU fails where a seeded one is cut.
     VLLM_SERVER_DEV_MODE=1 VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_CPU_KVCACHE_SPACE=1 VLLM_NO_USAGE_STATS=1 \
         "$vllm_program" serve "$model" --host 127.0.0.1 --port "$vllm_port" --enable-lora --max-lora-rank 32 --max-loras 2 \
         --lora-target-modules q_proj k_proj v_proj o_proj gate_proj up_proj down_proj --logprobs-mode processed_logprobs \

@@ -5,7 +5,8 @@
 //! kept. [`start`] serves it; [`RunningTinker::stop`] saves what is in memory.
 //!
 //! From the outside in: `routes` are the handlers, `operations` runs those of the model in `training` in the order of their numbers (`queue`), `sampling` runs
-//! requests for samples, `futures` keeps results, `store` what survives a restart (`kept`: checkpoints and samplers), `backend` calls the services, whose fit `engines` checks at the start.
+//! requests for samples, `futures` keeps results, `store` what survives a restart (`kept`: checkpoints and samplers), `backend` calls the
+//! services, and `engines` checks at the start that they fit together.
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -130,7 +131,7 @@ async fn load_and_serve(settings: TinkerSettings, services: Services) -> Result<
         |what| move |status: tonic::Status| TinkerError::Backend { what, message: status.message().to_owned() };
     let learner = backend.learner().await.map_err(refused("the learner does not answer"))?;
     let model = learner.model.unwrap_or_default();
-    let engines = backend.generation().await.map_err(refused("the generation service has no engine"))?;
+    let engines = backend.generation().await.map_err(refused("the generation service does not answer"))?;
     let context = shared_context(&engines, &model, services.adapters).map_err(TinkerError::Engines)?;
     // Weights in memory that were not saved are lost: their clients are told so.
     for (id, model) in &mut state.models {
