@@ -1,6 +1,6 @@
 //! The token that ends a turn of the assistant.
 
-use evenkeel_hf::{ChatTemplates, ConfigFile, EosTokens, Folder, FolderError, Tokenizer};
+use evenkeel_model_folder::{ChatTemplates, ConfigFile, EosTokens, Folder, FolderError, Tokenizer};
 
 use crate::prompt::Message;
 use crate::renderer::conversation;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_errors::FieldError;
-use evenkeel_hf::{TextError, Tokenizer};
+use evenkeel_model_folder::{TextError, Tokenizer};
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 

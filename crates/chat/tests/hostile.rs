@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_chat::{ChatTemplate, TemplateArguments, TemplateValue};
-use evenkeel_hf::ChatTemplates;
+use evenkeel_model_folder::ChatTemplates;
 
 /// Renders on a thread with the stack of those that render prompts.
 fn rendered(template: &str) -> Result<String, String> {

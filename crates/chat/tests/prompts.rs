@@ -9,7 +9,7 @@ use evenkeel_chat::{
     ChatTemplate, Message, Prompt, PromptError, PromptRenderer, PromptSettings, TemplateArguments, TemplateValue,
     end_tokens,
 };
-use evenkeel_hf::{ChatTemplates, ConfigFile, Folder, SpecialTokens, Tokenizer};
+use evenkeel_model_folder::{ChatTemplates, ConfigFile, Folder, SpecialTokens, Tokenizer};
 use serde_json::json;
 
 /// Says who spoke, ends turns with `<|im_end|>`, and asks for thoughts unless they are switched off.

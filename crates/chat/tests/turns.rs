@@ -10,7 +10,7 @@ use evenkeel_chat::{
     ChatTemplate, Message, Observation, PastTurn, Prompt, PromptRenderer, PromptSettings, TemplateArguments,
     TemplateValue, ToolsIn, TurnRenderer, TurnSettings,
 };
-use evenkeel_hf::{ChatTemplates, Folder, SpecialTokens, Tokenizer};
+use evenkeel_model_folder::{ChatTemplates, Folder, SpecialTokens, Tokenizer};
 use evenkeel_testing::{Trial, outside, run, test};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use evenkeel_hf::{Folder, WeightFiles, name};
+use evenkeel_model_folder::{Folder, WeightFiles, name};
 
 use crate::error::HubError;
 use crate::name::{ModelName, is_commit};

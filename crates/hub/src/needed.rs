@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_errors::FieldError;
 use evenkeel_files::Size;
-use evenkeel_hf::{COMPANION_FILES, absent_weights, name};
+use evenkeel_model_folder::{COMPANION_FILES, absent_weights, name};
 
 use crate::error::HubError;
 use crate::listing::{Listing, RemoteFile};

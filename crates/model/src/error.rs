@@ -17,7 +17,7 @@ pub enum ModelError {
 
     /// A `config.json` that cannot be read.
     #[error(transparent)]
-    Folder(#[from] evenkeel_hf::FolderError),
+    Folder(#[from] evenkeel_model_folder::FolderError),
 
     /// A feature that the configuration uses and this crate does not support.
     #[error("config.json: `{field}` = {value} is not supported: {reason}")]

@@ -281,7 +281,8 @@ fn real_gguf(paths: &[PathBuf]) {
     for (spec, (found, wanted)) in found.specs().iter().zip(found.values().iter().zip(wanted.values())) {
         assert_eq!(host(found), host(wanted), "{}", spec.name);
     }
-    let tokenizer = |folder: &Path| evenkeel_hf::Tokenizer::require(&evenkeel_hf::Folder::new(folder)).unwrap();
+    let tokenizer =
+        |folder: &Path| evenkeel_model_folder::Tokenizer::require(&evenkeel_model_folder::Folder::new(folder)).unwrap();
     let (found, wanted) = (tokenizer(&folder), tokenizer(&paths[0]));
     for text in ["What is 58 + 84?", "naïve café — 学校\n\n  x = 3.14159", "<|im_start|>user\nhi<|im_end|>\n"] {
         assert_eq!(found.encode(text, true).unwrap(), wanted.encode(text, true).unwrap(), "{text:?}");

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use evenkeel_errors::FieldError;
-use evenkeel_hf::FolderError;
 use evenkeel_model::ModelError;
+use evenkeel_model_folder::FolderError;
 use evenkeel_rpc::server::FileError;
 use rayon::ThreadPoolBuildError;
 use tokio::task::JoinError;

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use evenkeel_chat::end_tokens;
 use evenkeel_files::arriving;
-use evenkeel_hf::{AdapterConfig, ConfigFile, Folder, name};
 use evenkeel_model::folder::{AdapterBase, StoredAdapter};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{BaseWeights, Config, Decoder, ModelError};
+use evenkeel_model_folder::{AdapterConfig, ConfigFile, Folder, name};
 
 use crate::error::EngineError;
 use crate::settings::EngineSettings;
@@ -36,7 +36,7 @@ impl Model {
         let folder = Folder::new(&settings.model);
         let file = ConfigFile::read(&folder)?;
         let config = Config::from_json(file.json()).map_err(EngineError::model(&settings.model))?;
-        let tokenizer = evenkeel_hf::Tokenizer::read(&folder)?;
+        let tokenizer = evenkeel_model_folder::Tokenizer::read(&folder)?;
         if let Some(tokenizer) = &tokenizer {
             tokenizer.validate_vocabulary(file.vocab_size()?)?;
         }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use evenkeel_chat::Prompt;
 use evenkeel_engine::{Engine, EngineSettings};
 use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
-use evenkeel_hf::{ConfigFile, Folder};
+use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_orchestrator::{DataSettings, Tokenizer};
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::{FinishReason, GenerateItem, GenerateRequest, generate_request};

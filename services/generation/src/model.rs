@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use evenkeel_hf::{
+use evenkeel_model_folder::{
     ConfigFile, EMBEDDING, Folder, FolderError, HEAD, HeadForm, TensorShapes, WeightFiles, tensor_shapes,
     tensors_digest,
 };

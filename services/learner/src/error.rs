@@ -141,7 +141,7 @@ pub enum LearnerError {
 
     /// A file of a model folder.
     #[error(transparent)]
-    Folder(#[from] evenkeel_hf::FolderError),
+    Folder(#[from] evenkeel_model_folder::FolderError),
 
     /// A file that cannot be read or written.
     #[error("{path}: {source}")]

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use candle_core::Device;
-use evenkeel_hf::AdapterConfig;
 use evenkeel_model::folder::{AdapterBase, SaveOptions, StoredAdapter, load_parameters, save_trained};
 use evenkeel_model::{Config, Parameters};
+use evenkeel_model_folder::AdapterConfig;
 use serde_json::Value;
 
 use crate::checkpoint::{is_checkpoint, verify_weights};

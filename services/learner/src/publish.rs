@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
-use evenkeel_hf::{Folder, VersionMarker, weights_digest, weights_digest_of};
 use evenkeel_model::folder::{AdapterBase, SaveOptions, save_trained};
+use evenkeel_model_folder::{Folder, VersionMarker, weights_digest, weights_digest_of};
 
 use crate::error::{LearnerError, Result};
 use crate::files::{StagedFolder, validate_free_space};

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use candle_core::{DType, Tensor};
 use evenkeel_files::{Size, arriving, available_memory};
-use evenkeel_hf::{Folder, VersionMarker};
 use evenkeel_model::folder::StoredTrained;
 use evenkeel_model::{ModelError, TrainableModel, network};
+use evenkeel_model_folder::{Folder, VersionMarker};
 
 use crate::error::{LearnerError, Result};
 use crate::memory::OutOfMemory;

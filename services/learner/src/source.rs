@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
-use evenkeel_hf::{COMPANION_FILES, Folder, name, with_head_tied, with_head_written_out};
 use evenkeel_model::Config;
 use evenkeel_model::folder::config_text;
+use evenkeel_model_folder::{COMPANION_FILES, Folder, name, with_head_tied, with_head_written_out};
 use serde_json::Value;
 
 use crate::error::{LearnerError, Result};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_config::{ByteSize, at_least_one};
 use evenkeel_files::open;
-use evenkeel_hf::Folder;
+use evenkeel_model_folder::Folder;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;
 use evenkeel_tasks::read::Limits;
@@ -173,8 +173,9 @@ mod tests {
     fn a_tokenizer_is_read_within_the_limits_and_while_the_run_is_wanted() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("tokenizer.json"), "{\"version\": 1}").unwrap();
-        let read =
-            |loading: &Loading| evenkeel_hf::Tokenizer::read(&loading.model_folder(dir.path())).map_err(RunError::from);
+        let read = |loading: &Loading| {
+            evenkeel_model_folder::Tokenizer::read(&loading.model_folder(dir.path())).map_err(RunError::from)
+        };
         let error = read(&limited(3)).unwrap_err().to_string();
         assert!(error.ends_with("allowed: at most 3"), "{error}");
         let loading = limited(100);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_config::{ConfigError, Loader};
-use evenkeel_hf::name;
+use evenkeel_model_folder::name;
 use evenkeel_run_files::{ChangedSetting, RecipeRecord, Rules, flat};
 use serde::Serialize;
 use serde_json::Value;

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel_chat::end_tokens;
-use evenkeel_hf::{ConfigFile, Folder, FolderError, TextError};
+use evenkeel_model_folder::{ConfigFile, Folder, FolderError, TextError};
 
 use crate::error::RunError;
 
 /// A tokenizer with the token that ends a response.
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
-    inner: Arc<evenkeel_hf::Tokenizer>,
+    inner: Arc<evenkeel_model_folder::Tokenizer>,
     end: Option<u32>,
     end_of_turn: Option<u32>,
 }
@@ -28,7 +28,7 @@ impl Tokenizer {
     }
 
     pub(crate) fn of(folder: &Folder, config: &ConfigFile) -> Result<Self, FolderError> {
-        let inner = evenkeel_hf::Tokenizer::require(folder)?;
+        let inner = evenkeel_model_folder::Tokenizer::require(folder)?;
         inner.validate_vocabulary(config.vocab_size()?)?;
         let ends = end_tokens(folder, config, Some(&inner))?;
         Ok(Self { inner: Arc::new(inner), end: ends.first(), end_of_turn: ends.template_alone() })
@@ -59,7 +59,7 @@ impl Tokenizer {
     }
 
     /// The tokenizer alone.
-    pub(crate) fn shared(&self) -> Arc<evenkeel_hf::Tokenizer> {
+    pub(crate) fn shared(&self) -> Arc<evenkeel_model_folder::Tokenizer> {
         Arc::clone(&self.inner)
     }
 
@@ -95,5 +95,5 @@ impl Tokenizer {
 }
 
 fn failed(error: TextError) -> RunError {
-    RunError::model(evenkeel_hf::name::TOKENIZER, error)
+    RunError::model(evenkeel_model_folder::name::TOKENIZER, error)
 }

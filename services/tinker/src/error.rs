@@ -135,5 +135,5 @@ pub enum TinkerError {
     Engines(String),
     /// The tokenizer of the model cannot be read.
     #[error(transparent)]
-    Tokenizer(#[from] evenkeel_hf::FolderError),
+    Tokenizer(#[from] evenkeel_model_folder::FolderError),
 }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_config::Settings;
-use evenkeel_hf::{Folder, Tokenizer};
+use evenkeel_model_folder::{Folder, Tokenizer};
 use evenkeel_proto::v1::operate_request::Kind;
 use evenkeel_proto::v1::{BeginOperation, LoadOperation, PublishOperation};
 use evenkeel_rpc::BoxFuture;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use evenkeel_hf::Tokenizer;
+use evenkeel_model_folder::Tokenizer;
 use evenkeel_proto::flatten;
 use evenkeel_proto::v1::{FinishReason, GenerateItem, Rollout, Sampling};
 use prost::Message as _;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use evenkeel_files::FileDigest;
-use evenkeel_hf::weights_digest_among;
+use evenkeel_model_folder::weights_digest_among;
 use evenkeel_proto::v1::{WeightsDescribeResponse, WeightsFile};
 use evenkeel_proto::{FieldError, validate_digest};
 

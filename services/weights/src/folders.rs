@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use evenkeel_files::{Size, free_space};
-use evenkeel_hf::{Folder, VersionMarker, weights_digest};
+use evenkeel_model_folder::{Folder, VersionMarker, weights_digest};
 use evenkeel_proto::v1::WeightsDescribeResponse;
 use evenkeel_rpc::error::ServiceError;
 use prost::Message;

@@ -1,6 +1,6 @@
 //! The arguments of `apply_chat_template`.
 
-use evenkeel_hf::ChatTemplates;
+use evenkeel_model_folder::ChatTemplates;
 use minijinja::value::{Value, ValueKind};
 
 use super::{DEFAULT, RenderError, TOOL_USE};

@@ -8,7 +8,7 @@ mod source;
 
 use std::fmt;
 
-use evenkeel_hf::{ChatTemplates, Folder, FolderError, SpecialTokens};
+use evenkeel_model_folder::{ChatTemplates, Folder, FolderError, SpecialTokens};
 use minijinja::Environment;
 use minijinja::value::Value;
 

@@ -23,7 +23,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use evenkeel_errors::FieldError;
-use evenkeel_hf::{ConfigFile, Folder};
+use evenkeel_model_folder::{ConfigFile, Folder};
 use serde_json::{Value, json};
 
 use crate::error::{ModelError, Result};

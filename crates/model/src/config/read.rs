@@ -1,6 +1,6 @@
 //! Parsing `config.json` into [`Config`]: what is the same in every architecture.
 
-use evenkeel_hf::{HeadForm, WRITTEN_OUT, eos_token_ids};
+use evenkeel_model_folder::{HeadForm, WRITTEN_OUT, eos_token_ids};
 use serde_json::Value;
 
 use super::Config;

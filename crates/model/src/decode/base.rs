@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_files::FileStamp;
-use evenkeel_hf::{Folder, WeightFiles};
+use evenkeel_model_folder::{Folder, WeightFiles};
 
 use super::layout::{Shared, layout, transposed};
 use crate::config::Config;

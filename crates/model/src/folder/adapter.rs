@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_files::FileDigest;
-use evenkeel_hf::{AdapterConfig, Folder, name, tensors_metadata};
+use evenkeel_model_folder::{AdapterConfig, Folder, name, tensors_metadata};
 
 use super::load::StoredTensors;
 use super::save::{SaveOptions, SavedFile};
@@ -26,7 +26,7 @@ const BASE: &str = "base";
 pub struct AdapterBase {
     /// Its folder or name, for PEFT.
     pub name: String,
-    /// The digest of its tensors: see [`evenkeel_hf::tensors_digest`]. `None` where it was not written down.
+    /// The digest of its tensors: see [`evenkeel_model_folder::tensors_digest`]. `None` where it was not written down.
     pub digest: Option<String>,
 }
 
@@ -36,8 +36,8 @@ impl AdapterBase {
     /// # Errors
     /// A folder that cannot be read.
     pub fn of_folder(folder: &Path) -> Result<Self> {
-        let files = evenkeel_hf::WeightFiles::read(&Folder::new(folder))?;
-        let digest = evenkeel_hf::tensors_digest(&files.tensor_digests(|| true)?);
+        let files = evenkeel_model_folder::WeightFiles::read(&Folder::new(folder))?;
+        let digest = evenkeel_model_folder::tensors_digest(&files.tensor_digests(|| true)?);
         Ok(Self { name: folder.display().to_string(), digest: Some(digest) })
     }
 

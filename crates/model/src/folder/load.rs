@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor, safetensors::MmapedSafetensors};
-use evenkeel_hf::{EMBEDDING, Folder, HEAD, WeightFiles};
+use evenkeel_model_folder::{EMBEDDING, Folder, HEAD, WeightFiles};
 
 use super::finite::NonFinite;
 use super::mapped::{self, map};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use candle_core::DType;
 use evenkeel_files::FileDigest;
-use evenkeel_hf::{HEAD, name};
+use evenkeel_model_folder::{HEAD, name};
 use serde_json::{Value, json};
 
 use super::tensors::{NamedValues, Values, write_finite_tensors};

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
-use evenkeel_hf::{EMBEDDING, Folder, HEAD, tensor_shapes, with_head_written_out};
+use evenkeel_model_folder::{EMBEDDING, Folder, HEAD, tensor_shapes, with_head_written_out};
 
 use super::save::save_on;
 use super::{SaveOptions, load_parameters, save_config, save_parameters};

@@ -6,7 +6,7 @@ mod shape;
 use std::path::Path;
 
 use candle_core::{DType, Device};
-use evenkeel_hf::name;
+use evenkeel_model_folder::name;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 use candle_core::quantized::gguf_file::{self, Value as Metadata};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
-use evenkeel_hf::{Folder, Tokenizer, name};
+use evenkeel_model_folder::{Folder, Tokenizer, name};
 use serde_json::Value;
 use tempfile::TempDir;
 

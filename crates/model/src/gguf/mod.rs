@@ -11,7 +11,7 @@ mod tokenizer;
 use std::path::Path;
 
 use candle_core::{DType, Device};
-use evenkeel_hf::{Folder, Tokenizer, name};
+use evenkeel_model_folder::{Folder, Tokenizer, name};
 use serde_json::{Value, json};
 
 use crate::config::Config;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use candle_core::quantized::gguf_file::Value as Metadata;
 use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_hf::{Folder, Tokenizer};
+use evenkeel_model_folder::{Folder, Tokenizer};
 use serde_json::Value;
 
 use super::file::GgufFile;

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use evenkeel_errors::FieldError;
-use evenkeel_hf::TextError;
+use evenkeel_model_folder::TextError;
 use serde_json::json;
 
 use crate::error::EngineError;

@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_errors::FieldError;
-use evenkeel_hf::TextError;
+use evenkeel_model_folder::TextError;
 use serde_json::{Map, Value, json};
 
 use super::error::ApiError;

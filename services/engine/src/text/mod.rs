@@ -8,7 +8,7 @@ pub(crate) use transcript::{Stopped, Transcript};
 
 use std::sync::OnceLock;
 
-use evenkeel_hf::TextError;
+use evenkeel_model_folder::TextError;
 
 /// The character for bytes that are not a complete character.
 const REPLACEMENT: char = '\u{fffd}';
@@ -19,7 +19,7 @@ const CONTEXT: usize = 16;
 
 /// A model's tokenizer, with a cache of the text of each id.
 pub(crate) struct Tokenizer {
-    inner: evenkeel_hf::Tokenizer,
+    inner: evenkeel_model_folder::Tokenizer,
     /// The text of each id by itself, decoded on first use.
     pieces: Vec<OnceLock<Box<str>>>,
     /// Whether the text of several ids is the concatenation of their texts, as far as these are complete characters.
@@ -28,7 +28,7 @@ pub(crate) struct Tokenizer {
 
 impl Tokenizer {
     /// For a model with `vocabulary` ids.
-    pub(crate) fn new(inner: evenkeel_hf::Tokenizer, vocabulary: usize) -> Self {
+    pub(crate) fn new(inner: evenkeel_model_folder::Tokenizer, vocabulary: usize) -> Self {
         let is_concatenative = inner.is_concatenative();
         Self { inner, pieces: (0..vocabulary).map(|_| OnceLock::new()).collect(), is_concatenative }
     }

@@ -44,7 +44,7 @@ fn marked() -> Arc<Tokenizer> {
 fn load(json: &Value) -> Arc<Tokenizer> {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("tokenizer.json"), json.to_string()).unwrap();
-    let inner = evenkeel_hf::Tokenizer::require(&evenkeel_hf::Folder::new(dir.path())).unwrap();
+    let inner = evenkeel_model_folder::Tokenizer::require(&evenkeel_model_folder::Folder::new(dir.path())).unwrap();
     Arc::new(Tokenizer::new(inner, 16))
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use evenkeel_chat::{ChatTemplate, TemplateArguments, TemplateValue};
-use evenkeel_hf::{Folder, Tokenizer};
+use evenkeel_model_folder::{Folder, Tokenizer};
 use evenkeel_tasks::read::{Line, Lines, printable};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use evenkeel_hf::{Folder, TensorShapes, Tokenizer, WeightFiles};
 use evenkeel_learner::TrainingSettings;
 use evenkeel_model::folder::check_values;
 use evenkeel_model::{Config, Parameters, parameter_specs};
+use evenkeel_model_folder::{Folder, TensorShapes, Tokenizer, WeightFiles};
 use evenkeel_orchestrator::{Descriptions, Encoder};
 use evenkeel_proto::FieldError;
 use serde::Serialize;
@@ -178,8 +178,8 @@ fn named(all: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_hf::name::WEIGHTS_INDEX;
     use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
+    use evenkeel_model_folder::name::WEIGHTS_INDEX;
 
     use super::*;
 

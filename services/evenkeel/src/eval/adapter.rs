@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use evenkeel_hf::{AdapterConfig, Folder};
 use evenkeel_hub::ModelName;
+use evenkeel_model_folder::{AdapterConfig, Folder};
 use evenkeel_proto::FieldError;
 
 use crate::arguments::EvalOptions;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use evenkeel_chat::end_tokens;
-use evenkeel_hf::{ConfigFile, Folder, Tokenizer, name};
+use evenkeel_model_folder::{ConfigFile, Folder, Tokenizer, name};
 use evenkeel_orchestrator::PolicySamplingSettings;
 use serde_json::{Map, Value, json};
 

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use evenkeel_config::ByteSize;
-use evenkeel_hf::{ConfigFile, Folder};
 use evenkeel_learner::{Export, PublishOptions, PublishType};
+use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_proto::FieldError;
 use evenkeel_run_files::RunRecord;
 use serde::Deserialize;

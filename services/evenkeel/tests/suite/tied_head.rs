@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use evenkeel_hf::{EMBEDDING, Folder, HEAD, HeadForm, WeightFiles};
+use evenkeel_model_folder::{EMBEDDING, Folder, HEAD, HeadForm, WeightFiles};
 use serde_json::Value;
 
 use crate::real_vllm::Vllm;

@@ -21,7 +21,7 @@ pub(crate) struct WorkerTensor {
     pub(crate) shape: Vec<u64>,
     /// Where the part begins in each dimension.
     pub(crate) start: Vec<u64>,
-    /// Of the values, as [`evenkeel_hf::tensor_digest`] makes it.
+    /// Of the values, as [`evenkeel_model_folder::tensor_digest`] makes it.
     pub(crate) sha256: String,
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_config::{HumanDuration, Renamed, Settings, at_least_1ms};
-use evenkeel_hf::VersionMarker;
+use evenkeel_model_folder::VersionMarker;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::PauseMode;
 use evenkeel_rpc::client::ClientSettings;

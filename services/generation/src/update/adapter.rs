@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use evenkeel_hf::{AdapterConfig, Folder, TensorShapes, WeightFiles, tensors_metadata};
+use evenkeel_model_folder::{AdapterConfig, Folder, TensorShapes, WeightFiles, tensors_metadata};
 use evenkeel_proto::FieldError;
 
 use super::refusal::refused;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use evenkeel_hf::{
+use evenkeel_model_folder::{
     ConfigFile, EMBEDDING, FloatType, Folder, FolderError, HEAD, HeadForm, StoredTensor, TensorPart, WeightFiles,
     tensor_digest,
 };
@@ -221,7 +221,7 @@ fn on_threads<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T>
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_hf::with_head_written_out;
+    use evenkeel_model_folder::with_head_written_out;
     use serde_json::{Value, json};
 
     use super::*;

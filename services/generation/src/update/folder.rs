@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use evenkeel_hf::{AdapterConfig, Folder, HEAD, HeadForm, WeightFiles};
+use evenkeel_model_folder::{AdapterConfig, Folder, HEAD, HeadForm, WeightFiles};
 use evenkeel_proto::FieldError;
 use serde::Deserialize;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::support::{FakeEngine, Service, bounded};
-use evenkeel_hf::{FloatType, Folder, TensorPart, WeightFiles, tensor_digest};
+use evenkeel_model_folder::{FloatType, Folder, TensorPart, WeightFiles, tensor_digest};
 use evenkeel_proto::v1::{
     ExactProof, ExactProofState, ProveWeightsRequest, TokenSequence, UpdateWeightsRequest, WeightsRef,
 };

@@ -14,9 +14,9 @@ mod write;
 use std::collections::BTreeMap;
 
 use evenkeel_files::{FileDigest, sha256};
-use evenkeel_hf::name;
 use evenkeel_model::ParameterSpec;
 use evenkeel_model::kernels::Moment;
+use evenkeel_model_folder::name;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use read::{is_checkpoint, read_client_state, restore, verify_weights};

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_files::{FileDigest, read};
-use evenkeel_hf::name;
 use evenkeel_model::folder::{StoredTensors, StoredTrained};
 use evenkeel_model::kernels::Moment;
 use evenkeel_model::{Config, ParameterSpec};
+use evenkeel_model_folder::name;
 
 use super::{
     ADAPTER_FILES, CLIENT_STATE, FILES, FORMAT, MAX_CLIENT_STATE_BYTES, MAX_STATE_BYTES, MODEL_FILES, MOMENTS,

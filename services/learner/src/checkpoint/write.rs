@@ -5,8 +5,8 @@ use std::path::Path;
 
 use candle_core::DType;
 use evenkeel_files::FileDigest;
-use evenkeel_hf::name;
 use evenkeel_model::folder::{NamedShape, SaveOptions, SavedFile, TensorsFile, save_trained};
+use evenkeel_model_folder::name;
 use evenkeel_proto::v1::RankOrder;
 
 use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE_FILE, State, moments_in_order, name_of};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel_files::{FileDigest, FileHasher, open};
-use evenkeel_hf::{Folder, VersionMarker, WeightFiles, weights_digest_among};
+use evenkeel_model_folder::{Folder, VersionMarker, WeightFiles, weights_digest_among};
 use evenkeel_proto::v1::weights_server::Weights;
 use evenkeel_proto::v1::{
     WeightsDescribeRequest, WeightsDescribeResponse, WeightsFile, WeightsPart, WeightsReadRequest, WeightsReadResponse,

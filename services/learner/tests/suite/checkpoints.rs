@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::support::{bits, config, groups, learner, settings};
-use evenkeel_hf::VersionMarker;
 use evenkeel_learner::{Example, Learner, PublishOptions, verify_published};
+use evenkeel_model_folder::VersionMarker;
 
 fn example(seed: u32) -> Example {
     Example { prompt: vec![2 + seed % 5, 3], response: vec![4, 5 + seed % 7, 1] }

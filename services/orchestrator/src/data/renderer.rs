@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_chat::{ChatTemplate, PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
 use evenkeel_episode::Descriptions;
-use evenkeel_hf::{ConfigFile, Folder};
+use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_tasks::Problem;
 
 use super::turns::{Asked, EpisodeText, EpisodeTexts};
@@ -18,14 +18,14 @@ impl DataSettings {
     /// # Errors
     /// A file that is missing or broken, an invalid template; a system prompt or an argument that the template cannot take.
     pub fn prompt_renderer(&self, folder: &Folder) -> Result<PromptRenderer, RunError> {
-        let tokenizer = evenkeel_hf::Tokenizer::require(folder)?;
+        let tokenizer = evenkeel_model_folder::Tokenizer::require(folder)?;
         self.renderer_with(folder, Arc::new(tokenizer))
     }
 
     fn renderer_with(
         &self,
         folder: &Folder,
-        tokenizer: Arc<evenkeel_hf::Tokenizer>,
+        tokenizer: Arc<evenkeel_model_folder::Tokenizer>,
     ) -> Result<PromptRenderer, RunError> {
         let template = ChatTemplate::read(folder)?.map(Arc::new);
         let settings = PromptSettings {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel_files::{FileDigest, sha256};
-use evenkeel_hf::weights_digest_of;
+use evenkeel_model_folder::weights_digest_of;
 use evenkeel_proto::v1::weights_server::{Weights, WeightsServer};
 use evenkeel_proto::v1::{
     WeightsDescribeRequest, WeightsDescribeResponse, WeightsFile, WeightsPart, WeightsReadRequest, WeightsReadResponse,

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_chat::{Prompt, PromptError, PromptRenderer, RenderedPrompt};
-use evenkeel_hf::Folder;
 use evenkeel_math::Profile;
+use evenkeel_model_folder::Folder;
 use evenkeel_orchestrator::DataSettings;
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::read::{Limits, expand, printable};

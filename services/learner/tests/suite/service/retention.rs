@@ -1,7 +1,7 @@
 //! Which checkpoints and published weights are kept.
 
-use evenkeel_hf::{ConfigFile, Folder, HEAD, HeadForm, tensor_shapes};
 use evenkeel_learner::verify_published;
+use evenkeel_model_folder::{ConfigFile, Folder, HEAD, HeadForm, tensor_shapes};
 use evenkeel_proto::v1::{LoadCheckpointRequest, PublishRequest, SaveCheckpointRequest};
 use tonic::Code;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use evenkeel_hf::{ConfigFile, Folder};
+use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_proto::FieldError;
 use evenkeel_run_files::Input;
 use evenkeel_tasks::{Cancel, Cancelled, DataReport, TaskKind};
