@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use evenkeel_chat::Prompt;
+use evenkeel_data::{Problem, Rules, arithmetic};
 use evenkeel_learner::{Example, Group, Response};
 use evenkeel_model::decode::Step;
 use evenkeel_model::fresh::{FreshModel, FreshShape, character_tokenizer};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder, Parameters};
 use evenkeel_seeds::{Stream, Uniforms, rng, seed};
-use evenkeel_tasks::{Problem, Rules, arithmetic};
 use rand::Rng;
 
 const SEED: u64 = 0;

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use evenkeel_data::read::printable;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector, Health, ServerAddress};
-use evenkeel_tasks::read::printable;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 

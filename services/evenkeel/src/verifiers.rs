@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_config::human;
+use evenkeel_data::read::printable;
 use evenkeel_orchestrator::VerifierSettings;
-use evenkeel_tasks::read::printable;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdin, Command};

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_config::{ByteSize, at_least_one};
+use evenkeel_data::read::Limits;
 use evenkeel_files::open;
 use evenkeel_model_folder::Folder;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;
-use evenkeel_tasks::read::Limits;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_config::Loader;
+use evenkeel_data::DataReport;
 use evenkeel_proto::v1::StepKind;
-use evenkeel_tasks::DataReport;
 
 use super::{ForkOrigin, RunDirectory, RunManifest};
 use crate::error::RunFilesError;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_data::DataReport;
 use evenkeel_report::{Html, Table, percent, thousands};
 use evenkeel_run_files::at_k::AVERAGE;
 use evenkeel_run_files::{Curves, MetricsLine};
-use evenkeel_tasks::DataReport;
 
 /// Counts of samples: what it is, and its metric.
 const SAMPLES: [(&str, &str); 6] = [

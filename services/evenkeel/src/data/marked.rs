@@ -1,8 +1,8 @@
 //! Whether prompts ask for an answer in a form in which the verifier for mathematics finds it: an answer that is not marked is no answer.
 
 use evenkeel_chat::Prompt;
+use evenkeel_data::{Problem, TaskKind};
 use evenkeel_math::{Marker, Profile};
-use evenkeel_tasks::{Problem, TaskKind};
 
 /// A suffix that asks for one.
 pub(crate) const SUFFIX: &str = "\n\nPut your final answer within \\boxed{}.";
@@ -88,7 +88,7 @@ fn asks_for(marker: Marker, prompt: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_tasks::{Fields, Origin, Row, Rules};
+    use evenkeel_data::{Fields, Origin, Row, Rules};
 
     fn advice(prompts: &[&str], profile: Profile) -> Option<String> {
         let mut marked = MarkedPrompts::default();

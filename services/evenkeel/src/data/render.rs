@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use evenkeel_chat::{ChatTemplate, TemplateArguments, TemplateValue};
+use evenkeel_data::read::{Line, Lines, printable};
 use evenkeel_model_folder::{Folder, Tokenizer};
-use evenkeel_tasks::read::{Line, Lines, printable};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,9 +1,9 @@
 //! What steps and evaluations cost, before anything is measured: tokens, floating-point operations and bytes. docs/recipes.md states the
 //! formulas.
 
+use evenkeel_data::Part;
 use evenkeel_learner::{DiskPlan, OldLogp, PublishType, TrainingSettings};
 use evenkeel_model::Config;
-use evenkeel_tasks::Part;
 use serde::Serialize;
 
 use super::flops::Passes;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_data::read::{Limits, expand};
+use evenkeel_data::{Collector, DataReport, Part, RowRules};
 use evenkeel_orchestrator::{AnswerSampling, InvalidRows, Overlong};
-use evenkeel_tasks::read::{Limits, expand};
-use evenkeel_tasks::{Collector, DataReport, Part, RowRules};
 
 use super::findings::Findings;
 use super::model::ModelFacts;

@@ -1,8 +1,8 @@
 //! A dry run on the terminal, or as JSON.
 
 use anyhow::Result;
-use evenkeel_tasks::Part;
-use evenkeel_tasks::read::printable;
+use evenkeel_data::Part;
+use evenkeel_data::read::printable;
 
 use super::cost::{Costs, EvaluationCost, StepCost};
 use super::memory::{Memory, Need};

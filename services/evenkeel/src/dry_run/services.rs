@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use evenkeel_config::human;
+use evenkeel_data::{Part, TaskKind};
 use evenkeel_generation::GenerationSettings;
 use evenkeel_orchestrator::{StartNeeds, VerifierSettings};
 use evenkeel_proto::FieldError;
@@ -14,7 +15,6 @@ use evenkeel_reward::SandboxStart;
 use evenkeel_rpc::client::{Connector, ServerAddress};
 use evenkeel_rpc::server::ServerSettings;
 use evenkeel_sandbox::guest::{self, Form};
-use evenkeel_tasks::{Part, TaskKind};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

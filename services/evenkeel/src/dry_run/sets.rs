@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use evenkeel_chat::Prompt;
+use evenkeel_data::{Part, Problem, TaskKind};
 use evenkeel_math::Profile;
-use evenkeel_tasks::{Part, Problem, TaskKind};
 use serde::Serialize;
 
 use super::model::ModelFacts;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use evenkeel_data::{Reason, TaskKind};
 use evenkeel_engine::EngineSettings;
 use evenkeel_proto::FieldError;
-use evenkeel_tasks::{Reason, TaskKind};
 
 use crate::arguments::InitOptions;
 use crate::data::WRITTEN_SUFFIX;

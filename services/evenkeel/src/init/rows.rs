@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use evenkeel_chat::{Prompt, PromptError, PromptRenderer};
+use evenkeel_data::read::{Limits, expand};
+use evenkeel_data::{Collector, Part, Problem, Reason, TaskKind};
 use evenkeel_math::Profile;
 use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_orchestrator::{DataSettings, VerifierSettings};
-use evenkeel_tasks::read::{Limits, expand};
-use evenkeel_tasks::{Collector, Part, Problem, Reason, TaskKind};
 
 use super::VERIFIER;
 use crate::data::{MarkedPrompts, SUFFIX};

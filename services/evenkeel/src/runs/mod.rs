@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use evenkeel_data::read::printable;
 use evenkeel_files::Size;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::Label;
 use evenkeel_report::percent;
 use evenkeel_run_files::RUN_FILE;
 use evenkeel_run_report::{RunOverview, SkippedDirectory, overviews};
-use evenkeel_tasks::read::printable;
 
 use crate::arguments::RunsOptions;
 use crate::columns::aligned;

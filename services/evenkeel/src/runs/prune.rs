@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use evenkeel_data::read::printable;
 use evenkeel_files::Size;
 use evenkeel_proto::FieldError;
 use evenkeel_run_files::{Lock, is_locked};
 use evenkeel_run_report::RunOverview;
-use evenkeel_tasks::read::printable;
 
 use crate::arguments::RunsOptions;
 use crate::terminal::{note, print_result};

@@ -13,8 +13,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use crate::arguments::VerifyCommand;
-use evenkeel_tasks::Row;
-use evenkeel_tasks::read::{Line, Lines, printable};
+use evenkeel_data::Row;
+use evenkeel_data::read::{Line, Lines, printable};
 
 pub(crate) async fn verify(command: VerifyCommand) -> Result<ExitCode> {
     match command {

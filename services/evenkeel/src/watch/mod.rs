@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use evenkeel_data::read::printable;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{RunState, StepKind};
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_run_files::{MetricsLine, RUN_FILE};
 use evenkeel_run_report::{LineCursor, RunUpdate, Whereabouts, run_update};
-use evenkeel_tasks::read::printable;
 use page::Page;
 
 use crate::arguments::WatchOptions;

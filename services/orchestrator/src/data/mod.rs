@@ -7,11 +7,11 @@ mod renderer;
 mod sampler;
 mod turns;
 
-use evenkeel_proto::FieldError;
-use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{
+use evenkeel_data::read::Limits;
+use evenkeel_data::{
     Cancel, DataError, Dataset, EnvironmentTask, Problem, arithmetic, products, programs, trails, word_problems,
 };
+use evenkeel_proto::FieldError;
 
 use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings, LoopSettings, WordProblemsSettings};

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use evenkeel_proto::FieldError;
-use evenkeel_tasks::{
+use evenkeel_data::{
     Cancel, Cancelled, DataReport, DataSource, Dataset, EnvironmentTask, Problem, Reason, Task, TaskKind,
 };
+use evenkeel_proto::FieldError;
 
 use super::renderer::Encoder;
 use super::turns::Asked;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use evenkeel_chat::{ChatTemplate, PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
+use evenkeel_data::Problem;
 use evenkeel_episode::Descriptions;
 use evenkeel_model_folder::{ConfigFile, Folder};
-use evenkeel_tasks::Problem;
 
 use super::turns::{Asked, EpisodeText, EpisodeTexts};
 use crate::error::RunError;

@@ -9,10 +9,10 @@ pub use incompatible::Incompatible;
 use std::path::{Path, PathBuf};
 
 use evenkeel_config::ConfigError;
+use evenkeel_data::{Cancelled, DataError};
 use evenkeel_model_folder::FolderError;
 use evenkeel_proto::FieldError;
 use evenkeel_run_files::RunFilesError;
-use evenkeel_tasks::{Cancelled, DataError};
 
 use crate::dependency::Dependency;
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use evenkeel_data::{Cancel, Dataset, Problem, TaskKind};
 use evenkeel_files::sha256;
 use evenkeel_proto::{FieldError, Purpose, SamplingSettings};
 use evenkeel_run_files::AskedBenchmark;
-use evenkeel_tasks::{Cancel, Dataset, Problem, TaskKind};
 
 use crate::data::{Encoder, Fit, Prompt, encode, environments};
 use crate::error::RunError;
@@ -225,7 +225,7 @@ fn file_name(name: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use evenkeel_tasks::Task;
+    use evenkeel_data::Task;
 
     use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_data::{Cancel, Cancelled, DataReport, Part};
 use evenkeel_episode::{Description, Descriptions, Origin};
 use evenkeel_files::{FileDigest, FileStamp};
 use evenkeel_run_files::{Input, InputKind};
-use evenkeel_tasks::{Cancel, Cancelled, DataReport, Part};
 
 use crate::error::RunError;
 

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use evenkeel_data::{EnvironmentTask, Task};
 use evenkeel_proto::v1::{FinishReason, RewardComponent, Segment, TrainGroup, TrainSample};
 use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
-use evenkeel_tasks::{EnvironmentTask, Task};
 use tracing::Span;
 
 use super::sample::{RewardPart, Sample};

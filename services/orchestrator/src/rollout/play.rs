@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
+use evenkeel_data::EnvironmentTask;
 use evenkeel_episode::budget::UsedUp;
 use evenkeel_episode::episode::Episode as States;
 use evenkeel_proto::v1::{Act, FinishReason, ModelRequest, OpenEpisode, Scored, WeightsRef};
-use evenkeel_tasks::EnvironmentTask;
 use tokio::time::Instant;
 
 use super::environment_idle::Place;

@@ -124,7 +124,7 @@ mod tests {
         GroupRequest {
             id,
             prompt_token_ids: vec![5].into(),
-            task: evenkeel_tasks::Task::math(["1".to_owned()]).unwrap(),
+            task: evenkeel_data::Task::math(["1".to_owned()]).unwrap(),
             environment: None,
             asked: None,
             named: None,

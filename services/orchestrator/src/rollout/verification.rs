@@ -1,9 +1,9 @@
 //! The verdict of one sample, requested again where that can help.
 
+use evenkeel_data::Task;
 use evenkeel_proto::v1::{InvalidReason, Verdict, VerifyItem, verify_item};
 use evenkeel_rpc::dispatch::{DispatchError, Dispatched};
 use evenkeel_rpc::retry::RetryPolicy;
-use evenkeel_tasks::Task;
 
 use super::sample::VerdictDetail;
 use super::shaping::VerdictReward;

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use evenkeel_data::Dataset;
 use evenkeel_episode::Descriptions;
 use evenkeel_files::sha256;
 use evenkeel_model_folder::{ConfigFile, Folder, name, weights_digest};
 use evenkeel_proto::v1::{PauseMode, RunState, StepKind, WeightsRef};
 use evenkeel_run_files::{DATA_FILE, Lock, MetricsLine, replace};
-use evenkeel_tasks::Dataset;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

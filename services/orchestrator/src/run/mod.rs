@@ -39,7 +39,7 @@ mod weight_sync;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use evenkeel_tasks::Cancelled;
+use evenkeel_data::Cancelled;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

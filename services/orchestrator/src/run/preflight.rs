@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use evenkeel_data::TaskKind;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     GenerationGetStatusResponse, LearnerGetStatusResponse, ModelInfo, RewardGetStatusResponse, RunState,
 };
-use evenkeel_tasks::TaskKind;
 
 use super::head;
 use super::training_steps::TrainingSteps;

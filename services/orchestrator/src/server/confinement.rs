@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_data::read::expand;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::exposure::is_loopback;
 use evenkeel_rpc::roots::{Roots, validate_file, validate_folder};
-use evenkeel_tasks::read::expand;
 
 use super::OrchestratorSettings;
 use crate::recipe::ResolvedRecipe;

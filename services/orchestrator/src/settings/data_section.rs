@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use evenkeel_proto::v1::{CodeMode, CodeReward, CopiedRule};
-use evenkeel_tasks::{
+use evenkeel_data::{
     CodeRules, DataSource, Environments, Fields, FileSet, FileSource, Filter, ProgramPrompt, RowRules, Rules, Verifiers,
 };
+use evenkeel_proto::v1::{CodeMode, CodeReward, CopiedRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

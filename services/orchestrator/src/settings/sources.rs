@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use evenkeel_data::{Accepts, Filter, number};
 use evenkeel_proto::FieldError;
-use evenkeel_tasks::{Accepts, Filter, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

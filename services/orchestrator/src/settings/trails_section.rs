@@ -1,7 +1,7 @@
 //! Section `data.trails`: the demonstrations of the built-in sums, which end with filler tokens (the trail).
 
+use evenkeel_data::Trails;
 use evenkeel_proto::FieldError;
-use evenkeel_tasks::Trails;
 
 use super::section::section;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_data::{ProblemDifficulty, ProblemKind};
 use evenkeel_proto::FieldError;
-use evenkeel_tasks::{ProblemDifficulty, ProblemKind};
 
 use super::section::section;
 

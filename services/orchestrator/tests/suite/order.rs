@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use crate::support::generation::text_of;
 use crate::support::{Cluster, bounded, metrics, recipe, temp, uninterrupted};
 use evenkeel_chat::Prompt;
+use evenkeel_data::Rules;
 use evenkeel_orchestrator::{Event, RunOutcome};
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::{GroupId, Purpose, SampleId};
-use evenkeel_tasks::Rules;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn groups_reach_the_learner_in_data_order_and_samples_have_their_own_seeds() {
@@ -75,7 +75,7 @@ async fn what_is_held_out_is_never_trained_on_and_improves() {
         recipe.run.steps = 8;
         recipe.evaluation.problems = 40;
         let (_, summary) = cluster.run(&path, &recipe).await.1.unwrap();
-        let data = evenkeel_tasks::arithmetic::dataset(recipe.run.seed, 40, &Rules::default());
+        let data = evenkeel_data::arithmetic::dataset(recipe.run.seed, 40, &Rules::default());
         let held_out: BTreeSet<String> = data.held_out.iter().map(|problem| text(&problem.prompt)).collect();
         let (mut asked, mut trained) = (BTreeSet::new(), BTreeSet::new());
         for item in cluster.generation.state.seen.lock().unwrap().iter() {

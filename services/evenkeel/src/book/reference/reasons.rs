@@ -74,7 +74,7 @@ fn page() -> String {
         "Why a row yields no prompt. With `data.invalid_rows = \"refuse\"` those that are a fault of the row refuse the run; otherwise the row is \
          left out and counted ([data sets](../data.md)).",
         "| reason | fault | |",
-        evenkeel_tasks::Reason::ALL.iter().map(|reason| {
+        evenkeel_data::Reason::ALL.iter().map(|reason| {
             let fault = if reason.is_fault() { "yes" } else { "no" };
             vec![code(reason.name()), fault.to_owned(), cell(reason.meaning())]
         }),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use evenkeel_tasks::{DataReport, FileReport, Id, Problem, Reason};
+use evenkeel_data::{DataReport, FileReport, Id, Problem, Reason};
 use serde::Serialize;
 
 use super::{Checked, Output};

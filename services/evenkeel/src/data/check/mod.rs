@@ -11,12 +11,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_chat::{Prompt, PromptError, PromptRenderer, RenderedPrompt};
+use evenkeel_data::read::{Limits, expand, printable};
+use evenkeel_data::{Collector, DataReport, Part, Problem, Reason, RowRules};
 use evenkeel_math::Profile;
 use evenkeel_model_folder::Folder;
 use evenkeel_orchestrator::DataSettings;
 use evenkeel_proto::FieldError;
-use evenkeel_tasks::read::{Limits, expand, printable};
-use evenkeel_tasks::{Collector, DataReport, Part, Problem, Reason, RowRules};
 
 use super::{MarkedPrompts, plain_text};
 use crate::arguments::DataCheckOptions;

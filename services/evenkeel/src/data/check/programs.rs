@@ -1,8 +1,8 @@
 //! The tests of programming questions, read as the reward service reads them: a question that it could not judge is named before a run.
 
+use evenkeel_data::Task;
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_sandbox::rows::{MAX_PRIVATE_BYTES, tests_of_row};
-use evenkeel_tasks::Task;
 
 /// What is wrong with the tests of a task, if anything.
 pub(super) fn defect(task: &Task) -> Option<String> {

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use evenkeel_data::read::printable;
+use evenkeel_data::{DataReport, Problem, Reason};
 use evenkeel_math::{CheckInput, Gold, Profile, Rules};
-use evenkeel_tasks::read::printable;
-use evenkeel_tasks::{DataReport, Problem, Reason};
 
 use super::{Checked, Output};
 use crate::show::with_visible_end;
@@ -70,7 +70,7 @@ impl<W: Write> Table<W> {
 
     fn examples(&mut self, report: &DataReport) -> io::Result<()> {
         for (name, examples) in &report.examples {
-            let of = |file: &evenkeel_tasks::FileReport| {
+            let of = |file: &evenkeel_data::FileReport| {
                 let dropped = file.dropped.iter().filter(|(reason, _)| reason.name() == name).map(|(_, count)| count);
                 dropped.chain(file.suspicious.get(name)).sum::<u64>()
             };

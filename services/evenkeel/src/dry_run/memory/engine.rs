@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_data::Part;
 use evenkeel_learner::ComputeType;
 use evenkeel_model::kernels::cpu::reads_weights_by_rows;
 use evenkeel_model::{Config, Parameters};
-use evenkeel_tasks::Part;
 
 use super::super::cost::cache_bytes_a_token;
 use super::super::sets::DataFacts;

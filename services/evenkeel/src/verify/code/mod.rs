@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use evenkeel_data::read::printable;
 use evenkeel_proto::v1::{InvalidReason, Verdict};
 use evenkeel_reward::RewardSettings;
-use evenkeel_tasks::read::printable;
 use tokio::task::JoinHandle;
 
 use super::judges::Judges;

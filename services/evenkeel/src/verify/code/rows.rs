@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use evenkeel_data::{CodeRules, Fields, Row as Columns, Rules, Task};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::{CodeLimits, CodeMode, CodeReward, VerifyItem, verify_item::Answer};
 use evenkeel_sandbox::rows::{MAX_PRIVATE_BYTES, tests_of_row};
-use evenkeel_tasks::{CodeRules, Fields, Row as Columns, Rules, Task};
 use serde_json::Value;
 
 use crate::arguments::{CodeModeOption, VerifyCodeOptions};

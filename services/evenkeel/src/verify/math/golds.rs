@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use evenkeel_data::Fields;
+use evenkeel_data::read::printable;
 use evenkeel_math::{Rules, lint};
-use evenkeel_tasks::Fields;
-use evenkeel_tasks::read::printable;
 use serde_json::json;
 
 use crate::verify::{open_lines, parse_row};

@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use evenkeel_data::{Fields, Rules};
 use evenkeel_math::Profile;
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
-use evenkeel_tasks::{Fields, Rules};
 
 use super::judges::{BATCH, Judges};
 use super::{InvalidLines, open_lines, open_output, parse_row};

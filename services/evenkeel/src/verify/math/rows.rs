@@ -1,9 +1,9 @@
 //! Rows with mathematical answers, in the formats of published data sets.
 
 use anyhow::Result;
+use evenkeel_data::{Fields, Row as Columns, Rules, TaskKind};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{VerifyItem, verify_item::Answer};
-use evenkeel_tasks::{Fields, Row as Columns, Rules, TaskKind};
 use serde_json::Value;
 
 /// An answer to judge.

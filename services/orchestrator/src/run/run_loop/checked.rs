@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use evenkeel_data::{Cancel, Cancelled, DataReport, TaskKind};
 use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_proto::FieldError;
 use evenkeel_run_files::Input;
-use evenkeel_tasks::{Cancel, Cancelled, DataReport, TaskKind};
 
 use crate::clients::Endpoints;
 use crate::data::{Demonstrations, Encoder, Fit, Prompts, benchmark_problems, dataset};

@@ -1,9 +1,9 @@
 //! What a run writes of its settings and its inputs: a new one before it starts, a resumed one once it is known to go on.
 
+use evenkeel_data::DataReport;
 use evenkeel_run_files::{
     AcceptedChanges, CONFIG_FILE, DATA_FILE, INPUTS_FILE, Input, InputRecord, RunDirectory, RunFilesError,
 };
-use evenkeel_tasks::DataReport;
 
 use crate::recipe::ResolvedRecipe;
 

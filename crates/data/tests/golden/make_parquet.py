@@ -1,7 +1,7 @@
 """Small parquet files of every kind that pyarrow, polars and DuckDB write, and what their rows mean.
 
     pip install pyarrow polars duckdb
-    python3 crates/tasks/tests/golden/make_parquet.py
+    python3 crates/data/tests/golden/make_parquet.py
 
 Writes parquet/*.parquet and parquet.jsonl: of each file its prompts (texts, or lists of messages) and its gold answers; and
 parquet-refused/*.parquet: encrypted as a whole, encrypted but for the footer, with a type that no row has. The rows are made up.

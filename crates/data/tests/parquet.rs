@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_chat::Prompt;
-use evenkeel_tasks::read::{Columns, Limits, rows};
-use evenkeel_tasks::{Collector, DataReport, Part, Problem, RowRules};
+use evenkeel_data::read::{Columns, Limits, rows};
+use evenkeel_data::{Collector, DataReport, Part, Problem, RowRules};
 use serde_json::Value;
 
 fn golden(path: &str) -> PathBuf {
@@ -144,7 +144,7 @@ fn limits_hold_for_tables() {
 
 #[test]
 fn a_table_without_a_column_says_which_it_has() {
-    let fields = evenkeel_tasks::Fields::named("extra_info.text", "", "", "");
+    let fields = evenkeel_data::Fields::named("extra_info.text", "", "", "");
     let (limits, cancel, path) = (Limits::default(), || false, golden("parquet/verl.parquet"));
     let mut collector = Collector::new(&limits, &cancel, false);
     let rules = RowRules { fields, ..RowRules::default() };

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use evenkeel_chat::Prompt;
-use evenkeel_tasks::{Dataset, Problem, ProblemDifficulty, ProblemKind, Rules, word_problems};
+use evenkeel_data::{Dataset, Problem, ProblemDifficulty, ProblemKind, Rules, word_problems};
 
 fn of_all_kinds(seed: u64) -> Dataset {
     word_problems::dataset(seed, 0, &ProblemKind::ALL, ProblemDifficulty::Easy, &Rules::default())
