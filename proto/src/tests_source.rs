@@ -1,6 +1,6 @@
 //! Names of tests: a client sends tests once and refers to them by their digest afterwards.
 
-use evenkeel_files::{FieldsDigest, tests_digest};
+use evenkeel_host::{FieldsDigest, tests_digest};
 
 use crate::v1::code_task::TestsSource;
 use crate::v1::{CodeTests, LiveCodeBenchCases};

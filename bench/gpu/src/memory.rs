@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use candle_core::Device;
-use evenkeel_files::available_memory;
+use evenkeel_host::available_memory;
 use evenkeel_learner::{Group, Learner, MeasuredMemory, MemoryPlan, Response};
 use evenkeel_model::{GpuMemory, empty_cache, reset_peak_memory};
 use serde_json::json;

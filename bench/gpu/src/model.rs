@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_files::available_memory;
+use evenkeel_host::available_memory;
 use evenkeel_learner::MomentsLocation;
 use evenkeel_model::kernels::{AdamW, Clip, UpdateArrays};
 use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss, TrainableModel, empty_cache};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_files::{DigestWriter, free_space};
+use evenkeel_host::{DigestWriter, free_space};
 use evenkeel_learner::{ComputeType, Learner, PublishOptions, TrainingSettings};
 use evenkeel_model::{Config, Parameters, parameter_specs};
 use serde_json::json;

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::fmt;
 
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 use serde::Serialize;
 
 use crate::STATUS;

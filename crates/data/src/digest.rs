@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use evenkeel_chat::Prompt;
-use evenkeel_files::FieldsDigest;
+use evenkeel_host::FieldsDigest;
 use serde_json::Value;
 
 /// SHA-256 of what a row asks, or of its gold answer.

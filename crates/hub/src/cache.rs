@@ -42,7 +42,7 @@ impl ModelCache {
         }
         let path = self.folder.join("refs").join(revision);
         create_parent(&path)?;
-        evenkeel_files::replace(&path, commit).map_err(HubError::file(&path))
+        evenkeel_host::replace(&path, commit).map_err(HubError::file(&path))
     }
 
     /// The folder of a commit.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use evenkeel_errors::FieldError;
-use evenkeel_files::read_optional;
+use evenkeel_host::read_optional;
 
 use crate::error::HubError;
 

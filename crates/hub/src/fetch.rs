@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use evenkeel_errors::FieldError;
-use evenkeel_files::{Size, free_space};
+use evenkeel_host::{Size, free_space};
 
 use crate::cache::{ModelCache, create_parent, incomplete};
 use crate::download::Download;

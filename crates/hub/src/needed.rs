@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_errors::FieldError;
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 use evenkeel_model_folder::{COMPANION_FILES, absent_weights, name};
 
 use crate::error::HubError;

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use evenkeel_files::hex;
+use evenkeel_host::hex;
 use sha1::Digest as _;
 
 use crate::error::HubError;

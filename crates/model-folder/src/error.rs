@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::string::FromUtf8Error;
 
 use evenkeel_errors::FieldError;
-use evenkeel_files::ReadError;
+use evenkeel_host::ReadError;
 
 /// A file of a model folder that cannot be used.
 #[derive(Debug, thiserror::Error)]

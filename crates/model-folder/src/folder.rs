@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use evenkeel_files::{FileDigest, ReadError, read_while};
+use evenkeel_host::{FileDigest, ReadError, read_while};
 use serde_json::Value;
 
 use crate::error::FolderError;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use evenkeel_errors::FieldError;
-use evenkeel_files::DigestWriter;
+use evenkeel_host::DigestWriter;
 use half::{bf16, f16};
 
 use crate::error::{FileProblem, FolderError};
@@ -151,7 +151,7 @@ fn digest(tensor: &StoredTensor, part: &TensorPart, from: FloatType, to: FloatTy
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_files::FileDigest;
+    use evenkeel_host::FileDigest;
 
     use super::*;
 

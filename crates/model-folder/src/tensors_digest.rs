@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use evenkeel_files::{DigestWriter, FieldsDigest};
+use evenkeel_host::{DigestWriter, FieldsDigest};
 
 use crate::error::{FileProblem, FolderError};
 use crate::weights::{WeightFiles, open_tensors};

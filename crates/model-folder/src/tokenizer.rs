@@ -48,7 +48,7 @@ impl Tokenizer {
         let special = added.into_iter().filter(|(_, token)| token.special).map(|(id, _)| id).collect();
         let largest = inner.get_vocab(true).into_values().max();
         let vocabulary_size = largest.map_or(0, |largest| largest.saturating_add(1));
-        let digest = evenkeel_files::sha256(&bytes);
+        let digest = evenkeel_host::sha256(&bytes);
         Ok(Some(Self { inner, special, vocabulary_size, path, digest, growth }))
     }
 
@@ -170,7 +170,7 @@ pub(crate) mod tests {
         assert_eq!((tokenizer.is_special(0), tokenizer.is_special(1)), (true, false));
         assert_eq!(tokenizer.vocabulary_size(), 3);
         assert!(!tokenizer.is_concatenative());
-        assert_eq!(tokenizer.digest(), evenkeel_files::sha256(&text));
+        assert_eq!(tokenizer.digest(), evenkeel_host::sha256(&text));
         assert_eq!(tokenizer.digest(), folder.tokenizer_digest().unwrap());
     }
 

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use evenkeel_errors::FieldError;
-use evenkeel_files::{FileDigest, Size, free_space, sync_folder};
+use evenkeel_host::{FileDigest, Size, free_space, sync_folder};
 use serde_json::{Value, json};
 
 use crate::config::ConfigFile;
@@ -152,8 +152,8 @@ impl Plan {
         if let Some(head) = self.head_file {
             write_head(&folder.join(head), &self.embedding)?;
         }
-        evenkeel_files::write(&folder.join(name::WEIGHTS_INDEX), serde_json::to_vec_pretty(&self.index)?)?;
-        evenkeel_files::write(&folder.join(name::CONFIG), serde_json::to_vec_pretty(&self.config)?)
+        evenkeel_host::write(&folder.join(name::WEIGHTS_INDEX), serde_json::to_vec_pretty(&self.index)?)?;
+        evenkeel_host::write(&folder.join(name::CONFIG), serde_json::to_vec_pretty(&self.config)?)
     }
 
     /// Whether a folder is what [`write`](Self::write) would write.

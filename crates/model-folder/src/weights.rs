@@ -6,7 +6,7 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use evenkeel_errors::FieldError;
-use evenkeel_files::{FileDigest, open, sha256};
+use evenkeel_host::{FileDigest, open, sha256};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use evenkeel_errors::FieldError;
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 
 use crate::failure::DeviceFailure;
 

@@ -25,5 +25,5 @@ impl FileError {
 
 /// Reads a file.
 pub(crate) fn read(setting: &str, path: &Path) -> Result<Vec<u8>, FileError> {
-    evenkeel_files::read(path, MAX_BYTES).map_err(|error| FileError::new(setting, path, format_args!("it {error}")))
+    evenkeel_host::read(path, MAX_BYTES).map_err(|error| FileError::new(setting, path, format_args!("it {error}")))
 }

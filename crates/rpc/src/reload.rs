@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use evenkeel_files::Secret;
+use evenkeel_host::Secret;
 
 use crate::files::FileError;
 

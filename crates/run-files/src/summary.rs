@@ -229,7 +229,7 @@ pub struct WrittenLines<'a> {
 impl Summary {
     /// The one of a run directory, where it has one that can be read.
     pub fn read(directory: &Path) -> Option<Self> {
-        serde_json::from_slice(&evenkeel_files::read(&directory.join(SUMMARY_FILE), u64::MAX).ok()?).ok()
+        serde_json::from_slice(&evenkeel_host::read(&directory.join(SUMMARY_FILE), u64::MAX).ok()?).ok()
     }
 
     /// The results as far as these lines have them.
@@ -292,7 +292,7 @@ pub fn did_all_steps(directory: &Path, steps: u64) -> bool {
         state: Labelled<RunState>,
         steps: u64,
     }
-    let text = evenkeel_files::read(&directory.join(SUMMARY_FILE), u64::MAX).ok();
+    let text = evenkeel_host::read(&directory.join(SUMMARY_FILE), u64::MAX).ok();
     let done = text.and_then(|text| serde_json::from_slice::<Done>(&text).ok());
     done.is_some_and(|done| done.state.known() == Some(RunState::Completed) && done.steps == steps)
 }

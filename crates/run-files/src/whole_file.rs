@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use evenkeel_files::read_optional;
+use evenkeel_host::read_optional;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub(crate) fn refuse_other_than_file(directory: &Path, name: &str) -> Result<(),
 /// # Errors
 /// A file that cannot be written.
 pub fn replace(path: &Path, text: &str) -> Result<(), RunFilesError> {
-    evenkeel_files::replace(path, text).map_err(RunFilesError::file(path))
+    evenkeel_host::replace(path, text).map_err(RunFilesError::file(path))
 }
 
 /// A small JSON file; `None` where nothing has that name.

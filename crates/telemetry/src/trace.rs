@@ -12,7 +12,7 @@ use std::fmt;
 use std::future::Future;
 use std::str::FromStr;
 
-use evenkeel_files::FieldsDigest;
+use evenkeel_host::FieldsDigest;
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
 

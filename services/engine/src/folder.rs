@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use evenkeel_chat::end_tokens;
-use evenkeel_files::arriving;
+use evenkeel_host::arriving;
 use evenkeel_model::folder::{AdapterBase, StoredAdapter};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{BaseWeights, Config, Decoder, ModelError};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_files::FileDigest;
+use evenkeel_host::FileDigest;
 use evenkeel_proto::v1::environment_event::Kind;
 use evenkeel_proto::v1::{EnvironmentEvent, EpisodeFailed, EpisodeFailure};
 

@@ -108,7 +108,7 @@ impl SandboxSettings {
     /// The settings of a pool, with what this machine has.
     pub(crate) fn cells(&self) -> CellSettings {
         let memory_bytes = self.memory.map(ByteSize::bytes);
-        let memory_bytes = memory_bytes.or_else(|| evenkeel_files::available_memory().map(|bytes| bytes / 2));
+        let memory_bytes = memory_bytes.or_else(|| evenkeel_host::available_memory().map(|bytes| bytes / 2));
         CellSettings {
             threads: resolved_threads(self.threads),
             memory_bytes: memory_bytes.unwrap_or(UNKNOWN_MEMORY).min(MAX_MEMORY),

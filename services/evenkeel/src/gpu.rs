@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use evenkeel_config::Settings;
 use evenkeel_cuda::Probe;
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 use evenkeel_learner::{Compute, ComputeType, MemoryPart, MemoryPlan, MomentsLocation, TrainingSettings};
 use evenkeel_model::{Config, Recompute};
 use evenkeel_proto::FieldError;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 use evenkeel_model::fresh::write_fresh_model;
 use evenkeel_model::gguf::import_gguf;
 use evenkeel_model_folder::{ConfigFile, Folder, HeadForm, UntiedCopy, name, write_untied};

@@ -115,7 +115,7 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     screen.clear();
     let joined = run.join().await;
     // The last weights may still be on their way to the disk.
-    tokio::task::spawn_blocking(evenkeel_files::arriving::wait_for_all).await.context("the last weights")?;
+    tokio::task::spawn_blocking(evenkeel_host::arriving::wait_for_all).await.context("the last weights")?;
     cluster.end_ranks().await;
     if let Some(page) = &page {
         page.wait_for_followers().await;

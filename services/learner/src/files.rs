@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use evenkeel_files::Size;
-use evenkeel_files::arriving::{self, Arrival};
+use evenkeel_host::Size;
+use evenkeel_host::arriving::{self, Arrival};
 
 use crate::error::{LearnerError, Result};
 
@@ -98,7 +98,7 @@ fn parent_of(target: &Path) -> PathBuf {
 /// # Errors
 /// The free space and what is needed, as an error of a full disk.
 pub(crate) fn validate_free_space(target: &Path, bytes: u64) -> Result<()> {
-    let space = evenkeel_files::free_space(target).map_err(LearnerError::file(target))?;
+    let space = evenkeel_host::free_space(target).map_err(LearnerError::file(target))?;
     if space.free >= bytes {
         return Ok(());
     }
@@ -124,7 +124,7 @@ pub(crate) fn validate_writable(setting: &str, folder: &Path) -> Result<()> {
 
 /// Writes and syncs a file.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    evenkeel_files::write(path, bytes).map_err(LearnerError::file(path))
+    evenkeel_host::write(path, bytes).map_err(LearnerError::file(path))
 }
 
 fn sibling(target: &Path, suffix: &str) -> PathBuf {
@@ -144,7 +144,7 @@ fn remove(folder: &Path) -> Result<()> {
 
 /// Makes a folder's entries durable.
 fn sync(folder: &Path) -> Result<()> {
-    evenkeel_files::sync_folder(folder).map_err(LearnerError::file(folder))
+    evenkeel_host::sync_folder(folder).map_err(LearnerError::file(folder))
 }
 
 #[cfg(test)]

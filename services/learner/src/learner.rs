@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::DType;
 use evenkeel_config::Settings;
-use evenkeel_files::available_memory;
+use evenkeel_host::available_memory;
 use evenkeel_model::sampling::{SampledFrom, SampledToken};
 use evenkeel_model::{BaseWeights, Config, GpuMemory, Parameters, Scores, empty_cache, gpu_memory};
 

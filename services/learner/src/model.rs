@@ -1,7 +1,7 @@
 //! The network in training and, if a KL term needs it, the frozen reference.
 
 use candle_core::Tensor;
-use evenkeel_files::available_memory;
+use evenkeel_host::available_memory;
 use evenkeel_model::{
     Config, NetworkOptions, Parameters, PartialGradient, Scores, TokenLoss, TrainableModel, most_gradients, network,
 };

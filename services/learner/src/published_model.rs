@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use candle_core::{DType, Tensor};
-use evenkeel_files::{Size, arriving, available_memory};
+use evenkeel_host::{Size, arriving, available_memory};
 use evenkeel_model::folder::StoredTrained;
 use evenkeel_model::{ModelError, TrainableModel, network};
 use evenkeel_model_folder::{Folder, VersionMarker};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_config::{ByteSize, at_least_one};
 use evenkeel_data::read::Limits;
-use evenkeel_files::open;
+use evenkeel_host::open;
 use evenkeel_model_folder::Folder;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;

@@ -103,7 +103,7 @@ impl ResolvedRecipe {
 
 /// Digest of settings, which are texts, numbers, lists and tables: `sha256:` and hexadecimal digits.
 pub fn identity(rules: &impl Serialize) -> String {
-    evenkeel_files::sha256(identified(rules).to_string())
+    evenkeel_host::sha256(identified(rules).to_string())
 }
 
 /// The settings that [`identity`] is the digest of, each by its key in a recipe.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evenkeel_files::sha256;
+use evenkeel_host::sha256;
 use tokio::sync::mpsc;
 
 use crate::Adapters;

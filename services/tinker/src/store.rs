@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use evenkeel_files::{read_optional, replace};
+use evenkeel_host::{read_optional, replace};
 use evenkeel_proto::v1::{WeightsRef, weights_ref};
 use serde::{Deserialize, Serialize};
 

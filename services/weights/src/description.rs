@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use evenkeel_files::FileDigest;
+use evenkeel_host::FileDigest;
 use evenkeel_model_folder::weights_digest_among;
 use evenkeel_proto::v1::{WeightsDescribeResponse, WeightsFile};
 use evenkeel_proto::{FieldError, validate_digest};
@@ -83,7 +83,7 @@ pub(crate) fn segments(file: &WeightsFile, before: Option<&WeightsFile>) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_files::sha256;
+    use evenkeel_host::sha256;
     use evenkeel_proto::v1::WeightsPart;
 
     use super::*;

@@ -187,7 +187,7 @@ impl FileJob {
             if damaged.is_empty() {
                 // Every part is right, so the whole is, unless what the learner says contradicts itself.
                 let path = self.path.clone();
-                let found = self.blocking(move || evenkeel_files::FileDigest::of(&path)).await?;
+                let found = self.blocking(move || evenkeel_host::FileDigest::of(&path)).await?;
                 return match found == file_digest(&self.file) {
                     true => Ok(()),
                     false => Err(self.damaged("its digest is not that of its parts")),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use evenkeel_files::{Size, free_space};
+use evenkeel_host::{Size, free_space};
 use evenkeel_model_folder::{Folder, VersionMarker, weights_digest};
 use evenkeel_proto::v1::WeightsDescribeResponse;
 use evenkeel_rpc::error::ServiceError;
@@ -133,7 +133,7 @@ impl Folders {
         let path = self.folder.join(name);
         let failed = |error: io::Error| ServiceError::file(path.display(), &error);
         self.remove(&path)?;
-        evenkeel_files::replace(&self.description(name), description.encode_to_vec()).map_err(failed)?;
+        evenkeel_host::replace(&self.description(name), description.encode_to_vec()).map_err(failed)?;
         fs::rename(self.partial(name), &path).map_err(failed)?;
         self.verified().insert(name.to_owned());
         self.remove_old(self.keep)?;

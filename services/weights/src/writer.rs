@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use evenkeel_files::{FileDigest, FileHasher, open};
+use evenkeel_host::{FileDigest, FileHasher, open};
 
 /// Bytes that are copied at a time.
 const CHUNK: usize = 1 << 20;

@@ -104,7 +104,7 @@ pub fn rows<'a>(
     cancel: Cancel<'a>,
 ) -> Result<Rows<'a>, DataError> {
     let mut file =
-        evenkeel_files::open(path, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;
+        evenkeel_host::open(path, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;
     if is_parquet(path, &mut file).map_err(|error| DataError::file(path, format!("cannot be read: {error}")))? {
         return Ok(Rows::of(parquet::Table::open(path, file, columns, limits, cancel)?));
     }

@@ -3,7 +3,7 @@
 use ::parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
 use ::parquet::record::{Field, Row};
 use ::parquet::schema::types::{ColumnDescriptor, Type};
-use evenkeel_files::hex;
+use evenkeel_host::hex;
 use serde_json::{Map, Value};
 
 use super::Columns;

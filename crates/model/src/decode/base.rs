@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use candle_core::{DType, Device, Tensor};
-use evenkeel_files::FileStamp;
+use evenkeel_host::FileStamp;
 use evenkeel_model_folder::{Folder, WeightFiles};
 
 use super::layout::{Shared, layout, transposed};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
-use evenkeel_files::FileDigest;
+use evenkeel_host::FileDigest;
 use evenkeel_model_folder::{AdapterConfig, Folder, name, tensors_metadata};
 
 use super::load::StoredTensors;
@@ -87,7 +87,7 @@ pub(super) fn save_adapter(
         base: base.name.clone(),
     };
     let (path, text) = (folder.join(name::ADAPTER_CONFIG), config.to_text());
-    let written = if synced { evenkeel_files::write(&path, &text) } else { std::fs::write(&path, &text) };
+    let written = if synced { evenkeel_host::write(&path, &text) } else { std::fs::write(&path, &text) };
     written.map_err(ModelError::file(path))?;
     let file = |name: &str, digest| SavedFile { name: name.to_owned(), digest };
     Ok(vec![file(name::ADAPTER_CONFIG, FileDigest::of_bytes(text.as_bytes())), file(name::ADAPTER_WEIGHTS, weights)])

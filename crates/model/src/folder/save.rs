@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use candle_core::DType;
-use evenkeel_files::FileDigest;
+use evenkeel_host::FileDigest;
 use evenkeel_model_folder::{HEAD, name};
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ pub(super) fn save_on(
     let total = shards.iter().flatten().map(count).sum::<usize>() * options.dtype.size_in_bytes();
     let index = json!({"metadata": {"total_size": total}, "weight_map": weight_map});
     let (path, text) = (folder.join(name::WEIGHTS_INDEX), json_text(&index));
-    let written = if options.synced { evenkeel_files::write(&path, text) } else { std::fs::write(&path, text) };
+    let written = if options.synced { evenkeel_host::write(&path, text) } else { std::fs::write(&path, text) };
     written.map_err(ModelError::file(path))?;
     Ok(files)
 }
@@ -84,7 +84,7 @@ pub(super) fn save_on(
 /// Writes `config.json` with the type of the weights in the folder, and syncs it.
 pub fn save_config(folder: &Path, config: &Value, dtype: DType) -> Result<()> {
     let path = folder.join(name::CONFIG);
-    evenkeel_files::write(&path, config_text(config, dtype)).map_err(ModelError::file(path))
+    evenkeel_host::write(&path, config_text(config, dtype)).map_err(ModelError::file(path))
 }
 
 /// The text of `config.json` with the type of the weights.

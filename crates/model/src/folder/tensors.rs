@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
-use evenkeel_files::{DigestWriter, FileDigest};
+use evenkeel_host::{DigestWriter, FileDigest};
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::finite::NonFinite;

@@ -120,9 +120,9 @@ fn write(folder: &Path, model: &FreshModel, marker: &Value) -> Result<()> {
     ];
     for (name, value) in files {
         let path = folder.join(name);
-        evenkeel_files::write(&path, format!("{value:#}\n")).map_err(ModelError::file(&path))?;
+        evenkeel_host::write(&path, format!("{value:#}\n")).map_err(ModelError::file(&path))?;
     }
-    evenkeel_files::sync_folder(folder).map_err(ModelError::file(folder))
+    evenkeel_host::sync_folder(folder).map_err(ModelError::file(folder))
 }
 
 #[cfg(test)]

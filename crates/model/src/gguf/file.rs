@@ -30,7 +30,7 @@ impl GgufFile {
     /// # Errors
     /// A file that is no GGUF file or was cut, or one of an architecture that is not known here.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let file = evenkeel_files::open(path, u64::MAX).map_err(|error| corrupt(path, &error))?;
+        let file = evenkeel_host::open(path, u64::MAX).map_err(|error| corrupt(path, &error))?;
         let mut reader = BufReader::new(file);
         // candle divides by the alignment that a file says.
         let content = catch_unwind(AssertUnwindSafe(|| Content::read(&mut reader)))

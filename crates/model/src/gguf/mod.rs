@@ -67,7 +67,7 @@ fn write(folder: &Path, file: &mut GgufFile, config: &Config, json: &Value) -> R
     std::fs::create_dir_all(folder).map_err(ModelError::file(folder))?;
     let put = |name: &str, text: String| {
         let path = folder.join(name);
-        evenkeel_files::write(&path, text).map_err(ModelError::file(&path))
+        evenkeel_host::write(&path, text).map_err(ModelError::file(&path))
     };
     let mut generation = json!({});
     for key in ["bos_token_id", "eos_token_id", "pad_token_id"] {
@@ -84,7 +84,7 @@ fn write(folder: &Path, file: &mut GgufFile, config: &Config, json: &Value) -> R
     let read = Tokenizer::require(&Folder::new(folder))?;
     read.validate_vocabulary(u32::try_from(config.vocab_size).unwrap_or(u32::MAX))?;
     save_parameters(folder, &parameters, SaveOptions::default())?;
-    evenkeel_files::sync_folder(folder).map_err(ModelError::file(folder))?;
+    evenkeel_host::sync_folder(folder).map_err(ModelError::file(folder))?;
     let has_chat_template = tokenizer.chat_template.is_some();
     Ok(Imported { config: config.clone(), parameters: parameters.count(), has_chat_template })
 }

@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use evenkeel_files::replace_with;
+use evenkeel_host::replace_with;
 
 use super::answer::Answer;
 use crate::error::RunFilesError;
@@ -43,7 +43,7 @@ impl AnswerFile {
         let path = folder.join(format!("{benchmark}{EXTENSION}"));
         let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
         let file = open.map_err(RunFilesError::file(&path))?;
-        let bytes = evenkeel_files::read(&path, u64::MAX).map_err(|error| RunFilesError::file(&path)(error.into()))?;
+        let bytes = evenkeel_host::read(&path, u64::MAX).map_err(|error| RunFilesError::file(&path)(error.into()))?;
         let mut frames = BTreeMap::new();
         let mut groups = BTreeMap::new();
         let mut length = 0;

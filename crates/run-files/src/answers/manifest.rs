@@ -52,7 +52,7 @@ impl EvaluationManifest {
 
     /// Reads that of a folder; `None` where it is absent or cannot be read.
     pub fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_slice(&evenkeel_files::read(&folder.join(FILE), u64::MAX).ok()?).ok()
+        serde_json::from_slice(&evenkeel_host::read(&folder.join(FILE), u64::MAX).ok()?).ok()
     }
 
     /// Writes it into a folder.

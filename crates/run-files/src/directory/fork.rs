@@ -96,7 +96,7 @@ impl ForkOrigin {
 /// The settings that differ from those of the run in a directory.
 fn changes(origin: &Path, ours: &str) -> Result<Vec<String>, RunFilesError> {
     let path = origin.join(CONFIG_FILE);
-    let theirs = evenkeel_files::read(&path, u64::MAX).map_err(|error| RunFilesError::file(&path)(error.into()))?;
+    let theirs = evenkeel_host::read(&path, u64::MAX).map_err(|error| RunFilesError::file(&path)(error.into()))?;
     let theirs = String::from_utf8_lossy(&theirs)
         .parse()
         .map_err(|error| RunFilesError::directory(origin, format!("{CONFIG_FILE}: {error}")))?;

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_files::FileStamp;
+use evenkeel_host::FileStamp;
 
 use crate::error::RunFilesError;
 use crate::whole_file::refuse_other_than_file;

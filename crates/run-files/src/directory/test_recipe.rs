@@ -34,7 +34,7 @@ impl TestRecipe {
         Self {
             name: settings["run.name"].trim_matches('"').to_owned(),
             toml,
-            identity: evenkeel_files::sha256(format!("{rules:?}")),
+            identity: evenkeel_host::sha256(format!("{rules:?}")),
             rules,
             origins: BTreeMap::new(),
             warm_start_steps: settings["warm_start.steps"].parse().unwrap(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use evenkeel_files::FileStamp;
+use evenkeel_host::FileStamp;
 use serde::{Deserialize, Serialize};
 
 /// What an input is read for.

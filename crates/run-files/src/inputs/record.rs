@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use evenkeel_files::{FileDigest, read_optional};
+use evenkeel_host::{FileDigest, read_optional};
 use serde::{Deserialize, Serialize};
 
 use super::input::{Input, InputKind};

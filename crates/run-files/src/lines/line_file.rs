@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use evenkeel_files::{FieldsDigest, hex};
+use evenkeel_host::{FieldsDigest, hex};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFilesError;
@@ -196,8 +196,7 @@ impl LineFile {
 /// The complete lines of a file as text, with their line breaks; none where there is no file.
 pub(super) fn read_text(path: &Path) -> Result<String, RunFilesError> {
     let failed = |error: std::io::Error| RunFilesError::file(path)(error);
-    let bytes =
-        evenkeel_files::read_optional(path, u64::MAX).map_err(|error| failed(error.into()))?.unwrap_or_default();
+    let bytes = evenkeel_host::read_optional(path, u64::MAX).map_err(|error| failed(error.into()))?.unwrap_or_default();
     let mut text = String::from_utf8(bytes).map_err(|error| failed(std::io::Error::other(error)))?;
     text.truncate(text.rfind('\n').map_or(0, |last| last + 1));
     Ok(text)

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use evenkeel_files::FileDigest;
+use evenkeel_host::FileDigest;
 
 use super::GuestError;
 

@@ -1,6 +1,6 @@
 //! The sources of the guest: the files of `guest/` and the versions of the tools.
 
-use evenkeel_files::FieldsDigest;
+use evenkeel_host::FieldsDigest;
 
 /// The builder.
 pub const COMPONENTIZER: &str = "componentize-py==0.25.1";

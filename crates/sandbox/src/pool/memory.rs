@@ -40,14 +40,14 @@ pub(super) struct Grant<'a> {
 impl MemoryBudget {
     /// A budget of `bytes`, or by default of what is available, for this many processes.
     pub(super) fn new(bytes: Option<u64>, processes: usize) -> Self {
-        let capacity = bytes.unwrap_or_else(|| match evenkeel_files::available_memory() {
+        let capacity = bytes.unwrap_or_else(|| match evenkeel_host::available_memory() {
             Some(available) => {
                 (available / 100 * USABLE_PERCENT).saturating_sub(PROCESS_OVERHEAD.saturating_mul(processes as u64))
             }
             None => u64::MAX,
         });
         // A configured capacity takes precedence over the state of the machine.
-        let available = if bytes.is_some() { || None } else { evenkeel_files::available_memory };
+        let available = if bytes.is_some() { || None } else { evenkeel_host::available_memory };
         Self::with(capacity, available)
     }
 

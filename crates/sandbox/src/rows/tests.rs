@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use evenkeel_files::tests_digest;
+use evenkeel_host::tests_digest;
 
 use crate::compare::json;
 use crate::compare::value::Value;

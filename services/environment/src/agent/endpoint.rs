@@ -93,7 +93,7 @@ impl Endpoint {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes)
             .map_err(|error| Failure::new(EpisodeFailure::Internal, format!("no random numbers: {error}")))?;
-        let name = evenkeel_files::hex(&bytes);
+        let name = evenkeel_host::hex(&bytes);
         let (sender, asked) = mpsc::channel(MAX_WAITING);
         lock(&self.desks).insert(name.clone(), sender);
         Ok(Desk { name, address: self.address, desks: Arc::clone(&self.desks), asked })

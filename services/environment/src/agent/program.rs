@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_episode::{AGENT, Description};
-use evenkeel_files::FileDigest;
+use evenkeel_host::FileDigest;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::EpisodeFailure;
 use serde_json::{Map, Value};

@@ -54,7 +54,7 @@ impl Taskset {
             system_prompt: String::new(),
             user_speaks: true,
             tools: Vec::new(),
-            digest: evenkeel_files::sha256(hello.fingerprint),
+            digest: evenkeel_host::sha256(hello.fingerprint),
             is_agent: true,
         };
         Ok((Self { hosts, most: settings.episodes_per_process, endpoint: Arc::clone(endpoint) }, description))

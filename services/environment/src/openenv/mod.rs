@@ -56,7 +56,7 @@ impl OpenEnvServer {
             let asked = timeout(ATTEMPT, Kind::ask(address)).await;
             let failure = match asked {
                 Ok(Ok(kind)) => {
-                    let digest = evenkeel_files::sha256(kind.description().to_string());
+                    let digest = evenkeel_host::sha256(kind.description().to_string());
                     let description = Description {
                         name: format!("{OPENENV}{address}"),
                         system_prompt: String::new(),

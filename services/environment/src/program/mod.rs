@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_episode::{Description, Tool};
-use evenkeel_files::FileDigest;
+use evenkeel_host::FileDigest;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::EpisodeFailure;
 use serde::Deserialize;

@@ -152,7 +152,7 @@ impl Plan {
             self.refuse_other(&known, folder)?;
         }
         let text = serde_json::to_string_pretty(self)? + "\n";
-        evenkeel_files::replace(&path, text).with_context(|| path.display().to_string())
+        evenkeel_host::replace(&path, text).with_context(|| path.display().to_string())
     }
 
     fn refuse_other(&self, known: &Self, folder: &Path) -> Result<(), FieldError> {

@@ -69,7 +69,7 @@ pub(super) fn write_tasks(folder: &Path, runs: &[Run], options: &Options) -> Res
 
 /// A reader finds the old file or the new one.
 fn replace(path: &Path, text: &str) -> Result<()> {
-    evenkeel_files::replace(path, text).with_context(|| path.display().to_string())
+    evenkeel_host::replace(path, text).with_context(|| path.display().to_string())
 }
 
 /// Every value of every run in a row of its own: what plotting libraries and Weights & Biases take.

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_config::{Loaded, human};
-use evenkeel_files::{Size, check_writable};
+use evenkeel_host::{Size, check_writable};
 use evenkeel_run_files::RunDirectory;
 
 use crate::cluster::Environments;

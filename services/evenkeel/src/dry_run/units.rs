@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 
 /// A number with commas: `1,024,000`.
 pub(super) fn count(number: u64) -> String {

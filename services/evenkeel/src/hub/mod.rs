@@ -5,7 +5,7 @@ mod package;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 use evenkeel_hub::{Environment, Hub, HubError, ModelName, RetryPolicy, Snapshot};
 use package::Package;
 

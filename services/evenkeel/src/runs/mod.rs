@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_data::read::printable;
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::Label;
 use evenkeel_report::percent;

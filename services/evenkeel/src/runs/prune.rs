@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use evenkeel_data::read::printable;
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 use evenkeel_proto::FieldError;
 use evenkeel_run_files::{Lock, is_locked};
 use evenkeel_run_report::RunOverview;

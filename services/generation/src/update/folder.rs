@@ -85,7 +85,7 @@ pub(super) fn check_folder(
 
 fn check_marker(path: &str, weights: &WeightsVersion, name: &str) -> Result<(), FieldError> {
     let refused = |what: &dyn Display, allowed: &str| refused(path, what, allowed);
-    let content = evenkeel_files::read_optional(&Path::new(path).join(name), MAX_MARKER_BYTES);
+    let content = evenkeel_host::read_optional(&Path::new(path).join(name), MAX_MARKER_BYTES);
     let content = content.map_err(|error| refused(&format_args!("whose {name} {error}"), "a readable file"))?;
     let Some(content) = content else {
         return Err(refused(&format_args!("without {name}"), "a complete folder, which this file marks"));

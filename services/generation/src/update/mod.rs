@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_files::arriving;
+use evenkeel_host::arriving;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     EngineUpdate, EngineUpdateOutcome, UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef, weights_ref,

@@ -13,7 +13,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use evenkeel_files::{FileDigest, sha256};
+use evenkeel_host::{FileDigest, sha256};
 use evenkeel_model::ParameterSpec;
 use evenkeel_model::kernels::Moment;
 use evenkeel_model_folder::name;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
-use evenkeel_files::{FileDigest, read};
+use evenkeel_host::{FileDigest, read};
 use evenkeel_model::folder::{StoredTensors, StoredTrained};
 use evenkeel_model::kernels::Moment;
 use evenkeel_model::{Config, ParameterSpec};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use candle_core::DType;
-use evenkeel_files::FileDigest;
+use evenkeel_host::FileDigest;
 use evenkeel_model::folder::{NamedShape, SaveOptions, SavedFile, TensorsFile, save_trained};
 use evenkeel_model_folder::name;
 use evenkeel_proto::v1::RankOrder;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use candle_core::DType;
-use evenkeel_files::{Size, free_space};
+use evenkeel_host::{Size, free_space};
 
 /// Bytes of a checkpoint's weights and moments.
 pub(crate) fn checkpoint_bytes(parameters: u64, dtype: DType) -> u64 {

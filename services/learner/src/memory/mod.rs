@@ -213,7 +213,7 @@ fn fits(
 }
 
 pub(crate) fn gibibytes(bytes: u64) -> String {
-    evenkeel_files::Size(bytes).in_gib()
+    evenkeel_host::Size(bytes).in_gib()
 }
 
 impl fmt::Display for MemoryPlan {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
-use evenkeel_files::FileDigest;
+use evenkeel_host::FileDigest;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     CheckpointRef, LoadOperation, SaveCheckpointRequest, SaveOperation, load_checkpoint_request::Which,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_files::free_space;
+use evenkeel_host::free_space;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{LearnerState, TrainKind, TrainReport};
 use evenkeel_telemetry::on_scrape;

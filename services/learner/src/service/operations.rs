@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use evenkeel_files::sha256;
+use evenkeel_host::sha256;
 use evenkeel_objective::RatioBounds;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use evenkeel_files::{FileDigest, FileHasher, open};
+use evenkeel_host::{FileDigest, FileHasher, open};
 use evenkeel_model_folder::{Folder, VersionMarker, WeightFiles, weights_digest_among};
 use evenkeel_proto::v1::weights_server::Weights;
 use evenkeel_proto::v1::{

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use candle_core::DType;
-use evenkeel_files::DigestWriter;
+use evenkeel_host::DigestWriter;
 use evenkeel_proto::v1::RankHello;
 
 use crate::error::{LearnerError, Result};

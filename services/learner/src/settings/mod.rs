@@ -259,7 +259,7 @@ impl TrainingSettings {
         let compute = Compute { dtype, gradient_blocks, ..Compute::default() };
         let rules = Self { compute, ..self.result_affecting() };
         let text = serde_json::to_string(&rules).expect("numbers and names serialise");
-        evenkeel_files::sha256(text)
+        evenkeel_host::sha256(text)
     }
 
     /// The resolved objective as one line, with the log-probabilities that the ratio is taken against.

@@ -1,7 +1,7 @@
 //! The bits of whole steps, which stay what they are however steps are computed. A change that is meant to change them (another order of sums,
 //! another formula) changes these digests, and says so.
 
-use evenkeel_files::sha256;
+use evenkeel_host::sha256;
 use evenkeel_learner::{Example, Learner, LoraSettings, OldLogp, ProbeSettings, StepReport, TrainingSettings};
 
 use crate::support::{group, groups, learner, settings, weights, without_signal};

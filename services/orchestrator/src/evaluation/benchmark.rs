@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_data::{Cancel, Dataset, Problem, TaskKind};
-use evenkeel_files::sha256;
+use evenkeel_host::sha256;
 use evenkeel_proto::{FieldError, Purpose, SamplingSettings};
 use evenkeel_run_files::AskedBenchmark;
 

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use evenkeel_data::Dataset;
 use evenkeel_episode::Descriptions;
-use evenkeel_files::sha256;
+use evenkeel_host::sha256;
 use evenkeel_model_folder::{ConfigFile, Folder, name, weights_digest};
 use evenkeel_proto::v1::{PauseMode, RunState, StepKind, WeightsRef};
 use evenkeel_run_files::{DATA_FILE, Lock, MetricsLine, replace};

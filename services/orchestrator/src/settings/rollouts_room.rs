@@ -1,6 +1,6 @@
 //! What the samples of training steps take on the disk, said before the run.
 
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 
 use super::{KeptRollouts, PolicySamplingSettings, RunSettings};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
-use evenkeel_files::sha256;
+use evenkeel_host::sha256;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::operate_request::Kind;
 use evenkeel_proto::v1::{BeginOperation, LoadOperation};

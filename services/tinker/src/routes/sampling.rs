@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use evenkeel_files::sha256;
+use evenkeel_host::sha256;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::Sampling;
 use serde::Deserialize;

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use evenkeel_files::sha256;
+use evenkeel_host::sha256;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::ApplyOperation;
 use prost::Message as _;

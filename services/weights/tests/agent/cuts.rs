@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_files::sha256;
+use evenkeel_host::sha256;
 use evenkeel_rpc::error::{Reason, has_reason};
 use evenkeel_weights::WeightsAgentSettings;
 use tonic::Code;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_files::{FileDigest, sha256};
+use evenkeel_host::{FileDigest, sha256};
 use evenkeel_model_folder::weights_digest_of;
 use evenkeel_proto::v1::weights_server::{Weights, WeightsServer};
 use evenkeel_proto::v1::{

@@ -5,7 +5,7 @@ mod engine;
 
 use std::process::Command;
 
-use evenkeel_files::available_memory;
+use evenkeel_host::available_memory;
 use evenkeel_learner::{CpuMemoryPlan, LargestBatch, MemoryPart, MemoryPlan, MemoryUse};
 use evenkeel_model::{Config, ModelError};
 use evenkeel_orchestrator::EnginesWhileTraining;

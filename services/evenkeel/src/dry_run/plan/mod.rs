@@ -5,7 +5,7 @@ mod estimate;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use evenkeel_files::Size;
+use evenkeel_host::Size;
 use evenkeel_learner::MemoryPlan;
 use evenkeel_model::Config;
 use evenkeel_proto::FieldError;

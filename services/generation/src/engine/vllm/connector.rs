@@ -128,7 +128,7 @@ fn no_client(error: reqwest::Error) -> EngineClientError {
 
 fn read_certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, GenerationError> {
     let failed = |message: String| GenerationError::File { setting: "ca_file", path: path.to_owned(), message };
-    let bytes = evenkeel_files::read(path, MAX_CERTIFICATES_BYTES).map_err(|error| failed(format!("it {error}")))?;
+    let bytes = evenkeel_host::read(path, MAX_CERTIFICATES_BYTES).map_err(|error| failed(format!("it {error}")))?;
     match reqwest::Certificate::from_pem_bundle(&bytes) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         Ok(_) => Err(failed("it contains no certificate, allowed: PEM".to_owned())),

@@ -1,6 +1,6 @@
 //! Weights whose readers are all in this process: published before they are on the disk.
 
-use evenkeel_files::arriving;
+use evenkeel_host::arriving;
 use evenkeel_learner::verify_published;
 use evenkeel_proto::v1::PublishRequest;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evenkeel_files::{FileDigest, sha256};
+use evenkeel_host::{FileDigest, sha256};
 use evenkeel_learner::{LoraSettings, PublishOptions, TrainingSettings};
 use evenkeel_proto::v1::weights_client::WeightsClient;
 use evenkeel_proto::v1::{
