@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use evenkeel_chat::{ChatTemplate, TemplateArguments, TemplateValue, end_tokens};
 use evenkeel_model_folder::{ChatTemplates, ConfigFile, EosTokens, Folder, SpecialTokens, Tokenizer};
-use evenkeel_testing::{outside, run, test};
+use evenkeel_testkit::{outside, run, test};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

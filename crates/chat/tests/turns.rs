@@ -11,7 +11,7 @@ use evenkeel_chat::{
     TemplateValue, ToolsIn, TurnRenderer, TurnSettings,
 };
 use evenkeel_model_folder::{ChatTemplates, Folder, SpecialTokens, Tokenizer};
-use evenkeel_testing::{Trial, outside, run, test};
+use evenkeel_testkit::{Trial, outside, run, test};
 use serde_json::{Value, json};
 
 /// Says who spoke, lists tools in the system message, and puts results of tools into messages of the user.

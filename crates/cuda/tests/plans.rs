@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use evenkeel_cuda::cudnn::{Cudnn, CudnnError};
 use evenkeel_cuda::{Library, open};
 use evenkeel_kernels::{FusedArrays, FusedAttention, FusedGradients, FusedPass, FusedShape, Pointer};
-use evenkeel_testing::{Trial, run, test};
+use evenkeel_testkit::{Trial, run, test};
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use evenkeel_hub::{Environment, Hub, HubError, ModelName, RetryPolicy};
-use evenkeel_testing::hub_server::{Answer, Repository, Request, Server};
+use evenkeel_testkit::hub_server::{Answer, Repository, Request, Server};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const TOKEN: &str = "hf_secret";

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use evenkeel_math::{CheckInput, CheckOutcome, Gold, Profile, Rules, Verdict, check, lint};
-use evenkeel_testing::{outside, run, test};
+use evenkeel_testkit::{outside, run, test};
 use support::{Writer, count, texts_of};
 
 /// Cases unless `EVENKEEL_MATH_COMPLETIONS` says otherwise.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use evenkeel_math::{CheckInput, CheckOutcome, Gold, Profile, Rules, check};
-use evenkeel_testing::{outside, run, test};
+use evenkeel_testkit::{outside, run, test};
 use serde_json::Value as Json;
 
 fn main() -> ExitCode {

@@ -21,7 +21,7 @@ use evenkeel_model::{
     BaseWeights, BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Parameters, Scores,
     TokenLoss, TrainableModel, cuda_device,
 };
-use evenkeel_testing::{GoldenCheck, Trial, golden, run, test};
+use evenkeel_testkit::{GoldenCheck, Trial, golden, run, test};
 use support::{gradients, host, largest_difference, relative};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");

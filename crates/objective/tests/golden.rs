@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use evenkeel_objective::{BatchLoss, RewardComponent, Settings, batch_loss_of_components};
-use evenkeel_testing::{GoldenCheck, golden, run};
+use evenkeel_testkit::{GoldenCheck, golden, run};
 use serde_json::Value;
 use support::{Owned, Step, close, views};
 

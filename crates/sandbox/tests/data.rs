@@ -11,7 +11,7 @@ use std::time::Duration;
 use evenkeel_sandbox::compare::Tolerance;
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
 use evenkeel_sandbox::{Limits, Mode, ProgramOutcome, ProgramSubmission, ProgramTask};
-use evenkeel_testing::{outside, run};
+use evenkeel_testkit::{outside, run};
 use serde_json::Value;
 use support::{graded, judge, judge_all, results, rows, task, tests_of};
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use evenkeel_testing::{Trial, run, test};
+use evenkeel_testkit::{Trial, run, test};
 use serde_json::Value;
 
 /// What the example needs. Part of the folder's name, so that another list is installed anew.

@@ -1,10 +1,10 @@
-//! Data sets as they are published, with the tokenizer of a published model. Neither is in the repository: see crates/testing.
+//! Data sets as they are published, with the tokenizer of a published model. Neither is in the repository: see crates/testkit.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use evenkeel_testing::{outside, run};
+use evenkeel_testkit::{outside, run};
 use serde_json::Value;
 
 const TOKENIZER: &str = "data/chat/qwen3";

@@ -11,7 +11,7 @@ use evenkeel_learner::{
 };
 use evenkeel_model::Recompute;
 use evenkeel_objective::{Advantage, Aggregation, PolicyTerm, RatioBounds};
-use evenkeel_testing::{GoldenCheck, golden, run, test};
+use evenkeel_testkit::{GoldenCheck, golden, run, test};
 use serde_json::Value;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");

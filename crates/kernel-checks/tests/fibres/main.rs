@@ -11,7 +11,7 @@ mod shim;
 use std::process::ExitCode;
 
 use evenkeel_kernel_checks::CHECKS;
-use evenkeel_testing::{Trial, run, test};
+use evenkeel_testkit::{Trial, run, test};
 use shim::Shim;
 
 /// A check of what only fibres can show, by name.

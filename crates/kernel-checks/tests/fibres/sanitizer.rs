@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Output};
 
 use evenkeel_kernel_checks::{Buffer, CHECKS, Poison, Runner, poison_guards};
 use evenkeel_kernels::{Pointer, Type, cast};
-use evenkeel_testing::{Trial, test};
+use evenkeel_testkit::{Trial, test};
 
 use crate::shim::{CHIP, Shim};
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use evenkeel_testing::hub_server::{Repository, Server};
+use evenkeel_testkit::hub_server::{Repository, Server};
 
 use crate::support::{evenkeel, refused, small, succeed, train, written_model};
 

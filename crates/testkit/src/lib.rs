@@ -9,7 +9,7 @@
 //! ```no_run
 //! use std::path::Path;
 //!
-//! use evenkeel_testing::{golden, outside, run};
+//! use evenkeel_testkit::{golden, outside, run};
 //!
 //! fn vectors(file: &Path) {
 //!     assert!(file.is_file());
