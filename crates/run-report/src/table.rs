@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use evenkeel_report::csv_cell;
+use evenkeel_charts::csv_cell;
 use evenkeel_run_files::{MetricsLine, RunRecord};
 use serde_json::{Map, Value};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_report::{percent, percentage};
+use evenkeel_charts::{percent, percentage};
 use evenkeel_run_files::at_k::AVERAGE;
 use evenkeel_run_files::{BenchmarkSummary, MetricsLine, at_k};
 

@@ -52,7 +52,7 @@ impl RunProgress {
 }
 
 fn of_line(line: &MetricsLine) -> Option<String> {
-    let value = |name: &str| line.get(name).map_or_else(|| "–".to_owned(), evenkeel_report::number);
+    let value = |name: &str| line.get(name).map_or_else(|| "–".to_owned(), evenkeel_charts::number);
     Some(match line.kind {
         StepKind::Train => format!(
             "step {}: reward {}, length {}, {} s",
@@ -62,7 +62,7 @@ fn of_line(line: &MetricsLine) -> Option<String> {
             value("timing_s/step")
         ),
         StepKind::Evaluation => {
-            let accuracy = accuracy(line).map_or_else(|| "–".to_owned(), |value| evenkeel_report::percent(value, None));
+            let accuracy = accuracy(line).map_or_else(|| "–".to_owned(), |value| evenkeel_charts::percent(value, None));
             format!("evaluation after {} steps: {accuracy}", line.step)
         }
         StepKind::WarmStart | StepKind::Progress | StepKind::Unspecified => return None,

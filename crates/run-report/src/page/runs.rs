@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use evenkeel_proto::Label;
-use evenkeel_proto::v1::StepKind;
-use evenkeel_report::{
+use evenkeel_charts::{
     COLOURS, Chart, Figure, Html, Page, Plane, Point, Section, Series, Style, Table, Trajectory, figures, number,
     percent,
 };
+use evenkeel_proto::Label;
+use evenkeel_proto::v1::StepKind;
 use evenkeel_run_files::{Curves, EVALUATION_FILE, METRICS_FILE, MetricsLine, RunFilesError, accuracy};
 use evenkeel_run_metrics::{Metric, MetricName, table as metric};
 

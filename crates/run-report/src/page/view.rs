@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use evenkeel_charts::{Html, Page, Section};
 use evenkeel_proto::v1::{RunState, StepKind};
-use evenkeel_report::{Html, Page, Section};
 use evenkeel_run_files::{
     CONFIG_FILE, Curves, EVALUATION_FILE, METRICS_FILE, MetricsLine, RunFilesError, SUMMARY_FILE, WARM_START_FILE,
     WrittenLines, read_data,

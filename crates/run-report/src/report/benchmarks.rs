@@ -1,7 +1,7 @@
 //! Benchmarks: curves with their standard errors, and the table of peaks.
 
+use evenkeel_charts::{Chart, Html, Point, Series, Style, Table, percent};
 use evenkeel_comparison::{PeakByChance, Score};
-use evenkeel_report::{Chart, Html, Point, Series, Style, Table, percent};
 use evenkeel_run_files::{BenchmarkSummary, BenchmarkValue, MetricsLine, Summary, at_k, benchmark_names};
 
 use super::earlier::EarlierRun;

@@ -1,6 +1,6 @@
 //! The charts of a run and their captions.
 
-use evenkeel_report::{Chart, Figure, Point, Series, Style};
+use evenkeel_charts::{Chart, Figure, Point, Series, Style};
 use evenkeel_run_files::{Curves, MetricsLine};
 use evenkeel_run_metrics::{Metric, table as metric};
 

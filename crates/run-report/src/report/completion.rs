@@ -1,6 +1,6 @@
 //! Steps in order of completion: what it did to lengths.
 
-use evenkeel_report::{Chart, Figure, Html, figures};
+use evenkeel_charts::{Chart, Figure, Html, figures};
 use evenkeel_run_files::Curves;
 
 use super::charts::averaged;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_report::{Html, Table, percent};
+use evenkeel_charts::{Html, Table, percent};
 use evenkeel_run_files::{MetricsLine, at_k, benchmark_names};
 
 /// A row for each data source of a benchmark that has several, from the first evaluation to the last.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_charts::{Html, Table, percent, thousands};
 use evenkeel_data::DataReport;
-use evenkeel_report::{Html, Table, percent, thousands};
 use evenkeel_run_files::at_k::AVERAGE;
 use evenkeel_run_files::{Curves, MetricsLine};
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use evenkeel_charts::{Chart, Point, Series, Style};
 use evenkeel_proto::v1::StepKind;
-use evenkeel_report::{Chart, Point, Series, Style};
 use evenkeel_run_files::{
     Curves, EVALUATION_FILE, InputKind, InputRecord, METRICS_FILE, MetricsLine, RUN_FILE, RunManifest, accuracy,
     read_lines,

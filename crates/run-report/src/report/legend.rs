@@ -1,7 +1,7 @@
 //! Aggregation rules as charts and tables show them.
 
+use evenkeel_charts::COLOURS;
 use evenkeel_objective::Aggregation;
-use evenkeel_report::COLOURS;
 use evenkeel_run_files::Curves;
 
 /// The colour of a rule, the same on every page: that of its position among all rules. Those of other versions share the last colour.

@@ -24,9 +24,9 @@ mod training_samples;
 
 use std::path::Path;
 
+use evenkeel_charts::{Html, Page, Section, figures};
 use evenkeel_data::DataReport;
 use evenkeel_proto::v1::StepKind;
-use evenkeel_report::{Html, Page, Section, figures};
 use evenkeel_run_files::{
     CONFIG_FILE, Curves, EVALUATION_FILE, METRICS_FILE, MetricsLine, RunFilesError, Summary, WARM_START_FILE,
     WrittenLines, read_data, read_lines,

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use evenkeel_charts::{Html, duration, number, percent, thousands};
 use evenkeel_proto::v1::RunState;
-use evenkeel_report::{Html, duration, number, percent, thousands};
 use evenkeel_run_files::{AcceptedChanges, ENDS, ForkOrigin, Summary};
 
 /// What the top of the page says.

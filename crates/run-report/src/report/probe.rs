@@ -1,6 +1,6 @@
 //! The gradients of all aggregation rules on the batches of some steps, if the run was asked for them.
 
-use evenkeel_report::{Chart, Figure, Html, Series, Style, Table, figures, number};
+use evenkeel_charts::{Chart, Figure, Html, Series, Style, Table, figures, number};
 use evenkeel_run_files::Curves;
 
 use super::charts::points;

@@ -1,6 +1,6 @@
 //! What every aggregation rule makes of the same responses, compared with the one in use.
 
-use evenkeel_report::{Bar, Bars, Chart, Figure, Html, Series, Style, Table, figures, number, percent};
+use evenkeel_charts::{Bar, Bars, Chart, Figure, Html, Series, Style, Table, figures, number, percent};
 use evenkeel_run_files::Curves;
 
 use super::charts::points;

@@ -1,6 +1,6 @@
 //! What was said by a model: an answer, or the turns of an episode.
 
-use evenkeel_report::{Html, number};
+use evenkeel_charts::{Html, number};
 use evenkeel_run_files::RolloutTurn;
 
 /// Messages of an episode that are shown.

@@ -1,6 +1,6 @@
 //! Whether samples came from the policy: the evidence of each check, and what the run could see.
 
-use evenkeel_report::{Chart, Figure, Html, Series, Style, figures, number};
+use evenkeel_charts::{Chart, Figure, Html, Series, Style, figures, number};
 use evenkeel_run_files::Curves;
 
 use super::charts::points;

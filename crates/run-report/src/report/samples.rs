@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_report::Html;
+use evenkeel_charts::Html;
 use evenkeel_run_files::{Answer, AnswerReader, MetricsLine, evaluation_folder, list_answers};
 
 use super::said::{Said, cut};

@@ -1,6 +1,6 @@
 //! The settings of a run: first those that differ from their defaults.
 
-use evenkeel_report::{Html, Table};
+use evenkeel_charts::{Html, Table};
 use evenkeel_run_files::{ChangedSetting, Summary};
 
 /// The changed settings as a table, where they are known, and all of them folded.

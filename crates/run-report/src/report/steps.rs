@@ -1,6 +1,6 @@
 //! The table of steps.
 
-use evenkeel_report::{Html, Table, number};
+use evenkeel_charts::{Html, Table, number};
 use evenkeel_run_files::Curves;
 use evenkeel_run_metrics::{Metric, MetricName, Unit, table as metric};
 

@@ -1,6 +1,6 @@
 //! Where the time of a run went, by service.
 
-use evenkeel_report::{Bar, Bars, Chart, Html, Series, Style, Table, duration, figures, percent};
+use evenkeel_charts::{Bar, Bars, Chart, Html, Series, Style, Table, duration, figures, percent};
 use evenkeel_run_files::{Curves, Summary};
 
 use super::charts::points;

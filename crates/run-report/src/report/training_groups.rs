@@ -1,6 +1,6 @@
 //! Groups of a training step side by side, the lengths and rewards of the step, and how problems are solved over time.
 
-use evenkeel_report::{
+use evenkeel_charts::{
     Bar, Bars, Chart, Figure, Histogram, Html, Point, Series, Style, Table, figures, number, percent,
 };
 use evenkeel_run_files::{PromptOutcome, Rollout};

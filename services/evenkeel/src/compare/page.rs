@@ -1,7 +1,7 @@
 //! `compare.html`: a comparison as one self-contained page.
 
+use evenkeel_charts::{Chart, Figure, Html, Page, Point, Section, Series, Style, Table, figures};
 use evenkeel_comparison::{ArmSummary, Collapse, Comparison, Conclusion, ConclusionKind, Quantity, TaskComparison};
-use evenkeel_report::{Chart, Figure, Html, Page, Point, Section, Series, Style, Table, figures};
 
 use super::plane;
 use super::tables::{NONE, arms, benchmarks, differences};

@@ -1,7 +1,7 @@
 //! Where the runs of a comparison lie in the plane of the paper's criterion.
 
+use evenkeel_charts::{Html, Plane, Table, Trajectory};
 use evenkeel_comparison::{ArmCourse, Criterion, Lengths, OrderedTasks, PlanePoint, Preference, TaskComparison};
-use evenkeel_report::{Html, Plane, Table, Trajectory};
 
 const NONE: &str = "–";
 

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use evenkeel_charts::csv_cell;
 use evenkeel_comparison::{Comparison, Measure, Options, Run, RunEnd};
 use evenkeel_proto::FieldError;
-use evenkeel_report::csv_cell;
 
 use super::page::page;
 use crate::arguments::CompareOptions;

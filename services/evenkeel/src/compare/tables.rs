@@ -1,7 +1,7 @@
 //! Tables of a task for `compare.html`: arms, benchmarks, differences.
 
+use evenkeel_charts::{Html, Table};
 use evenkeel_comparison::{ArmSummary, Finding, Mean, Measure, MeasureSummary, PairedDifference, TaskComparison};
-use evenkeel_report::{Html, Table};
 
 /// What stands where there is no value.
 pub(super) const NONE: &str = "–";

@@ -1,6 +1,6 @@
 //! The results as a table.
 
-use evenkeel_report::percentage;
+use evenkeel_charts::percentage;
 use evenkeel_run_files::{MetricsLine, at_k};
 
 use crate::columns::{aligned, evaluated};

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use evenkeel_charts::percent;
 use evenkeel_data::read::printable;
 use evenkeel_host::Size;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::Label;
-use evenkeel_report::percent;
 use evenkeel_run_files::RUN_FILE;
 use evenkeel_run_report::{RunOverview, SkippedDirectory, overviews};
 

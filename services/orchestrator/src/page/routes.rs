@@ -12,7 +12,7 @@ use axum::http::header::{
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use evenkeel_report::Live;
+use evenkeel_charts::Live;
 use evenkeel_rpc::server::HttpTokenAuth;
 use evenkeel_run_report::{LineCursor, Whereabouts, encoded, run_update};
 
@@ -44,7 +44,7 @@ pub(super) fn router(runs: Arc<Runs>, hosts: Hosts, auth: HttpTokenAuth) -> Rout
         .route("/run/{name}/events", get(run_events))
         .route("/run/{name}/lines", get(lines))
         .route(SCRIPT, text("text/javascript; charset=utf-8", include_str!("page.js").to_owned()))
-        .route(STYLE, text("text/css; charset=utf-8", evenkeel_report::style()))
+        .route(STYLE, text("text/css; charset=utf-8", evenkeel_charts::style()))
         .layer(from_fn_with_state(auth, HttpTokenAuth::guard))
         .layer(from_fn_with_state(hosts, guard))
         .with_state(runs)
@@ -125,7 +125,7 @@ async fn lines(State(runs): State<Arc<Runs>>, Path(name): Path<String>, Query(si
     }
 }
 
-fn document(page: &evenkeel_report::Page, events: &str) -> Response {
+fn document(page: &evenkeel_charts::Page, events: &str) -> Response {
     Html(page.to_live_document(Live { script: SCRIPT, style: STYLE, events })).into_response()
 }
 

@@ -79,7 +79,7 @@ impl AsRef<[u8]> for SharedText {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_report::{Html, Page, Section};
+    use evenkeel_charts::{Html, Page, Section};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use evenkeel_report::{Chart, Figure, Html, Page, Point, Section, Series, Style, figures};
+use evenkeel_charts::{Chart, Figure, Html, Page, Point, Section, Series, Style, figures};
 use evenkeel_run_report::render_report;
 
 use crate::chromium::Chromium;
