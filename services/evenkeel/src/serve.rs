@@ -15,7 +15,7 @@ use evenkeel_reward::gateway::{self, GatewaySettings};
 use evenkeel_rpc::series::{DISPATCH_SERIES, ITEM_SERIES, SERVER_SERIES};
 use evenkeel_rpc::server::{Server, shutdown_signal};
 use evenkeel_telemetry::{Series, describe, export_spans, install_metrics, name_process};
-use evenkeel_weights::WeightsAgentSettings;
+use evenkeel_weights_agent::WeightsAgentSettings;
 use toml::Table;
 
 use crate::arguments::{ServeOptions, Service};
@@ -58,7 +58,7 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
             evenkeel_environment::bind_with_worker_processes(settings, guest::session_process).await?
         }
         Service::Gateway => gateway::bind(load::<GatewaySettings>(&options)?).await?,
-        Service::Weights => evenkeel_weights::bind(load::<WeightsAgentSettings>(&options)?).await?,
+        Service::Weights => evenkeel_weights_agent::bind(load::<WeightsAgentSettings>(&options)?).await?,
         Service::Learner => {
             let settings = load::<LearnerSettings>(&options)?;
             match settings.training.rank_place()? {
@@ -125,7 +125,7 @@ fn series_of(service: Service) -> Vec<&'static [Series]> {
         Service::Reward => items(evenkeel_reward::SERIES),
         Service::Learner => items(evenkeel_learner::SERIES),
         Service::Environment => vec![SERVER_SERIES, evenkeel_environment::SERIES],
-        Service::Weights => vec![SERVER_SERIES, evenkeel_weights::SERIES],
+        Service::Weights => vec![SERVER_SERIES, evenkeel_weights_agent::SERIES],
         Service::Gateway => vec![SERVER_SERIES, ITEM_SERIES, DISPATCH_SERIES],
         // Those of the services in its process.
         Service::Tinker => {

@@ -8,7 +8,7 @@ use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::OrchestratorSettings;
 use evenkeel_reward::RewardSettings;
 use evenkeel_reward::gateway::GatewaySettings;
-use evenkeel_weights::WeightsAgentSettings;
+use evenkeel_weights_agent::WeightsAgentSettings;
 
 use super::blocks::{Block, blocks};
 use super::pages::{self, Page};

@@ -33,7 +33,7 @@ fn tables() -> Vec<(&'static str, Vec<&'static Series>)> {
         ("Reward", evenkeel_reward::SERIES.iter().collect()),
         ("Learner", evenkeel_learner::SERIES.iter().collect()),
         ("Environment", evenkeel_environment::SERIES.iter().collect()),
-        ("Agent of weights", evenkeel_weights::SERIES.iter().collect()),
+        ("Agent of weights", evenkeel_weights_agent::SERIES.iter().collect()),
     ]
 }
 

@@ -6,7 +6,7 @@ use evenkeel_config::{human, to_table};
 use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::{OrchestratorSettings, VerifierSettings};
 use evenkeel_reward::gateway::GatewaySettings;
-use evenkeel_weights::WeightsAgentSettings;
+use evenkeel_weights_agent::WeightsAgentSettings;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

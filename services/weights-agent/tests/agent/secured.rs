@@ -4,7 +4,7 @@ use evenkeel_proto::v1::PullRequest;
 use evenkeel_proto::v1::weights_agent_client::WeightsAgentClient;
 use evenkeel_rpc::client::ClientSettings;
 use evenkeel_rpc::server::{AuthSettings, Role, ServerSettings};
-use evenkeel_weights::{WeightsAgentSettings, bind};
+use evenkeel_weights_agent::{WeightsAgentSettings, bind};
 use tonic::{Code, Status};
 
 use crate::certificates::{Folder, at, connector};

@@ -17,7 +17,7 @@ use evenkeel_proto::v1::weights_agent_client::WeightsAgentClient;
 use evenkeel_proto::v1::{PullRequest, PullResponse, WeightsAgentGetStatusRequest};
 use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::server::RunningServer;
-use evenkeel_weights::{WeightsAgentSettings, bind};
+use evenkeel_weights_agent::{WeightsAgentSettings, bind};
 use source::{Published, Source};
 use tonic::{Request, Status};
 

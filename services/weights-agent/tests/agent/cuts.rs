@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_host::sha256;
 use evenkeel_rpc::error::{Reason, has_reason};
-use evenkeel_weights::WeightsAgentSettings;
+use evenkeel_weights_agent::WeightsAgentSettings;
 use tonic::Code;
 
 use crate::source::{CHUNK, Fault, Source};

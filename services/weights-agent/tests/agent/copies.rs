@@ -185,7 +185,7 @@ async fn bandwidth_stays_below_its_bound() {
         let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
         let max_rate = Some(ByteSize::kib(512));
         let agent =
-            Agent::with(evenkeel_weights::WeightsAgentSettings { max_rate, ..settings(&source, folder.path()) });
+            Agent::with(evenkeel_weights_agent::WeightsAgentSettings { max_rate, ..settings(&source, folder.path()) });
         let (agent, published) = (agent.await, source.publish(1, &TENSORS));
         let began = Instant::now();
         agent.pull(&published).await.unwrap();
