@@ -42,7 +42,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import ROOT, build, free_port  # noqa: E402
 
-RECIPE = ROOT / "services/evenkeel/tests/suite/small.toml"
+RECIPE = ROOT / "cli/tests/suite/small.toml"
 TICKS = os.sysconf("SC_CLK_TCK")
 DESCRIPTORS = 1024
 LIMITS = {"p99": 3.0, "memory": 1.10, "line": 10_000}

@@ -27,7 +27,7 @@ from common import ROOT, build  # noqa: E402
 
 GOAL = 0.9
 RULES = "learner.objective.aggregation=token,balanced"
-SECONDS = ROOT / "services/evenkeel/tests/suite/small.toml"
+SECONDS = ROOT / "cli/tests/suite/small.toml"
 # In a recipe of seconds a step is mostly the disk's work, which more threads or jobs do not change.
 TIMED = ("arithmetic", ("run.steps=16", "warm_start.steps=200"))
 

@@ -92,7 +92,7 @@ def until_up(url, server=None):
 
 def engine(binary, folder):
     model = Path(folder) / "model"
-    recipe = ["--recipe", ROOT / "services/evenkeel/tests/suite/small.toml"]
+    recipe = ["--recipe", ROOT / "cli/tests/suite/small.toml"]
     subprocess.run([binary, "model", *recipe, "--out", model], check=True, stdout=subprocess.DEVNULL)
     port = free_port()
     command = [binary, "serve", "engine", *recipe, "--set", f"listen=127.0.0.1:{port}", "--set", f"model={model}"]

@@ -83,7 +83,7 @@ def error(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", type=Path, help="evenkeel, instead of a build")
-    parser.add_argument("--recipe", default=ROOT / "services/evenkeel/tests/suite/small.toml")
+    parser.add_argument("--recipe", default=ROOT / "cli/tests/suite/small.toml")
     parser.add_argument("--pairs", type=int, default=5, help="at least 2")
     parser.add_argument("--readers", type=int, default=3)
     parser.add_argument("--steps", type=int, default=150)

@@ -192,7 +192,7 @@ def main():
     parser.add_argument("--processes", action="store_true", help="kill the services of a run, each a process of its own")
     parser.add_argument("--switches", action="store_true", help="kill the engine in the middle of switches of weights")
     parser.add_argument("--lag", type=int, default=0, help="pipeline.max_lag, with what it needs")
-    parser.add_argument("--recipe", type=Path, default=ROOT / "services/evenkeel/tests/suite/small.toml")
+    parser.add_argument("--recipe", type=Path, default=ROOT / "cli/tests/suite/small.toml")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
     binary, recipe = arguments.binary or build("evenkeel"), arguments.recipe

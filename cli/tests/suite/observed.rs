@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status};
 use crate::support::{Processes, small, summary, wait_for, written_model};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// The tables of docs/reference/series.md by heading, as the services describe their series.

@@ -16,7 +16,7 @@ esac
 "#;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// The blocks of a page whose first line, after the fence, is this, one after the other.

@@ -45,7 +45,7 @@ fn workplace(folder: &Path) {
     let math: Vec<Value> = (0..20).map(sum).collect();
     std::fs::create_dir_all(folder.join("data/livecodebench")).unwrap();
     let rows_of_verl =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/data/tests/golden/parquet/duckdb-verl.parquet");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/data/tests/golden/parquet/duckdb-verl.parquet");
     for name in ["dapo-math-17k.parquet", "polaris-53k.parquet", "aime-2024.parquet"] {
         std::fs::copy(&rows_of_verl, folder.join("data").join(name)).unwrap();
     }

@@ -15,5 +15,5 @@ use std::path::{Path, PathBuf};
 
 /// The repository.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -5,7 +5,7 @@ mod adapter_server;
 mod agents;
 mod agreement;
 mod audit;
-#[path = "../../../../crates/rpc/tests/support/certificates.rs"]
+#[path = "../../../crates/rpc/tests/support/certificates.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod certificates;
 mod cluster;

@@ -12,7 +12,7 @@ use crate::support::{evenkeel, lines, succeed, train_recipe};
 
 /// The folder of the examples.
 fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
 }
 
 /// A recipe in which an agent plays, with rows and a model.

@@ -162,7 +162,7 @@ struct Verifier(Child);
 impl Verifier {
     /// Starts it on a free port; returns its address.
     fn start(python: &Path) -> (Self, String) {
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/custom_verifier.py");
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/custom_verifier.py");
         let mut command = Command::new(python);
         let mut child = command.arg(example).arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

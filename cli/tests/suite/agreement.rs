@@ -62,7 +62,7 @@ fn the_learner_agrees_with_the_embedded_engine_before_and_after_five_updates() {
 }
 
 /// ```text
-/// evenkeel model --recipe services/evenkeel/tests/suite/small.toml --out DIR
+/// evenkeel model --recipe cli/tests/suite/small.toml --out DIR
 /// VLLM_SERVER_DEV_MODE=1 vllm serve DIR --dtype float32 --logprobs-mode processed_logprobs --generation-config vllm
 /// VLLM_URL=http://127.0.0.1:8000 VLLM_MODEL=DIR cargo test --release --test suite agreement -- --ignored --nocapture
 /// ```

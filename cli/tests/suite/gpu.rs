@@ -42,7 +42,7 @@ fn a_missing_library_is_reported_with_every_place_that_was_searched() {
 
 /// What training a model of the repository's takes, with these options.
 fn plan(options: &[&str]) -> Output {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/qwen3");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/qwen3");
     let mut arguments = vec!["gpu", "plan", "--model", folder.to_str().unwrap(), "--longest", "16"];
     arguments.extend(options);
     evenkeel(&arguments).output().unwrap()
