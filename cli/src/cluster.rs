@@ -123,11 +123,11 @@ impl Environments {
         if named().next().is_none() {
             return Ok(Self::default());
         }
-        let settings = evenkeel_environment::EnvironmentSettings {
+        let settings = evenkeel_environment_service::EnvironmentSettings {
             server: ServerSettings::on(LOOPBACK),
             ..recipe.environment.clone().with(named())
         };
-        let server = evenkeel_environment::bind_with_worker_processes(settings, crate::guest::session_process)
+        let server = evenkeel_environment_service::bind_with_worker_processes(settings, crate::guest::session_process)
             .await
             .context("the environment service")?
             .spawn();

@@ -13,7 +13,7 @@ mod shared;
 use anyhow::Result;
 use evenkeel_config::{ConfigError, Loaded, Loader, Renamed, Settings};
 use evenkeel_engine::EngineSettings;
-use evenkeel_environment::EnvironmentSettings;
+use evenkeel_environment_service::EnvironmentSettings;
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::{BatchShape, TrainingSettings};
 use evenkeel_model::ModelError;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use evenkeel_config::{Loader, Settings, to_table};
 use evenkeel_engine::{Engine, EngineSettings};
-use evenkeel_environment::EnvironmentSettings;
+use evenkeel_environment_service::EnvironmentSettings;
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::{OrchestratorService, OrchestratorSettings};
@@ -55,7 +55,7 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
         }
         Service::Environment => {
             let settings = load::<EnvironmentSettings>(&options)?;
-            evenkeel_environment::bind_with_worker_processes(settings, guest::session_process).await?
+            evenkeel_environment_service::bind_with_worker_processes(settings, guest::session_process).await?
         }
         Service::Gateway => gateway::bind(load::<GatewaySettings>(&options)?).await?,
         Service::Weights => evenkeel_weights_agent::bind(load::<WeightsAgentSettings>(&options)?).await?,
@@ -124,7 +124,7 @@ fn series_of(service: Service) -> Vec<&'static [Series]> {
         Service::Generation => items(evenkeel_generation::SERIES),
         Service::Reward => items(evenkeel_reward::SERIES),
         Service::Learner => items(evenkeel_learner::SERIES),
-        Service::Environment => vec![SERVER_SERIES, evenkeel_environment::SERIES],
+        Service::Environment => vec![SERVER_SERIES, evenkeel_environment_service::SERIES],
         Service::Weights => vec![SERVER_SERIES, evenkeel_weights_agent::SERIES],
         Service::Gateway => vec![SERVER_SERIES, ITEM_SERIES, DISPATCH_SERIES],
         // Those of the services in its process.

@@ -2,7 +2,7 @@
 
 use evenkeel_config::{Loader, Settings};
 use evenkeel_engine::EngineSettings;
-use evenkeel_environment::EnvironmentSettings;
+use evenkeel_environment_service::EnvironmentSettings;
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::OrchestratorSettings;

@@ -53,7 +53,10 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
     }
     if options.environment {
         files.push((folder.join(ENVIRONMENT_FILE), ENVIRONMENT.to_owned()));
-        files.push((folder.join(evenkeel_environment::BRIDGE_FILE), evenkeel_environment::BRIDGE.to_owned()));
+        files.push((
+            folder.join(evenkeel_environment_service::BRIDGE_FILE),
+            evenkeel_environment_service::BRIDGE.to_owned(),
+        ));
         writeln!(said, "{ENVIRONMENT_FILE} is yours to change; it needs nothing but Python")?;
     }
     if files.is_empty() {

@@ -32,7 +32,7 @@ fn tables() -> Vec<(&'static str, Vec<&'static Series>)> {
         ("Engine", evenkeel_engine::SERIES.iter().collect()),
         ("Reward", evenkeel_reward::SERIES.iter().collect()),
         ("Learner", evenkeel_learner::SERIES.iter().collect()),
-        ("Environment", evenkeel_environment::SERIES.iter().collect()),
+        ("Environment", evenkeel_environment_service::SERIES.iter().collect()),
         ("Agent of weights", evenkeel_weights_agent::SERIES.iter().collect()),
     ]
 }

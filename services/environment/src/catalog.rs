@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_episode::{BuiltIn, Description, Tool};
+use evenkeel_environment::{BuiltIn, Description, Tool};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EnvironmentInfo, EpisodeFailure, OpenEpisode};
 use tokio::sync::Semaphore;
@@ -115,8 +115,9 @@ impl Entry {
         match &self.source {
             Source::BuiltIn(built_in) => {
                 let opened = at_once("opening it", limit, || built_in.open(task, *seed))?;
-                let invalid =
-                    |error: evenkeel_episode::TaskError| Failure::new(EpisodeFailure::TaskInvalid, error.to_string());
+                let invalid = |error: evenkeel_environment::TaskError| {
+                    Failure::new(EpisodeFailure::TaskInvalid, error.to_string())
+                };
                 opened.map(Played::BuiltIn).map_err(invalid)
             }
             Source::Programs(programs) => programs.open((task, *seed), limit).await.map(Played::Program),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_episode::session::{Acted, Session};
+use evenkeel_environment::session::{Acted, Session};
 use evenkeel_proto::v1::environment_event::Kind;
 use evenkeel_proto::v1::{Act, EnvironmentEvent, Observed, OpenEpisode, Opened, Scored};
 use evenkeel_rpc::error::micros;

@@ -1,6 +1,6 @@
 //! The environment service: the other side of episodes with several turns.
 //!
-//! One stream carries many episodes, each with a state of its own (`evenkeel_episode::session`). An episode whose worker is lost begins again
+//! One stream carries many episodes, each with a state of its own (`evenkeel_environment::session`). An episode whose worker is lost begins again
 //! elsewhere: nothing of it is kept. A fault that is not the model's own (an invalid task, a full worker, a deadline) ends the episode without
 //! a result: it must not be trained on as if the model had failed.
 //!

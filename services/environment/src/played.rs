@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use evenkeel_episode::{Environment, Step, Tool, step};
+use evenkeel_environment::{Environment, Step, Tool, step};
 use evenkeel_proto::v1::{EpisodeFailure, ModelRequest, Verdict};
 use tokio::time::{Instant, timeout};
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_episode::{Description, PYTHON, Step, Tool, answered, read_call};
+use evenkeel_environment::{Description, PYTHON, Step, Tool, answered, read_call};
 use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, ToolCall};
 use evenkeel_sandbox::{CellOutcome, CellPool, CellSession, CellSettings, Interpreter, WorkerProcessCommand, guest};
 use serde_json::json;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one, resolved_threads};
-use evenkeel_episode::{OPENENV, Origin};
+use evenkeel_environment::{OPENENV, Origin};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::server::ServerSettings;
 use evenkeel_sandbox::CellSettings;

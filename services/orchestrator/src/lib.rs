@@ -34,7 +34,7 @@ pub use clients::{Endpoints, describe_environments};
 pub use data::Encoder;
 pub use dependency::Dependency;
 pub use error::{CheckpointError, Incompatible, RunError, StateProblem};
-pub use evenkeel_episode::Descriptions;
+pub use evenkeel_environment::Descriptions;
 pub use events::{Activity, Event, RunOutcome, RunProgress, Subscription};
 pub use instruments::series;
 pub use live::LiveRun;

@@ -1,6 +1,6 @@
 //! An agent's requests as the turns of an episode: each is answered by the next action, and the agent's next one is what is observed.
 
-use evenkeel_episode::Step;
+use evenkeel_environment::Step;
 use evenkeel_proto::v1::{ModelRequest, Verdict};
 
 use super::answer::Answer;

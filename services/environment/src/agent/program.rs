@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_episode::{AGENT, Description};
+use evenkeel_environment::{AGENT, Description};
 use evenkeel_host::FileDigest;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::EpisodeFailure;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_episode::{Description, VERIFIERS};
+use evenkeel_environment::{Description, VERIFIERS};
 use evenkeel_proto::v1::EpisodeFailure;
 use serde_json::{Value, json};
 use tokio::process::Command;

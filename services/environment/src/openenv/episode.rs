@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_episode::{Step, Tool, answered, read_call, user_says};
+use evenkeel_environment::{Step, Tool, answered, read_call, user_says};
 use evenkeel_proto::v1::{AssistantMessage, Verdict};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! What a model does in an environment: call its tools, say a text, or take an action that has several fields.
 
-use evenkeel_episode::Tool;
+use evenkeel_environment::Tool;
 use evenkeel_proto::v1::EpisodeFailure;
 use serde_json::{Value, json};
 

@@ -14,7 +14,7 @@ mod websocket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_episode::{Description, OPENENV};
+use evenkeel_environment::{Description, OPENENV};
 use evenkeel_proto::v1::EpisodeFailure;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};

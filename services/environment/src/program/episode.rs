@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use evenkeel_episode::{Step, Tool, answered, read_call, user_says};
+use evenkeel_environment::{Step, Tool, answered, read_call, user_says};
 use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, FinishReason, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_episode::{Description, Tool};
+use evenkeel_environment::{Description, Tool};
 use evenkeel_host::FileDigest;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::EpisodeFailure;

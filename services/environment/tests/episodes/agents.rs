@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_environment::{EnvironmentSettings, bind};
+use evenkeel_environment_service::{EnvironmentSettings, bind};
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::environment_request::Kind;
 use evenkeel_proto::v1::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use evenkeel_environment::{EnvironmentSettings, bind};
+use evenkeel_environment_service::{EnvironmentSettings, bind};
 use evenkeel_proto::v1::{CloseReason, EpisodeFailure, MessageRole};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_environment::{EnvironmentSettings, bind};
+use evenkeel_environment_service::{EnvironmentSettings, bind};
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::{CloseReason, EpisodeFailure};
 use serde_json::{Value, json};

@@ -18,7 +18,7 @@ mod verifier;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_episode::Descriptions;
+use evenkeel_environment::Descriptions;
 use evenkeel_rpc::retry::RetryPolicy;
 
 use crate::error::RunError;

@@ -1,7 +1,7 @@
 //! What an agent asks of the model: a conversation of its own, with tools of its own.
 
 use evenkeel_chat::Message;
-use evenkeel_episode::tool_calls::Turn;
+use evenkeel_environment::tool_calls::Turn;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::EnvironmentMessage;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use evenkeel_data::{Cancel, Cancelled, Dataset, Demonstration as Source, EnvironmentTask, Problem};
-use evenkeel_episode::{BuiltIn, step};
+use evenkeel_environment::{BuiltIn, step};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::FinishReason;
 use evenkeel_seeds::{Stream, rng};

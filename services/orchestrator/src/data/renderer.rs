@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_chat::{ChatTemplate, PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
 use evenkeel_data::Problem;
-use evenkeel_episode::Descriptions;
+use evenkeel_environment::Descriptions;
 use evenkeel_model_folder::{ConfigFile, Folder};
 
 use super::turns::{Asked, EpisodeText, EpisodeTexts};

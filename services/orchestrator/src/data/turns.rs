@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evenkeel_chat::{Observation, PastTurn, Prompt, PromptError, PromptRenderer, TurnRenderer, TurnSettings};
-use evenkeel_episode::budget::Budget;
-use evenkeel_episode::tool_calls::{self, CallForm, Turn};
-use evenkeel_episode::{Description, Descriptions, Origin};
+use evenkeel_environment::budget::Budget;
+use evenkeel_environment::tool_calls::{self, CallForm, Turn};
+use evenkeel_environment::{Description, Descriptions, Origin};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EnvironmentMessage, MessageRole};
 use serde_json::Value;
@@ -79,7 +79,7 @@ impl EpisodeText {
             prompts,
             &TurnSettings {
                 system_prompt: environment.system_prompt.clone(),
-                tools: environment.tools.iter().map(evenkeel_episode::Tool::function).collect(),
+                tools: environment.tools.iter().map(evenkeel_environment::Tool::function).collect(),
                 tools_in: turns.tools_in(),
                 user_speaks: environment.user_speaks,
                 keeps_turns: turns.earlier_turns != EarlierTurns::AsTemplate,

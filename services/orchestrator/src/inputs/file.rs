@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_data::{Cancel, Cancelled, DataReport, Part};
-use evenkeel_episode::{Description, Descriptions, Origin};
+use evenkeel_environment::{Description, Descriptions, Origin};
 use evenkeel_host::{FileDigest, FileStamp};
 use evenkeel_run_files::{Input, InputKind};
 

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use evenkeel_data::EnvironmentTask;
-use evenkeel_episode::budget::UsedUp;
-use evenkeel_episode::episode::Episode as States;
+use evenkeel_environment::budget::UsedUp;
+use evenkeel_environment::episode::Episode as States;
 use evenkeel_proto::v1::{Act, FinishReason, ModelRequest, OpenEpisode, Scored, WeightsRef};
 use tokio::time::Instant;
 

@@ -1,6 +1,6 @@
 //! What is known of an episode that was played with an environment, besides its response.
 
-use evenkeel_episode::budget::UsedUp;
+use evenkeel_environment::budget::UsedUp;
 use evenkeel_proto::v1::{AssistantMessage, EnvironmentMessage, MessageRole, Observed, TurnContext, Verdict};
 use evenkeel_run_files::RolloutTurn;
 

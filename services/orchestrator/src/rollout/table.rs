@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use evenkeel_episode::episode::{Episode as States, Received, Said};
+use evenkeel_environment::episode::{Episode as States, Received, Said};
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::environment_request::Kind;
 use evenkeel_proto::v1::{

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_episode::tool_calls::Turn;
+use evenkeel_environment::tool_calls::Turn;
 use evenkeel_proto::v1::{EnvironmentMessage, ModelRequest, Observed};
 
 use super::growing_response::BeforeTurn;

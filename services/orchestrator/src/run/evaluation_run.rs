@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use evenkeel_data::Dataset;
-use evenkeel_episode::Descriptions;
+use evenkeel_environment::Descriptions;
 use evenkeel_host::sha256;
 use evenkeel_model_folder::{ConfigFile, Folder, name, weights_digest};
 use evenkeel_proto::v1::{PauseMode, RunState, StepKind, WeightsRef};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel_episode::budget::UsedUp;
+use evenkeel_environment::budget::UsedUp;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, TrainReport};
 use evenkeel_run_files::{MetricsLine, Statistics};

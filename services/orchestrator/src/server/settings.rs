@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use evenkeel_config::Settings;
-use evenkeel_episode::Descriptions;
+use evenkeel_environment::Descriptions;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;
 use evenkeel_rpc::dispatch::Endpoints as Workers;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_chat::ToolsIn;
 use evenkeel_config::{HumanDuration, Settings, at_least_1ms, at_least_one};
-use evenkeel_episode::tool_calls::CallForm;
+use evenkeel_environment::tool_calls::CallForm;
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -134,7 +134,7 @@ impl LoopSettings {
     pub(super) fn validate_turns(&self) -> Result<(), FieldError> {
         let named = self.data.environment.iter().chain(&self.data.environments);
         for name in named.clone() {
-            if evenkeel_episode::Origin::of("data.environment", name)?.is_agent() {
+            if evenkeel_environment::Origin::of("data.environment", name)?.is_agent() {
                 let (turns, allowed) = (self.turns.max_turns, format!("at most {MOST_REWRITTEN} with `{name}`"));
                 FieldError::ensure(turns <= MOST_REWRITTEN, "turns.max_turns", turns, allowed)?;
             }

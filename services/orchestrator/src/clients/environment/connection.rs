@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_episode::{BuiltIn, Description, Descriptions};
+use evenkeel_environment::{BuiltIn, Description, Descriptions};
 use evenkeel_proto::v1::environment_client::EnvironmentClient;
 use evenkeel_proto::v1::{
     EnvironmentEvent, EnvironmentGetStatusRequest, EnvironmentGetStatusResponse, EnvironmentRequest,

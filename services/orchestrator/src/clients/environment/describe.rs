@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use evenkeel_episode::{Description, Descriptions, Origin};
+use evenkeel_environment::{Description, Descriptions, Origin};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::environment_client::EnvironmentClient;
 use evenkeel_proto::v1::{EnvironmentGetStatusRequest, EnvironmentInfo};

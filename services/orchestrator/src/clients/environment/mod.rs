@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_episode::Descriptions;
+use evenkeel_environment::Descriptions;
 use evenkeel_proto::v1::OpenEpisode;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
 

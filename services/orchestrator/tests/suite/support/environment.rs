@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_episode::{BuiltIn, Description, Environment as Played, step};
+use evenkeel_environment::{BuiltIn, Description, Environment as Played, step};
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::environment_request::Kind;
 use evenkeel_proto::v1::environment_server::{Environment, EnvironmentServer};
