@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_proto::Label;
-use evenkeel_run_files::RunRecord;
+use evenkeel_run::RunRecord;
 use evenkeel_run_report::{Audit, LagLengths, Lengths, OvertakenLengths, audit};
 
 use crate::arguments::AuditOptions;

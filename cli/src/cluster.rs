@@ -11,7 +11,7 @@ use evenkeel_model_folder::VersionMarker;
 use evenkeel_orchestrator::{Descriptions, Endpoints, describe_environments};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 
 use crate::recipe::Recipe;
 use crate::terminal;

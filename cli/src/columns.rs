@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use evenkeel_charts::{percent, percentage};
-use evenkeel_run_files::at_k::AVERAGE;
-use evenkeel_run_files::{BenchmarkSummary, MetricsLine, at_k};
+use evenkeel_run::at_k::AVERAGE;
+use evenkeel_run::{BenchmarkSummary, MetricsLine, at_k};
 
 /// Rows with their columns one below the other: the first to the left, the others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use evenkeel_learner::checkpoints_of;
 use evenkeel_orchestrator::ResolvedRecipe;
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::{RunDirectory, RunRecord};
+use evenkeel_run::{RunDirectory, RunRecord};
 
 use crate::free_directory::free_directory;
 use crate::recipe::{self, Recipe};

@@ -15,7 +15,7 @@ use evenkeel_proto::v1::{FinishReason, GenerateItem, GenerateRequest, generate_r
 use evenkeel_proto::{FieldError, SamplingSettings};
 use evenkeel_rpc::client::{ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::server::ServerSettings;
-use evenkeel_run_files::RUN_FILE;
+use evenkeel_run::RUN_FILE;
 
 use crate::arguments::GenerateOptions;
 use crate::terminal::{note, print_result};

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_run_files::RunRecord;
+use evenkeel_run::RunRecord;
 use evenkeel_run_report::MetricsTable;
 
 use crate::arguments::{MetricsOptions, TableFormat};

@@ -6,7 +6,7 @@ use anyhow::Result;
 use evenkeel_learner::{LearnerSettings, RankEnd, RankPlace};
 use evenkeel_orchestrator::LoadLimits;
 use evenkeel_rpc::server::{ServerSettings, shutdown_signal};
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 
 use crate::arguments::TrainOptions;
 use crate::recipe::{self, Recipe};

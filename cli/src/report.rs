@@ -12,7 +12,7 @@ use crate::terminal::print_result;
 pub(crate) fn write(options: &ReportOptions) -> Result<ExitCode> {
     let page = render_report(&options.run)?;
     match &options.to {
-        Some(file) => evenkeel_run_files::replace(file, &page)?,
+        Some(file) => evenkeel_run::replace(file, &page)?,
         None => print_result(&page)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -8,8 +8,8 @@ use evenkeel_config::human;
 use evenkeel_orchestrator::{Event, RunOutcome, RunProgress, StopWhen};
 use evenkeel_proto::shown::without_credentials;
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run_files::at_k::AVERAGE;
-use evenkeel_run_files::{ENDS, MetricsLine, Summary};
+use evenkeel_run::at_k::AVERAGE;
+use evenkeel_run::{ENDS, MetricsLine, Summary};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 

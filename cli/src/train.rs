@@ -11,7 +11,7 @@ use evenkeel_orchestrator::{
     Endpoints, Event, LoadLimits, PageServer, ResolvedRecipe, RunHandle, RunOptions, RunOutcome, StopWhen,
     VerifierSettings, check_model, start_run,
 };
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

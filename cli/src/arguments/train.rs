@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use evenkeel_run_files::RUN_FILE;
+use evenkeel_run::RUN_FILE;
 
 use super::whole;
 

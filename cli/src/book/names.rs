@@ -10,7 +10,7 @@ use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::OrchestratorSettings;
 use evenkeel_reward::RewardSettings;
 use evenkeel_reward::gateway::GatewaySettings;
-use evenkeel_run_metrics::table;
+use evenkeel_run::metric::table;
 
 use super::pages::{self, Page};
 use crate::arguments::Arguments;

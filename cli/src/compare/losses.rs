@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use evenkeel_comparison::{Mean, Run, RunEnd};
-use evenkeel_run_files::RunRecord;
+use evenkeel_run::RunRecord;
 
 const LOSS: &str = "actor/pg_loss";
 

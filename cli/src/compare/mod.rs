@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use evenkeel_comparison::{Comparison, Options, Run, RunEnd};
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::RunRecord;
+use evenkeel_run::RunRecord;
 
 use crate::arguments::{CompareOptions, probe_setting};
 use crate::free_directory::free_directory;

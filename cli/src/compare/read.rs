@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use evenkeel_comparison::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::{Input, InputKind, InputRecord, MetricsLine, RunRecord, at_k, flat_settings};
+use evenkeel_run::{Input, InputKind, InputRecord, MetricsLine, RunRecord, at_k, flat_settings};
 use toml::Table;
 
 use crate::columns;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use evenkeel_run_files::{RunDirectory, RunRecord, did_all_steps};
+use evenkeel_run::{RunDirectory, RunRecord, did_all_steps};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use evenkeel_config::{Loaded, human};
 use evenkeel_host::{Size, check_writable};
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 
 use crate::cluster::Environments;
 use crate::preconditions;

@@ -16,7 +16,7 @@ use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, RunError
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
-use evenkeel_run_files::MetricsLine;
+use evenkeel_run::MetricsLine;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
 

@@ -1,7 +1,7 @@
 //! The results as a table.
 
 use evenkeel_charts::percentage;
-use evenkeel_run_files::{MetricsLine, at_k};
+use evenkeel_run::{MetricsLine, at_k};
 
 use crate::columns::{aligned, evaluated};
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use evenkeel_learner::PublishType;
-use evenkeel_run_files::{ForkOrigin, MetricsLine, RunRecord, WeightsProof, at_k};
+use evenkeel_run::{ForkOrigin, MetricsLine, RunRecord, WeightsProof, at_k};
 
 use super::prompting::how_to_prompt;
 use super::source::Source;

@@ -13,7 +13,7 @@ use evenkeel_config::ByteSize;
 use evenkeel_learner::{Export, PublishOptions, PublishType};
 use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::RunRecord;
+use evenkeel_run::RunRecord;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use evenkeel_run_files::{AnswerReader, RunRecord, list_answers};
+use evenkeel_run::{AnswerReader, RunRecord, list_answers};
 
 use crate::recipe::Recipe;
 

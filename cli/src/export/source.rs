@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use evenkeel_learner::{checkpoints_of, published_versions};
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::RunRecord;
+use evenkeel_run::RunRecord;
 
 use crate::recipe::Recipe;
 

@@ -14,7 +14,7 @@ use evenkeel_orchestrator::{
     LoadLimits, LoopSettings, ModelSource, ProofSettings, ResolvedRecipe, RunError, identity, rules,
 };
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::{ChangedSetting, flat_settings};
+use evenkeel_run::{ChangedSetting, flat_settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

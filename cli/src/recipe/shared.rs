@@ -17,7 +17,7 @@
 use evenkeel_config::{ConfigError, Loaded, to_table};
 use evenkeel_learner::LearnerSettings;
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 use toml::{Table, Value};
 
 use super::Recipe;

@@ -11,7 +11,7 @@ use evenkeel_data::read::printable;
 use evenkeel_host::Size;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::Label;
-use evenkeel_run_files::RUN_FILE;
+use evenkeel_run::RUN_FILE;
 use evenkeel_run_report::{RunOverview, SkippedDirectory, overviews};
 
 use crate::arguments::RunsOptions;

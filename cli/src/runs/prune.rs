@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use evenkeel_data::read::printable;
 use evenkeel_host::Size;
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::{Lock, is_locked};
+use evenkeel_run::{Lock, is_locked};
 use evenkeel_run_report::RunOverview;
 
 use crate::arguments::RunsOptions;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use evenkeel_proto::shown::multi_line;
-use evenkeel_run_files::{Answer, RolloutTurn};
+use evenkeel_run::{Answer, RolloutTurn};
 
 /// Prints answers one after the other; a prompt once for all samples of its problem.
 #[derive(Default)]

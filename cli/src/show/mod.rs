@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_run_files::{AnswerReader, RolloutReader, RunFilesError};
+use evenkeel_run::{AnswerReader, RolloutReader, RunFilesError};
 
 use crate::arguments::ShowOptions;
 use answers::Shown;

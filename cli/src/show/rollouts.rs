@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use evenkeel_proto::shown::multi_line;
-use evenkeel_run_files::Rollout;
+use evenkeel_run::Rollout;
 
 use super::answers::{ended_by, length, one_line, said, section, short};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_proto::v1::Outcome;
-use evenkeel_run_files::{Answer, AnswerVerdict, Rollout};
+use evenkeel_run::{Answer, AnswerVerdict, Rollout};
 use serde::Serialize;
 
 use crate::arguments::ShowOptions;

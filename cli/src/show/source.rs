@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::{ROLLOUTS_FOLDER, list_answers, list_rollouts, thinned_rollouts};
+use evenkeel_run::{ROLLOUTS_FOLDER, list_answers, list_rollouts, thinned_rollouts};
 
 use crate::arguments::ShowOptions;
 use crate::runs::require_run;

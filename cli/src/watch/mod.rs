@@ -12,7 +12,7 @@ use evenkeel_data::read::printable;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{RunState, StepKind};
 use evenkeel_rpc::retry::RetryPolicy;
-use evenkeel_run_files::{MetricsLine, RUN_FILE};
+use evenkeel_run::{MetricsLine, RUN_FILE};
 use evenkeel_run_report::{LineCursor, RunUpdate, Whereabouts, run_update};
 use page::Page;
 

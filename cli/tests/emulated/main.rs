@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use evenkeel_run_metrics::table::may_differ;
+use evenkeel_run::metric::table::may_differ;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Map, Value};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use evenkeel_run_files::read_rollouts;
+use evenkeel_run::read_rollouts;
 use serde_json::{Value, json};
 
 use crate::episodes::{call, model};

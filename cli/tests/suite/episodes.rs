@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use evenkeel_run_files::read_rollouts;
+use evenkeel_run::read_rollouts;
 use serde_json::{Value, json};
 
 use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, train_recipe, wait_for, written_model};

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use evenkeel_run_files::read_rollouts;
+use evenkeel_run::read_rollouts;
 use serde_json::Value;
 
 use crate::episodes::recipe;

@@ -172,7 +172,7 @@ fn runs_have_sizes_and_are_removed_by_name_unless_they_are_in_progress() {
     assert!(runs.join("one").exists(), "nobody was asked");
     let said = refused(within(dir.path(), &["runs", "--prune", "three", "--yes"]));
     assert!(said.contains("--prune is \"three\", allowed: one of two, one"), "{said}");
-    let lock = evenkeel_run_files::Lock::take(&runs.join("two")).unwrap();
+    let lock = evenkeel_run::Lock::take(&runs.join("two")).unwrap();
     let said = refused(within(dir.path(), &["runs", "--prune", "two", "--yes"]));
     assert!(said.contains("which is in progress") && runs.join("two").exists(), "{said}");
     drop(lock);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use evenkeel_run_metrics::table::may_differ;
+use evenkeel_run::metric::table::may_differ;
 use serde_json::Value;
 
 /// Time limit of everything here.

@@ -5,7 +5,7 @@
 //! - [`audit()`]: whether every prompt was trained on exactly once.
 //! - [`overviews()`], [`stored_summary`], [`run_update()`]: where runs are, from their files.
 //!
-//! The files themselves are `evenkeel-run-files`'. There is no runtime and no service here.
+//! The files themselves are `evenkeel-run`'. There is no runtime and no service here.
 #![forbid(unsafe_code)]
 
 mod audit;

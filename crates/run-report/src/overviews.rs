@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use evenkeel_proto::v1::{RunState, StepKind};
-use evenkeel_run_files::{
+use evenkeel_run::{
     CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, MetricsLine, RUN_FILE, RunFilesError, RunManifest, RunPlan, Summary,
     accuracy,
 };

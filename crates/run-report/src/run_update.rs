@@ -6,7 +6,7 @@ use std::path::Path;
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::RunState;
-use evenkeel_run_files::{CONFIG_FILE, EVALUATION_FILE, Labelled, METRICS_FILE, RunFilesError, RunPlan, Summary};
+use evenkeel_run::{CONFIG_FILE, EVALUATION_FILE, Labelled, METRICS_FILE, RunFilesError, RunPlan, Summary};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

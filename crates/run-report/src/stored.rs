@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use evenkeel_proto::v1::RunState;
-use evenkeel_run_files::{RunFilesError, RunManifest, RunPlan, Summary, WrittenLines, accepted_changes, is_locked};
+use evenkeel_run::{RunFilesError, RunManifest, RunPlan, Summary, WrittenLines, accepted_changes, is_locked};
 
 /// The results of a run as far as its files have them. `state` is that of a run of this process.
 ///
@@ -42,7 +42,7 @@ pub fn stored_state(directory: &Path, summary: Option<&Summary>) -> RunState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_run_files::Curves;
+    use evenkeel_run::Curves;
 
     #[test]
     fn a_run_whose_process_has_exited_has_stopped_whatever_its_summary_says() {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use evenkeel_charts::csv_cell;
-use evenkeel_run_files::{MetricsLine, RunRecord};
+use evenkeel_run::{MetricsLine, RunRecord};
 use serde_json::{Map, Value};
 
 /// The column of the version.

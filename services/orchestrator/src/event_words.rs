@@ -1,7 +1,7 @@
 //! Events and progress in words.
 
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run_files::{MetricsLine, accuracy};
+use evenkeel_run::{MetricsLine, accuracy};
 
 use crate::events::{Activity, Event, RunOutcome, RunProgress};
 

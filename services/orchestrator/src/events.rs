@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_proto::v1::RunState;
-use evenkeel_run_files::{MetricsLine, Summary};
+use evenkeel_run::{MetricsLine, Summary};
 use tokio::sync::{mpsc, watch};
 
 use crate::dependency::Dependency;

@@ -2,7 +2,7 @@
 //!
 //! - [`LoopSettings`]: the orchestrator's sections of a recipe; [`ResolvedRecipe`]: the whole recipe, resolved by the program that
 //!   composes the services.
-//! - [`start_run`]: the loop over gRPC, with its [`Event`]s, in a [`RunDirectory`](evenkeel_run_files::RunDirectory). The same seed
+//! - [`start_run`]: the loop over gRPC, with its [`Event`]s, in a [`RunDirectory`](evenkeel_run::RunDirectory). The same seed
 //!   gives bit-identical metrics, also after a resume.
 //! - [`serve`]: runs behind the service `evenkeel.v1.Orchestrator`.
 //!

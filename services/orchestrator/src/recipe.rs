@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use evenkeel_config::{ConfigError, Loader};
 use evenkeel_model_folder::name;
-use evenkeel_run_files::{ChangedSetting, RecipeRecord, Rules, flat};
+use evenkeel_run::{ChangedSetting, RecipeRecord, Rules, flat};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use evenkeel_run_files::RolloutTurn;
+use evenkeel_run::RolloutTurn;
 use serde::Serialize;
 
 /// Samples that are kept.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use evenkeel_proto::Label;
-use evenkeel_run_files::{GroupRecord, PromptLine, PromptOutcome};
+use evenkeel_run::{GroupRecord, PromptLine, PromptOutcome};
 
 use super::lengths::{LagLengths, LengthsByLag, OvertakenLengths};
 

@@ -1,6 +1,6 @@
 //! Lines that are whole, and lines from which something was taken or to which something was added.
 
-use evenkeel_run_files::{Labelled, Received};
+use evenkeel_run::{Labelled, Received};
 use proptest::prelude::*;
 
 use super::*;

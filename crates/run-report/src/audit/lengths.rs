@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_run_files::{GroupRecord, PromptLine};
+use evenkeel_run::{GroupRecord, PromptLine};
 
 /// Lengths of some responses in tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,7 +100,7 @@ impl LengthsByLag {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_run_files::PromptOutcome;
+    use evenkeel_run::PromptOutcome;
 
     use super::*;
 

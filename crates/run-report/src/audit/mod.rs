@@ -1,7 +1,7 @@
 //! The audit of a run: that each prompt of its data order was trained on, filtered for a stated reason or invalid, exactly once, and how
 //! long the responses that it was trained on were, compared with those that were sampled.
 //!
-//! A [`PromptLine`](evenkeel_run_files::PromptLine) is what a run writes for each step, [`check`] what follows from it, [`lengths`] the
+//! A [`PromptLine`](evenkeel_run::PromptLine) is what a run writes for each step, [`check`] what follows from it, [`lengths`] the
 //! comparison of lengths. All are functions of the lines alone.
 
 mod check;
@@ -10,7 +10,7 @@ mod lengths;
 pub use check::Audit;
 pub use lengths::{LagLengths, Lengths, OvertakenLengths};
 
-use evenkeel_run_files::{RunFilesError, RunRecord, read_prompts};
+use evenkeel_run::{RunFilesError, RunRecord, read_prompts};
 
 /// Whether each prompt of a run's data order was trained on, filtered for a stated reason or invalid, exactly once.
 ///

@@ -11,8 +11,8 @@ use evenkeel_charts::{
 };
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run_files::{Curves, EVALUATION_FILE, METRICS_FILE, MetricsLine, RunFilesError, accuracy};
-use evenkeel_run_metrics::{Metric, MetricName, table as metric};
+use evenkeel_run::metric::{Metric, MetricName, table as metric};
+use evenkeel_run::{Curves, EVALUATION_FILE, METRICS_FILE, MetricsLine, RunFilesError, accuracy};
 
 use super::tail::{Sink, Tail};
 use super::view::{RateLimit, RenderedPage};

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run_files::{Curves, MetricsLine};
+use evenkeel_run::{Curves, MetricsLine};
 
 /// What takes the lines.
 pub(super) trait Sink {

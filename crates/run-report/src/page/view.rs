@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use evenkeel_charts::{Html, Page, Section};
 use evenkeel_proto::v1::{RunState, StepKind};
-use evenkeel_run_files::{
+use evenkeel_run::{
     CONFIG_FILE, Curves, EVALUATION_FILE, METRICS_FILE, MetricsLine, RunFilesError, SUMMARY_FILE, WARM_START_FILE,
     WrittenLines, read_data,
 };

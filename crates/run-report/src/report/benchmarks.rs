@@ -2,7 +2,7 @@
 
 use evenkeel_charts::{Chart, Html, Point, Series, Style, Table, percent};
 use evenkeel_comparison::{PeakByChance, Score};
-use evenkeel_run_files::{BenchmarkSummary, BenchmarkValue, MetricsLine, Summary, at_k, benchmark_names};
+use evenkeel_run::{BenchmarkSummary, BenchmarkValue, MetricsLine, Summary, at_k, benchmark_names};
 
 use super::earlier::EarlierRun;
 
@@ -105,7 +105,7 @@ fn cell(value: Option<&BenchmarkValue>, with_step: bool) -> String {
 #[cfg(test)]
 mod tests {
     use evenkeel_proto::v1::{RunState, StepKind};
-    use evenkeel_run_files::{Curves, RunPlan, WrittenLines};
+    use evenkeel_run::{Curves, RunPlan, WrittenLines};
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! The charts of a run and their captions.
 
 use evenkeel_charts::{Chart, Figure, Point, Series, Style};
-use evenkeel_run_files::{Curves, MetricsLine};
-use evenkeel_run_metrics::{Metric, table as metric};
+use evenkeel_run::metric::{Metric, table as metric};
+use evenkeel_run::{Curves, MetricsLine};
 
 use super::benchmarks;
 use super::earlier::EarlierRun;

@@ -1,7 +1,7 @@
 //! Steps in order of completion: what it did to lengths.
 
 use evenkeel_charts::{Chart, Figure, Html, figures};
-use evenkeel_run_files::Curves;
+use evenkeel_run::Curves;
 
 use super::charts::averaged;
 

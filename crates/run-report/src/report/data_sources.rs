@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_charts::{Html, Table, percent};
-use evenkeel_run_files::{MetricsLine, at_k, benchmark_names};
+use evenkeel_run::{MetricsLine, at_k, benchmark_names};
 
 /// A row for each data source of a benchmark that has several, from the first evaluation to the last.
 pub(super) fn table(evaluations: &[MetricsLine]) -> Html {

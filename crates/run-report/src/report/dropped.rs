@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use evenkeel_charts::{Html, Table, percent, thousands};
 use evenkeel_data::DataReport;
-use evenkeel_run_files::at_k::AVERAGE;
-use evenkeel_run_files::{Curves, MetricsLine};
+use evenkeel_run::at_k::AVERAGE;
+use evenkeel_run::{Curves, MetricsLine};
 
 /// Counts of samples: what it is, and its metric.
 const SAMPLES: [(&str, &str); 6] = [

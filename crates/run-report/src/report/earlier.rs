@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use evenkeel_charts::{Chart, Point, Series, Style};
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run_files::{
+use evenkeel_run::{
     Curves, EVALUATION_FILE, InputKind, InputRecord, METRICS_FILE, MetricsLine, RUN_FILE, RunManifest, accuracy,
     read_lines,
 };

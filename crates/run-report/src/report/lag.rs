@@ -1,7 +1,7 @@
 //! Samples of older weights: how far the policy of a step is from those that sampled its tokens.
 
 use evenkeel_charts::{Chart, Figure, Html, Series, Style, Table, figures, number, percent};
-use evenkeel_run_files::Curves;
+use evenkeel_run::Curves;
 
 use super::charts::points;
 use super::legend::mean;

@@ -2,7 +2,7 @@
 
 use evenkeel_charts::COLOURS;
 use evenkeel_objective::Aggregation;
-use evenkeel_run_files::Curves;
+use evenkeel_run::Curves;
 
 /// The colour of a rule, the same on every page: that of its position among all rules. Those of other versions share the last colour.
 pub(super) fn colour(rule: &str) -> usize {

@@ -27,7 +27,7 @@ use std::path::Path;
 use evenkeel_charts::{Html, Page, Section, figures};
 use evenkeel_data::DataReport;
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run_files::{
+use evenkeel_run::{
     CONFIG_FILE, Curves, EVALUATION_FILE, METRICS_FILE, MetricsLine, RunFilesError, Summary, WARM_START_FILE,
     WrittenLines, read_data, read_lines,
 };
@@ -156,7 +156,7 @@ pub fn render(directory: &Path) -> Result<String, RunFilesError> {
 #[cfg(test)]
 mod tests {
     use evenkeel_proto::v1::RunState;
-    use evenkeel_run_files::RunPlan;
+    use evenkeel_run::RunPlan;
 
     use super::*;
 

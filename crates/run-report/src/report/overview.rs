@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use evenkeel_charts::{Html, duration, number, percent, thousands};
 use evenkeel_proto::v1::RunState;
-use evenkeel_run_files::{AcceptedChanges, ENDS, ForkOrigin, Summary};
+use evenkeel_run::{AcceptedChanges, ENDS, ForkOrigin, Summary};
 
 /// What the top of the page says.
 pub(super) fn overview(summary: &Summary) -> Html {

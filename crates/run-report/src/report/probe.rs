@@ -1,7 +1,7 @@
 //! The gradients of all aggregation rules on the batches of some steps, if the run was asked for them.
 
 use evenkeel_charts::{Chart, Figure, Html, Series, Style, Table, figures, number};
-use evenkeel_run_files::Curves;
+use evenkeel_run::Curves;
 
 use super::charts::points;
 use super::legend::{colour, labelled, mean};

@@ -1,7 +1,7 @@
 //! Whether the engines had the learner's weights: docs/orchestrator.md, "Proof of weights".
 
 use evenkeel_charts::{Chart, Figure, Html, Series, Style, Table, figures, number};
-use evenkeel_run_files::{Curves, Summary};
+use evenkeel_run::{Curves, Summary};
 
 use super::charts::points;
 

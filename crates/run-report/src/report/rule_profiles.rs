@@ -1,7 +1,7 @@
 //! What every aggregation rule makes of the same responses, compared with the one in use.
 
 use evenkeel_charts::{Bar, Bars, Chart, Figure, Html, Series, Style, Table, figures, number, percent};
-use evenkeel_run_files::Curves;
+use evenkeel_run::Curves;
 
 use super::charts::points;
 use super::legend::{colour, labelled, mean, rules};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_charts::{Bar, Bars, Chart, Figure, Html, Plane, Point, Series, Style, Trajectory, figures, number};
 use evenkeel_comparison::PlanePoint;
-use evenkeel_run_files::{Curves, ENDS, Summary};
+use evenkeel_run::{Curves, ENDS, Summary};
 
 use super::charts::{averaged, lengths, points};
 use super::legend::{colour, labelled, rules};

@@ -1,7 +1,7 @@
 //! What was said by a model: an answer, or the turns of an episode.
 
 use evenkeel_charts::{Html, number};
-use evenkeel_run_files::RolloutTurn;
+use evenkeel_run::RolloutTurn;
 
 /// Messages of an episode that are shown.
 const TURNS: usize = 12;

@@ -1,7 +1,7 @@
 //! Whether samples came from the policy: the evidence of each check, and what the run could see.
 
 use evenkeel_charts::{Chart, Figure, Html, Series, Style, figures, number};
-use evenkeel_run_files::Curves;
+use evenkeel_run::Curves;
 
 use super::charts::points;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_charts::Html;
-use evenkeel_run_files::{Answer, AnswerReader, MetricsLine, evaluation_folder, list_answers};
+use evenkeel_run::{Answer, AnswerReader, MetricsLine, evaluation_folder, list_answers};
 
 use super::said::{Said, cut};
 
@@ -242,7 +242,7 @@ impl GalleryCache {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_run_files::RolloutTurn;
+    use evenkeel_run::RolloutTurn;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The settings of a run: first those that differ from their defaults.
 
 use evenkeel_charts::{Html, Table};
-use evenkeel_run_files::{ChangedSetting, Summary};
+use evenkeel_run::{ChangedSetting, Summary};
 
 /// The changed settings as a table, where they are known, and all of them folded.
 pub(super) fn section(summary: &Summary, config: &str) -> Html {
@@ -23,7 +23,7 @@ pub(super) fn section(summary: &Summary, config: &str) -> Html {
 mod tests {
     use std::collections::BTreeMap;
 
-    use evenkeel_run_files::Curves;
+    use evenkeel_run::Curves;
 
     use super::super::tests::summary;
     use super::*;

@@ -1,8 +1,8 @@
 //! The table of steps.
 
 use evenkeel_charts::{Html, Table, number};
-use evenkeel_run_files::Curves;
-use evenkeel_run_metrics::{Metric, MetricName, Unit, table as metric};
+use evenkeel_run::Curves;
+use evenkeel_run::metric::{Metric, MetricName, Unit, table as metric};
 
 /// Rows of the table.
 const ROWS: u64 = 12;

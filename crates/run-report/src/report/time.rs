@@ -1,7 +1,7 @@
 //! Where the time of a run went, by service.
 
 use evenkeel_charts::{Bar, Bars, Chart, Html, Series, Style, Table, duration, figures, percent};
-use evenkeel_run_files::{Curves, Summary};
+use evenkeel_run::{Curves, Summary};
 
 use super::charts::points;
 

@@ -3,7 +3,7 @@
 use evenkeel_charts::{
     Bar, Bars, Chart, Figure, Histogram, Html, Point, Series, Style, Table, figures, number, percent,
 };
-use evenkeel_run_files::{PromptOutcome, Rollout};
+use evenkeel_run::{PromptOutcome, Rollout};
 
 use super::said::{Said, cut};
 use super::training_samples::{Class, Course, TrainingSamples};
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn an_episode_is_shown_turn_by_turn_with_what_is_trained_on_and_the_parts_of_its_reward() {
         let mut rollout = rollout(1, 0, 0, true);
-        let turn = |role: &str, text: &str, trained| evenkeel_run_files::RolloutTurn {
+        let turn = |role: &str, text: &str, trained| evenkeel_run::RolloutTurn {
             role: role.to_owned(),
             text: text.to_owned(),
             tokens: 4,

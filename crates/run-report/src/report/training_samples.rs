@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_run_files::{Rollout, RolloutReader, list_rollouts};
+use evenkeel_run::{Rollout, RolloutReader, list_rollouts};
 
 /// Groups that are shown.
 const GROUPS: usize = 4;
@@ -205,7 +205,7 @@ fn disagreeing(rollouts: Vec<Rollout>) -> Vec<Vec<Rollout>> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use evenkeel_run_files::{RolloutFolder, encode_rollouts};
+    use evenkeel_run::{RolloutFolder, encode_rollouts};
     use serde_json::json;
 
     use super::*;

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use evenkeel_run_files::RunFilesError;
+use evenkeel_run::RunFilesError;
 
 use super::event::{EventContent, Meaning, event, meaning};
 use super::record::{record, split};

@@ -12,7 +12,7 @@ use std::path::Path;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::StepKind;
 
-use evenkeel_run_files::{MetricsLine, RunFilesError, TENSORBOARD_FOLDER};
+use evenkeel_run::{MetricsLine, RunFilesError, TENSORBOARD_FOLDER};
 use file::EventFile;
 
 /// The event files of a run: one for each kind of lines, which TensorBoard shows as runs of their own, since each counts its own steps.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_model::GpuMemory;
-use evenkeel_run_metrics::table::PEAK_MEMORY;
+use evenkeel_run::metric::table::PEAK_MEMORY;
 
 use crate::memory::{MeasuredMemory, MemoryPlan};
 

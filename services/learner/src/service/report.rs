@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_objective::{KlStats, MismatchByLag, PolicyStats};
 use evenkeel_proto::v1::{SampleReport, TrainHeader, TrainKind, TrainReport};
-use evenkeel_run_metrics::{MetricName, table as metric};
+use evenkeel_run::metric::{MetricName, table as metric};
 
 use crate::{ResponseReport, RuleGradient, SkipReason, StepReport, SupervisedReport, UpdateStats};
 

@@ -12,7 +12,7 @@ use evenkeel_config::ConfigError;
 use evenkeel_data::{Cancelled, DataError};
 use evenkeel_model_folder::FolderError;
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::RunFilesError;
+use evenkeel_run::RunFilesError;
 
 use crate::dependency::Dependency;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_data::{Cancel, Dataset, Problem, TaskKind};
 use evenkeel_host::sha256;
 use evenkeel_proto::{FieldError, Purpose, SamplingSettings};
-use evenkeel_run_files::AskedBenchmark;
+use evenkeel_run::AskedBenchmark;
 
 use crate::data::{Encoder, Fit, Prompt, encode, environments};
 use crate::error::RunError;

@@ -1,6 +1,6 @@
 //! From a group of samples to the answers that are kept of it.
 
-use evenkeel_run_files::Answer;
+use evenkeel_run::Answer;
 
 use super::benchmark::Benchmark;
 use crate::error::RunError;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel_proto::v1::WeightsRef;
-use evenkeel_run_files::{Answer, AnswerFile, EvaluationManifest};
+use evenkeel_run::{Answer, AnswerFile, EvaluationManifest};
 
 use super::benchmark::Benchmarks;
 use super::group_answers::answers_of;

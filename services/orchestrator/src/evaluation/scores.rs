@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_proto::v1::Outcome;
-use evenkeel_run_files::at_k::AVERAGE;
-use evenkeel_run_files::{Answer, AnswerVerdict, MetricsLine, Statistics, at_k};
-use evenkeel_run_metrics::{MetricName, table as metric};
+use evenkeel_run::at_k::AVERAGE;
+use evenkeel_run::metric::{MetricName, table as metric};
+use evenkeel_run::{Answer, AnswerVerdict, MetricsLine, Statistics, at_k};
 use evenkeel_statistics::{Accuracies, Attempt, Estimate, pass_at};
 
 use crate::data::MAX_DATA_SOURCES;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_data::{Cancel, Cancelled, DataReport, Part};
 use evenkeel_environment::{Description, Descriptions, Origin};
 use evenkeel_host::{FileDigest, FileStamp};
-use evenkeel_run_files::{Input, InputKind};
+use evenkeel_run::{Input, InputKind};
 
 use crate::error::RunError;
 

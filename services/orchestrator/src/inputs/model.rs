@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_host::{FileDigest, sha256};
 use evenkeel_model_folder::{COMPANION_FILES, Folder, WeightFiles, name, tensors_digest};
-use evenkeel_run_files::{Input, InputKind};
+use evenkeel_run::{Input, InputKind};
 use serde_json::Value;
 
 use super::file::{Known, input};

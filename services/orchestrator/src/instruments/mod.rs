@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{RunState, StepKind};
-use evenkeel_run_files::MetricsLine;
+use evenkeel_run::MetricsLine;
 use evenkeel_telemetry::Series;
 use metrics::{counter, gauge, histogram};
 

@@ -6,8 +6,8 @@
 use std::sync::LazyLock;
 
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run_files::MetricsLine;
-use evenkeel_run_metrics::{Gauge, LineKind, Metric, Shown, table};
+use evenkeel_run::MetricsLine;
+use evenkeel_run::metric::{Gauge, LineKind, Metric, Shown, table};
 use evenkeel_telemetry::{Series, Values};
 use metrics::{Label, gauge};
 

@@ -60,7 +60,7 @@ impl LogTail {
 #[cfg(test)]
 mod tests {
     use evenkeel_proto::v1::StepKind;
-    use evenkeel_run_files::MetricsLine;
+    use evenkeel_run::MetricsLine;
 
     use super::*;
 

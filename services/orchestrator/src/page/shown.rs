@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use evenkeel_run_files::RunManifest;
+use evenkeel_run::RunManifest;
 use evenkeel_run_report::{RunView, RunsView};
 
 use crate::live::LiveRun;

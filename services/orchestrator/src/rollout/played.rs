@@ -2,7 +2,7 @@
 
 use evenkeel_environment::budget::UsedUp;
 use evenkeel_proto::v1::{AssistantMessage, EnvironmentMessage, MessageRole, Observed, TurnContext, Verdict};
-use evenkeel_run_files::RolloutTurn;
+use evenkeel_run::RolloutTurn;
 
 /// The role of turns that the model sampled.
 const ASSISTANT: &str = "assistant";

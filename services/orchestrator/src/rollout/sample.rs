@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, Segment, TurnContext};
-use evenkeel_run_files::{RolloutSegment, RolloutTurn};
+use evenkeel_run::{RolloutSegment, RolloutTurn};
 
 use super::played::EpisodeRecord;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest, WeightsRef, weights_ref};
-use evenkeel_run_files::{BEST_FILE, Best, BestKeeper, ForkOrigin, RunDirectory};
+use evenkeel_run::{BEST_FILE, Best, BestKeeper, ForkOrigin, RunDirectory};
 
 use super::changes::ChangeGate;
 use super::journal::RunJournal;

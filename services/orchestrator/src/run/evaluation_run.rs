@@ -10,7 +10,7 @@ use evenkeel_environment::Descriptions;
 use evenkeel_host::sha256;
 use evenkeel_model_folder::{ConfigFile, Folder, name, weights_digest};
 use evenkeel_proto::v1::{PauseMode, RunState, StepKind, WeightsRef};
-use evenkeel_run_files::{DATA_FILE, Lock, MetricsLine, replace};
+use evenkeel_run::{DATA_FILE, Lock, MetricsLine, replace};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

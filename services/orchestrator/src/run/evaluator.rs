@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use evenkeel_proto::v1::{StepKind, WeightsRef};
-use evenkeel_run_files::{MetricsLine, RunDirectory, evaluation_folder};
+use evenkeel_run::{MetricsLine, RunDirectory, evaluation_folder};
 
 use crate::error::Halt;
 use crate::evaluation::{Benchmarks, EvaluationTarget, advice, evaluate, write_scores};

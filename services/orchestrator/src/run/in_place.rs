@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 
 use crate::error::Halt;
 

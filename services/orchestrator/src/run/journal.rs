@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use evenkeel_proto::v1::{RunState, StepKind};
-use evenkeel_run_files::{
+use evenkeel_run::metric::table;
+use evenkeel_run::{
     Curves, EVALUATION_FILE, LineMark, METRICS_FILE, MetricsFile, MetricsLine, PROMPTS_FILE, PromptFile, PromptLine,
     REPORT_FILE, Rollout, RolloutFolder, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WrittenLines,
     accepted_changes, encode_rollouts, read_data, read_prompts,
 };
-use evenkeel_run_metrics::table;
 use evenkeel_run_report::{Audit, EarlierCache, EventFiles, GalleryCache, RunData, TrainingCache, run_page};
 
 use super::position::Position;

@@ -56,7 +56,7 @@ use crate::recipe::ResolvedRecipe;
 
 use changes::ChangeGate;
 pub use evaluation_run::{EvaluationHandle, EvaluationRequest};
-use evenkeel_run_files::{InputKind, RunDirectory, Summary};
+use evenkeel_run::{InputKind, RunDirectory, Summary};
 use run_loop::Checked;
 pub use run_loop::StartNeeds;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use evenkeel_run_files::LineMark;
+use evenkeel_run::LineMark;
 use serde::{Deserialize, Serialize};
 
 use super::state::{LoopState, PublishedWeights};

@@ -1,7 +1,7 @@
 //! What became of the prompts of a step, as the audit reads it afterwards.
 
 use evenkeel_proto::v1::TrainReport;
-use evenkeel_run_files::{GroupRecord, PromptLine, PromptOutcome, Received};
+use evenkeel_run::{GroupRecord, PromptLine, PromptOutcome, Received};
 
 use super::step_groups::SampledStep;
 use crate::rollout::{Sample, SampledGroup};

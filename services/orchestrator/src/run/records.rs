@@ -1,7 +1,7 @@
 //! What a run leaves behind while its steps go on: lines, checkpoints, and what its two sides waited for.
 
 use evenkeel_proto::v1::WeightsRef;
-use evenkeel_run_files::MetricsLine;
+use evenkeel_run::MetricsLine;
 
 use super::checkpoints::CheckpointKeeper;
 use super::idle_times::IdleTimes;

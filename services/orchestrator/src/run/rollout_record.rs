@@ -1,7 +1,7 @@
 //! The samples of a step as they are kept: what was sampled and judged here, with what the learner says it did with each.
 
 use evenkeel_proto::v1::{FinishReason, SampleReport, TrainReport, TurnContext};
-use evenkeel_run_files::{NotTrained, Rollout, TurnPrompt};
+use evenkeel_run::{NotTrained, Rollout, TurnPrompt};
 
 use super::prompt_record::outcome;
 use super::step_groups::SampledStep;

@@ -1,7 +1,7 @@
 //! What the order of completion did to lengths: those of the responses that a step took, and of those that it left.
 
-use evenkeel_run_files::{MetricsLine, Statistics};
-use evenkeel_run_metrics::table as metric;
+use evenkeel_run::metric::table as metric;
+use evenkeel_run::{MetricsLine, Statistics};
 
 use crate::rollout::{Rollouts, Sample, SampledGroup};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use evenkeel_environment::budget::UsedUp;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, TrainReport};
-use evenkeel_run_files::{MetricsLine, Statistics};
-use evenkeel_run_metrics::table as metric;
+use evenkeel_run::metric::table as metric;
+use evenkeel_run::{MetricsLine, Statistics};
 
 use crate::instruments::{self, TimedPart};
 use crate::rollout::{EpisodeRecord, Sample, SampleStatus, SampledGroup, StepBatch};

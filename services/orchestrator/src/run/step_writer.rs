@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_proto::v1::{StepKind, TrainReport};
-use evenkeel_run_files::MetricsLine;
+use evenkeel_run::MetricsLine;
 
 use super::journal::RunJournal;
 use super::prompt_record::prompt_line;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel_proto::v1::{RunState, StepKind, SupervisedExample};
-use evenkeel_run_files::MetricsLine;
+use evenkeel_run::MetricsLine;
 
 use super::journal::RunJournal;
 use super::position::Position;

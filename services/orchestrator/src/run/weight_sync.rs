@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_proto::v1::{PauseMode, SleepLevel, WeightsRef};
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 
 use crate::clients::Services;
 use crate::error::Halt;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run_files::{MetricsLine, Summary, accuracy};
+use evenkeel_run::{MetricsLine, Summary, accuracy};
 
 use crate::events::{Event, Subscription};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{RunState, StepKind, StepMetrics, WatchRunRequest};
 use evenkeel_rpc::server::Drain;
-use evenkeel_run_files::{EVALUATION_FILE, METRICS_FILE, MetricsLine, WARM_START_FILE, read_lines};
+use evenkeel_run::{EVALUATION_FILE, METRICS_FILE, MetricsLine, WARM_START_FILE, read_lines};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{Run as RunMessage, RunState, StepKind};
 use evenkeel_rpc::error::{Reason, ServiceError};
-use evenkeel_run_files::{METRICS_FILE, RunDirectory, RunFilesError, RunManifest, Summary, read_lines};
+use evenkeel_run::{METRICS_FILE, RunDirectory, RunFilesError, RunManifest, Summary, read_lines};
 use evenkeel_run_report::stored_state;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -254,7 +254,7 @@ pub(super) fn service_error(error: impl Into<RunError>) -> ServiceError {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_run_files::Lock;
+    use evenkeel_run::Lock;
     use std::io::ErrorKind;
 
     use evenkeel_rpc::error::reason_of;

@@ -7,7 +7,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{ForkPoint, RunState, StartRunRequest};
 use evenkeel_rpc::error::ServiceError;
-use evenkeel_run_files::{RunDirectory, is_run_name};
+use evenkeel_run::{RunDirectory, is_run_name};
 
 use super::OrchestratorSettings;
 use super::registry::{service_error, stored};

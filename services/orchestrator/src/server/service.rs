@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use evenkeel_proto::v1::Run as RunMessage;
 use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::server::{Drain, ServerInfo};
-use evenkeel_run_files::{RUN_FILE, is_run_name};
+use evenkeel_run::{RUN_FILE, is_run_name};
 use tokio::sync::Semaphore;
 
 use super::OrchestratorSettings;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{Run as RunMessage, StartRunRequest};
 use evenkeel_rpc::error::{Reason, ServiceError};
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 

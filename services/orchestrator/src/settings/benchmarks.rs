@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use evenkeel_config::Settings;
 use evenkeel_data::{BenchmarkFiles, CodeRules, Fields, Filter, RowRules, Rules};
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::at_k::{self, AVERAGE};
-use evenkeel_run_files::is_run_name;
+use evenkeel_run::at_k::{self, AVERAGE};
+use evenkeel_run::is_run_name;
 
 use super::data_section::code_mode;
 use super::section::section;

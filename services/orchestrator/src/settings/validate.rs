@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_config::{Renamed, Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::{FieldError, validate_kept_versions};
-use evenkeel_run_files::is_run_name;
+use evenkeel_run::is_run_name;
 
 use super::{
     CheckpointSettings, DataKind, DataSettings, PolicySamplingSettings, ProgramMode, ProgramReward, RunSettings,

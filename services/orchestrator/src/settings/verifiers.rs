@@ -6,7 +6,7 @@ use evenkeel_config::human;
 use evenkeel_data::Verifiers;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
-use evenkeel_run_files::is_run_name;
+use evenkeel_run::is_run_name;
 
 use super::components::{BARE, CORRECTNESS, FORMAT, LENGTH};
 use super::data_section::DataSettings;

@@ -8,7 +8,7 @@ use evenkeel_proto::v1::{
     Act, CloseReason, EnvironmentEvent, EnvironmentMessage, GenerateItem, MessageRole, ModelRequest, Observed, Opened,
     Outcome, Scored, SegmentSource, Verdict,
 };
-use evenkeel_run_files::read_rollouts;
+use evenkeel_run::read_rollouts;
 use serde_json::{Value, json};
 
 use crate::support::calculator::{Table, settings as with_calculator};

@@ -131,7 +131,7 @@ async fn what_is_counted_does_not_depend_on_which_group_or_step_is_complete_firs
             recipe.pipeline.max_lag = 1;
             recipe.sampler_audit.every = 2;
             cluster.run(&path, &recipe).await.1.unwrap();
-            let counted = |line: &evenkeel_run_files::MetricsLine| -> Vec<(String, f64)> {
+            let counted = |line: &evenkeel_run::MetricsLine| -> Vec<(String, f64)> {
                 let values = line.values.iter().map(|(name, value)| (name.clone(), *value));
                 values.filter(|(name, _)| name.starts_with("sampler_audit/")).collect()
             };

@@ -13,7 +13,7 @@ use crate::support::{
 use evenkeel_orchestrator::{Event, LoopSettings, RunOptions, RunOutcome, StepOrder, StopWhen, start_run};
 use evenkeel_proto::v1::TrainGroup;
 use evenkeel_proto::{GroupId, Purpose};
-use evenkeel_run_files::{RunDirectory, RunRecord};
+use evenkeel_run::{RunDirectory, RunRecord};
 use evenkeel_run_report::Audit;
 
 fn by_completion(max_lag: u32) -> LoopSettings {

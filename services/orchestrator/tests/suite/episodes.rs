@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_orchestrator::{EarlierTurns, LoopSettings, ResolvedRecipe, RunOptions, start_run};
 use evenkeel_proto::v1::{EpisodeFailure, GenerateItem, SegmentSource};
-use evenkeel_run_files::{RunDirectory, read_rollouts};
+use evenkeel_run::{RunDirectory, read_rollouts};
 
 use crate::support::calculator::{TEMPLATE, Table, settings};
 use crate::support::environment::Fault;

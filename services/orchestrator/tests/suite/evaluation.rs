@@ -10,7 +10,7 @@ use crate::support::{Cluster, bounded, lines, recipe, temp, until};
 use evenkeel_orchestrator::{BenchmarkSettings, EvaluationRequest, LoopSettings, RunOutcome};
 use evenkeel_proto::v1::{GenerateItem, StepKind};
 use evenkeel_proto::{Purpose, SampleId};
-use evenkeel_run_files::{Answer, AnswerReader, MetricsLine, Summary};
+use evenkeel_run::{Answer, AnswerReader, MetricsLine, Summary};
 
 /// A benchmark of sums `a + 0`, `a + 1`, ...
 fn sums(folder: &Path, name: &str, a: usize, count: usize) -> BenchmarkSettings {
@@ -110,7 +110,7 @@ fn assert_table(summary: &Summary) {
     let table: Vec<_> = summary.benchmarks.iter().map(|row| (row.name.as_str(), row.samples)).collect();
     assert_eq!(table, [("average", 4), ("ones", 4), ("twos", 4)]);
     let average = &summary.benchmarks[0];
-    let value = |found: Option<evenkeel_run_files::BenchmarkValue>| found.map(|found| (found.step, found.value));
+    let value = |found: Option<evenkeel_run::BenchmarkValue>| found.map(|found| (found.step, found.value));
     assert_eq!((value(average.peak_mean), value(average.peak_best)), (Some((0, 0.5625)), Some((0, 0.75))));
     assert_eq!((value(average.last_mean), value(average.last_best)), (Some((1, 0.5625)), Some((1, 0.75))));
     assert_eq!(average.last_mean.unwrap().standard_error, None, "one problem has none");
@@ -314,7 +314,7 @@ async fn an_evaluation_without_a_run_has_the_same_accuracies_and_can_be_continue
         let mut again = request(&settings).start().unwrap().join().await.unwrap().unwrap();
         let mut first = line.clone();
         for line in [&mut first, &mut again] {
-            line.values.retain(|name, _| !evenkeel_run_metrics::table::may_differ(name));
+            line.values.retain(|name, _| !evenkeel_run::metric::table::may_differ(name));
         }
         assert_eq!(again, first);
         assert_eq!(cluster.generation.state.seen.lock().unwrap().len(), 12);

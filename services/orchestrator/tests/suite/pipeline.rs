@@ -12,8 +12,8 @@ use crate::support::{
 };
 use evenkeel_orchestrator::{Event, LoopSettings, RunError, RunOptions, RunOutcome, StopWhen, start_run};
 use evenkeel_proto::{GroupId, Purpose, SampleId};
-use evenkeel_run_files::RunDirectory;
-use evenkeel_run_metrics::table::may_differ;
+use evenkeel_run::RunDirectory;
+use evenkeel_run::metric::table::may_differ;
 
 fn lagging(max_lag: u32) -> LoopSettings {
     let mut recipe = recipe();

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use evenkeel_orchestrator::RunOutcome;
-use evenkeel_run_files::ProofState;
+use evenkeel_run::ProofState;
 
 use crate::support::{Cluster, GENERATION, bounded, finish, metrics, recipe, temp, until};
 

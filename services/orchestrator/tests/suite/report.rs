@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use evenkeel_run_files::Summary;
+use evenkeel_run::Summary;
 use evenkeel_run_report::render_report;
 
 use crate::support::{Cluster, bounded, recipe, temp};

@@ -7,7 +7,7 @@ use crate::support::{
 };
 use evenkeel_orchestrator::{Dependency, Event, RunError, RunOutcome, StopWhen};
 use evenkeel_proto::v1::TrainKind;
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_anywhere_and_resumed_beside_a_learner_that_lives() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use evenkeel_config::ByteSize;
 use evenkeel_orchestrator::{Event, KeptRollouts, LoopSettings};
 use evenkeel_proto::v1::{FailureCode, InvalidReason};
-use evenkeel_run_files::{NotTrained, PromptOutcome, Rollout, list_rollouts, read_rollouts, thinned_rollouts};
+use evenkeel_run::{NotTrained, PromptOutcome, Rollout, list_rollouts, read_rollouts, thinned_rollouts};
 
 use crate::support::{Cluster, LEARNER, bounded, kill_until_it_comes_through, metrics, recipe, temp};
 

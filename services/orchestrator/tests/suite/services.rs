@@ -13,7 +13,7 @@ use evenkeel_orchestrator::{
     Dependency, Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, RunError, RunOptions, RunOutcome,
     StopWhen, start_run,
 };
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn generation_and_reward_may_die_and_come_back() {

@@ -197,7 +197,7 @@ async fn a_verifier_that_answers_nonsense_ends_the_run_by_its_share_and_is_never
             let (_dir, path) = temp();
             (recipe.data.files, recipe.services.max_invalid_share) = (vec![rows(&path)], 1.0);
             cluster.run(&path, &recipe).await.1.unwrap();
-            let invalid = |line: &evenkeel_run_files::MetricsLine| line.get("rollout/invalid_samples").unwrap();
+            let invalid = |line: &evenkeel_run::MetricsLine| line.get("rollout/invalid_samples").unwrap();
             assert!(metrics(&path).iter().map(invalid).sum::<f64>() > 0.0, "{words}: they are counted");
         }
     })

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use evenkeel_run_files::MetricsLine;
-use evenkeel_run_metrics::table as metric;
+use evenkeel_run::MetricsLine;
+use evenkeel_run::metric::table as metric;
 
 /// What a proof found.
 #[derive(Debug, Clone, Default, PartialEq)]

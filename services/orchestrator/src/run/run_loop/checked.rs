@@ -6,7 +6,7 @@ use std::path::Path;
 use evenkeel_data::{Cancel, Cancelled, DataReport, TaskKind};
 use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_proto::FieldError;
-use evenkeel_run_files::Input;
+use evenkeel_run::Input;
 
 use crate::clients::Endpoints;
 use crate::data::{Demonstrations, Encoder, Fit, Prompts, benchmark_problems, dataset};

@@ -35,7 +35,7 @@ use crate::events::{Event, RunOutcome};
 use crate::instruments;
 use crate::settings::LoopSettings;
 
-use evenkeel_run_files::{RunDirectory, Summary};
+use evenkeel_run::{RunDirectory, Summary};
 use start_files::StartFiles;
 
 pub use checked::StartNeeds;

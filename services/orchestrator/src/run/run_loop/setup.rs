@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_run_files::{ForkOrigin, InputRecord, RunDirectory};
+use evenkeel_run::{ForkOrigin, InputRecord, RunDirectory};
 
 use super::checked::Checked;
 use super::start_files::StartFiles;

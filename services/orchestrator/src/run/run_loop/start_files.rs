@@ -1,7 +1,7 @@
 //! What a run writes of its settings and its inputs: a new one before it starts, a resumed one once it is known to go on.
 
 use evenkeel_data::DataReport;
-use evenkeel_run_files::{
+use evenkeel_run::{
     AcceptedChanges, CONFIG_FILE, DATA_FILE, INPUTS_FILE, Input, InputRecord, RunDirectory, RunFilesError,
 };
 

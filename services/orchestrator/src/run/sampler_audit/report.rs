@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel_run_files::MetricsLine;
-use evenkeel_run_metrics::{MetricName, table as metric};
+use evenkeel_run::MetricsLine;
+use evenkeel_run::metric::{MetricName, table as metric};
 use evenkeel_statistics::evidence::tokens_to_decision;
 
 use super::checks::{Check, EngineChecks};

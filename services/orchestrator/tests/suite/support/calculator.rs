@@ -8,7 +8,7 @@ use evenkeel_orchestrator::{
     Endpoints, LoopSettings, ResolvedRecipe, RunError, RunHandle, RunOptions, RunOutcome, start_run,
 };
 use evenkeel_proto::v1::{GenerateItem, SegmentSource, TrainGroup};
-use evenkeel_run_files::RunDirectory;
+use evenkeel_run::RunDirectory;
 
 use super::environment::{FakeEnvironment, Fault, agent};
 use super::generation::text_of;

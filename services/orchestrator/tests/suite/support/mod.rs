@@ -21,9 +21,9 @@ use evenkeel_proto::v1::generation_server::GenerationServer;
 use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_proto::v1::reward_server::RewardServer;
 use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
-use evenkeel_run_files::{MetricsLine, RunDirectory, Summary};
-use evenkeel_run_metrics::LineKind;
-use evenkeel_run_metrics::table::{self, may_differ};
+use evenkeel_run::metric::LineKind;
+use evenkeel_run::metric::table::{self, may_differ};
+use evenkeel_run::{MetricsLine, RunDirectory, Summary};
 
 use generation::FakeGeneration;
 use learner::FakeLearner;

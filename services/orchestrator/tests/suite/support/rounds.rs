@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_orchestrator::{LoopSettings, RunOutcome, StopWhen};
 use evenkeel_proto::v1::Segment;
 use evenkeel_proto::{GroupId, Purpose};
-use evenkeel_run_files::RunRecord;
+use evenkeel_run::RunRecord;
 
 use super::generation::Fate;
 use super::{Cluster, GENERATION, LEARNER, finish, hash, lines, recipe, temp, uninterrupted, until};

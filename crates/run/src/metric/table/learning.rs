@@ -1,8 +1,8 @@
 //! What the learner reports of a step, and of a supervised one.
 
 use super::{WARM_START, rows};
-use crate::metric::{Metric, Unit};
-use crate::{Gauge, Shown};
+use crate::metric::row::{Metric, Unit};
+use crate::metric::{Gauge, Shown};
 
 const ENTROPY_GAUGE: Gauge =
     Gauge::of_one("evenkeel_run_entropy_nats", "mean entropy of the policy over trained tokens");

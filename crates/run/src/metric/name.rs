@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 
-use crate::metric::Metric;
-use crate::pattern;
+use crate::metric::pattern;
+use crate::metric::row::Metric;
 
 /// The name of a metric in a line. Only rows of the table make one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! Names of an evaluation's metrics: `val-core/BENCHMARK/acc/METRIC@K`, verl's where verl has the quantity.
 
-use evenkeel_run_metrics::table;
+use crate::metric::table;
 
 /// The benchmark that is the mean over those that count towards it.
 pub const AVERAGE: &str = "average";

@@ -1,6 +1,6 @@
 //! A row of the table.
 
-use crate::gauge::Shown;
+use crate::metric::gauge::Shown;
 
 /// What a value is measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::metric::MetricName;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run_metrics::MetricName;
 use serde_json::{Map, Number, Value};
 
 use super::Statistics;

@@ -1,8 +1,8 @@
 //! Evaluations: accuracies, their errors, and what else is known of the answers.
 
 use super::{EVALUATION, rows};
-use crate::metric::{Metric, Unit};
-use crate::{Gauge, Shown};
+use crate::metric::row::{Metric, Unit};
+use crate::metric::{Gauge, Shown};
 
 const ACCURACY_GAUGE: Gauge = Gauge::by_parts(
     "evenkeel_run_evaluation_accuracy_ratio",

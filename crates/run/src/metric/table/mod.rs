@@ -16,14 +16,14 @@ pub use lengths::*;
 pub use rollouts::*;
 pub use time::*;
 
-use crate::metric::{LineKind, Metric};
+use crate::metric::row::{LineKind, Metric};
 
 /// Declares rows: each is a constant, and one of the file's `ROWS`.
 macro_rules! rows {
     ($($(#[doc = $doc:literal])* $name:ident = $row:expr;)+) => {
-        $($(#[doc = $doc])* #[doc = concat!("A row: ", stringify!($name), ".")] pub const $name: $crate::Metric = $row;)+
+        $($(#[doc = $doc])* #[doc = concat!("A row: ", stringify!($name), ".")] pub const $name: $crate::metric::Metric = $row;)+
 
-        pub(super) const ROWS: &[$crate::Metric] = &[$($name),+];
+        pub(super) const ROWS: &[$crate::metric::Metric] = &[$($name),+];
     };
 }
 use rows;

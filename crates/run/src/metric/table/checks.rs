@@ -1,8 +1,8 @@
 //! The proof of weights and the audit of samples.
 
 use super::rows;
-use crate::metric::{Metric, Unit};
-use crate::{Gauge, Shown};
+use crate::metric::row::{Metric, Unit};
+use crate::metric::{Gauge, Shown};
 
 const GAP_GAUGE: Gauge = Gauge::by(
     "evenkeel_run_proof_gap_nats",

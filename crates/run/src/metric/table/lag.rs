@@ -1,7 +1,7 @@
 //! Samples of older weights, and the gradients of every rule.
 
 use super::rows;
-use crate::metric::{Metric, Unit};
+use crate::metric::row::{Metric, Unit};
 
 const LAGGING: &str = "`pipeline.max_lag` is set ([pipeline.md](pipeline.md#what-it-waited-for))";
 const PROBED: &str = "the step is probed ([learner.md](learner.md#gradients-of-every-rule))";

@@ -1,4 +1,4 @@
-//! The files of a run, each with one owner that writes and reads it.
+//! A run directory: its files, each with one owner that writes and reads it, and [`metric`], what a run measures.
 //!
 //! | file | owner |
 //! |---|---|
@@ -28,6 +28,7 @@ mod inputs;
 mod labelled;
 mod layout;
 mod lines;
+pub mod metric;
 mod metrics;
 mod rollouts;
 mod summary;

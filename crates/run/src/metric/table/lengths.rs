@@ -1,8 +1,8 @@
 //! Lengths, and what aggregation rules make of them.
 
 use super::rows;
-use crate::metric::{Metric, Unit};
-use crate::{Gauge, Shown};
+use crate::metric::row::{Metric, Unit};
+use crate::metric::{Gauge, Shown};
 
 const RESPONSE_GAUGE: Gauge = Gauge::by(
     "evenkeel_run_response_tokens",

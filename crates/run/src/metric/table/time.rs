@@ -1,8 +1,8 @@
 //! Where time and memory went.
 
 use super::{EVALUATION, rows};
-use crate::metric::{LineKind, Metric, Unit};
-use crate::{Gauge, Shown};
+use crate::metric::row::{LineKind, Metric, Unit};
+use crate::metric::{Gauge, Shown};
 
 const PART_GAUGE: Gauge = Gauge::by(
     "evenkeel_run_step_part_seconds",

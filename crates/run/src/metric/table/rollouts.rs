@@ -1,8 +1,8 @@
 //! Samples and their verdicts.
 
 use super::rows;
-use crate::metric::{LineKind, Metric, Unit};
-use crate::{Gauge, Shown};
+use crate::metric::row::{LineKind, Metric, Unit};
+use crate::metric::{Gauge, Shown};
 
 const REWARD_GAUGE: Gauge =
     Gauge::by("evenkeel_run_reward", &["reward"], "mean reward of the step's valid samples, before and after shaping");
