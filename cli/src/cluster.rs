@@ -40,7 +40,8 @@ impl Cluster {
         refuse_agents(recipe)?;
         let place = recipe.learner.rank_place().map_err(|error| error.within("learner"))?;
         if let Some(place) = &place {
-            let (ranks, address) = (place.division.ranks(), &place.address);
+            let ranks = place.division.ranks();
+            let address = &place.address;
             terminal::note(&format!("rank 0 of {ranks}: waits at {address} for the others"));
         }
         let has_ranks = place.is_some();

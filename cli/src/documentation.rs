@@ -68,7 +68,8 @@ pub(crate) fn one(key: &str, loaded: &Loaded<Recipe>) -> Result<String> {
         Ok(key.split('.').try_fold(&table, |place, part| place.get(part)).cloned())
     };
     // With what other settings derive, such as the learner's temperature.
-    let (value, default) = (at(&loaded.to_toml()?)?, at(&Recipe::default().to_toml()?)?);
+    let value = at(&loaded.to_toml()?)?;
+    let default = at(&Recipe::default().to_toml()?)?;
     let schema = schema();
     let field = key.split('.').try_fold(&schema, |place, part| property(place, part));
     let (None, None) = (&value, field) else {
@@ -130,7 +131,9 @@ pub(crate) fn schema_of<T: JsonSchema>() -> Value {
 /// at the end of their section.
 fn documented(toml: &str) -> String {
     let schema = schema();
-    let (mut text, mut section, mut keys) = (String::new(), Section::default(), Vec::new());
+    let mut text = String::new();
+    let mut section = Section::default();
+    let mut keys = Vec::new();
     for line in toml.lines() {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section.end(&schema, &keys, &mut text);
@@ -230,7 +233,8 @@ fn choices(schema: &Value) -> Vec<String> {
 
 /// A value of an enumeration and what it stands for.
 fn choice(schema: &Value) -> Option<String> {
-    let (name, meaning) = (schema["const"].as_str()?, schema["description"].as_str()?);
+    let name = schema["const"].as_str()?;
+    let meaning = schema["description"].as_str()?;
     Some(format!("- \"{name}\": {}", meaning.replace('\n', " ").replace("[`", "`").replace("`]", "`")))
 }
 

@@ -86,7 +86,8 @@ fn link(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let from = entry.path();
+        let to = to.join(entry.file_name());
         if std::fs::hard_link(&from, &to).is_err() {
             std::fs::copy(&from, &to)?;
         }

@@ -32,7 +32,8 @@ pub(crate) async fn generate(options: GenerateOptions) -> Result<ExitCode> {
     let context = ConfigFile::read(&folder)?.max_position_embeddings()? as usize;
     let data = DataSettings { raw: options.raw, system_prompt: options.system.clone(), ..DataSettings::default() };
     let rendered = data.prompt_renderer(&folder)?.render(&Prompt::Text(prompt(&options.prompt)?))?;
-    let (prompt_tokens, most) = (rendered.token_ids.len(), options.max_tokens as usize);
+    let prompt_tokens = rendered.token_ids.len();
+    let most = options.max_tokens as usize;
     if prompt_tokens + most > context {
         let allowed = format!("at most {}, the model's context less the prompt", context.saturating_sub(prompt_tokens));
         return Err(FieldError::new("--max-tokens", most, allowed).into());

@@ -84,7 +84,8 @@ fn json(ways: &[Way], available: u64) -> Value {
         let parts = |parts: &[MemoryPart]| -> Vec<Value> {
             parts.iter().map(|part| json!({"what": part.what.to_string(), "bytes": part.bytes})).collect()
         };
-        let (plan, bytes) = (&way.plan, way.plan.total());
+        let plan = &way.plan;
+        let bytes = way.plan.total();
         json!({
             "recompute": way.recompute(), "moments": way.moments().name(), "parts": parts(&plan.parts), "bytes": bytes,
             "fits": bytes <= available, "resident_bytes": plan.resident(), "host_parts": parts(&plan.host),

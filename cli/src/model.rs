@@ -39,7 +39,8 @@ fn untie(options: &UntieOptions) -> Result<ExitCode> {
     match HeadForm::of(ConfigFile::read(&source)?.json()) {
         HeadForm::Tied => {
             let UntiedCopy { head_bytes, written } = write_untied(&source, to)?;
-            let (to, size) = (to.display(), Size(head_bytes));
+            let to = to.display();
+            let size = Size(head_bytes);
             let done = if written { "written" } else { "complete already" };
             print_out!("{to}: {done}; its head takes {size} more than in {}, also in vLLM's memory", model.display());
         }
@@ -55,7 +56,8 @@ fn untie(options: &UntieOptions) -> Result<ExitCode> {
 fn import(options: &ImportOptions) -> Result<ExitCode> {
     let ImportOptions { file, to } = options;
     let imported = import_gguf(file, to)?;
-    let (class, parameters) = (imported.config.architecture.class(), imported.parameters);
+    let class = imported.config.architecture.class();
+    let parameters = imported.parameters;
     let template = if imported.has_chat_template { "with" } else { "without" };
     print_out!("{}: a {class} of {parameters} parameters in f32, {template} a chat template", to.display());
     Ok(ExitCode::SUCCESS)
@@ -99,7 +101,8 @@ fn write(options: &ModelOptions) -> Result<ExitCode> {
 fn link(model: &Path, out: &Path) -> Result<()> {
     let folder = fs::canonicalize(model).with_context(|| format!("model.path is {}", model.display()))?;
     if !folder.join(name::CONFIG).is_file() {
-        let (field, found) = (format!("model.path {}", model.display()), format!("without {}", name::CONFIG));
+        let field = format!("model.path {}", model.display());
+        let found = format!("without {}", name::CONFIG);
         return Err(FieldError::new(field, found, "the folder of a Hugging Face model").into());
     }
     let cannot = || format!("cannot link {} to {}", out.display(), folder.display());

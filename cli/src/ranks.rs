@@ -44,7 +44,9 @@ impl Follower {
         let model = recipe.resolved()?.model_folder(folder.path(), &LoadLimits::unbounded())?;
         let server = ServerSettings { drain: recipe.checkpoint.grace, ..ServerSettings::default() };
         let settings = LearnerSettings { server, model, ..recipe.learner_service() };
-        let (rank, ranks, address) = (place.division.rank(), place.division.ranks(), &place.address);
+        let rank = place.division.rank();
+        let ranks = place.division.ranks();
+        let address = &place.address;
         terminal::note(&format!("rank {rank} of {ranks}: follows rank 0 at {address}, which has the run"));
         Ok(exit_code(evenkeel_learner::follow(settings, place, shutdown_signal()).await?))
     }

@@ -158,7 +158,8 @@ pub(crate) fn finish_fork(origin: Loader, fork: Loader, set: &[String]) -> Resul
 /// Resolves the recipe of a fork, which may not differ from that of its origin in everything: the fresh model is also what a KL term refers
 /// to, and with another seed it would be another one.
 fn resolve_fork(origin: Loader, fork: Loader) -> Result<Recipe, ConfigError> {
-    let (theirs, ours) = (resolve(origin)?.settings, resolve(fork)?);
+    let theirs = resolve(origin)?.settings;
+    let ours = resolve(fork)?;
     let Recipe { run, model, learner, .. } = &ours.settings;
     let refers_to_fresh_model = model.path.is_none() && learner.objective.kl_coefficient != 0.0;
     if refers_to_fresh_model && theirs.run.seed != run.seed {

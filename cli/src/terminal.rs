@@ -97,7 +97,8 @@ impl Screen {
         let live = io::stderr().is_terminal();
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bars = MultiProgress::with_draw_target(target);
-        let (warm_start, steps) = (bars.add(bar("warm start")), bars.add(bar("training")));
+        let warm_start = bars.add(bar("warm start"));
+        let steps = bars.add(bar("training"));
         Self { json, verbose, progress, bars, warm_start, steps, live, said: Instant::now() }
     }
 
@@ -197,7 +198,8 @@ impl Screen {
         match (mode, received.is_from_person()) {
             (StopWhen::AfterStep, true) => self.say("ending after the current step; press Ctrl-C again to end now"),
             (StopWhen::AfterStep, false) => {
-                let (name, grace) = (received.name(), human(grace));
+                let name = received.name();
+                let grace = human(grace);
                 self.say(&format!("{name}: ending after the current step, within {grace} (checkpoint.grace)"));
             }
             (StopWhen::AbandonStep | StopWhen::Now, _) => self.say("ending now; the current step will be done again"),

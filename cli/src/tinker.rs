@@ -84,7 +84,8 @@ pub(crate) async fn serve(settings: TinkerService) -> Result<ExitCode> {
     let model = hub::folder("model", &settings.model)?;
     let settings = TinkerService { model, ..settings };
     let folder = &settings.tinker.folder;
-    let (checkpoints, weights) = (folder.join("checkpoints"), folder.join("weights"));
+    let checkpoints = folder.join("checkpoints");
+    let weights = folder.join("weights");
     let learner = LearnerSettings {
         server: ServerSettings::on(LOOPBACK),
         model: settings.model.clone(),

@@ -217,7 +217,8 @@ impl Parent {
         }
         // A thread of its own, which the end of the process does not wait for.
         std::thread::spawn(move || {
-            let (mut byte, mut input) = ([0], std::io::stdin());
+            let mut byte = [0];
+            let mut input = std::io::stdin();
             // An error means that nobody can write to it either.
             while let Ok(1) = input.read(&mut byte) {
                 if byte[0] == b'\n' && sender.send(()).is_err() {

@@ -124,7 +124,8 @@ impl Program {
                 return Ok(running);
             }
             if Instant::now() > until {
-                let (listen, limit) = (&self.listen, human(START));
+                let listen = &self.listen;
+                let limit = human(START);
                 bail!("{}: does not listen at {listen} ({LISTEN}) within {limit}", self.field);
             }
             sleep(POLL).await;
@@ -145,7 +146,8 @@ impl Program {
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("{}: {program}", self.field))?;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let out = child.stdout.take();
+        let err = child.stderr.take();
         let field = self.field.clone();
         let said = tokio::spawn(async move {
             let out = async {

@@ -108,7 +108,8 @@ fn trains_on_functions(python: &Path) {
         let line: Value = serde_json::from_str(line).unwrap();
         let value = |name: &str| line[name].as_f64().unwrap_or_else(|| panic!("{name} is missing: {line}"));
         assert_eq!((value("rollout/samples"), value("rollout/invalid_samples")), (32.0, 0.0));
-        let (right, brief) = (value("reward/components/right/mean"), value("reward/components/brief/mean"));
+        let right = value("reward/components/right/mean");
+        let brief = value("reward/components/brief/mean");
         assert!(brief > 0.0 && brief < 1.0, "{line}");
         assert!((value("critic/score/mean") - (3.0 * right + brief) / 4.0).abs() < 1e-9, "{line}");
     }
@@ -138,7 +139,8 @@ fn other_functions(python: &Path) {
 fn python() -> Result<PathBuf, String> {
     let packages = PACKAGES.join("-").replace("==", "-");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(packages);
-    let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
+    let python = folder.join("bin/python");
+    let ready = folder.join("ready");
     if ready.exists() {
         return Ok(python);
     }
@@ -181,7 +183,8 @@ impl Drop for Verifier {
 
 fn trains(python: &Path) {
     let dir = tempfile::tempdir().unwrap();
-    let (data, out) = (dir.path().join("words.jsonl"), dir.path().join("run"));
+    let data = dir.path().join("words.jsonl");
+    let out = dir.path().join("run");
     let row = |(n, word): (u32, &str)| {
         let right = serde_json::json!({"id": n, "prompt": format!("say {word}\n"), "answer": word, "data_source": "words/echo",
             "demonstration": word});
@@ -211,7 +214,8 @@ fn trains(python: &Path) {
     for line in lines {
         let value = |name: &str| line[name].as_f64().unwrap_or_else(|| panic!("{name} is missing: {line}"));
         assert_eq!((value("rollout/samples"), value("rollout/invalid_samples")), (32.0, 0.0));
-        let (brevity, score) = (value("reward/components/brevity/mean"), value("critic/score/mean"));
+        let brevity = value("reward/components/brevity/mean");
+        let score = value("critic/score/mean");
         assert!(brevity > 0.0 && brevity <= 1.0, "{line}");
         assert!((value("critic/rewards/mean") - (score + 0.5 * brevity)).abs() < 1e-9, "{line}");
     }

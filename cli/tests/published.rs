@@ -40,7 +40,8 @@ fn succeed(mut command: Command) -> Vec<Value> {
 
 /// The prompts of a file, and what is said of its rows.
 fn check(data: &Path, file: &str) -> (Vec<Value>, Value) {
-    let (model, path) = (data.join(TOKENIZER), data.join("data").join(file));
+    let model = data.join(TOKENIZER);
+    let path = data.join("data").join(file);
     let mut command = evenkeel(&["data", "check", "--json", "--model"]);
     command.arg(model).arg(&path);
     let mut lines = succeed(command);
@@ -85,7 +86,8 @@ fn published(data: &Path) {
 
 fn trains(data: &Path) {
     let dir = tempfile::tempdir().unwrap();
-    let (model, out) = (dir.path().join("model"), dir.path().join("run"));
+    let model = dir.path().join("model");
+    let out = dir.path().join("run");
     let mut command = evenkeel(&["model", "--out"]);
     command.arg(&model);
     let shape = [

@@ -120,8 +120,10 @@ fn compile_all(nvcc: &Nvcc, out: &Path, images: VecDeque<Image>) -> Result<(), F
 }
 
 fn compile(nvcc: &Nvcc, out: &Path, image: &Image) -> Result<(), Failure> {
-    let (file, key) = (out.join(image.file()), nvcc.key(image)?);
-    let (key_file, log_file) = (file.with_added_extension("key"), file.with_added_extension("log"));
+    let file = out.join(image.file());
+    let key = nvcc.key(image)?;
+    let key_file = file.with_added_extension("key");
+    let log_file = file.with_added_extension("log");
     if file.exists() && fs::read_to_string(&key_file).is_ok_and(|found| found == key) {
         return Ok(());
     }

@@ -23,7 +23,8 @@ impl TrainHeader {
         if self.step == 0 {
             return Err(FieldError::new("step", self.step, "1 or more"));
         }
-        let (groups, examples) = (self.expected_groups, self.expected_examples);
+        let groups = self.expected_groups;
+        let examples = self.expected_examples;
         match TrainKind::try_from(self.kind) {
             Ok(TrainKind::Grpo) if groups == 0 => Err(FieldError::new("expected_groups", groups, "at least 1")),
             Ok(TrainKind::Grpo) if examples != 0 => {

@@ -32,7 +32,9 @@ fn weigh(advantages: &[f64], tokens: &[usize], groups: &[usize]) -> Result<(Vec<
     let constants = Constants { max_tokens: 0, vl_norm_alpha: 0.0 };
     let mut weights = vec![0.0; rows.len()];
     let mut counts = MiniBatchCounts::default();
-    let (mut part, mut of_group, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+    let mut part = Vec::new();
+    let mut of_group = Vec::new();
+    let mut lengths = Vec::new();
     for rows in rows.chunk_by(|&a, &b| groups[a] == groups[b]) {
         of_group.clear();
         lengths.clear();

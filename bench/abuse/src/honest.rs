@@ -92,7 +92,8 @@ pub(crate) async fn run(url: &str, time: Duration) -> Result<Value, Failed> {
 async fn warm_up(dispatcher: &Dispatcher<VerifyItems>) {
     let mut programs = JoinSet::new();
     for index in 0..WARM_UP {
-        let (dispatcher, item) = (dispatcher.clone(), with_id(programs::warm_up(), format!("warm-up-{index}")));
+        let dispatcher = dispatcher.clone();
+        let item = with_id(programs::warm_up(), format!("warm-up-{index}"));
         programs.spawn(async move { dispatcher.call(item, ATTEMPTS).await });
     }
     while programs.join_next().await.is_some() {}
@@ -113,7 +114,8 @@ async fn send(
         for _ in 0..client.at_once {
             let problem = next % client.problems;
             let (item, expected) = (client.item)(problem);
-            let (dispatcher, item) = (dispatcher.clone(), with_id(item, format!("{}-{next}", client.kind)));
+            let dispatcher = dispatcher.clone();
+            let item = with_id(item, format!("{}-{next}", client.kind));
             answers.spawn(async move {
                 let verdict = dispatcher.call(item, ATTEMPTS).await.result;
                 Answered { kind: client.kind, problem, expected, took: due.elapsed(), verdict }

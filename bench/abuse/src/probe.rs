@@ -23,7 +23,8 @@ pub(crate) async fn run(servers: &[&str], time: Duration) -> Result<Value, Faile
         let (name, address) = server.split_once('=').ok_or("a server is NAME=ADDRESS or NAME=ADDRESS/PATH")?;
         let (address, path) =
             address.split_once('/').map_or((address, None), |(at, path)| (at, Some(format!("/{path}"))));
-        let (name, address): (String, SocketAddr) = (name.to_owned(), address.parse()?);
+        let name: String = name.to_owned();
+        let address: SocketAddr = address.parse()?;
         tasks.push(tokio::spawn(async move { (name, look_after(address, path.as_deref(), time).await) }));
     }
     let mut lines = BTreeMap::new();
@@ -36,7 +37,9 @@ pub(crate) async fn run(servers: &[&str], time: Duration) -> Result<Value, Faile
 
 async fn look_after(address: SocketAddr, path: Option<&str>, time: Duration) -> Value {
     let end = Instant::now() + time;
-    let (mut latencies, mut failures, mut failed) = (Latencies::default(), Vec::new(), 0);
+    let mut latencies = Latencies::default();
+    let mut failures = Vec::new();
+    let mut failed = 0;
     while Instant::now() < end {
         let begun = Instant::now();
         let probe = async {

@@ -90,7 +90,8 @@ impl Learner for SimulatedLearner {
 
     async fn train(&self, request: Request<Streaming<TrainRequest>>) -> Result<Response<Self::TrainStream>, Status> {
         let (events, stream) = tokio::sync::mpsc::channel(8);
-        let (position, takes) = (std::sync::Arc::clone(&self.position), self.step);
+        let position = std::sync::Arc::clone(&self.position);
+        let takes = self.step;
         tokio::spawn(async move {
             if let Err(status) = step(request.into_inner(), &events, &position, takes).await {
                 let _ = events.send(Err(status)).await;
@@ -114,7 +115,8 @@ impl Learner for SimulatedLearner {
         &self,
         request: Request<SaveCheckpointRequest>,
     ) -> Result<Response<SaveCheckpointResponse>, Status> {
-        let (request, version) = (request.into_inner(), self.position().version);
+        let request = request.into_inner();
+        let version = self.position().version;
         let checkpoint =
             CheckpointRef { run_id: request.run_id, step: request.step, version, ..CheckpointRef::default() };
         Ok(Response::new(SaveCheckpointResponse { checkpoint: Some(checkpoint), write_us: 0 }))

@@ -54,8 +54,11 @@ async fn main() -> Result<()> {
     };
     let number = |text: &String| text.parse::<u64>().with_context(|| format!("`{text}` is no number"));
     let time = |text: &String| number(text).map(Duration::from_millis);
-    let (engines, workers) = (number(engines)?, number(workers)?);
-    let (mut engine_urls, mut worker_urls, mut running) = (Vec::new(), Vec::new(), Vec::new());
+    let engines = number(engines)?;
+    let workers = number(workers)?;
+    let mut engine_urls = Vec::new();
+    let mut worker_urls = Vec::new();
+    let mut running = Vec::new();
     for _ in 0..engines {
         engine_urls.push(engine::serve(model, time(sample)?).await?);
     }

@@ -35,10 +35,13 @@ pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> 
     let models: Value = serde_json::from_slice(&client.get(format!("{url}/v1/models")).send().await?.bytes().await?)?;
     let model: Arc<str> = models["data"][0]["id"].as_str().ok_or("no model")?.into();
     let permits = Arc::new(Semaphore::new(load.in_flight));
-    let (began, mut tasks) = (Instant::now(), JoinSet::new());
+    let began = Instant::now();
+    let mut tasks = JoinSet::new();
     for sample in 0..load.samples {
         let permit = Arc::clone(&permits).acquire_owned().await?;
-        let (client, model, url) = (client.clone(), Arc::clone(&model), format!("{url}/v1/completions"));
+        let client = client.clone();
+        let model = Arc::clone(&model);
+        let url = format!("{url}/v1/completions");
         tasks.spawn(async move {
             let began = Instant::now();
             let tokens = request(&client, &url, &model, sample, load.tokens).await.map_err(|error| error.to_string());
@@ -46,7 +49,8 @@ pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> 
             tokens.map(|tokens| (tokens, load.latency(sample, began.elapsed())))
         });
     }
-    let (mut tokens, mut latencies) = (0, Vec::new());
+    let mut tokens = 0;
+    let mut latencies = Vec::new();
     while let Some(ended) = tasks.join_next().await {
         let (more, latency) = ended??;
         tokens += more;

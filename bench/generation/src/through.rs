@@ -29,8 +29,12 @@ pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> 
     };
     let (requests, receiver) = mpsc::channel(load.in_flight);
     let mut rollouts = GenerationClient::new(channel).generate(ReceiverStream::new(receiver)).await?.into_inner();
-    let (began, mut sent) = (Instant::now(), HashMap::new());
-    let (mut next, mut answered, mut tokens, mut latencies) = (0, 0, 0, Vec::new());
+    let began = Instant::now();
+    let mut sent = HashMap::new();
+    let mut next = 0;
+    let mut answered = 0;
+    let mut tokens = 0;
+    let mut latencies = Vec::new();
     while answered < load.samples {
         while next < load.samples && sent.len() < load.in_flight {
             sent.insert(next, Instant::now());

@@ -35,7 +35,8 @@ impl Case {
     fn table(&self) -> Result<Value> {
         let pass = self.pass()?;
         let update = self.update()?;
-        let (tokens, formula) = (self.tokens(), self.flops());
+        let tokens = self.tokens();
+        let formula = self.flops();
         let how = self.recomputed();
         let path = if self.attention.library { "by cuDNN" } else { "in blocks" };
         println!(
@@ -57,7 +58,9 @@ impl Case {
             least
         );
         let share = formula / (least / 1e3) / PEAK;
-        let (terms, most, aim) = (formula / 1e12, 100.0 * share, 100.0 * self.aim);
+        let terms = formula / 1e12;
+        let most = 100.0 * share;
+        let aim = 100.0 * self.aim;
         println!("{terms:.1} TFLOP by the formula: at most {most:.1} % of the peak, the aim is {aim:.0} %");
         println!(
             "copies to the device {} ({:.1} MB), to the host {} ({:.1} MB)",
@@ -121,7 +124,8 @@ fn tera(flops: u64) -> f64 {
 }
 
 fn line(name: &str, tally: &Tally) {
-    let (bytes, flops) = (gb(tally.bytes), tera(tally.flops));
+    let bytes = gb(tally.bytes);
+    let flops = tera(tally.flops);
     println!("{name:<42} {:>9} {bytes:>10.1} {flops:>10.1} {:>9.1}", tally.launches, least_ms(tally));
 }
 

@@ -94,9 +94,12 @@ fn forward(
     }
     network.accumulate(&[batch], 1.0, &Weighted(get("weight")?))?;
     let gradients = network.take_gradients()?;
-    let (mut worst, mut all, mut all_wanted) = (0.0f64, Vec::new(), Vec::new());
+    let mut worst = 0.0f64;
+    let mut all = Vec::new();
+    let mut all_wanted = Vec::new();
     for (spec, gradient) in network.parameters().specs().iter().zip(&gradients) {
-        let (found, wanted) = (host(gradient)?, get(&format!("grad.{}", spec.name))?);
+        let found = host(gradient)?;
+        let wanted = get(&format!("grad.{}", spec.name))?;
         // A NaN must not be lost.
         let error = relative(&found, &wanted);
         worst = if error > worst || error.is_nan() { error } else { worst };
@@ -151,14 +154,17 @@ fn training(part: &mut Part<'_>, folder: &Path, device: &Device) -> Result<()> {
     let mut learner = Learner::open(folder, golden.settings.learner(device)?)?;
     let family = family_of(folder);
     for (number, step) in golden.steps.into_iter().enumerate() {
-        let (loss, norm) = (step.loss, step.grad_norm);
+        let loss = step.loss;
+        let norm = step.grad_norm;
         let report = learner.train(step.groups.into_iter().enumerate().map(|(at, samples)| group(at, samples)))?;
         let update = report.updates.first().context("the step made no update")?;
         part.check(format!("{family} step {number} loss"), (update.loss - loss).abs(), 2e-6);
         part.check(format!("{family} step {number} gradient norm"), (update.grad_norm / norm - 1.0).abs(), 1e-5);
     }
     let after = candle_core::safetensors::load(folder.join("after.safetensors"), &Device::Cpu)?;
-    let (mut worst, mut sum, mut count) = (0.0, 0.0, 0usize);
+    let mut worst = 0.0;
+    let mut sum = 0.0;
+    let mut count = 0usize;
     for (spec, found) in learner.parameters().specs().iter().zip(learner.parameters().values()) {
         let wanted = host(after.get(&spec.name).with_context(|| format!("no golden `{}`", spec.name))?)?;
         let found = host(found)?;

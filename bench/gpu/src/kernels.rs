@@ -77,7 +77,8 @@ impl Runner for DeviceRunner<'_> {
 
 impl DeviceRunner<'_> {
     fn launch(&self, launch: &Launch) -> anyhow::Result<()> {
-        let (mut copies, mut launch) = (Copies::new(), launch.clone());
+        let mut copies = Copies::new();
+        let mut launch = launch.clone();
         for argument in &mut launch.arguments {
             if let Argument::Pointer(pointer) = argument {
                 *pointer = self.moved(&mut copies, *pointer)?;
@@ -88,7 +89,8 @@ impl DeviceRunner<'_> {
     }
 
     fn product(&self, product: &Product) -> anyhow::Result<()> {
-        let (mut copies, mut product) = (Copies::new(), *product);
+        let mut copies = Copies::new();
+        let mut product = *product;
         for pointer in [&mut product.a.at, &mut product.b.at, &mut product.to.at, &mut product.add] {
             *pointer = self.moved(&mut copies, *pointer)?;
         }
@@ -97,7 +99,8 @@ impl DeviceRunner<'_> {
     }
 
     fn attention(&self, attention: &FusedAttention) -> anyhow::Result<()> {
-        let (mut copies, mut attention) = (Copies::new(), *attention);
+        let mut copies = Copies::new();
+        let mut attention = *attention;
         for pointer in attention.pointers_mut() {
             *pointer = self.moved(&mut copies, *pointer)?;
         }

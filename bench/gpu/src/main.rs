@@ -62,7 +62,8 @@ fn main() -> Result<ExitCode> {
             "usage: evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu] [--only PART], or count|publish OUT"
         ),
     };
-    let (out, goldens) = (Path::new(out), Path::new(goldens));
+    let out = Path::new(out);
+    let goldens = Path::new(goldens);
     std::fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
 
     let probe = Probe::of_this_machine();

@@ -64,7 +64,8 @@ fn one(part: &mut Part<'_>, case: &Case, device: &Device, peer: &Peer) -> Result
     let mut network = path.network_with(case.config.clone(), parameters, DType::BF16, case.recompute)?;
     let batches = [case.batch()?];
     let seconds = fastest(device, || Ok(network.accumulate(&batches, 1.0, &Even)?))?;
-    let (tokens_per_second, share) = (case.tokens() as f64 / seconds, case.flops() / seconds / PEAK);
+    let tokens_per_second = case.tokens() as f64 / seconds;
+    let share = case.flops() / seconds / PEAK;
     part.fact(json!({
         "what": "pass", "by": path.name(), "model": case.name, "sequences": case.sequences, "length": case.length,
         "recompute": case.recomputed(), "moments": case.moments.name(), "seconds": seconds,
@@ -126,7 +127,8 @@ fn update(network: &mut dyn TrainableModel, case: &Case, device: &Device) -> Res
         // What the pass leaves to the pool has other sizes.
         empty_cache(device)?;
         let zeros = || gradients.iter().map(Tensor::zeros_like).collect::<candle_core::Result<Vec<_>>>();
-        let (first, second) = (zeros()?, zeros()?);
+        let first = zeros()?;
+        let second = zeros()?;
         let arrays = UpdateArrays { weights, first: &first, second: &second, gradients: &gradients };
         return Ok(Ok(fastest(device, || Ok(kernels.update(arrays, clip, &numbers).map(drop)?))?));
     }

@@ -93,7 +93,8 @@ fn measure(part: &mut Part<'_>, model: &str, learner: &Learner) -> Result<Times>
     let folder = place(needed, scratch.path())?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let [mut published, mut read, mut work, mut plain] = [f64::INFINITY; 4];
-    let (mut files, mut threads) = (Vec::new(), 0);
+    let mut files = Vec::new();
+    let mut threads = 0;
     for _ in 0..ROUNDS {
         let seconds: [f64; 3];
         (seconds, files) = to_reader(learner, folder.path(), options)?;
@@ -106,7 +107,8 @@ fn measure(part: &mut Part<'_>, model: &str, learner: &Learner) -> Result<Times>
     // One file on one thread: what a processor does.
     let one = [files.iter().copied().max().unwrap_or(0)];
     let rate = |work: &Work<'_>| Ok::<_, anyhow::Error>(one[0] as f64 / in_threads(folder.path(), &one, 1, work)?);
-    let (digests, writes) = (rate(&digested)?, rate(&written)?);
+    let digests = rate(&digested)?;
+    let writes = rate(&written)?;
     let busy = bytes as f64 * (1.0 / digests + 1.0 / writes);
     part.fact(json!({
         "what": "publish", "model": model, "folder": folder.path().display().to_string(), "bytes": bytes, "files": files.len(),
@@ -148,7 +150,9 @@ fn place(bytes: u64, otherwise: &Path) -> Result<Folder> {
 /// of their files.
 fn to_reader(learner: &Learner, folder: &Path, options: PublishOptions) -> Result<([f64; 3], Vec<u64>)> {
     let target = folder.join(format!("step-{}", learner.version()));
-    let (began, worked, failed) = (Instant::now(), processor_seconds()?, AtomicBool::new(false));
+    let began = Instant::now();
+    let worked = processor_seconds()?;
+    let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| wait_and_read(&target, &failed));
         let published = learner.publish(folder, options).map(|_| began.elapsed());
@@ -168,7 +172,8 @@ fn wait_and_read(folder: &Path, failed: &AtomicBool) -> Result<Vec<u64>> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let (mut sizes, mut buffer) = (Vec::new(), vec![0; 8 * PIECE]);
+    let mut sizes = Vec::new();
+    let mut buffer = vec![0; 8 * PIECE];
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let bytes = read(&mut File::open(&path)?, &mut buffer)?;
@@ -229,7 +234,8 @@ fn processor_seconds() -> Result<f64> {
 
 /// Seconds of processors for all files, which are removed afterwards.
 fn in_threads(folder: &Path, files: &[u64], threads: usize, work: &Work<'_>) -> Result<f64> {
-    let (piece, next) = (vec![7; PIECE], AtomicUsize::new(0));
+    let piece = vec![7; PIECE];
+    let next = AtomicUsize::new(0);
     let path = |number: usize| folder.join(format!("plain-{number}"));
     let began = processor_seconds()?;
     std::thread::scope(|scope| {

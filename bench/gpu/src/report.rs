@@ -136,8 +136,12 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(out: &Path, what: &str, device: &str) -> Self {
-        let (out, what, device) = (out.to_owned(), what.to_owned(), device.to_owned());
-        let (only, known, parts) = (None, Vec::new(), Vec::new());
+        let out = out.to_owned();
+        let what = what.to_owned();
+        let device = device.to_owned();
+        let only = None;
+        let known = Vec::new();
+        let parts = Vec::new();
         Self { out, what, device, began: Instant::now(), only, known, parts, passed: true }
     }
 
@@ -186,7 +190,8 @@ impl Report {
             "parts": self.parts,
         });
         let name = self.only.iter().fold(self.what.clone(), |name, part| format!("{name}-{part}"));
-        let (path, temporary) = (self.out.join(format!("{name}.json")), self.out.join(format!("{name}.json.part")));
+        let path = self.out.join(format!("{name}.json"));
+        let temporary = self.out.join(format!("{name}.json.part"));
         let mut file = File::create(&temporary)?;
         serde_json::to_writer_pretty(&mut file, &summary)?;
         writeln!(file)?;

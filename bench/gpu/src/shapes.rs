@@ -190,7 +190,8 @@ impl Case {
     /// 6 N T, with the head once, and 6 s² heads dim for each sequence and layer. What is computed again does not count.
     pub(crate) fn flops(&self) -> f64 {
         let Config { hidden_size, intermediate_size, num_layers, vocab_size, .. } = self.config;
-        let (query, kv) = (self.config.query_width(), self.config.kv_width());
+        let query = self.config.query_width();
+        let kv = self.config.kv_width();
         let layer = 2 * hidden_size * query + 2 * hidden_size * kv + 3 * hidden_size * intermediate_size;
         let weights = num_layers * layer + vocab_size * hidden_size;
         let tokens = self.tokens() as f64;

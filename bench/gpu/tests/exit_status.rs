@@ -50,7 +50,8 @@ fn passed_checks_are_written_with_their_limits() {
 
 #[test]
 fn a_part_that_cannot_run_fails_the_run_and_says_why() {
-    let (out, empty) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let out = tempfile::tempdir().unwrap();
+    let empty = tempfile::tempdir().unwrap();
     let arguments = ["memcheck".as_ref(), out.path(), empty.path(), "cpu".as_ref()];
     let output = Command::new(PROGRAM).args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));

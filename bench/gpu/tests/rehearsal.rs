@@ -139,7 +139,8 @@ fn program(body: &str) -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn a_step_that_fails_does_not_keep_the_next_one_from_running() {
-    let (out, (_kept, program)) = (tempfile::tempdir().unwrap(), program(OF_PARTS));
+    let out = tempfile::tempdir().unwrap();
+    let (_kept, program) = program(OF_PARTS);
     let (output, text) = first_hour(out.path(), &program, "exit 3", "cpu", "");
     assert_eq!(output.status.code(), Some(1), "{text}");
     let row = |name: &str| text.lines().rfind(|line| line.starts_with(&format!("{name} "))).unwrap_or_default();
@@ -153,8 +154,8 @@ fn a_step_that_fails_does_not_keep_the_next_one_from_running() {
 
 #[test]
 fn the_table_is_printed_also_when_the_hour_is_interrupted() {
-    let (out, (_kept, program)) =
-        (tempfile::tempdir().unwrap(), program("kill -TERM $(ps -o ppid= -p $PPID); sleep 1"));
+    let out = tempfile::tempdir().unwrap();
+    let (_kept, program) = program("kill -TERM $(ps -o ppid= -p $PPID); sleep 1");
     let (output, text) = first_hour(out.path(), &program, "echo probed", "cpu", "probe correct-goldens speed");
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("probe                 passed") && text.contains("step "), "{text}");
@@ -162,7 +163,8 @@ fn the_table_is_printed_also_when_the_hour_is_interrupted() {
 
 #[test]
 fn steps_are_chosen_by_the_beginning_of_their_names() {
-    let (out, (_kept, program)) = (tempfile::tempdir().unwrap(), program("echo fine"));
+    let out = tempfile::tempdir().unwrap();
+    let (_kept, program) = program("echo fine");
     let (output, text) = first_hour(out.path(), &program, "echo fine", "cpu", "speed correct-layer");
     assert_eq!(output.status.code(), Some(0), "{text}");
     let table = std::fs::read_to_string(out.path().join("first-hour.txt")).unwrap();

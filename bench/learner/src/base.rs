@@ -40,7 +40,8 @@ pub(crate) fn measure(model: &Path, reps: usize, tokens: usize) -> Result<Bases>
         ensure!(output.status.success(), "{what}: {}", output.status);
         Ok(serde_json::from_slice(&output.stdout)?)
     };
-    let (f32, bf16) = (of("base-f32")?, of("base-bf16")?);
+    let f32 = of("base-f32")?;
+    let bf16 = of("base-bf16")?;
     ensure!(f32.bits == bf16.bits, "the adapters differ");
     let ratio = median(&bf16.update) / median(&f32.update);
     Ok(Bases { tokens, f32, bf16, ratio })

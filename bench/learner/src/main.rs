@@ -65,7 +65,8 @@ fn main() -> Result<()> {
     let [what, folder, reps, tokens] = arguments.as_slice() else {
         bail!("usage: evenkeel-bench-learner train|decode|score|products|lora|base FOLDER REPS TOKENS");
     };
-    let (folder, reps) = (Path::new(folder), reps.parse().context("REPS is a whole number")?);
+    let folder = Path::new(folder);
+    let reps = reps.parse().context("REPS is a whole number")?;
     if what == "score" {
         let measured = score::measure(folder, reps, tokens.parse().context("TOKENS is a whole number")?)?;
         println!("{}", serde_json::to_string(&measured)?);

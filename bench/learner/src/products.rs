@@ -40,7 +40,8 @@ pub(crate) fn measure(model: &Path, reps: usize, rows: usize) -> Result<Products
         Some("smollm2") => smollm2(),
         _ => Config::load(model)?.0,
     };
-    let (hidden, heads) = (config.hidden_size, config.head_dim * config.num_heads);
+    let hidden = config.hidden_size;
+    let heads = config.head_dim * config.num_heads;
     let shapes = [
         ("query", heads, hidden),
         ("key", config.head_dim * config.num_kv_heads, hidden),
@@ -60,7 +61,8 @@ pub(crate) fn measure(model: &Path, reps: usize, rows: usize) -> Result<Products
 fn rates(reps: usize, rows: usize, out: usize, input: usize) -> Result<[f64; 3]> {
     let cpu = Cpu::new()?;
     let weight = Tensor::rand(-1f32, 1.0, (out, input), &Device::Cpu)?;
-    let (x, dy) = (activations(&cpu, rows, input)?, activations(&cpu, rows, out)?);
+    let x = activations(&cpu, rows, input)?;
+    let dy = activations(&cpu, rows, out)?;
     let mut gradient = vec![0.0; out * input];
     let operations = 2.0 * rows as f64 * out as f64 * input as f64;
     let mut best = [0f64; 3];

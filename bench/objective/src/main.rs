@@ -30,7 +30,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 
     let ours = fastest(|| objective(&settings, &step, &mut grad))?;
     let plain = fastest(|| Ok(naive::objective(&settings, &step, &mut plain_grad)))?;
-    let (ours_ms, plain_ms) = (milliseconds(ours.0), milliseconds(plain.0));
+    let ours_ms = milliseconds(ours.0);
+    let plain_ms = milliseconds(plain.0);
     let kept = ours.0 < LIMIT;
     println!(
         "{RESPONSES} responses of {TOKENS} tokens, all {} weights and the gradient of ppo, f32, one core: {ours_ms:.1} ms \
@@ -71,7 +72,8 @@ fn milliseconds(time: Duration) -> f64 {
 
 /// A step as the learner computes it: groups become weights, responses become gradients.
 fn objective(settings: &Settings, step: &Step, grad: &mut [f32]) -> Result<f64, Box<dyn Error>> {
-    let (mut a, mut trainable) = ([0.0; GROUP], [0; GROUP]);
+    let mut a = [0.0; GROUP];
+    let mut trainable = [0; GROUP];
     let mut weights = vec![[[0.0; GROUP]; Aggregation::ALL.len()]; RESPONSES / GROUP];
     let mut all_advantages = vec![[0.0; GROUP]; RESPONSES / GROUP];
     let mut counts = MiniBatchCounts::default();
@@ -94,7 +96,8 @@ fn objective(settings: &Settings, step: &Step, grad: &mut [f32]) -> Result<f64, 
     let scale = counts.normalizer(settings.aggregation);
     let mut loss = 0.0;
     for (r, grad) in grad.chunks_exact_mut(TOKENS).enumerate() {
-        let (g, i) = (r / GROUP, r % GROUP);
+        let g = r / GROUP;
+        let i = r % GROUP;
         let weight = weights[g][rule][i] * scale;
         loss += response_loss(settings, all_advantages[g][i], weight, &step.tokens(r), grad)?.loss;
     }

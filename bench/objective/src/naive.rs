@@ -43,7 +43,8 @@ pub(crate) fn objective(settings: &Settings, step: &Step, grad: &mut [f32]) -> f
 }
 
 fn weight(rule: Aggregation, a: &[f64], t: &[f64], i: usize, lengths: &[f64], groups: usize, alpha: f64) -> f64 {
-    let (p, g) = (groups as f64, a.len() as f64);
+    let p = groups as f64;
+    let g = a.len() as f64;
     let side: Vec<usize> = (0..a.len()).filter(|&j| a[j] * a[i] > 0.0).collect();
     let over_side = |f: &dyn Fn(usize) -> f64| side.iter().map(|&j| f(j)).sum::<f64>();
     match rule {

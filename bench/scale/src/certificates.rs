@@ -13,7 +13,8 @@ pub(crate) struct Certificates(TempDir);
 impl Certificates {
     pub(crate) fn new() -> Result<Self> {
         let folder = Self(tempfile::tempdir()?);
-        let (authority, key) = (KeyPair::generate()?, KeyPair::generate()?);
+        let authority = KeyPair::generate()?;
+        let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         std::fs::write(folder.path("ca.pem"), params.self_signed(&authority)?.pem())?;

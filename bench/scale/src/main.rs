@@ -44,7 +44,8 @@ async fn main() -> Result<ExitCode> {
         }
         None => Ok(default),
     };
-    let (items, rounds) = (number("ITEMS", 40_000)?, number("ROUNDS", 7)?);
+    let items = number("ITEMS", 40_000)?;
+    let rounds = number("ROUNDS", 7)?;
     // As in a service whose metrics are scraped.
     drop(install_metrics());
     let certificates = Certificates::new()?;
@@ -56,7 +57,8 @@ async fn main() -> Result<ExitCode> {
     }
     for _ in 0..rounds {
         for (way, found) in Way::ALL.into_iter().zip(&mut found) {
-            let (batch, before) = (items.clone(), cpu::seconds()?);
+            let batch = items.clone();
+            let before = cpu::seconds()?;
             ways.take(way, batch).await?;
             found.push(1e6 * (cpu::seconds()? - before) / items.len() as f64);
         }

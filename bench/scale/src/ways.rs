@@ -102,7 +102,8 @@ where
     let items = Arc::new(Mutex::new(items.into_iter()));
     let mut calls = JoinSet::new();
     for _ in 0..IN_FLIGHT {
-        let (items, mut client) = (Arc::clone(&items), RewardClient::new(channel.clone()));
+        let items = Arc::clone(&items);
+        let mut client = RewardClient::new(channel.clone());
         calls.spawn(async move {
             let mut right = 0;
             let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();

@@ -21,7 +21,8 @@ impl Block {
 
 /// The blocks of a page, in their order.
 pub(super) fn blocks(page: &Page) -> Vec<Block> {
-    let (mut found, mut open): (Vec<Block>, Option<String>) = (Vec::new(), None);
+    let mut found: Vec<Block> = Vec::new();
+    let mut open: Option<String> = None;
     for (index, line) in page.text.lines().enumerate() {
         let bare = line.trim_start();
         let ticks: String = bare.chars().take_while(|&c| c == '`').collect();
@@ -51,7 +52,8 @@ pub(super) fn typed(block: &Block) -> String {
     if block.language != "console" {
         return block.text.clone();
     }
-    let (mut text, mut goes_on) = (String::new(), false);
+    let mut text = String::new();
+    let mut goes_on = false;
     for line in block.text.lines() {
         let command = if goes_on { Some(line) } else { line.strip_prefix("$ ") };
         if let Some(command) = command {

@@ -26,7 +26,8 @@ const FIELDS: [&str; 1] = ["model.head"];
 
 /// Text between backticks, outside of blocks.
 fn code(page: &Page) -> Vec<(usize, String)> {
-    let (mut found, mut is_block) = (Vec::new(), false);
+    let mut found = Vec::new();
+    let mut is_block = false;
     for (index, line) in page.text.lines().enumerate() {
         if line.trim_start().starts_with("```") {
             is_block = !is_block;
@@ -53,7 +54,8 @@ fn is_within_a_list(key: &str) -> bool {
 
 /// A command as far as it is spelled: whether its subcommands and flags exist.
 fn command(text: &str, root: &Command) -> Result<(), String> {
-    let (mut command, mut may_be_subcommand) = (root, true);
+    let mut command = root;
+    let mut may_be_subcommand = true;
     for word in text.split_whitespace().skip(1) {
         if matches!(word, "..." | "…" | "--" | "|" | ">") {
             break;

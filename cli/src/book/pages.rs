@@ -17,7 +17,8 @@ impl Page {
 
 /// Files with this ending below a folder.
 pub(super) fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
-    let (mut folders, mut found) = (vec![folder.to_owned()], Vec::new());
+    let mut folders = vec![folder.to_owned()];
+    let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();

@@ -27,7 +27,8 @@ fn value<'a>(words: &'a [String], flag: &str) -> Option<&'a String> {
 /// The files of a package's test target; none where it has no such target.
 fn sources_of_test(package: &Path, test: &str) -> Vec<PathBuf> {
     let tests = package.join("tests");
-    let (file, folder) = (tests.join(format!("{test}.rs")), tests.join(test));
+    let file = tests.join(format!("{test}.rs"));
+    let folder = tests.join(test);
     match (file.exists(), folder.join("main.rs").exists()) {
         (true, _) => vec![file],
         (false, true) => pages::files(&folder, ".rs"),

@@ -26,7 +26,8 @@ pub(super) fn markdown<'a>(runs: impl IntoIterator<Item = (&'a Run, &'a Path)>) 
     let mut arms: Vec<OfArm> = Vec::new();
     for (run, directory) in runs.into_iter().filter(|(run, _)| run.state == RunEnd::Finished) {
         let Some((mean, deviation)) = late(&losses(directory)) else { continue };
-        let (task, arm) = (&run.task, run.arm.label());
+        let task = &run.task;
+        let arm = run.arm.label();
         let index = arms.iter().position(|known| known.task == *task && known.arm == arm).unwrap_or_else(|| {
             arms.push(OfArm { task: task.clone(), arm, means: Vec::new(), deviations: Vec::new() });
             arms.len() - 1

@@ -162,7 +162,8 @@ async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
         ));
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    let (mut runs, mut directories) = (Vec::new(), Vec::new());
+    let mut runs = Vec::new();
+    let mut directories = Vec::new();
     for (job, ended) in jobs.iter().zip(ended.iter().flatten()) {
         if let Some((run, _)) = results_of(job, ended)? {
             runs.push(run);

@@ -128,7 +128,8 @@ impl Plan {
                 let set: Vec<String> = self.common().chain(varied::settings(arm)).collect();
                 let loaded = recipe::load(std::slice::from_ref(name), &set);
                 let settings = loaded.with_context(|| format!("{task}, {}", arm.label()))?.settings;
-                let (task, recipe) = (task.clone(), name.clone());
+                let task = task.clone();
+                let recipe = name.clone();
                 variants.push(Variant { task, arm: arm.clone(), recipe, settings });
             }
         }

@@ -59,7 +59,8 @@ pub(super) fn write_tasks(folder: &Path, runs: &[Run], options: &Options) -> Res
     for task in tasks {
         let own: Vec<Run> = runs.iter().filter(|run| run.task == task).cloned().collect();
         if own.iter().any(|run| run.state == RunEnd::Finished) {
-            let (folder, comparison) = (folder.join(task), Comparison::of(&own, options)?);
+            let folder = folder.join(task);
+            let comparison = Comparison::of(&own, options)?;
             write(&folder, &comparison, &own)?;
             write_markdown(&folder, &comparison, "")?;
         }

@@ -46,7 +46,10 @@ pub(super) async fn run_all(
             let Some(index) = (0..jobs.len()).find(is_ready) else { break };
             has_begun[index] = true;
             on(&JobEvent::Began);
-            let (job, program, steps, end) = (jobs[index].clone(), program.to_vec(), steps.clone(), end.clone());
+            let job = jobs[index].clone();
+            let program = program.to_vec();
+            let steps = steps.clone();
+            let end = end.clone();
             running.spawn(async move {
                 let on_step = |step| {
                     // Their reader outlives this.
@@ -115,7 +118,9 @@ mod tests {
     async fn a_job_waits_for_the_one_that_it_needs_and_no_more_run_than_may() {
         let dir = tempfile::tempdir().unwrap();
         let (jobs, program) = jobs(dir.path(), &[("a", None), ("b", Some(0)), ("c", Some(0)), ("d", None)]);
-        let (mut order, mut running, mut most) = (Vec::new(), 0_u32, 0);
+        let mut order = Vec::new();
+        let mut running = 0_u32;
+        let mut most = 0;
         let on = |happened: &JobEvent| match happened {
             JobEvent::Began => {
                 running += 1;

@@ -146,7 +146,9 @@ impl Study {
             let allowed = format!("absent: {} has no section `quick`", self.name);
             return Err(FieldError::new("--quick", "given", allowed).into());
         }
-        let (mut settings, mut seeds, mut folder) = (assignments(set), study.seeds, self.name.clone());
+        let mut settings = assignments(set);
+        let mut seeds = study.seeds;
+        let mut folder = self.name.clone();
         if given.quick {
             settings.extend(assignments(&quick.set));
             seeds = quick.seeds;
@@ -260,7 +262,8 @@ mod tests {
         assert_eq!(asked.set, ["run.name=\"a\"", "run.steps=5"]);
         assert_eq!(options.out, Some(PathBuf::from("comparisons/mine")));
         let values: Vec<_> = asked.varied.iter().map(|varied| (varied.key.as_str(), varied.values.join(" "))).collect();
-        let (rule, rate) = ("learner.objective.aggregation", "learner.optimizer.learning_rate");
+        let rule = "learner.objective.aggregation";
+        let rate = "learner.optimizer.learning_rate";
         assert_eq!(values, [(rule, "token balanced".to_owned()), (rate, "0.0001 0.0002".to_owned())]);
         assert_eq!(read(SMALL, &["seeds"]).unwrap().1.seeds, 3);
     }

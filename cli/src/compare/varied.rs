@@ -102,7 +102,9 @@ pub(super) fn file_name(arm: &Arm) -> String {
 
 /// Splits at the commas of the outermost level. `None` where something stays open.
 fn separate(text: &str) -> Option<Vec<String>> {
-    let (mut parts, mut depth, mut quote) = (vec![String::new()], 0_u32, None);
+    let mut parts = vec![String::new()];
+    let mut depth = 0_u32;
+    let mut quote = None;
     for character in text.chars() {
         match (quote, character) {
             (Some(open), _) if character == open => quote = None,

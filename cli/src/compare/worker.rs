@@ -180,7 +180,8 @@ mod tests {
     #[tokio::test]
     async fn a_run_is_told_to_end_by_a_line() {
         let dir = tempfile::tempdir().unwrap();
-        let (job, waits) = (job(dir.path().join("run")), program("read line && exit 143"));
+        let job = job(dir.path().join("run"));
+        let waits = program("read line && exit 143");
         let (tell, end) = watch::channel(false);
         let (ended, ()) = tokio::join!(run(&job, &waits, end, |_| {}), async {
             tokio::time::sleep(Duration::from_millis(100)).await;

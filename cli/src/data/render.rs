@@ -58,9 +58,11 @@ pub(super) fn render(options: &DataRenderOptions) -> Result<ExitCode> {
     let file = File::open(path).with_context(|| format!("--json {}", path.display()))?;
     let mut lines = Lines::new(BufReader::new(file));
     let mut output = BufWriter::new(std::io::stdout().lock());
-    let (mut unreadable, mut is_done) = (false, false);
+    let mut unreadable = false;
+    let mut is_done = false;
     while !is_done {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
+        let mut batch = Vec::new();
+        let mut bytes = 0;
         while batch.len() < BATCH && bytes < BATCH_BYTES {
             let Some(line) = lines.next_line().with_context(|| path.display().to_string())? else {
                 is_done = true;

@@ -83,10 +83,12 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Cost
     let prompt = known.unwrap_or(UNKNOWN_PROMPT);
     let longest = f64::from(recipe.sampling.max_tokens);
     let step = |answer: f64| step_cost(recipe, config, passes, prompt, answer);
-    let (step_at_half, step_at_most) = (step(longest / 2.0), step(longest));
+    let step_at_half = step(longest / 2.0);
+    let step_at_most = step(longest);
 
     let evaluation = |share: f64| evaluation_cost(passes, data, share);
-    let (evaluation_at_half, evaluation_at_most) = (evaluation(0.5), evaluation(1.0));
+    let evaluation_at_half = evaluation(0.5);
+    let evaluation_at_most = evaluation(1.0);
     let evaluations = if evaluation_at_half.is_some() { recipe.evaluation.count(recipe.run.steps) } else { 0 };
 
     let steps = recipe.run.steps;
@@ -132,7 +134,8 @@ pub(super) fn written_out_head(recipe: &Recipe, config: &Config) -> Option<u64> 
 /// What a step costs, with prompts and responses of these lengths.
 pub(super) fn step_cost(recipe: &Recipe, config: &Config, passes: Passes, prompt: f64, answer: f64) -> StepCost {
     let sampling = &recipe.sampling;
-    let (prompts, group) = (u64::from(sampling.prompts_per_step), u64::from(sampling.group_size));
+    let prompts = u64::from(sampling.prompts_per_step);
+    let group = u64::from(sampling.group_size);
     let samples = prompts * group;
     let forward = samples as f64 * passes.forward(prompt + answer);
     let tokens = samples as f64 * (prompt + answer);
@@ -167,7 +170,8 @@ fn evaluation_cost(passes: Passes, data: &DataFacts, share: f64) -> Option<Evalu
     for set in data.of(Part::Evaluation) {
         let Some(EvaluationVolume { problems, samples, answer_tokens }) = set.asked else { continue };
         let prompt = set.mean_tokens.unwrap_or(UNKNOWN_PROMPT);
-        let (answer, all) = (share * f64::from(answer_tokens), problems * u64::from(samples));
+        let answer = share * f64::from(answer_tokens);
+        let all = problems * u64::from(samples);
         cost.problems += problems;
         cost.samples += all;
         cost.answer_tokens += all as f64 * answer;

@@ -194,8 +194,10 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
     if is_built_in || !recipe.data.held_out_files.is_empty() || recipe.evaluation.problems == 0 {
         return;
     }
-    let (train, wanted) = (facts.prompts(Part::Training), u64::from(recipe.evaluation.problems));
-    let (mean, lengths) = (facts.mean_tokens(Part::Training), facts.lengths(Part::Training));
+    let train = facts.prompts(Part::Training);
+    let wanted = u64::from(recipe.evaluation.problems);
+    let mean = facts.mean_tokens(Part::Training);
+    let lengths = facts.lengths(Part::Training);
     let taken = wanted.min(train);
     if taken > 0 {
         facts.sets.push(PromptSet {

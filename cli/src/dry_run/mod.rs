@@ -109,7 +109,8 @@ pub(crate) async fn dry_run(
 
 /// What a run would say at its start, and what a preemption costs.
 fn note_doubts(recipe: &Recipe, model: &ModelFacts, data: &DataFacts, findings: &mut Findings) {
-    let (per_step, kept) = (u64::from(recipe.sampling.prompts_per_step), &recipe.checkpoint);
+    let per_step = u64::from(recipe.sampling.prompts_per_step);
+    let kept = &recipe.checkpoint;
     let training = data.sets.iter().filter(|set| set.part == Part::Training);
     let problems: u64 = training.map(|set| set.prompts).sum();
     if (1..per_step).contains(&problems) {
@@ -119,7 +120,8 @@ fn note_doubts(recipe: &Recipe, model: &ModelFacts, data: &DataFacts, findings: 
     }
     let unread = model.encoder.iter().flat_map(|encoder| encoder.plain().unread_arguments());
     unread.for_each(|note| findings.note(note));
-    let (grace, every) = (human(kept.grace), kept.every);
+    let grace = human(kept.grace);
+    let every = kept.every;
     findings.note(format!(
         "a preemption (SIGTERM or SIGHUP) costs at most the step in progress: what is not trained after three quarters of checkpoint.grace \
          = {grace} is given up. If it is killed without notice, or the checkpoint takes longer than the rest, up to {every} steps \

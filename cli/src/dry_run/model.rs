@@ -160,7 +160,8 @@ fn check_tensors(path: &Path, shapes: &TensorShapes, config: &Config, findings: 
     for spec in &specs {
         let wanted: Vec<u64> = spec.shape.iter().map(|&length| length as u64).collect();
         if let Some(found) = shapes.get(&spec.name).filter(|found| **found != wanted) {
-            let (path, name) = (path.display(), &spec.name);
+            let path = path.display();
+            let name = &spec.name;
             findings.problem(format!("{path}: {name} has shape {found:?}, config.json requires {wanted:?}"));
         }
     }

@@ -77,7 +77,8 @@ fn data(data: &DataFacts) -> String {
 }
 
 fn prices(costs: &Costs) -> String {
-    let (half, most) = (&costs.step_at_half, &costs.step_at_most);
+    let half = &costs.step_at_half;
+    let most = &costs.step_at_most;
     let row = |name: &str, of: &dyn Fn(&StepCost) -> String| [name.to_owned(), of(half), of(most)];
     let length = |cost: &StepCost| count(cost.answer_tokens_each as u64);
     let mut rows = vec![

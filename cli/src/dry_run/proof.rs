@@ -20,7 +20,8 @@ pub(super) fn foreseen(recipe: &Recipe) -> String {
     // The embedded engine computes in f32 whatever the type of the weights.
     let is_exact = recipe.generation.endpoints.is_empty();
     let (sequences, each) = if is_exact { ProofSettings::EXACT_SIZE } else { ProofSettings::NARROW_SIZE };
-    let (sequences, each) = (proof.sequences.unwrap_or(sequences), proof.tokens.unwrap_or(each));
+    let sequences = proof.sequences.unwrap_or(sequences);
+    let each = proof.tokens.unwrap_or(each);
     let learning_rate = recipe.learner.optimizer.learning_rate;
     let foresight = Foresight {
         first_step: Foresight::first_step(learning_rate),

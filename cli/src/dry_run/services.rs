@@ -72,10 +72,12 @@ async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) -> Option<
             return None;
         }
     };
-    let (mut components, mut all) = (Vec::new(), true);
+    let mut components = Vec::new();
+    let mut all = true;
     for (name, verifier) in &recipe.data.verifiers {
         let mut started = None;
-        let (mut endpoints, mut field) = (verifier.endpoints.clone(), "endpoints");
+        let mut endpoints = verifier.endpoints.clone();
+        let mut field = "endpoints";
         if verifier.is_started() {
             field = if verifier.path.is_some() { "path" } else { "command" };
             match start_one(name, verifier).await {

@@ -71,7 +71,8 @@ impl DataFacts {
 
     /// The mean length of the prompts of a part, where it is known.
     pub(super) fn mean_tokens(&self, part: Part) -> Option<f64> {
-        let (mut prompts, mut tokens) = (0.0, 0.0);
+        let mut prompts = 0.0;
+        let mut tokens = 0.0;
         for set in self.of(part) {
             prompts += set.prompts as f64;
             tokens += set.prompts as f64 * set.mean_tokens?;
@@ -113,7 +114,8 @@ pub(super) fn prompt_set(
     room: Option<u64>,
     profile: Profile,
 ) -> PromptSet {
-    let (mut lengths, mut refused) = (Vec::with_capacity(problems.len()), Refused::default());
+    let mut lengths = Vec::with_capacity(problems.len());
+    let mut refused = Refused::default();
     let mut marked = MarkedPrompts::default();
     for problems in problems.chunks(RENDERED_TOGETHER) {
         match (&model.encoder, &model.folder) {

@@ -24,7 +24,8 @@ pub(super) fn gib(bytes: u64) -> String {
 /// A number with three digits and a prefix: `1.72 G`, `93.1 PFLOP`.
 pub(super) fn scaled(number: f64, unit: &str) -> String {
     const PREFIXES: [&str; 8] = ["", "k", "M", "G", "T", "P", "E", "Z"];
-    let (mut value, mut prefix) = (number, 0);
+    let mut value = number;
+    let mut prefix = 0;
     while value >= 999.5 && prefix + 1 < PREFIXES.len() {
         value /= 1000.0;
         prefix += 1;

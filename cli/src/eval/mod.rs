@@ -107,8 +107,11 @@ enum Ended {
 
 /// Shows progress until the end; Ctrl-C, SIGTERM and SIGHUP stop it.
 async fn follow(handle: EvaluationHandle) -> Result<Ended> {
-    let (mut signals, mut stopped) = (Signals::listen().context("cannot listen for signals")?, None);
-    let (mut events, progress, stopper) = (handle.subscribe(), handle.progress(), handle.stopper());
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    let mut stopped = None;
+    let mut events = handle.subscribe();
+    let progress = handle.progress();
+    let stopper = handle.stopper();
     let bar = bar();
     let mut ended = std::pin::pin!(handle.join());
     loop {

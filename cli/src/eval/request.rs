@@ -101,7 +101,8 @@ mod tests {
         assert_eq!((evaluation.samples, evaluation.temperature, evaluation.max_tokens), (8, 1.0, 2048));
         let set = "evaluation.benchmarks=[{files=[\"x.jsonl\"],samples=2,top_p=0.5}]";
         let changed = of(&["--set", set, "--samples", "3", "--temperature", "0.6", "--seed", "9"]).unwrap();
-        let (evaluation, benchmark) = (&changed.evaluation, &changed.evaluation.benchmarks[0]);
+        let evaluation = &changed.evaluation;
+        let benchmark = &changed.evaluation.benchmarks[0];
         assert_eq!((evaluation.samples, evaluation.temperature, evaluation.problems), (3, 0.6, 0));
         assert_eq!((benchmark.samples, benchmark.top_p), (None, Some(0.5)));
         assert_eq!((changed.run.seed, changed.engine.seed), (9, 9), "what follows a setting is derived");

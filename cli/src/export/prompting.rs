@@ -15,7 +15,8 @@ pub(super) fn how_to_prompt(text: &mut String, run: &RunRecord, recipe: &Recipe)
     let Some(prompt) = last_prompt(run) else { return Ok(()) };
     // A text in JSON is one in Python.
     let prompt = serde_json::to_string(&prompt)?;
-    let (tokens, temperature) = (recipe.sampling.max_tokens, recipe.sampling.temperature);
+    let tokens = recipe.sampling.max_tokens;
+    let temperature = recipe.sampling.temperature;
     write!(
         text,
         "\n## How to prompt\n\nA prompt that it was evaluated on, to the last character (`\\n` is a line break). With another form, even with \

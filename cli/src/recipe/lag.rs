@@ -20,7 +20,8 @@ pub(super) fn validate(recipe: &Recipe) -> Result<(), FieldError> {
 
 /// What the user should know about the lag before the run starts.
 pub(super) fn note(recipe: &Recipe) -> Option<String> {
-    let (max_lag, learner) = (recipe.pipeline.max_lag, &recipe.learner);
+    let max_lag = recipe.pipeline.max_lag;
+    let learner = &recipe.learner;
     let is_bare = learner.old_logp == OldLogp::Proximal && learner.objective.correction == Correction::None;
     (max_lag > 0 && is_bare).then(|| {
         format!(
@@ -45,7 +46,8 @@ fn validate_retention(max_lag: u32, keep_weights: u32) -> Result<(), FieldError>
 
 /// Refuses a loss with the engines' log-probabilities where these are not those of the distribution that is sampled from.
 fn validate_log_probabilities(recipe: &Recipe) -> Result<(), FieldError> {
-    let (sampling, learner) = (&recipe.sampling, &recipe.learner);
+    let sampling = &recipe.sampling;
+    let learner = &recipe.learner;
     let is_used = if learner.objective.correction != Correction::None {
         format!("learner.objective.correction = {}", learner.objective.correction)
     } else if learner.old_logp == OldLogp::Rollout {
@@ -73,7 +75,8 @@ fn validate_log_probabilities(recipe: &Recipe) -> Result<(), FieldError> {
 
 /// How the samples of a step divide among versions.
 fn version_mix(recipe: &Recipe) -> VersionMix {
-    let (pipeline, groups) = (&recipe.pipeline, recipe.sampling.prompts_per_step as usize);
+    let pipeline = &recipe.pipeline;
+    let groups = recipe.sampling.prompts_per_step as usize;
     match pipeline.split as usize {
         _ if pipeline.order == StepOrder::Completion => VersionMix::Any("pipeline.order = \"completion\""),
         _ if pipeline.partial => VersionMix::Any("pipeline.partial = true"),

@@ -64,7 +64,8 @@ fn dapo_is_as_published() {
 #[test]
 fn verl_exact_over_dapo_computes_what_verls_script_does() {
     let recipe = built_in(&["dapo", "verl-exact"]);
-    let (objective, optimizer) = (&recipe.learner.objective, &recipe.learner.optimizer);
+    let objective = &recipe.learner.objective;
+    let optimizer = &recipe.learner.optimizer;
     let names = [objective.advantage.to_string(), objective.aggregation.to_string(), objective.policy.to_string()];
     assert_eq!(names, ["grpo-sample", "batch-token", "dual-clip"]);
     assert_eq!((objective.dual_clip, objective.clip_high), (10.0, 0.28));

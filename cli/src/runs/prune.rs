@@ -25,7 +25,8 @@ pub(super) fn prune(options: &RunsOptions, names: &[String], runs: &[RunOverview
         let size = Size(size_of(&run.path));
         note(&format!("{}: {} of {} steps, {size}", printable(&run.name), run.steps, run.total_steps));
     }
-    let (count, all) = (chosen.len(), Size(chosen.iter().map(|run| size_of(&run.path)).sum::<u64>()));
+    let count = chosen.len();
+    let all = Size(chosen.iter().map(|run| size_of(&run.path)).sum::<u64>());
     let question = format!("remove {count} {}, {all}", if count == 1 { "run" } else { "runs" });
     if !options.yes && !confirmed(&question)? {
         note("nothing is removed");

@@ -14,7 +14,8 @@ pub(super) struct Shown {
 impl Shown {
     pub(super) fn answer(&mut self, answer: &Answer, out: &mut impl Write) -> io::Result<()> {
         if self.problem.replace(answer.index) != Some(answer.index) {
-            let (benchmark, problem) = (multi_line(&answer.benchmark), multi_line(&answer.problem));
+            let benchmark = multi_line(&answer.benchmark);
+            let problem = multi_line(&answer.problem);
             writeln!(out, "════ {benchmark} · problem {} · {problem}\n", answer.index + 1)?;
             section(out, "prompt", &answer.prompt)?;
         }

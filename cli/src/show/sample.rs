@@ -64,8 +64,10 @@ impl Sample for Rollout {
 
 /// Without a filter all are wanted; otherwise those that one of them takes, of the problem that is named.
 pub(super) fn is_wanted(sample: &impl Sample, options: &ShowOptions) -> bool {
-    let (verdict, right) = (sample.verdict(), sample.is_right());
-    let (valid, no_answer) = (verdict.is_valid(), *verdict == AnswerVerdict::Outcome(Outcome::NoAnswer));
+    let verdict = sample.verdict();
+    let right = sample.is_right();
+    let valid = verdict.is_valid();
+    let no_answer = *verdict == AnswerVerdict::Outcome(Outcome::NoAnswer);
     let filters = [
         (options.wrong, valid && !right),
         (options.right, right),

@@ -61,9 +61,11 @@ impl Source {
 /// Prints every step and evaluation, those that are done already as well, until the run has ended.
 pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
     let source = Source::of(&options.run)?;
-    let (mut from, mut said) = (LineCursor::default(), String::new());
+    let mut from = LineCursor::default();
+    let mut said = String::new();
     let mut retries = RetryPolicy::new(PAUSE, PAUSE).with_time_limit(TIMEOUT).start();
-    let (mut total_steps, mut shown_state) = (u64::MAX, None);
+    let mut total_steps = u64::MAX;
+    let mut shown_state = None;
     loop {
         let update = match source.update(from).await {
             Ok(update) => update,

@@ -21,7 +21,8 @@ fn root() -> PathBuf {
 
 /// The blocks of a page whose first line, after the fence, is this, one after the other.
 fn blocks(page: &str, info: &str) -> String {
-    let (mut text, mut is_open) = (String::new(), false);
+    let mut text = String::new();
+    let mut is_open = false;
     for line in page.lines() {
         if let Some(found) = line.strip_prefix("```") {
             is_open = !is_open && found.trim() == info;
@@ -75,7 +76,8 @@ pub(super) fn succeed(python: &Path) {
     let mut paths: Vec<PathBuf> =
         docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
     paths.push(root().join("README.md"));
-    let (mut count, mut faults) = (0, Vec::new());
+    let mut count = 0;
+    let mut faults = Vec::new();
     for path in paths {
         let page = std::fs::read_to_string(&path).unwrap();
         count += usize::from(!blocks(&page, "sh run").is_empty());

@@ -57,7 +57,8 @@ fn same_bits() -> Result<(), Failed> {
         (instructions(&said), out)
     });
     println!("this processor: {}; emulated: {}", native.0, emulated.0);
-    let (native, emulated) = (native.1, emulated.1);
+    let native = native.1;
+    let emulated = emulated.1;
     for name in ["warm_start.jsonl", "metrics.jsonl", "evaluation.jsonl"] {
         assert_eq!(lines(&native.join(name)), lines(&emulated.join(name)), "{name}");
     }

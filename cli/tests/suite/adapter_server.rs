@@ -115,7 +115,8 @@ fn serve(client: &TcpStream, shared: &Shared) -> Option<()> {
         "/v1/unload_lora_adapter" => shared.unload(&request.json()?),
         "/v1/completions" => {
             let mut body = request.json()?;
-            let (name, base) = (body["model"].as_str()?.to_owned(), shared.base_name()?);
+            let name = body["model"].as_str()?.to_owned();
+            let base = shared.base_name()?;
             match shared.engine_of(&name) {
                 Some(engine) => {
                     body["model"] = base.into();
@@ -152,7 +153,8 @@ impl Shared {
 
     fn load(&self, request: &Value) -> Vec<u8> {
         let text = |field: &str| request[field].as_str().unwrap_or_default().to_owned();
-        let (name, path) = (text("lora_name"), text("lora_path"));
+        let name = text("lora_name");
+        let path = text("lora_path");
         if name.is_empty() || path.is_empty() {
             return refusal(400, "Both 'lora_name' and 'lora_path' must be provided.");
         }

@@ -17,7 +17,9 @@ fn examples() -> PathBuf {
 
 /// A recipe in which an agent plays, with rows and a model.
 fn recipe(folder: &Path, rows: &str, more: &str) -> PathBuf {
-    let (model, data, path) = (model(folder), folder.join("rows.jsonl"), folder.join("agent.toml"));
+    let model = model(folder);
+    let data = folder.join("rows.jsonl");
+    let path = folder.join("agent.toml");
     std::fs::write(&data, rows).unwrap();
     let text = format!(
         "[run]\nseed = 3\nsteps = 3\n[model]\npath = {model:?}\n[sampling]\nprompts_per_step = 4\ngroup_size = 4\nmax_tokens = 320\n\
@@ -36,7 +38,8 @@ fn a_run_with_an_agent_is_killed_resumed_and_bound_to_its_program() {
     std::fs::copy(examples().join("agent.py"), &agent).unwrap();
     let mut rows = String::new();
     for n in 0..24_u32 {
-        let (a, b) = (1 + n % 4, 1 + n / 6);
+        let a = 1 + n % 4;
+        let b = 1 + n / 6;
         let demonstration = match n % 2 {
             0 => call("add", &format!("\"a\": {a}, \"b\": {b}")),
             _ => format!("\\boxed{{{}}}", a + b),
@@ -54,7 +57,8 @@ fn a_run_with_an_agent_is_killed_resumed_and_bound_to_its_program() {
     let mut dry_run = train(&dir.path().join("dry"));
     dry_run.arg("--dry-run");
     succeed(dry_run);
-    let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
+    let whole = dir.path().join("whole");
+    let killed = dir.path().join("killed");
     succeed(train(&whole));
     let rollouts: Vec<_> = (1..=3).flat_map(|step| read_rollouts(&whole, step).unwrap()).collect();
     assert_eq!(rollouts.len(), 3 * 16);

@@ -49,7 +49,8 @@ fn groups_that_dynamic_sampling_drops_are_accounted_for() {
     let said = run(&out, &["sampling.dynamic=true", "run.steps=3"]);
     let metrics = lines(&out);
     let sum = |name: &str| metrics.iter().filter_map(|line| line.get(name)?.as_f64()).sum::<f64>();
-    let (tried, dropped) = (sum("training/prompts_tried"), sum("training/filter_groups/dropped_groups"));
+    let tried = sum("training/prompts_tried");
+    let dropped = sum("training/filter_groups/dropped_groups");
     assert!(dropped > 0.0, "the small model gets whole groups wrong: {said}");
     let sent = format!("each of the first {tried} prompts of the data order was sent to the learner (12");
     let filtered = format!("filtered for lack of an advantage ({dropped})");
@@ -62,7 +63,8 @@ fn a_record_from_which_a_prompt_was_taken_or_that_has_one_twice_fails_the_audit_
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("run");
     run(&out, &["run.steps=2", "warm_start.steps=1", "evaluation.problems=0"]);
-    let (path, whole) = (out.join("prompts.jsonl"), prompts(&out));
+    let path = out.join("prompts.jsonl");
+    let whole = prompts(&out);
     std::fs::write(&path, whole.replacen("\"prompt\":5,", "\"prompt\":2,", 1)).unwrap();
     let output = audit(&out).output().unwrap();
     assert_eq!(output.status.code(), Some(1));

@@ -25,7 +25,8 @@ fn rows() -> String {
 #[test]
 fn a_run_on_programs_samples_judges_and_trains() {
     let dir = tempfile::tempdir().unwrap();
-    let (data, out) = (dir.path().join("programs.jsonl"), dir.path().join("run"));
+    let data = dir.path().join("programs.jsonl");
+    let out = dir.path().join("run");
     std::fs::write(&data, rows()).unwrap();
     // The interpreter is built before anything has a deadline.
     succeed(evenkeel(&["guest"]));
@@ -49,7 +50,8 @@ fn a_run_on_programs_samples_judges_and_trains() {
     let lines = lines(&out);
     let sum = |name: &str| lines.iter().filter_map(|line| line.get(name)?.as_f64()).sum::<f64>();
     assert_eq!(sum("rollout/samples"), 48.0);
-    let (passed, failed) = (sum("rollout/outcome/correct"), sum("rollout/outcome/wrong_answer"));
+    let passed = sum("rollout/outcome/correct");
+    let failed = sum("rollout/outcome/wrong_answer");
     assert!(passed > 0.0 && failed > 0.0, "{passed} programs passed, {failed} gave a wrong answer: {lines:?}");
     assert!(sum("actor/grad_norm") > 0.0, "programs of unequal worth teach something");
 }
@@ -84,8 +86,9 @@ fn the_recipe_code_asks_for_programs_of_its_own_and_runs_them() {
 #[test]
 fn mathematics_and_programs_in_one_run_have_metrics_of_their_own() {
     let dir = tempfile::tempdir().unwrap();
-    let (programs, sums, out) =
-        (dir.path().join("programs.jsonl"), dir.path().join("sums.jsonl"), dir.path().join("run"));
+    let programs = dir.path().join("programs.jsonl");
+    let sums = dir.path().join("sums.jsonl");
+    let out = dir.path().join("run");
     std::fs::write(&programs, rows()).unwrap();
     let sum = |n: u32| {
         json!({"prompt": format!("{n}+1=\n"), "answer": n + 1, "demonstration": format!("\\boxed{{{}}}", n + 1 + n % 2)}).to_string()

@@ -80,7 +80,8 @@ fn idle_connections_beyond_the_descriptors_lock_no_probe_out_of_the_engine() {
     let dir = tempfile::tempdir().unwrap();
     let model = written_model(dir.path());
     let port = free_port();
-    let (listen, model) = (format!("listen=127.0.0.1:{port}"), format!("model={}", model.display()));
+    let listen = format!("listen=127.0.0.1:{port}");
+    let model = format!("model={}", model.display());
     let settings = ["serve", "engine", "--set", &listen, "--set", &model, "--set", "header_deadline=2s"];
     let _engine = Process::start(limited(&evenkeel(&settings)));
     let ask = |path: &str| -> std::io::Result<String> {

@@ -51,7 +51,8 @@ fn each_prompt_is_a_line_as_the_model_sees_it_and_a_summary_ends_them() {
     let first = write(dir.path(), "first.jsonl", &rows);
     let second = write(dir.path(), "second.jsonl", &[rows[0].clone(), json!({"prompt": "1+4?", "label": "5"})]);
     let output = succeed(check(&model, &["--json"], &[&first, &second]));
-    let (a, b) = (first.display().to_string(), second.display().to_string());
+    let a = first.display().to_string();
+    let b = second.display().to_string();
     let found = lines(&output);
     let seen = |line: &Value| [&line["source"], &line["id"], &line["text"], &line["gold"]].map(Value::clone);
     assert_eq!(seen(&found[0]), [json!(a), json!(7), json!("[user]1+1?[assistant]"), json!("2.5")]);
@@ -75,8 +76,9 @@ fn a_file_without_a_prompt_fails_the_command_with_its_name_and_the_reason() {
     let golds = write(dir.path(), "golds.jsonl", &[json!({"prompt": "1+2?", "answer": " "})]);
     let roles = json!({"prompt": [{"role": "judge", "content": "1+3?"}], "answer": 4});
     let roles = write(dir.path(), "roles.jsonl", &[roles]);
-    let (cut, empty, absent) =
-        (dir.path().join("cut.parquet"), dir.path().join("empty.jsonl"), dir.path().join("no.jsonl"));
+    let cut = dir.path().join("cut.parquet");
+    let empty = dir.path().join("empty.jsonl");
+    let absent = dir.path().join("no.jsonl");
     std::fs::write(&cut, b"PAR1 and then nothing more").unwrap();
     std::fs::write(&empty, "").unwrap();
     let output = check(&model, &["--json"], &[&good, &golds, &roles, &cut, &empty, &absent]).output().unwrap();

@@ -41,7 +41,8 @@ fn listening(commands: &[String]) -> BTreeMap<String, String> {
 fn calls(commands: &[String]) -> Vec<(String, Option<String>)> {
     let mut calls = Vec::new();
     for command in commands.iter().filter(|command| command.contains("grpcurl -")) {
-        let (mut port, mut service) = (None, None);
+        let mut port = None;
+        let mut service = None;
         for word in command.split_whitespace() {
             if let Some((host, digits)) = word.rsplit_once(':')
                 && matches!(host, "127.0.0.1" | "localhost")
@@ -79,7 +80,8 @@ fn every_documented_call_goes_to_the_port_on_which_its_service_listens() {
 
 /// Ports of containers by service: each has `command: [serve, NAME, ...]` and, below, the address in its environment.
 fn listening_in_containers(compose: &str) -> BTreeMap<String, String> {
-    let (mut ports, mut service) = (BTreeMap::new(), None);
+    let mut ports = BTreeMap::new();
+    let mut service = None;
     for line in compose.lines() {
         if let Some((_, after)) = line.split_once("command: [serve, ") {
             service = after.split([',', ']']).next().map(str::to_owned);

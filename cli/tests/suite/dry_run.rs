@@ -209,7 +209,8 @@ fn a_reachable_engine_is_no_problem_unless_its_context_is_too_short() {
     wait_for("the engine", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     let engine = format!("generation.endpoints=[\"http://127.0.0.1:{port}\"]");
     let path = format!("model.path={}", dir.path().join("model").display());
-    let (recipe, sums) = (small(), "data.kind=arithmetic");
+    let recipe = small();
+    let sums = "data.kind=arithmetic";
     let recipe = recipe.to_str().unwrap();
     succeed(dry_run(dir.path(), recipe, &[&engine, &path, sums]));
     let report = cannot_start(dry_run(dir.path(), recipe, &[&engine, &path, sums, "sampling.max_tokens=118"]));

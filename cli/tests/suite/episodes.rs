@@ -22,7 +22,8 @@ pub(crate) fn call(name: &str, arguments: &str) -> String {
 fn rows(path: &Path) {
     let mut rows = String::new();
     for n in 0..24_u32 {
-        let (a, b) = (1 + n % 4, 1 + n / 6);
+        let a = 1 + n % 4;
+        let b = 1 + n / 6;
         let demonstration = match n % 2 {
             0 => call("calculator", &format!("\"expression\": \"{a}+{b}\"")),
             _ => format!("\\boxed{{{}}}", a + b),
@@ -52,7 +53,8 @@ pub(crate) fn model(folder: &Path) -> PathBuf {
 /// A recipe in a folder, with the model that it names, in `model`.
 pub(crate) fn recipe(folder: &Path) -> PathBuf {
     let model = model(folder);
-    let (data, path) = (folder.join("rows.jsonl"), folder.join("episodes.toml"));
+    let data = folder.join("rows.jsonl");
+    let path = folder.join("episodes.toml");
     rows(&data);
     let text = format!(
         "[run]\nseed = 3\nsteps = 6\n[model]\npath = {model:?}\n[data]\nfiles = [{data:?}]\nenvironments = [\"calculator\", \"guess-number\"]\n\
@@ -68,7 +70,8 @@ pub(crate) fn recipe(folder: &Path) -> PathBuf {
 fn a_run_with_tools_that_is_killed_and_resumed_has_the_bits_of_one_that_was_not() {
     let dir = tempfile::tempdir().unwrap();
     let recipe = recipe(dir.path());
-    let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
+    let whole = dir.path().join("whole");
+    let killed = dir.path().join("killed");
     succeed(train_recipe(&recipe, &whole));
     let mut audit = evenkeel(&["audit"]);
     audit.arg(&whole);

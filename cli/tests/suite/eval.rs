@@ -48,9 +48,11 @@ fn show(folder: &Path, more: &[&str]) -> Command {
 #[test]
 fn accuracies_are_those_of_the_script_and_a_person_can_read_every_answer() {
     let dir = tempfile::tempdir().unwrap();
-    let (model, output) = (written_model(dir.path()), dir.path().join("answers"));
+    let model = written_model(dir.path());
+    let output = dir.path().join("answers");
     let engine = ScriptedEngine::start(scripted, Duration::ZERO);
-    let (ones, twos) = (sums(dir.path(), "ones", 1, 2), sums(dir.path(), "twos", 2, 1));
+    let ones = sums(dir.path(), "ones", 1, 2);
+    let twos = sums(dir.path(), "twos", 2, 1);
     let url = engine.url();
     let command = |more: &[&str]| eval(&model, &output, &[&ones, &twos], &[&["--engine", &url], more].concat());
     let line: Value = serde_json::from_str(&text(command(&["--json"]))).unwrap();
@@ -95,7 +97,8 @@ fn accuracies_are_those_of_the_script_and_a_person_can_read_every_answer() {
 #[test]
 fn an_evaluation_that_was_killed_goes_on_with_the_same_command() {
     let dir = tempfile::tempdir().unwrap();
-    let (model, output) = (written_model(dir.path()), dir.path().join("answers"));
+    let model = written_model(dir.path());
+    let output = dir.path().join("answers");
     let engine = ScriptedEngine::start(scripted, Duration::from_millis(20));
     let twos = sums(dir.path(), "twos", 2, 60);
     let url = engine.url();
@@ -118,7 +121,8 @@ fn an_evaluation_that_was_killed_goes_on_with_the_same_command() {
 #[test]
 fn without_an_engine_the_embedded_one_answers() {
     let dir = tempfile::tempdir().unwrap();
-    let (model, output) = (written_model(dir.path()), dir.path().join("answers"));
+    let model = written_model(dir.path());
+    let output = dir.path().join("answers");
     let ones = sums(dir.path(), "ones", 1, 2);
     let line: Value = serde_json::from_str(&text(eval(&model, &output, &[&ones], &["--json"]))).unwrap();
     assert!(line["val-core/ones/acc/mean@4"].as_f64().is_some(), "{line}");
@@ -129,7 +133,8 @@ fn without_an_engine_the_embedded_one_answers() {
 #[test]
 fn a_reader_that_has_seen_enough_ends_it_quietly() {
     let dir = tempfile::tempdir().unwrap();
-    let (model, output) = (written_model(dir.path()), dir.path().join("answers"));
+    let model = written_model(dir.path());
+    let output = dir.path().join("answers");
     let engine = ScriptedEngine::start(scripted, Duration::ZERO);
     let twos = sums(dir.path(), "twos", 2, 300);
     succeed(eval(&model, &output, &[&twos], &["--engine", &engine.url()]));
@@ -144,7 +149,8 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
 #[test]
 fn what_cannot_be_evaluated_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let (model, output) = (written_model(dir.path()), dir.path().join("answers"));
+    let model = written_model(dir.path());
+    let output = dir.path().join("answers");
     let ones = sums(dir.path(), "ones", 1, 2);
     let cases: [(&[&str], &[&str], &str); 4] = [
         (&[], &[], "--benchmark is absent, required: NAME=PATH"),

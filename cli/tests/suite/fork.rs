@@ -31,7 +31,8 @@ fn a_fork_with_the_same_settings_is_the_original_to_the_bit_and_says_that_it_is_
     let said = String::from_utf8(succeed(fork(&old, 3, &new)).stderr).unwrap();
     assert!(said.contains("note: forked from run `old` after step 3, with the same settings"), "{said}");
 
-    let (mut ours, theirs) = (lines(&new), lines(&old));
+    let mut ours = lines(&new);
+    let theirs = lines(&old);
     let marked: Vec<_> = ours.iter_mut().filter_map(|line| Some((line["step"].clone(), line.remove(MARK)?))).collect();
     assert_eq!(ours, theirs);
     // Steps 4, 5 and 6, and the evaluation after the last.
@@ -53,7 +54,8 @@ fn a_fork_takes_other_settings_and_can_be_resumed() {
     let mut command = resume(&new);
     command.args(["--steps", "6"]);
     succeed(command);
-    let (ours, theirs) = (lines(&new), lines(&old));
+    let ours = lines(&new);
+    let theirs = lines(&old);
     // One more evaluation, after the step that was the last one at first.
     assert_eq!(ours.len(), theirs.len() + 1);
     assert_ne!(ours, theirs);

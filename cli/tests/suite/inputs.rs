@@ -28,7 +28,9 @@ fn sums(first: std::ops::Range<u32>) -> String {
 impl Place {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (model, data, run) = (written_model(dir.path()), dir.path().join("data"), dir.path().join("run"));
+        let model = written_model(dir.path());
+        let data = dir.path().join("data");
+        let run = dir.path().join("run");
         std::fs::create_dir(&data).unwrap();
         for (name, rows) in [("train", 11..43), ("held-out", 50..60), ("benchmark", 60..70)] {
             std::fs::write(data.join(name).with_extension("jsonl"), sums(rows)).unwrap();
@@ -112,7 +114,8 @@ fn rows(path: &Path, change: impl FnOnce(&mut Vec<String>)) {
 fn a_resume_names_whatever_changed_and_leaves_the_run_as_it_was() {
     let place = Place::new();
     let before = place.records();
-    let (train, held_out) = (place.data.join("train.jsonl"), place.data.join("held-out.jsonl"));
+    let train = place.data.join("train.jsonl");
+    let held_out = place.data.join("held-out.jsonl");
     let [weights, tokenizer, config] =
         ["model.safetensors", "tokenizer.json", "config.json"].map(|name| place.model.join(name));
     let changes: [(&str, &Path, Change); 10] = [
@@ -234,7 +237,8 @@ fn lines_and_the_state_of_a_checkpoint_that_were_changed_are_named() {
 fn a_refused_resume_changes_nothing_and_names_the_setting() {
     let place = Place::new();
     succeed(place.resume(3));
-    let (before, all) = (place.records(), lines(&place.run));
+    let before = place.records();
+    let all = lines(&place.run);
     let said = refused(place.resume(1));
     assert!(said.contains("error: run.steps is 1, allowed: at least 3, the steps that are done\n"), "{said}");
     let mut other = place.resume(4);

@@ -15,7 +15,8 @@ use crate::support::{
 
 /// A model in a folder that has learned to end its answers: adapters beside random weights learn nothing.
 pub(crate) fn learned(folder: &Path) -> PathBuf {
-    let (run, model) = (folder.join("full"), folder.join("model"));
+    let run = folder.join("full");
+    let model = folder.join("model");
     let mut command = train(&run);
     command.args(["--steps", "1", "--set", "evaluation.problems=0"]);
     succeed(command);
@@ -83,7 +84,8 @@ fn a_run_of_adapters_agrees_to_the_bit_in_one_process_in_five_and_killed() {
 #[test]
 fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
     let dir = tempfile::tempdir().unwrap();
-    let (run, model) = (dir.path().join("run"), learned(dir.path()));
+    let run = dir.path().join("run");
+    let model = learned(dir.path());
     let mut command = lora(&run, &model);
     command.args(["--steps", "2"]);
     succeed(command);
@@ -94,7 +96,8 @@ fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
         succeed(command);
         to
     };
-    let (adapter, merged) = (export("adapter", &[]), export("merged", &["--merged"]));
+    let adapter = export("adapter", &[]);
+    let merged = export("merged", &["--merged"]);
     assert!(adapter.join("adapter_model.safetensors").exists() && !adapter.join("model.safetensors").exists());
     assert!(merged.join("model.safetensors").exists() && !merged.join("adapter_config.json").exists());
     // Evaluated beside its base it answers as the merged model does; the engine alone answers otherwise.
@@ -115,7 +118,8 @@ fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
         let rows = String::from_utf8(shown.stdout).unwrap();
         rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap()["text"].clone()).collect::<Vec<_>>()
     };
-    let (beside, alone) = (answers("of-adapter", &adapter, &[]), answers("of-base", &model, &[]));
+    let beside = answers("of-adapter", &adapter, &[]);
+    let alone = answers("of-base", &model, &[]);
     assert!(beside.len() == 16 && beside[0].is_string(), "{beside:?}");
     assert_eq!(beside, answers("of-merged", &merged, &[]));
     assert!(beside != alone);
@@ -138,7 +142,8 @@ fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
 #[test]
 fn a_head_that_is_not_the_embedding_is_trained_proven_and_exported_with_its_adapter() {
     let dir = tempfile::tempdir().unwrap();
-    let (run, model) = (dir.path().join("run"), learned(dir.path()));
+    let run = dir.path().join("run");
+    let model = learned(dir.path());
     let mut command = lora(&run, &model);
     command.args(["--steps", "3", "--set", "learner.lora.targets=[\"q_proj\", \"lm_head\"]"]);
     succeed(command);
@@ -204,14 +209,16 @@ impl Meddler {
 
 fn pass_on(client: &TcpStream, engine: u16, instead: &Mutex<Option<PathBuf>>) -> Option<()> {
     let mut server = TcpStream::connect(("127.0.0.1", engine)).ok()?;
-    let (mut answers, mut back) = (server.try_clone().ok()?, client.try_clone().ok()?);
+    let mut answers = server.try_clone().ok()?;
+    let mut back = client.try_clone().ok()?;
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut answers, &mut back);
         let _ = back.shutdown(std::net::Shutdown::Both);
     });
     let mut reader = BufReader::new(client);
     loop {
-        let (mut head, mut length) = (String::new(), 0);
+        let mut head = String::new();
+        let mut length = 0;
         loop {
             let mut line = String::new();
             reader.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;

@@ -50,7 +50,8 @@ impl Meddler {
         let server = Arc::clone(&shared);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let (shared, copies) = (Arc::clone(&server), copies.clone());
+                let shared = Arc::clone(&server);
+                let copies = copies.clone();
                 std::thread::spawn(move || pass_on(&client, engine, &shared, &copies));
             }
         });
@@ -153,7 +154,8 @@ fn instead(fault: &Fault, path: &Path, copies: &Path) -> Option<PathBuf> {
 
 /// A tiny model that vLLM takes, which has learned to end its answers.
 fn learned(folder: &Path) -> PathBuf {
-    let (run, model) = (folder.join("full"), folder.join("model"));
+    let run = folder.join("full");
+    let model = folder.join("model");
     let mut command = train(&run);
     command.args(["--steps", "1", "--set", "evaluation.problems=0", "--set", "model.fresh.context_tokens=2048"]);
     succeed(command);

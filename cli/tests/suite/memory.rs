@@ -91,7 +91,8 @@ fn measured(recipe: &Path, run: &Path, settings: &[&str]) -> u64 {
 }
 
 fn agrees(recipe: &Path, run: &Path, settings: &[&str], tolerance: f64) -> u64 {
-    let (planned, measured) = (planned(recipe, settings), measured(recipe, run, settings));
+    let planned = planned(recipe, settings);
+    let measured = measured(recipe, run, settings);
     let ratio = measured as f64 / planned as f64;
     println!("{}: {measured} of {planned} planned bytes, {ratio:.3}", settings.join(" "));
     assert!((ratio - 1.0).abs() < tolerance, "{settings:?}: {measured} bytes at the peak, {planned} planned");

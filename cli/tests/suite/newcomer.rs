@@ -106,7 +106,8 @@ fn rows_are_checked_without_a_model_and_what_is_dropped_is_summed_up() {
     std::fs::write(dir.path().join("rows.json"), format!("[{}, {}]", text[0], text[3])).unwrap();
     std::fs::write(dir.path().join("rows.csv"), "prompt,answer\nHow many?,4\nHow many more?,5\n").unwrap();
     let output = within(dir.path(), &["data", "check", "rows.jsonl"]).output().unwrap();
-    let (said, shown) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("2 of 4 rows give no prompt: 1 invalid-row, 1 missing-gold"), "{said}");
     assert!(said.contains("warning: no prompt asks for a marked answer") && said.contains("data.suffix"), "{said}");

@@ -53,7 +53,9 @@ fn written(series: &[&Series]) -> String {
             "" => String::new(),
             only => format!(" (only with {only})"),
         };
-        let (name, kind, help) = (series.name, series.kind.label(), series.help);
+        let name = series.name;
+        let kind = series.kind.label();
+        let help = series.help;
         table += &format!("| `{name}` | {kind} | {} | {help}{only} |\n", labels.join("; "));
     }
     table
@@ -160,8 +162,10 @@ fn whatever_is_recorded_is_described_with_its_labels_in_their_order() {
 #[test]
 fn every_alert_has_a_runbook_on_the_page_and_a_test_of_its_firing_and_of_its_silence() {
     let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
-    let (rules, page) = (read("deploy/observe/rules.yml"), read("docs/observability.md"));
-    let (tests, mut alerts) = (read("deploy/observe/rules_test.yml"), 0);
+    let rules = read("deploy/observe/rules.yml");
+    let page = read("docs/observability.md");
+    let tests = read("deploy/observe/rules_test.yml");
+    let mut alerts = 0;
     let headings: BTreeSet<String> =
         page.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_lowercase).collect();
     for rule in rules.split("- alert: ").skip(1) {

@@ -39,7 +39,8 @@ fn recipe(folder: &Path) -> (PathBuf, PathBuf) {
     let earning = example.replace("self.guesses += 1\n", "self.guesses += 1\n        self.earn(0.125)\n");
     assert_ne!(earning, example);
     std::fs::write(&environment, earning).unwrap();
-    let (data, path) = (folder.join("rows.jsonl"), folder.join("own.toml"));
+    let data = folder.join("rows.jsonl");
+    let path = folder.join("own.toml");
     rows(&data, &environment);
     let text = format!(
         "[run]\nseed = 3\nsteps = 4\n[model]\npath = {model:?}\n[data]\nfiles = [{data:?}]\nenvironments = [{environment:?}, \"python\"]\n\
@@ -81,7 +82,8 @@ fn a_run_in_an_environment_of_ones_own_is_played_killed_resumed_and_bound_to_its
     let sets = report["data"]["sets"].as_array().unwrap();
     let planned = sets.iter().filter_map(|set| set["longest_tokens"].as_f64()).fold(0.0, f64::max);
 
-    let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
+    let whole = dir.path().join("whole");
+    let killed = dir.path().join("killed");
     succeed(train_recipe(&recipe, &whole));
     let found = lines(&whole).iter().filter_map(|line| line.get("prompt_length/max")?.as_f64()).fold(0.0, f64::max);
     assert!(found <= planned && planned < found + 4.0, "with the tools: {found}, the dry run has {planned}");

@@ -14,7 +14,9 @@ pub(crate) struct Request {
 impl Request {
     pub(crate) fn read(client: &TcpStream) -> Option<Self> {
         let mut reader = BufReader::new(client);
-        let (mut first, mut headers, mut length) = (String::new(), String::new(), 0);
+        let mut first = String::new();
+        let mut headers = String::new();
+        let mut length = 0;
         reader.read_line(&mut first).ok().filter(|bytes| *bytes > 0)?;
         loop {
             let mut line = String::new();
@@ -55,7 +57,8 @@ impl Request {
 
 /// An answer of one's own.
 pub(crate) fn whole(status: u16, json: &Value) -> Vec<u8> {
-    let (text, head) = (json.to_string(), "content-type: application/json\r\nconnection: close\r\n");
+    let text = json.to_string();
+    let head = "content-type: application/json\r\nconnection: close\r\n";
     format!("HTTP/1.1 {status} X\r\n{head}content-length: {}\r\n\r\n{text}", text.len()).into_bytes()
 }
 

@@ -69,7 +69,8 @@ fn undisturbed_with(folder: &Path, more: &[&str]) -> std::path::PathBuf {
 }
 
 fn assert_same(out: &Path, alone: &Path) {
-    let (found, wanted) = (lines(out), lines(alone));
+    let found = lines(out);
+    let wanted = lines(alone);
     for (found, wanted) in found.iter().zip(&wanted) {
         for (name, value) in wanted {
             assert_eq!(found.get(name), Some(value), "{name} of {:?}", wanted.get("step"));
@@ -114,7 +115,8 @@ fn a_run_goes_on_with_another_number_of_ranks() {
     let steps = |run: &Path| -> Vec<_> {
         lines(run).into_iter().filter(|line| line.get("kind").is_none_or(|kind| kind != "evaluation")).collect()
     };
-    let (found, wanted) = (steps(&out), steps(&alone));
+    let found = steps(&out);
+    let wanted = steps(&alone);
     assert_eq!((found.len(), found.len() > 6), (wanted.len(), true));
     for (found, wanted) in found.iter().zip(&wanted) {
         assert_eq!(found, wanted);
@@ -134,7 +136,8 @@ fn a_rank_that_is_killed_is_named_and_once_it_is_back_the_run_returns_to_its_che
     // Long enough that a rank that is killed last is back before the end: nobody waits for it afterwards.
     let long = ["run.steps=12"];
     let alone = undisturbed_with(folder.path(), &long);
-    let (mut killed, mut runs) = (0, 0);
+    let mut killed = 0;
+    let mut runs = 0;
     while killed < kills {
         let out = folder.path().join(format!("run-{runs}"));
         runs += 1;
@@ -290,7 +293,8 @@ async fn what_was_trained_in_operations_is_gone_with_a_rank_and_the_run_begins_a
         command.args(settings.iter().flat_map(|setting| ["--set", setting]));
         Process::start(command)
     };
-    let (_first, second) = (serve(0), serve(1));
+    let _first = serve(0);
+    let second = serve(1);
     let address = ServerAddress::new(format!("http://127.0.0.1:{port}"));
     let connector = Connector::new("client", ClientSettings::default()).unwrap();
     wait_for("the learner", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
@@ -314,7 +318,9 @@ async fn what_was_trained_in_operations_is_gone_with_a_rank_and_the_run_begins_a
         Kind::Accumulate(AccumulateOperation { data, loss: "cross_entropy".into(), ..AccumulateOperation::default() })
     };
     let apply = || {
-        let (beta1, beta2, epsilon) = (0.9, 0.95, 1e-8);
+        let beta1 = 0.9;
+        let beta2 = 0.95;
+        let epsilon = 1e-8;
         Kind::Apply(ApplyOperation { learning_rate: 1e-3, beta1, beta2, epsilon, ..ApplyOperation::default() })
     };
     operate(1, begin(10)).await.unwrap();
@@ -493,7 +499,8 @@ fn a_learner_that_is_served_has_ranks_and_one_that_is_killed_is_waited_for() {
         )),
         Process::start(command("engine", &[format!("listen=127.0.0.1:{engine}"), place("model")])),
     ];
-    let (mut first, second) = (rank(0), rank(1));
+    let mut first = rank(0);
+    let second = rank(1);
     let run = dir.join("runs/small");
     wait_for("a step", || count_lines(&run.join("metrics.jsonl")) > 1);
     second.kill();

@@ -27,7 +27,8 @@ fn lines(output: &Output) -> Vec<Value> {
 #[test]
 fn each_row_of_the_folder_has_its_text_or_its_error_in_order() {
     let dir = tempfile::tempdir().unwrap();
-    let (folder, file) = (folder(dir.path()), dir.path().join("rows.jsonl"));
+    let folder = folder(dir.path());
+    let file = dir.path().join("rows.jsonl");
     let messages = r#"[{"role": "user", "content": "é"}]"#;
     let rows = [
         format!(
@@ -54,7 +55,8 @@ fn each_row_of_the_folder_has_its_text_or_its_error_in_order() {
 #[test]
 fn a_line_that_is_no_row_is_named_and_stops_no_other() {
     let dir = tempfile::tempdir().unwrap();
-    let (folder, file) = (folder(dir.path()), dir.path().join("rows.jsonl"));
+    let folder = folder(dir.path());
+    let file = dir.path().join("rows.jsonl");
     std::fs::write(&file, "{\"id\": 1}\n").unwrap();
     let mut command = evenkeel(&["data", "render", "--model"]);
     command.arg(&folder).arg("--json").arg(&file);

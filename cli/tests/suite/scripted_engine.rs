@@ -44,7 +44,8 @@ impl ScriptedEngine {
 
 /// Answers the requests of one connection until it is closed.
 fn serve(stream: &TcpStream, script: Script, delay: Duration, asked: &Mutex<BTreeMap<String, usize>>) -> Option<()> {
-    let (mut reader, mut writer) = (BufReader::new(stream), stream);
+    let mut reader = BufReader::new(stream);
+    let mut writer = stream;
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;

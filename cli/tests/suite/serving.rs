@@ -38,7 +38,8 @@ fn a_key_of_the_environment_that_no_service_has_is_refused() {
 #[test]
 fn health_is_one_line_and_an_exit_status() {
     let port = free_port();
-    let (url, metrics) = (format!("http://127.0.0.1:{port}"), free_port());
+    let url = format!("http://127.0.0.1:{port}");
+    let metrics = free_port();
     let message = refused(health(&url));
     assert!(message.starts_with(&format!("error: cannot connect to {url}")), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");

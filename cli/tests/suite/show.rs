@@ -52,7 +52,8 @@ fn a_training_step_is_shown_as_an_evaluation_is() {
     assert_eq!(count("--right") + count("--wrong") + count("--invalid"), 32);
     assert!(rows(show(&run, &["--train", "--no-answer", "--json"])).iter().all(|row| row["verdict"] == "no_answer"));
 
-    let (name, number) = (sixth[0]["problem"].as_str().unwrap(), (sixth[0]["index"].as_u64().unwrap() + 1).to_string());
+    let name = sixth[0]["problem"].as_str().unwrap();
+    let number = (sixth[0]["index"].as_u64().unwrap() + 1).to_string();
     let by_name = rows(show(&run, &["--train", "--problem", name, "--json"]));
     assert_eq!(by_name, rows(show(&run, &["--train", "--problem", &number, "--json"])));
     assert!(by_name.len() >= 8 && by_name.iter().all(|row| row["problem"] == name));
@@ -80,7 +81,8 @@ fn samples_add_up_to_the_loss_of_their_step() {
     let mut all = 0.0;
     for (step, loss) in (1..).zip(losses) {
         let rows = rows(show(&run, &["--train", "--step", &step.to_string(), "--json"]));
-        let (mut sum, mut size) = (0.0, 0.0);
+        let mut sum = 0.0;
+        let mut size = 0.0;
         for row in &rows {
             let value = |name: &str| row[name].as_f64();
             assert_eq!(row["not_trained"].is_null(), value("ratio").is_some(), "{row}");

@@ -87,7 +87,8 @@ fn the_dry_run_refuses_whatever_train_refuses_by_the_same_name_and_nothing_is_le
         names.sort();
         names
     };
-    let (files, mut wrong) = (before(), Vec::new());
+    let files = before();
+    let mut wrong = Vec::new();
     for (recipes, settings, words) in cases {
         let found = problems(dir.path(), recipes, settings).unwrap();
         if !found.iter().any(|problem| problem.contains(words)) {

@@ -170,7 +170,8 @@ impl Setting {
 fn a_tied_model_and_a_real_vllm() {
     let setting = Setting::new();
     let keep = std::env::var("VLLM_KEEP").ok().map(PathBuf::from);
-    let (extension, copy) = (setting.path("evenkeel_worker.py"), setting.path("copy"));
+    let extension = setting.path("evenkeel_worker.py");
+    let copy = setting.path("copy");
     let mut command = evenkeel(&["model", "worker-extension"]);
     command.arg(&extension);
     succeed(command);

@@ -462,7 +462,8 @@ fn an_unknown_loss_fails_with_its_update_and_the_next_one_is_whole() {
 fn a_second_model_is_refused_while_the_first_client_is_there_and_takes_over_when_it_has_died() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["tinker.session_expiry=3s"]);
-    let (first, other) = (server.session(), server.session());
+    let first = server.session();
+    let other = server.session();
     let model = server.create(&first, 0).unwrap();
     server.result("save_weights_for_sampler", &json!({"model_id": model, "seq_id": 1, "sampling_session_seq_id": 0}));
     let weights = || std::fs::read_dir(dir.path().join("tinker/weights")).unwrap().count();
@@ -542,7 +543,8 @@ async fn with_a_certificate_the_front_speaks_tls_to_those_who_trust_it_and_nothi
         let folder = dir.path().join(name);
         std::fs::create_dir(&folder).unwrap();
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+        let certificate = folder.join("certificate.pem");
+        let key = folder.join("key.pem");
         std::fs::write(&certificate, cert.pem()).unwrap();
         std::fs::write(&key, signing_key.serialize_pem()).unwrap();
         (certificate, key)

@@ -55,7 +55,8 @@ fn a_running_service_gives_the_same_verdicts() {
 #[test]
 fn a_row_that_is_none_is_named_and_stops_no_other() {
     let dir = tempfile::tempdir().unwrap();
-    let (input, output) = (dir.path().join("rows.jsonl"), dir.path().join("verdicts.jsonl"));
+    let input = dir.path().join("rows.jsonl");
+    let output = dir.path().join("verdicts.jsonl");
     std::fs::write(&input, "{\"gold\": \"2\", \"prediction\": \"2\"}\nrubbish\n{\"gold\": \"2\"}\n").unwrap();
     let mut command = evenkeel(&["verify", "math", "--input"]);
     command.arg(&input).arg("--output").arg(&output);
@@ -91,7 +92,8 @@ fn answers_in_any_script_have_their_verdicts() {
 #[test]
 fn a_line_that_is_no_text_or_too_long_stops_no_other() {
     let dir = tempfile::tempdir().unwrap();
-    let (input, output) = (dir.path().join("rows.jsonl"), dir.path().join("verdicts.jsonl"));
+    let input = dir.path().join("rows.jsonl");
+    let output = dir.path().join("verdicts.jsonl");
     let row = b"{\"gold\": \"2\", \"prediction\": \"2\"}\n";
     let lines = [
         row,

@@ -101,7 +101,8 @@ fn a_line_that_is_no_text_stops_no_other() {
 #[test]
 fn a_worker_that_is_killed_loses_no_verdict_of_a_client_with_two() {
     let dir = tempfile::tempdir().unwrap();
-    let (input, output) = (dir.path().join("rows.jsonl"), dir.path().join("verdicts.jsonl"));
+    let input = dir.path().join("rows.jsonl");
+    let output = dir.path().join("verdicts.jsonl");
     let programs: Vec<_> = (0..40)
         .map(|number| match number % 3 {
             0 => json!({"program": "print(2 * int(input()))", "passed": true}),
@@ -122,7 +123,8 @@ fn a_worker_that_is_killed_loses_no_verdict_of_a_client_with_two() {
         wait_for("the worker", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
         (process, format!("http://127.0.0.1:{port}"))
     };
-    let ((doomed, first), (_survivor, second)) = (worker(), worker());
+    let (doomed, first) = worker();
+    let (_survivor, second) = worker();
     let mut command = verify(&input, &["--endpoint", &first, "--endpoint", &second, "--output"]);
     let mut client = command.arg(&output).spawn().unwrap();
     wait_for("the first verdicts", || std::fs::metadata(&output).is_ok_and(|file| file.len() > 0));

@@ -29,7 +29,8 @@ impl Axes {
 
     /// Lines at the ticks of y, labels at those of both, and the names of the axes: that of y lies above it, where it can be read.
     pub(crate) fn grid(&self, svg: &mut String, x_label: &str, y_label: &str) {
-        let (right, base) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let right = WIDTH - RIGHT;
+        let base = HEIGHT - BOTTOM;
         for tick in &self.y.ticks {
             let y = self.y_of(*tick);
             let kind = if *tick == 0.0 { "zero" } else { "grid" };

@@ -124,7 +124,8 @@ impl Bars {
             let middle = TOP + ROW * (row + 0.5);
             row += 1.0;
             let end = x_of(bar.value);
-            let (left, width) = (zero.min(end), (end - zero).abs().max(0.5));
+            let left = zero.min(end);
+            let width = (end - zero).abs().max(0.5);
             let _ = write!(
                 svg,
                 "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
@@ -137,7 +138,8 @@ impl Bars {
             );
             let mut far = end.max(zero);
             if let Some((low, high)) = bar.interval {
-                let (low, high) = (x_of(low), x_of(high));
+                let low = x_of(low);
+                let high = x_of(high);
                 far = far.max(high);
                 let _ = write!(svg, "<path class=\"error ink\" d=\"M{low:.1} {middle:.1}L{high:.1} {middle:.1}\"/>");
             }

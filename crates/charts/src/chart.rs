@@ -34,8 +34,10 @@ pub struct Chart {
 impl Chart {
     /// A chart over steps. The caption says what it shows to people who do not know the title.
     pub fn new(title: impl Into<String>, caption: impl Into<String>) -> Self {
-        let (title, caption) = (title.into(), caption.into());
-        let (x_label, y_label) = ("step".to_owned(), String::new());
+        let title = title.into();
+        let caption = caption.into();
+        let x_label = "step".to_owned();
+        let y_label = String::new();
         Self { title, caption, x_label, y_label, floor: None, ceiling: None, series: Vec::new() }
     }
 
@@ -149,7 +151,8 @@ impl Chart {
         let mut drawn: Vec<(&Series, Vec<&str>, String)> = Vec::new();
         for series in &self.series {
             let is_like = |other: &Series| {
-                let (points, others) = (series.points.len(), other.points.len());
+                let points = series.points.len();
+                let others = other.points.len();
                 points == others && series.style == other.style && series.common_with(other) == points
             };
             if let Some((_, labels, _)) = drawn.iter_mut().find(|(other, ..)| is_like(other)) {
@@ -254,7 +257,8 @@ mod tests {
             let points = (1..).zip(values).map(|(x, y)| Point::new(f64::from(x), *y));
             Series::new(label, Style::Line, points)
         };
-        let (a, b) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], [1.0, 2.0, 3.0, 4.0, 5.0, 9.0]);
+        let a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
+        let b = [1.0, 2.0, 3.0, 4.0, 5.0, 9.0];
         let chart = Chart::new("Pull", "of both").with(line("positive", &a)).with(line("negative", &a));
         let html = chart.with(line("fork", &b)).measured_in("weight").to_html().into_string();
         assert_eq!(html.matches("<path class=\"line c1 d1\"").count(), 2, "drawn once, and in the legend");

@@ -17,7 +17,8 @@ pub(crate) fn of_series(x_label: &str, series: &[Series]) -> String {
         let with_interval = has_intervals(series);
         let _ = write!(text, ",{}", csv_cell(&series.label));
         if with_interval {
-            let (low, high) = (format!("{} low", series.label), format!("{} high", series.label));
+            let low = format!("{} low", series.label);
+            let high = format!("{} high", series.label);
             let _ = write!(text, ",{},{}", csv_cell(&low), csv_cell(&high));
         }
         for point in &series.points {

@@ -58,8 +58,11 @@ fn mark(svg: &mut String, series: &Series, point: &Point, axes: &Axes, is_visibl
 fn error_bar(svg: &mut String, colour: usize, point: &Point, axes: &Axes) {
     const CAP: f64 = 3.0;
     let Some((low, high)) = point.interval else { return };
-    let (x, low, high) = (axes.x_of(point.x), axes.y_of(low), axes.y_of(high));
-    let (left, right) = (x - CAP, x + CAP);
+    let x = axes.x_of(point.x);
+    let low = axes.y_of(low);
+    let high = axes.y_of(high);
+    let left = x - CAP;
+    let right = x + CAP;
     let _ = write!(
         svg,
         "<path class=\"error c{colour}\" d=\"M{x:.1} {low:.1}L{x:.1} {high:.1}M{left:.1} {low:.1}L{right:.1} {low:.1}\

@@ -82,7 +82,9 @@ impl From<Histogram> for Figure {
 
 /// Figures side by side. Below them a sentence for each whose values never change, and one that names those without data.
 pub fn figures(all: impl IntoIterator<Item = Figure>) -> Html {
-    let (mut drawn, mut sentences, mut absent) = (Html::new(), Html::new(), Vec::new());
+    let mut drawn = Html::new();
+    let mut sentences = Html::new();
+    let mut absent = Vec::new();
     for figure in all {
         if figure.is_empty() {
             absent.push(figure.title().to_owned());

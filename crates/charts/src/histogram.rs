@@ -45,7 +45,8 @@ impl Histogram {
         x_label: impl Into<String>,
         y_label: impl Into<String>,
     ) -> Self {
-        let (title, caption) = (title.into(), caption.into());
+        let title = title.into();
+        let caption = caption.into();
         Self { title, caption, x_label: x_label.into(), y_label: y_label.into(), classes: Vec::new() }
     }
 
@@ -123,13 +124,16 @@ impl Histogram {
         let mut svg = String::new();
         axes.grid(&mut svg, &self.x_label, &self.y_label);
         for bin in &bins {
-            let (left, right) = (axes.x_of(bin.low) + 0.5, axes.x_of(bin.high) - 0.5);
-            let (mut below, mut said) = (0, format!("{} to {}:", number(bin.low), number(bin.high)));
+            let left = axes.x_of(bin.low) + 0.5;
+            let right = axes.x_of(bin.high) - 0.5;
+            let mut below = 0;
+            let mut said = format!("{} to {}:", number(bin.low), number(bin.high));
             for (class, count) in self.classes.iter().zip(&bin.counts) {
                 let _ = write!(said, " {count} {}", class.label);
             }
             for (class, count) in self.classes.iter().zip(&bin.counts).filter(|(_, count)| **count > 0) {
-                let (top, base) = (axes.y_of((below + count) as f64), axes.y_of(below as f64));
+                let top = axes.y_of((below + count) as f64);
+                let base = axes.y_of(below as f64);
                 let _ = write!(
                     svg,
                     "<rect class=\"bar c{}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>",

@@ -50,7 +50,8 @@ const DARK: Theme = Theme {
 
 /// The custom properties of every appearance: light, dark where the reader's system is, and light on paper.
 pub(crate) fn variables() -> String {
-    let (light, dark) = (LIGHT.variables(), DARK.variables());
+    let light = LIGHT.variables();
+    let dark = DARK.variables();
     format!(
         ":root {{ color-scheme: light dark; {light}}}\n\
          @media (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n\
@@ -101,7 +102,8 @@ mod tests {
     }
 
     fn contrast(a: &str, b: &str) -> f64 {
-        let (a, b) = (luminance(linear(a)), luminance(linear(b)));
+        let a = luminance(linear(a));
+        let b = luminance(linear(b));
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
     }
 
@@ -150,7 +152,8 @@ mod tests {
     fn colours_differ_for_every_kind_of_colour_vision() {
         for theme in [LIGHT, DARK] {
             for (index, vision) in VISIONS.iter().enumerate() {
-                let (first, all) = (nearest(&theme.series[..4], vision), nearest(&theme.series, vision));
+                let first = nearest(&theme.series[..4], vision);
+                let all = nearest(&theme.series, vision);
                 assert!(first >= 25.0 && all >= 17.0, "{} vision {index}: {first} {all}", theme.page);
             }
         }

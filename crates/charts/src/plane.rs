@@ -60,7 +60,8 @@ impl Plane {
         x_label: impl Into<String>,
         y_label: impl Into<String>,
     ) -> Self {
-        let (title, caption) = (title.into(), caption.into());
+        let title = title.into();
+        let caption = caption.into();
         Self { title, caption, x_label: x_label.into(), y_label: y_label.into(), trajectories: Vec::new() }
     }
 
@@ -88,7 +89,9 @@ impl Plane {
         let mut text = csv::of_rows([vec!["run", "step", &self.x_label, &self.y_label]]);
         for trajectory in &self.trajectories {
             for (step, x, y) in &trajectory.points {
-                let (step, x, y) = (step.to_string(), x.to_string(), y.to_string());
+                let step = step.to_string();
+                let x = x.to_string();
+                let y = y.to_string();
                 text.push_str(&csv::of_rows([vec![trajectory.label.as_str(), &step, &x, &y]]));
             }
         }
@@ -124,7 +127,8 @@ impl Plane {
 
     fn legend(&self) -> String {
         if let [only] = &self.trajectories[..] {
-            let (first, last) = (only.points.first(), only.points.last());
+            let first = only.points.first();
+            let last = only.points.last();
             let step = |point: Option<&(f64, f64, f64)>| point.map_or_else(String::new, |(step, _, _)| number(*step));
             let ramp: String = (0..RAMP).map(|index| format!("<i class=\"ramp s{index}\"></i>")).collect();
             return format!("<span>step {} <span class=\"strip\">{ramp}</span> {}</span>", step(first), step(last));
@@ -151,7 +155,8 @@ fn draw(svg: &mut String, label: &str, points: &[(f64, f64, f64)], axes: &Axes, 
         None => format!("s{}", index * (RAMP - 1) / (points.len() - 1).max(1)),
     };
     for (index, pair) in points.windows(2).enumerate() {
-        let ((x1, y1), (x2, y2)) = (place(&pair[0]), place(&pair[1]));
+        let (x1, y1) = place(&pair[0]);
+        let (x2, y2) = place(&pair[1]);
         let class = class(index + 1);
         let _ = write!(svg, "<path class=\"line {class}\" d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\"/>");
     }

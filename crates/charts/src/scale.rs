@@ -19,7 +19,8 @@ impl Scale {
         ceiling: Option<f64>,
         wanted: usize,
     ) -> Self {
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut low = f64::INFINITY;
+        let mut high = f64::NEG_INFINITY;
         for value in values.filter(|value| value.is_finite()).chain(floor).chain(ceiling) {
             (low, high) = (low.min(value), high.max(value));
         }
@@ -34,7 +35,8 @@ impl Scale {
             (low, high) = (low - 0.1 * size, high + 0.1 * size);
         }
         let step = round_step((high / wanted.max(1) as f64) - (low / wanted.max(1) as f64));
-        let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
+        let first = (low / step).floor() as i64;
+        let last = (high / step).ceil() as i64;
         let ticks = (first..=last).map(|tick| tick as f64 * step).collect();
         Self { low: first as f64 * step, high: last as f64 * step, ticks }
     }

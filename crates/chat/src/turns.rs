@@ -119,7 +119,9 @@ impl TurnRenderer {
         })?;
         let end_text = prompts.tokenizer().token(end_of_turn).unwrap_or_default();
         let said = Message::text("assistant", PROBE);
-        let (tools_in, called, brief) = (settings.tools_in, None, Some(prompts.clone()));
+        let tools_in = settings.tools_in;
+        let called = None;
+        let brief = Some(prompts.clone());
         let renderer = Self { prompts: with, tools_in, end_of_turn, end_text, said, called, brief };
         renderer.checked(settings)
     }
@@ -225,7 +227,8 @@ impl TurnRenderer {
         let unclear = |what: &str| PromptError::Template(RenderError(what.to_owned()));
         let before =
             self.through_turn(text).ok_or_else(|| unclear("the turn before an observation is not in the text"))?;
-        let (before, mut all) = (tokenizer.encode(before, false)?, tokenizer.encode(text, false)?);
+        let before = tokenizer.encode(before, false)?;
+        let mut all = tokenizer.encode(text, false)?;
         if !all.starts_with(&before) {
             return Err(unclear("the tokens of an observation run together with those of the turn before"));
         }
@@ -323,7 +326,9 @@ impl TurnRenderer {
     fn turn_before(&self, by_user: bool, prompt: &str, settings: &TurnSettings) -> Result<Message, FieldError> {
         let role = if by_user || self.tools_in == ToolsIn::SystemPrompt { "user" } else { "tool" };
         let mut turns = self.turns_to_try(prompt);
-        let (mut tails, mut taken, mut refusal) = (Vec::new(), Vec::new(), String::new());
+        let mut tails = Vec::new();
+        let mut taken = Vec::new();
+        let mut refusal = String::new();
         // A turn further down has another one and its observation before it.
         turns.extend(turns.clone().into_iter().map(|(mut before, turn)| {
             let earlier = turn.clone();

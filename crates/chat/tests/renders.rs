@@ -103,7 +103,8 @@ fn ends(data: &Path) {
         let tokenizer = Tokenizer::require(&folder).unwrap();
         end_tokens(&folder, &ConfigFile::read(&folder).unwrap(), Some(&tokenizer)).unwrap()
     };
-    let (text, turn) = (151_643, 151_645);
+    let text = 151_643;
+    let turn = 151_645;
     for name in ["qwen2.5", "qwen3"] {
         let base = ends_of(name, "<|endoftext|>", text);
         assert_eq!(base, EosTokens { tokenizer: Some(text), model: vec![text], template: Some(turn) });

@@ -233,7 +233,8 @@ fn qwen25(folder: &Path) {
         json!([{"type": "function", "function": {"name": "calculator", "arguments": {"expression": "123*456"}}}]);
     let turn = json!({"role": "assistant", "content": "I compute.", "tool_calls": call});
     let sampled = "I compute.\n<tool_call>\n{\"name\": \"calculator\", \"arguments\": {\"expression\": \"123*456\"}}\n</tool_call><|im_end|>";
-    let (prompts, folder) = (published(folder, json!({})), Folder::new(folder));
+    let prompts = published(folder, json!({}));
+    let folder = Folder::new(folder);
     is_the_rendering(&prompts, &folder, json!({}), turn, sampled);
     let user = TurnSettings { user_speaks: true, ..settings() };
     assert!(TurnRenderer::new(&prompts, &user).is_ok());
@@ -258,7 +259,9 @@ fn qwen3(folder: &Path) {
     let renderer = TurnRenderer::new(&thinking, &settings).unwrap();
     let tokenizer = Tokenizer::require(&Folder::new(folder)).unwrap();
     let later = |observation: Observation<'static>| {
-        let (reasoning, content, said) = ("Use it.", "I see.", "I see.");
+        let reasoning = "Use it.";
+        let content = "I see.";
+        let said = "I see.";
         let turn = PastTurn { reasoning, content, calls: vec![], said, observations: vec![observation] };
         let ids = renderer.later_prompt(&Prompt::Text("1?".into()), None, &[turn]).unwrap();
         tokenizer.decode(&ids, false).unwrap()

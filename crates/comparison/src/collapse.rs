@@ -47,7 +47,8 @@ impl Collapse {
             return None;
         }
         let mean = |points: &[(u64, f64)]| Estimate::of_mean(points.iter().map(|(_, reward)| *reward));
-        let (first, last) = (mean(&rewards[..ends])?, mean(&rewards[rewards.len() - ends..])?);
+        let first = mean(&rewards[..ends])?;
+        let last = mean(&rewards[rewards.len() - ends..])?;
         let noise = first.standard_error?.hypot(last.standard_error?);
         let is_below = first.value - last.value > (ERRORS * noise).max(1e-9);
         is_below.then_some(Self::WorseThanBefore { first: first.value, last: last.value })

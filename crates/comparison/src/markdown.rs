@@ -21,7 +21,8 @@ impl Comparison {
             }
         }
         for across in &self.across_tasks {
-            let (measure, tasks) = (across.measure.name(), across.tasks.len());
+            let measure = across.measure.name();
+            let tasks = across.tasks.len();
             let _ = writeln!(text, "\n## {measure} over {tasks} tasks\n\n{}", over_tasks(across).markdown().trim_end());
         }
         for task in &self.tasks {

@@ -54,7 +54,8 @@ impl TaskComparison {
             }
         }
         let mut finished_runs = Vec::new();
-        let (mut arms, mut outcomes) = (Vec::new(), Vec::new());
+        let mut arms = Vec::new();
+        let mut outcomes = Vec::new();
         for (arm, (finished, failed)) in by_arm {
             let of_arm: Vec<Outcome> = finished.iter().map(|run| Outcome::of(run, &averaged, options.reward)).collect();
             arms.push(ArmSummary::of(arm.clone(), &of_arm, failed));

@@ -45,7 +45,8 @@ const DATA: &str = "data.json: ";
 fn identity(run: &Run, other: &Run) -> Result<(), FieldError> {
     let parts: BTreeSet<&String> = run.identity.keys().chain(other.identity.keys()).collect();
     for part in parts {
-        let (own, known) = (run.identity.get(part), other.identity.get(part));
+        let own = run.identity.get(part);
+        let known = other.identity.get(part);
         if own != known && part.starts_with(DATA) {
             let file = part.strip_prefix(DATA).unwrap_or_default();
             let allowed = format!("the same data as {}: runs of one task are compared on the same terms", other.name);
@@ -114,7 +115,8 @@ fn same_evaluations(run: &Run, other: &Run) -> Result<(), FieldError> {
         format!("at steps {}", if steps.is_empty() { "none".to_owned() } else { steps.join(", ") })
     };
     let as_in = |what: String| format!("{what}, as in {}", other.name);
-    let (own, known) = (list(&run.evaluations), list(&other.evaluations));
+    let own = list(&run.evaluations);
+    let known = list(&other.evaluations);
     FieldError::ensure(own == known, "evaluations", &own, as_in(known.clone()))?;
     let scores = |benchmarks: &BTreeMap<String, Scores>| {
         let one = |(name, scores): (&String, &Scores)| {
@@ -135,7 +137,8 @@ fn same_evaluations(run: &Run, other: &Run) -> Result<(), FieldError> {
         )?;
         FieldError::ensure(own == first, format!("evaluations[{at}]"), &own, as_in(first.clone()))?;
     }
-    let (own, known) = (run.rewards.is_empty(), other.rewards.is_empty());
+    let own = run.rewards.is_empty();
+    let known = other.rewards.is_empty();
     let shown = |is_empty: bool| if is_empty { "empty" } else { "a curve" };
     FieldError::ensure(own == known, "rewards", shown(own), as_in(shown(known).to_owned()))
 }

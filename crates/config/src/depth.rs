@@ -21,7 +21,8 @@ pub(crate) fn check_toml(origin: &str, text: &str) -> Result<(), ConfigError> {
 
 /// The parts of the longest key, taken from the dots between two places where a key begins. Dots in texts and comments do not count.
 fn longest_key(text: &str) -> usize {
-    let (mut longest, mut parts) = (1, 1);
+    let mut longest = 1;
+    let mut parts = 1;
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let length = match first {

@@ -155,7 +155,8 @@ fn version_of(opened: LoadedLibrary) -> Option<String> {
         Library::Curand => into("curandGetVersion").map(|v| dotted(v, 1000)),
         Library::Nvrtc => {
             let address = opened.address("nvrtcVersion")?;
-            let (mut major, mut minor) = (0, 0);
+            let mut major = 0;
+            let mut minor = 0;
             // SAFETY: the type of the function; it writes two integers.
             let code = unsafe { std::mem::transmute::<*const (), Pair>(address)(&raw mut major, &raw mut minor) };
             (code == 0).then(|| format!("{major}.{minor}"))
@@ -266,7 +267,9 @@ mod tests {
         let libraries = Vec::from(Library::ALL.map(found));
         let driver = StatusOfDriver::default();
         let probe = |change: Change<'_>| {
-            let (mut driver, mut libraries, mut devices) = (driver.clone(), libraries.clone(), vec![device()]);
+            let mut driver = driver.clone();
+            let mut libraries = libraries.clone();
+            let mut devices = vec![device()];
             change(&mut driver, &mut libraries, &mut devices);
             Probe::new(driver, libraries, devices)
         };

@@ -332,7 +332,8 @@ mod tests {
     fn packages_of_the_python_on_the_path_are_searched_also_through_a_link() {
         let root = tempfile::tempdir().unwrap();
         let lib = root.path().join("opt/python/lib/python3.12/dist-packages/nvidia/cudnn/lib");
-        let (bin, links) = (root.path().join("opt/python/bin"), root.path().join("links"));
+        let bin = root.path().join("opt/python/bin");
+        let links = root.path().join("links");
         for folder in [&lib, &bin, &links] {
             std::fs::create_dir_all(folder).unwrap();
         }

@@ -60,8 +60,8 @@ fn load() -> Result<(), String> {
     }
     let folder = tempfile::tempdir().unwrap();
     for file in ["libcuda.so.1", "libcublasLt.so.13"] {
-        let (path, source) =
-            (folder.path().join(file), Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_ins.c"));
+        let path = folder.path().join(file);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_ins.c");
         let name = format!("-Wl,-soname,{file}");
         let output =
             Command::new(&compiler).args(["-shared", "-fPIC", &name, "-o"]).arg(&path).arg(&source).output().unwrap();
@@ -108,7 +108,8 @@ fn recipes() {
         for pass in PASSES {
             // Plans are made for such shapes alone.
             assert_eq!(shape.rounded_up(), shape);
-            let (plan, most) = (cudnn.plan(shape, pass).unwrap(), shape.workspace(pass));
+            let plan = cudnn.plan(shape, pass).unwrap();
+            let most = shape.workspace(pass);
             println!("{pass} {shape}: {} bytes of workspace, counted {most}", plan.workspace());
             assert!(plan.workspace() <= most, "{pass} {shape}: {} of {most}", plan.workspace());
         }
@@ -160,8 +161,11 @@ fn descriptions() {
 }
 
 fn described() {
-    let (shape, pass) = (shape(1, 128, TINY), FusedPass::Forward);
-    let (arrays, gradients, workspace) = (FusedArrays::default(), FusedGradients::default(), Pointer::NULL);
+    let shape = shape(1, 128, TINY);
+    let pass = FusedPass::Forward;
+    let arrays = FusedArrays::default();
+    let gradients = FusedGradients::default();
+    let workspace = Pointer::NULL;
     let attention = FusedAttention { shape, pass, tokens: 1, pairs: 1, arrays, gradients, workspace };
     // SAFETY: it is refused before any address is used.
     let refused = unsafe { cudnn().run(&attention) };

@@ -26,7 +26,8 @@ fn problem(sum: Sum, rules: &Rules) -> Problem {
     let task = Task::math([(a + b).to_string()]).expect("one gold answer is given");
     let task = task.with_prompt(Some(&format!("{a}+{b}="))).with_rules(rules);
     let demonstration = Some(Demonstration::Sum(sum));
-    let (id, prompt) = (format!("{a}+{b}").into(), Prompt::Text(format!("{a}+{b}=\n")));
+    let id = format!("{a}+{b}").into();
+    let prompt = Prompt::Text(format!("{a}+{b}=\n"));
     Problem {
         id,
         origin: Origin::default(),

@@ -70,7 +70,9 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
         Some(Value::Array(_) | Value::Object(_)) => Ok(row.json(&path(name)).unwrap_or_default()),
         Some(other) => Err(invalid(&id, refused(name, kind(other), "a text"))),
     };
-    let (public, private_test_cases, metadata) = (column(PUBLIC)?, column(PRIVATE)?, column(METADATA)?);
+    let public = column(PUBLIC)?;
+    let private_test_cases = column(PRIVATE)?;
+    let metadata = column(METADATA)?;
     if is_empty(&public) && is_empty(&private_test_cases) {
         let allowed = format!("at least one test in {PUBLIC} or {PRIVATE}");
         return Err(invalid(&id, refused(PUBLIC, "empty", allowed)));

@@ -137,7 +137,8 @@ pub(crate) fn hold_out<K: std::hash::Hash + Eq>(
 ) -> (Vec<Problem>, Vec<Problem>, Vec<Problem>) {
     let mut order: Vec<usize> = (0..problems.len()).collect();
     order.shuffle(&mut rng(seed, Stream::HeldOut));
-    let (mut keys, mut held) = (HashSet::new(), Vec::new());
+    let mut keys = HashSet::new();
+    let mut held = Vec::new();
     for index in order {
         if held.len() >= count as usize {
             break;

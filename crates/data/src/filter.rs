@@ -78,7 +78,8 @@ pub fn number(text: &str) -> Option<f64> {
     let decimal = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
     match text.split_once('/') {
         Some((above, below)) => {
-            let (above, below) = (decimal(above)?, decimal(below)?);
+            let above = decimal(above)?;
+            let below = decimal(below)?;
             (below != 0.0).then(|| above / below)
         }
         None => decimal(text),

@@ -43,7 +43,8 @@ pub(crate) fn check_golds(problem: &mut Problem) -> Result<Vec<Suspicion>, RowEr
     let profile = problem.task.math_profile().parse::<Profile>();
     let rules = profile.map_or_else(|_| Rules::default(), |profile| profile.rules());
     let mut question_text = None;
-    let (mut suspicions, mut unreadable) = (messages_as_text(&problem.prompt), Vec::new());
+    let mut suspicions = messages_as_text(&problem.prompt);
+    let mut unreadable = Vec::new();
     let mut readable = 0;
     for gold in problem.task.golds() {
         let text = question_text.get_or_insert_with(|| question(&problem.prompt));

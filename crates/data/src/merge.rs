@@ -82,7 +82,8 @@ impl MergedProblems {
         place: RowLocation,
         report: &mut DataReport,
     ) -> Result<(), RowError> {
-        let (file, gold) = (problem.origin.file, problem.task.digest());
+        let file = problem.origin.file;
+        let gold = problem.task.digest();
         let known = match self.known.entry(Digest::of_prompt(&problem.prompt)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(vacant) => {

@@ -21,11 +21,13 @@ pub const DEMONSTRATED: usize = 64;
 
 /// All problems; `held_out` of them apart. None is the mirror image of another.
 pub fn dataset(seed: u64, held_out: u32, rules: &Rules) -> Dataset {
-    let (mut asked, mut number) = (HashSet::new(), 0);
+    let mut asked = HashSet::new();
+    let mut number = 0;
     let mut all = Vec::with_capacity(PROBLEMS);
     while all.len() < PROBLEMS {
         let mut rng = rng(seed, Stream::Product { number });
-        let (a, b) = (rng.random_range(NUMBERS), rng.random_range(NUMBERS));
+        let a = rng.random_range(NUMBERS);
+        let b = rng.random_range(NUMBERS);
         if asked.insert((a.min(b), a.max(b))) {
             all.push(problem(a, b, rules));
         }

@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn wrong_demonstrations_are_longer_than_right_ones() {
-        let (mut right, mut wrong) = (Vec::new(), Vec::new());
+        let mut right = Vec::new();
+        let mut wrong = Vec::new();
         for (row, program) in (0..).zip(Program::all()) {
             let text = program.demonstration(&mut rng(1, Stream::Demonstration { step: 0, row }));
             if text == program.written(0, None) { &mut right } else { &mut wrong }.push(text.len());

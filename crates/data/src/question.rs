@@ -83,36 +83,43 @@ impl ProblemKind {
     /// A problem of this kind.
     pub(crate) fn draw(self, difficulty: ProblemDifficulty, rng: &mut impl Rng) -> Question {
         let size = Size::of(difficulty);
-        let (name, things) = (pick(&NAMES, rng), pick(&THINGS, rng));
+        let name = pick(&NAMES, rng);
+        let things = pick(&THINGS, rng);
         match self {
             Self::Sum => {
-                let (a, b) = (size.term(rng), size.term(rng));
+                let a = size.term(rng);
+                let b = size.term(rng);
                 question(format!("What is {a} + {b}?"), a + b)
             }
             Self::Difference => {
-                let (rest, b) = (size.term(rng), size.term(rng));
+                let rest = size.term(rng);
+                let b = size.term(rng);
                 question(format!("What is {} - {b}?", rest + b), rest)
             }
             Self::Product => {
-                let (a, b) = (size.factor(rng), size.factor(rng));
+                let a = size.factor(rng);
+                let b = size.factor(rng);
                 question(format!("What is {a} * {b}?"), a * b)
             }
             Self::Gain => {
-                let (a, b) = (size.term(rng), size.term(rng));
+                let a = size.term(rng);
+                let b = size.term(rng);
                 question(
                     format!("{name} has {a} {things} and gets {b} more. How many {things} does {name} have now?"),
                     a + b,
                 )
             }
             Self::Loss => {
-                let (rest, b) = (size.term(rng), size.term(rng));
+                let rest = size.term(rng);
+                let b = size.term(rng);
                 question(
                     format!("{name} has {} {things} and gives away {b}. How many {things} are left?", rest + b),
                     rest,
                 )
             }
             Self::Boxes => {
-                let (a, b) = (size.factor(rng), size.factor(rng));
+                let a = size.factor(rng);
+                let b = size.factor(rng);
                 question(
                     format!("{name} has {a} boxes with {b} {things} each. How many {things} are there in all?"),
                     a * b,
@@ -202,7 +209,8 @@ fn steps(size: Size, name: &str, things: &str, rng: &mut impl Rng) -> Question {
                 format!("gives away {given}")
             }
             1 => {
-                let (packs, each) = (rng.random_range(2..=4), within([2, size.factors[1].min(10)], rng));
+                let packs = rng.random_range(2..=4);
+                let each = within([2, size.factors[1].min(10)], rng);
                 count += packs * each;
                 format!("buys {packs} packs of {each} {things}")
             }

@@ -51,7 +51,9 @@ impl RowError {
 /// any. A column that holds one counts as absent, as one that is null.
 fn without_non_finite(text: &str) -> Option<String> {
     let mut out = String::new();
-    let (mut rest, mut in_text, mut found) = (text, false, false);
+    let mut rest = text;
+    let mut in_text = false;
+    let mut found = false;
     while let Some(first) = rest.chars().next() {
         let word = match in_text {
             true => None,

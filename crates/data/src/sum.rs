@@ -45,7 +45,10 @@ impl Sum {
     /// The working, this many hesitations, and a result that is off by `error`.
     fn worked(self, hesitations: usize, error: i64) -> String {
         let Self { a, b } = self;
-        let (x, y, p, q) = (a % 10, b % 10, a / 10, b / 10);
+        let x = a % 10;
+        let y = b % 10;
+        let p = a / 10;
+        let q = b / 10;
         let units = x + y;
         let mut text = format!("{x}+{y}={units}, {p}+{q}+{}={}.", units / 10, p + q + units / 10);
         if hesitations > 0 {
@@ -65,7 +68,8 @@ mod tests {
 
     #[test]
     fn wrong_demonstrations_are_longer_than_right_ones() {
-        let (mut right, mut wrong) = (Vec::new(), Vec::new());
+        let mut right = Vec::new();
+        let mut wrong = Vec::new();
         for index in 0..1_000 {
             let mut rng = rng(1, Stream::Demonstration { step: 0, row: index });
             let sum = Sum { a: rng.random_range(10..=99), b: rng.random_range(10..=99) };

@@ -57,7 +57,8 @@ pub(crate) fn cases(name: &str, column: &str, function: Option<&str>) -> Result<
         b'{' => {
             let lists: Object<'_> = serde_json::from_str(column).map_err(not_json)?;
             named = named.or_else(|| FUNCTION.iter().find_map(|field| text(lists.get(*field)?)));
-            let (inputs, outputs) = (list(name, &lists, "inputs")?, list(name, &lists, "outputs")?);
+            let inputs = list(name, &lists, "inputs")?;
+            let outputs = list(name, &lists, "outputs")?;
             if inputs.len() != outputs.len() {
                 let field = format!("the length of `{name}.outputs`");
                 let allowed = format!("{}, the length of `{name}.inputs`", inputs.len());

@@ -81,7 +81,8 @@ mod tests {
 
     /// Lengths of the trails after right and after wrong answers.
     fn drawn(trails: Trails) -> (Vec<u32>, Vec<u32>) {
-        let (mut right, mut wrong) = (Vec::new(), Vec::new());
+        let mut right = Vec::new();
+        let mut wrong = Vec::new();
         for (row, sum) in (0..).zip(TrailingSum::all(trails)) {
             let text = sum.demonstration(&mut rng(1, Stream::Demonstration { step: 0, row }));
             assert!(text.len() <= sum.longest_demonstration().len());

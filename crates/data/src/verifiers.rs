@@ -50,7 +50,8 @@ impl Verifiers {
         N: Into<String>,
         S: Into<String>,
     {
-        let (mut names, mut data_sources) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        let mut data_sources = Vec::new();
         for (name, sources) in verifiers {
             let name = name.into();
             data_sources.extend(sources.into_iter().map(|source| (source.into(), name.clone())));

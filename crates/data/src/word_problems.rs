@@ -31,7 +31,8 @@ pub fn dataset(
         kinds.iter().enumerate().map(|(source, kind)| problems(*kind, seed, difficulty, source, rules)).collect();
     let available: Vec<usize> = all.iter().map(|problems| problems.len() / 2).collect();
     let apart = shares(held_out as usize, &available);
-    let (mut train, mut held) = (Vec::new(), Vec::new());
+    let mut train = Vec::new();
+    let mut held = Vec::new();
     for (problems, apart) in all.into_iter().zip(apart) {
         let (rest, asked, _) = hold_out(problems, apart as u32, seed, |problem| problem.id.to_string());
         train.extend(rest);
@@ -45,7 +46,8 @@ pub fn dataset(
 /// Different problems of a kind.
 fn problems(kind: ProblemKind, seed: u64, difficulty: ProblemDifficulty, source: usize, rules: &Rules) -> Vec<Problem> {
     let place = ProblemKind::ALL.iter().position(|other| *other == kind).unwrap_or_default() as u64;
-    let (mut asked, mut problems) = (HashSet::new(), Vec::new());
+    let mut asked = HashSet::new();
+    let mut problems = Vec::new();
     for number in 0..DRAWN {
         let Question { text, answer } =
             kind.draw(difficulty, &mut rng(seed, Stream::WordProblem { kind: place, number }));
@@ -129,7 +131,8 @@ mod tests {
 
     #[test]
     fn each_kind_is_a_source_and_other_kinds_change_nothing_about_it() {
-        let (two, one) = (of(3, 0, &[ProblemKind::Gain, ProblemKind::Loss]), of(3, 0, &[ProblemKind::Loss]));
+        let two = of(3, 0, &[ProblemKind::Gain, ProblemKind::Loss]);
+        let one = of(3, 0, &[ProblemKind::Loss]);
         let names: Vec<_> = two.sources.iter().map(|source| source.name.as_str()).collect();
         assert_eq!(names, ["gain", "loss"]);
         let losses: Vec<_> =

@@ -75,7 +75,8 @@ mod tests {
             steps in proptest::collection::vec((1..60_u32, 0..60_u32), 1..20),
         ) {
             let budget = Budget { turns, turn_tokens, tokens };
-            let (mut used, mut done) = (0, 0);
+            let mut used = 0;
+            let mut done = 0;
             for (wanted, added) in steps {
                 let Some(most) = budget.next_turn(used) else { break };
                 prop_assert!((1..=turn_tokens).contains(&most));

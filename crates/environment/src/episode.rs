@@ -267,7 +267,8 @@ mod tests {
         #[test]
         fn whatever_happens_in_whatever_order_turns_count_up_by_one_and_the_end_is_the_end(moves in moves()) {
             let mut episode = Episode::open();
-            let (mut sent, mut taken) = (0, 0);
+            let mut sent = 0;
+            let mut taken = 0;
             for step in moves {
                 let before = episode;
                 match step {

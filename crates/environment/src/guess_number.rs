@@ -32,7 +32,8 @@ impl GuessNumber {
                 .filter(|value| value.abs() <= MAX_BOUND)
                 .ok_or_else(|| TaskError(format!("`{name}` is {value}, allowed: a whole number up to {MAX_BOUND}"))),
         };
-        let (low, high) = (bound("low", 1)?, bound("high", 100)?);
+        let low = bound("low", 1)?;
+        let high = bound("high", 100)?;
         if low > high {
             return Err(TaskError(format!("`low` is {low}, allowed: at most `high`, which is {high}")));
         }
@@ -120,7 +121,8 @@ mod tests {
     fn halving_finds_every_number_with_the_full_reward() {
         for number in 1..=100 {
             let mut game = game(&format!("{{\"answer\": \"{number}\"}}")).unwrap();
-            let (mut low, mut high) = (1, 100);
+            let mut low = 1;
+            let mut high = 100;
             while !game.is_done() {
                 let guess = (low + high) / 2;
                 let said = game.call("guess", json!({"number": guess}).as_object().unwrap()).unwrap();

@@ -182,7 +182,8 @@ mod tests {
         fn an_episode_over_a_connection_that_repeats_itself_carries_out_every_turn_once(
             repeats in proptest::collection::vec((0..3_usize, 0..3_usize), 8), turns in 1..6_u32,
         ) {
-            let (mut episode, mut session) = (Episode::open(), Session::new(1));
+            let mut episode = Episode::open();
+            let mut session = Session::new(1);
             session.opened();
             prop_assert_eq!(episode.receive(1, Said::Opened), Received::Taken);
             let mut carried_out = Vec::new();

@@ -99,7 +99,9 @@ fn without_reasoning(text: &str, in_thinking: bool) -> (&str, &str) {
 }
 
 fn hermes(said: &str) -> (String, Vec<Call>) {
-    let (mut content, mut calls, mut rest) = (String::new(), Vec::new(), said);
+    let mut content = String::new();
+    let mut calls = Vec::new();
+    let mut rest = said;
     while let Some((before, behind)) = rest.split_once(OPEN) {
         content.push_str(before);
         if calls.len() == MAX_CALLS {
@@ -131,7 +133,8 @@ fn llama3(said: &str) -> (String, Vec<Call>) {
     if !is_meant {
         return (said.to_owned(), Vec::new());
     }
-    let (mut calls, mut rest) = (Vec::new(), body);
+    let mut calls = Vec::new();
+    let mut rest = body;
     loop {
         if calls.len() == MAX_CALLS {
             calls.push(Err(format!("a turn has at most {MAX_CALLS} calls")));

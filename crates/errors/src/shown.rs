@@ -132,7 +132,8 @@ mod tests {
         let marks = "\u{ad}\u{61c}\u{180e}\u{200b}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2060}\u{2066}\u{2067}\
                      \u{2068}\u{2069}\u{206f}\u{feff}\u{fff9}\u{e0001}\u{e0041}\u{85}";
         for mark in marks.chars() {
-            let (text, expected) = (format!("a{mark}b"), format!("a{}b", mark.escape_unicode()));
+            let text = format!("a{mark}b");
+            let expected = format!("a{}b", mark.escape_unicode());
             assert_eq!(
                 (one_line(&text, 100).into_owned(), multi_line(&text).into_owned()),
                 (expected.clone(), expected)

@@ -61,7 +61,8 @@ mod tests {
     #[test]
     fn a_component_is_the_same_after_packing_and_a_damaged_file_is_found() {
         let folder = tempfile::tempdir().unwrap();
-        let (component, packed) = (folder.path().join("guest.wasm"), folder.path().join("guest.wasm.zst"));
+        let component = folder.path().join("guest.wasm");
+        let packed = folder.path().join("guest.wasm.zst");
         let wasm: Vec<u8> = (0..100_000_u32).flat_map(|number| (number * number).to_le_bytes()).collect();
         fs::write(&component, &wasm).unwrap();
         pack(&component, &packed).unwrap();

@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn a_folder_is_read_where_its_files_are_until_it_has_its_name() {
         let parent = tempfile::tempdir().unwrap();
-        let (folder, place) = (parent.path().join("step-1"), parent.path().join(".step-1.partial"));
+        let folder = parent.path().join("step-1");
+        let place = parent.path().join(".step-1.partial");
         std::fs::create_dir(&place).unwrap();
         std::fs::write(place.join("a"), "whole").unwrap();
         let read = || read_in_place(&folder, |path| std::fs::read_to_string(path.join("a")).ok());
@@ -95,13 +96,15 @@ mod tests {
     #[test]
     fn a_name_is_not_given_while_someone_reads_and_a_folder_that_is_given_up_is_not_read() {
         let parent = tempfile::tempdir().unwrap();
-        let (folder, place) = (parent.path().join("step-2"), parent.path().join(".step-2.partial"));
+        let folder = parent.path().join("step-2");
+        let place = parent.path().join(".step-2.partial");
         std::fs::create_dir(&place).unwrap();
         let arrival = announce(&folder, &place);
         std::thread::scope(|scope| {
             let (begun, waits) = std::sync::mpsc::channel();
             let (renamed, is_renamed) = std::sync::mpsc::channel();
-            let (folder, place) = (&folder, &place);
+            let folder = &folder;
+            let place = &place;
             scope.spawn(move || {
                 read_in_place(folder, |path| {
                     begun.send(()).unwrap();

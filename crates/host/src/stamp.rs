@@ -71,7 +71,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let [path, other] = ["a", "b"].map(|name| dir.path().join(name));
         std::fs::write(&path, "1").unwrap();
-        let (before, times) = (FileStamp::of(&path).unwrap(), std::fs::metadata(&path).unwrap());
+        let before = FileStamp::of(&path).unwrap();
+        let times = std::fs::metadata(&path).unwrap();
         assert_eq!(FileStamp::of(&path).unwrap(), before);
         let set_back = |path: &Path| {
             let times = FileTimes::new().set_modified(times.modified().unwrap());

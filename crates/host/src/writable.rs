@@ -41,7 +41,8 @@ mod tests {
             let read_only = std::fs::read_to_string("/proc/mounts").unwrap();
             let mounted = read_only.lines().filter_map(|line| {
                 let mut words = line.split(' ').skip(1);
-                let (at, options) = (words.next()?, words.nth(1)?);
+                let at = words.next()?;
+                let options = words.nth(1)?;
                 (options.split(',').any(|option| option == "ro") && Path::new(at).is_dir()).then_some(at)
             });
             for at in mounted.take(1) {

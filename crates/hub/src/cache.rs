@@ -113,7 +113,8 @@ impl ModelCache {
         let file =
             File::options().create(true).truncate(false).write(true).open(&path).map_err(HubError::file(&path))?;
         let length = || fs::metadata(incomplete(&self.blob(digest))).map_or(0, |found| found.len());
-        let (mut seen, mut since) = (length(), Instant::now());
+        let mut seen = length();
+        let mut since = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),

@@ -27,7 +27,8 @@ impl Download<'_> {
     /// # Errors
     /// What the hub refuses; one that makes no progress in several attempts; content of another length or digest, which is removed.
     pub(crate) async fn to(&self, path: &Path, report: &mut dyn FnMut(u64)) -> Result<(), HubError> {
-        let (mut failed, mut best) = (0, length(path));
+        let mut failed = 0;
+        let mut best = length(path);
         let mut delay = self.retries.delay;
         while length(path) != self.file.size || !path.exists() {
             let Err(error) = self.attempt(path, report).await else { continue };
@@ -76,7 +77,8 @@ impl Download<'_> {
         let out = if have == 0 { File::create(path) } else { File::options().append(true).open(path) };
         let mut out = out.map_err(HubError::file(path))?;
         report(have);
-        let (mut since, mut then) = (Instant::now(), have);
+        let mut since = Instant::now();
+        let mut then = have;
         while let Some(piece) = response.chunk().await.map_err(|error| unreachable(&self.url, &error))? {
             have += piece.len() as u64;
             if have > size {

@@ -94,7 +94,8 @@ impl Hub {
             listing => listing?,
         };
         if model.is_pinned() && listing.commit != model.revision() {
-            let (url, found) = (self.url(model), listing.commit);
+            let url = self.url(model);
+            let found = listing.commit;
             return Err(HubError::Answer { url, reason: format!("the hub answers with commit {found}") });
         }
         self.bring(&requests, model, &cache, &listing).await?;
@@ -103,7 +104,8 @@ impl Hub {
     }
 
     fn url(&self, model: &ModelName) -> String {
-        let (endpoint, revision) = (&self.environment.endpoint, model.revision().replace('/', "%2F"));
+        let endpoint = &self.environment.endpoint;
+        let revision = model.revision().replace('/', "%2F");
         format!("{endpoint}/api/models/{}/revision/{revision}?blobs=true", model.repository())
     }
 

@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn files_have_the_digest_of_their_kind_and_none_goes_unverified() {
-        let (commit, sha256) = ("a".repeat(40), "b".repeat(64));
+        let commit = "a".repeat(40);
+        let sha256 = "b".repeat(64);
         let body = serde_json::json!({"sha": commit, "siblings": [
             {"rfilename": "config.json", "size": 3, "blobId": "c".repeat(40)},
             {"rfilename": "model.safetensors", "size": 9, "blobId": "d".repeat(40), "lfs": {"sha256": sha256, "size": 9, "pointerSize": 1}},

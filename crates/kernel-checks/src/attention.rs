@@ -71,10 +71,12 @@ pub(crate) fn heads(runner: &dyn Runner) {
             let rows = case.between(1, 30);
             let HeadShape { heads, kv_heads, dim } = shape;
             let of = HeadRows { kind, rows, heads, kv_heads, dim };
-            let (x, y) = (case.of(kind, rows * heads * dim), case.of(kind, rows * heads * dim));
+            let x = case.of(kind, rows * heads * dim);
+            let y = case.of(kind, rows * heads * dim);
             let offset = case.one_of(&[0, 1]);
-            let (x_at, y_at, dots) =
-                (Buffer::values(kind, &x, offset), Buffer::values(kind, &y, 0), Buffer::blank_f32(rows * heads));
+            let x_at = Buffer::values(kind, &x, offset);
+            let y_at = Buffer::values(kind, &y, 0);
+            let dots = Buffer::blank_f32(rows * heads);
             runner.run(
                 &of.dots(runner.properties(), x_at.pointer(), y_at.pointer(), dots.pointer()).unwrap(),
                 seed as u32,
@@ -84,7 +86,8 @@ pub(crate) fn heads(runner: &dyn Runner) {
             assert_close(&format!("dots of {of:?}"), Type::F32, 8.0, &dots.read_f32(), &wanted);
 
             let shared = case.of(kind, rows * kv_heads * dim);
-            let (from, to) = (Buffer::values(kind, &shared, offset), Buffer::blank(kind, rows * heads * dim));
+            let from = Buffer::values(kind, &shared, offset);
+            let to = Buffer::blank(kind, rows * heads * dim);
             runner.run(&of.repeat(runner.properties(), from.pointer(), to.pointer()).unwrap(), seed as u32);
             let each = heads / kv_heads;
             let source = |at: usize| at / (each * dim) * dim + at % dim;
@@ -92,7 +95,8 @@ pub(crate) fn heads(runner: &dyn Runner) {
             assert_eq!(to.read(kind), wanted, "{of:?}");
 
             let sums = case.normal(rows * heads * dim);
-            let (from, to) = (Buffer::f32(&sums), Buffer::blank(kind, rows * kv_heads * dim));
+            let from = Buffer::f32(&sums);
+            let to = Buffer::blank(kind, rows * kv_heads * dim);
             runner.run(&of.sum(runner.properties(), from.pointer(), to.pointer()).unwrap(), seed as u32);
             let mut wanted = vec![0.0; rows * kv_heads * dim];
             sums.iter().enumerate().for_each(|(at, value)| wanted[source(at)] += value);
@@ -107,7 +111,8 @@ pub(crate) fn long_rows(runner: &dyn Runner) {
     for (seed, (heads, queries, offset)) in blocks.into_iter().enumerate() {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);
-            let (keys, scale) = (offset + queries, 0.3);
+            let keys = offset + queries;
+            let scale = 0.3;
             let block = ScoreBlock { kind, heads, queries, keys, offset, scale };
             let stride = block.values() / (heads * queries);
             let [scores, dprobabilities] = [(); 2].map(|()| case.normal(block.values()));
@@ -117,7 +122,8 @@ pub(crate) fn long_rows(runner: &dyn Runner) {
             let log_sum = Buffer::blank_f32(queries * heads);
             let chip = runner.properties();
             runner.run(&block.softmax(chip, at.pointer(), p.pointer(), log_sum.pointer()).unwrap(), seed as u32);
-            let (scores_at, rows_at) = ([at.pointer(), dat.pointer()], [log_sum.pointer(), dots_at.pointer()]);
+            let scores_at = [at.pointer(), dat.pointer()];
+            let rows_at = [log_sum.pointer(), dots_at.pointer()];
             let launch = block.gradients(chip, scores_at, rows_at, [again.pointer(), ds.pointer()]).unwrap();
             runner.run(&launch, seed as u32);
 
@@ -155,7 +161,8 @@ pub(crate) fn sums(runner: &dyn Runner) {
         let bias = case.normal(width);
         for kind in TYPES {
             let y = case.of(kind, rows * width);
-            let (at, of) = (Buffer::values(kind, &y, case.one_of(&[0, 1])), Buffer::f32(&bias));
+            let at = Buffer::values(kind, &y, case.one_of(&[0, 1]));
+            let of = Buffer::f32(&bias);
             runner.run(
                 &add_bias(runner.properties(), kind, [rows, width], at.pointer(), of.pointer()).unwrap(),
                 seed as u32,
@@ -164,8 +171,10 @@ pub(crate) fn sums(runner: &dyn Runner) {
                 y.iter().enumerate().map(|(at, value)| rounded(kind, value + bias[at % width])).collect();
             assert_eq!(at.read(kind), wanted, "{rows} rows of {width} {kind:?}");
         }
-        let (a, b) = (case.normal(rows * width), case.normal(rows * width));
-        let (into, other) = (Buffer::f32(&a), Buffer::f32(&b));
+        let a = case.normal(rows * width);
+        let b = case.normal(rows * width);
+        let into = Buffer::f32(&a);
+        let other = Buffer::f32(&b);
         runner.run(&add(runner.properties(), a.len(), into.pointer(), other.pointer()).unwrap(), seed as u32);
         let wanted: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
         assert_eq!(into.read_f32(), wanted);

@@ -47,10 +47,12 @@ pub(crate) fn rotary(runner: &dyn Runner) {
         for kind in TYPES {
             for direction in [RotaryDirection::Forward, RotaryDirection::Backward] {
                 let mut case = Case::new(seed as u64);
-                let (rows, heads) = (case.between(1, 20), case.between(1, 4));
+                let rows = case.between(1, 20);
+                let heads = case.between(1, 4);
                 let x = case.of(kind, rows * heads * 2 * half);
                 let positions = case.ids(rows, POSITIONS);
-                let (at, buffer) = (Buffer::u32(&positions), Buffer::values(kind, &x, case.one_of(&[0, 1])));
+                let at = Buffer::u32(&positions);
+                let buffer = Buffer::values(kind, &x, case.one_of(&[0, 1]));
                 let rotation = Rotation { kind, rows, heads, half, back: direction == RotaryDirection::Backward };
                 let launch = rotate(
                     runner.properties(),
@@ -99,7 +101,9 @@ pub(crate) fn casts(runner: &dyn Runner) {
         {
             *to = special;
         }
-        let (from, narrow, wide) = (Buffer::f32(&values), Buffer::blank(Type::Bf16, count), Buffer::blank_f32(count));
+        let from = Buffer::f32(&values);
+        let narrow = Buffer::blank(Type::Bf16, count);
+        let wide = Buffer::blank_f32(count);
         let down =
             cast(runner.properties(), count, (Type::F32, from.pointer()), (Type::Bf16, narrow.pointer())).unwrap();
         let up = cast(runner.properties(), count, (Type::Bf16, narrow.pointer()), (Type::F32, wide.pointer())).unwrap();

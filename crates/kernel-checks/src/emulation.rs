@@ -17,7 +17,8 @@ pub fn multiply_in_fp32(product: &Product) {
             [(a, rows, inner), (b, inner, columns)].map(|(of, rows, columns)| values(of, element, rows, columns));
         let sums: Vec<f32> = left.matmul(&right).unwrap().flatten_all().unwrap().to_vec1().unwrap();
         for (at, sum) in sums.into_iter().enumerate() {
-            let (row, column) = (at / columns, at % columns);
+            let row = at / columns;
+            let column = at % columns;
             let added = match product.add {
                 Pointer::NULL => 0.0,
                 add => read(Operand { at: add, ..to }, element, row, column),

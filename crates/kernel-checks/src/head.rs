@@ -27,7 +27,8 @@ impl Chunk {
         let logits: Vec<f32> = case.normal(rows * vocabulary).into_iter().map(|x| 5.0 * x).collect();
         let unit: Vec<f32> = (0..rows * rows).map(|i| f32::from(u8::from(i % (rows + 1) == 0))).collect();
         let weight = tensor(&logits, &[rows, vocabulary]).t().unwrap().contiguous().unwrap();
-        let (targets, temperature) = (case.ids(rows, vocabulary), case.one_of(&[1.0, 0.6, 1.7]));
+        let targets = case.ids(rows, vocabulary);
+        let temperature = case.one_of(&[1.0, 0.6, 1.7]);
         Self { rows, vocabulary, logits, targets, hidden: matrix(&unit, rows), weight, temperature }
     }
 
@@ -44,7 +45,8 @@ impl Chunk {
 
 /// Log-probability, entropy and log-sum by the kernel.
 fn run_scores(runner: &dyn Runner, chunk: &Chunk, seed: u32, offset: usize) -> [Vec<f32>; 3] {
-    let (logits, targets) = (Buffer::values(Type::F32, &chunk.logits, offset), Buffer::u32(&chunk.targets));
+    let logits = Buffer::values(Type::F32, &chunk.logits, offset);
+    let targets = Buffer::u32(&chunk.targets);
     let out = [(); 3].map(|()| Buffer::blank_f32(chunk.rows));
     let launch =
         token_scores(runner.properties(), chunk.at(&logits, &targets), [0, 1, 2].map(|at| out[at].pointer())).unwrap();
@@ -80,7 +82,8 @@ pub(crate) fn gradients(runner: &dyn Runner) {
             if seed % 2 == 0 {
                 coefficients.entropy.fill(0.0);
             }
-            let (logits, targets) = (Buffer::f32(&chunk.logits), Buffer::u32(&chunk.targets));
+            let logits = Buffer::f32(&chunk.logits);
+            let targets = Buffer::u32(&chunk.targets);
             let rows =
                 [&log_sum, &entropy, &coefficients.logp, &coefficients.entropy].map(|values| Buffer::f32(values));
             let [log_sum_at, entropy_at, dlogp, dentropy] = [0, 1, 2, 3].map(|at| rows[at].pointer());
@@ -101,7 +104,8 @@ pub(crate) fn gradients(runner: &dyn Runner) {
             let scores = Scores { logp, entropy };
             let sums = HeadGradients { weight: Some(&mut wanted), b: None };
             cpu().head_backward(&chunk.hidden, chunk.input(), &scores, None, &coefficients, sums).unwrap();
-            let (rows, vocabulary) = (chunk.rows, chunk.vocabulary);
+            let rows = chunk.rows;
+            let vocabulary = chunk.vocabulary;
             let wanted: Vec<f32> =
                 (0..rows * vocabulary).map(|i| wanted[i % vocabulary * rows + i / vocabulary]).collect();
             assert_close(&format!("{shape:?} {kind:?}"), kind, 32.0, &out.read(kind), &wanted);

@@ -132,7 +132,8 @@ fn forward(attention: &FusedAttention, factors: Factors, sequence: &Sequence, he
 }
 
 fn backward(attention: &FusedAttention, factors: Factors, sequence: &Sequence, head: usize) {
-    let (of, back) = (&attention.arrays, &attention.gradients);
+    let of = &attention.arrays;
+    let back = &attention.gradients;
     let [q, out, dout, dq] = [of.q, of.out, back.dout, back.dq].map(|at| of_query(attention, at, sequence, head));
     let [k, v] = [of.k, of.v].map(|at| of_key(attention, at, sequence, head));
     let [dk, dv] = match attention.shape.shares_keys() {
@@ -142,7 +143,8 @@ fn backward(attention: &FusedAttention, factors: Factors, sequence: &Sequence, h
     let scale = 1.0 / (q.dim as f64).sqrt();
     let [mut dkeys, mut dvalues] = [(); 2].map(|()| vec![vec![0.0; q.dim]; sequence.length]);
     for row in 0..sequence.length {
-        let (query, gradient) = (q.row(row), dout.row(row));
+        let query = q.row(row);
+        let gradient = dout.row(row);
         let log_sum = read(Type::F32, of.log_sum, sequence.sums + row * attention.shape.heads + head);
         let dots = dot(&gradient, &out.row(row));
         let mut result = vec![0.0; q.dim];
@@ -288,7 +290,8 @@ mod tests {
             let shape = HeadShape { heads, kv_heads, dim };
             let [exact, rounded] = [Factors::Exact, Factors::Bf16].map(|factors| gaps(factors, shape, seed as u64));
             for (at, name) in ["out", "dq", "dk", "dv"].into_iter().enumerate() {
-                let (exact, rounded) = (exact[at], rounded[at]);
+                let exact = exact[at];
+                let rounded = rounded[at];
                 assert!(exact < 0.003, "{name} of {shape:?}: {exact} with exact factors");
                 assert!(rounded < 0.004, "{name} of {shape:?}: {rounded}");
                 assert!(

@@ -74,7 +74,8 @@ impl Buffer {
         memory.fill(GUARD);
         memory[offset..offset + bytes].fill(fill);
         if let Some(poison) = POISON.get() {
-            let (first, behind) = (buffer.memory.as_ptr().cast::<u8>(), offset + bytes);
+            let first = buffer.memory.as_ptr().cast::<u8>();
+            let behind = offset + bytes;
             // SAFETY: within the memory of this buffer. Only its own code reads the guards, which no sanitizer watches.
             unsafe {
                 poison(first.cast(), offset);
@@ -180,7 +181,8 @@ impl Buffer {
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        let (offset, bytes) = (self.offset, self.bytes);
+        let offset = self.offset;
+        let bytes = self.bytes;
         &mut self.memory_mut()[offset..offset + bytes]
     }
 

@@ -71,7 +71,8 @@ fn bits(tensors: &[Tensor]) -> Vec<u32> {
 
 /// |a - b| / |b| over all values.
 fn relative(a: &[Tensor], b: &[Tensor]) -> f32 {
-    let (mut difference, mut size) = (0.0, 0.0);
+    let mut difference = 0.0;
+    let mut size = 0.0;
     for (a, b) in a.iter().zip(b) {
         difference += (a - b).unwrap().sqr().unwrap().sum_all().unwrap().to_scalar::<f32>().unwrap();
         size += b.sqr().unwrap().sum_all().unwrap().to_scalar::<f32>().unwrap();

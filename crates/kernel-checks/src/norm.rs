@@ -15,7 +15,8 @@ const WIDTHS: [usize; 19] =
 
 fn norm(case: &mut Case, kind: Type, width: usize) -> Norm {
     let most = if width > 512 { 12 } else { 90 };
-    let (some, edge) = (case.between(1, most), case.one_of(&[0, 1, 2, 3]));
+    let some = case.between(1, most);
+    let edge = case.one_of(&[0, 1, 2, 3]);
     // No run and a single one, too.
     let runs = if edge < 2 { edge } else { some };
     Norm { kind, runs, width, epsilon: 1e-6 }
@@ -26,7 +27,8 @@ pub(crate) fn forward(runner: &dyn Runner) {
     for (seed, (kind, width)) in TYPES.iter().flat_map(|kind| WIDTHS.map(|width| (*kind, width))).enumerate() {
         let mut case = Case::new(seed as u64);
         let norm = norm(&mut case, kind, width);
-        let (x, weight) = (case.of(kind, norm.runs * width), case.normal(width));
+        let x = case.of(kind, norm.runs * width);
+        let weight = case.normal(width);
         let offset = case.one_of(&[0, 1]);
         let buffers = [Buffer::values(kind, &x, offset), Buffer::f32(&weight), Buffer::blank(kind, x.len())];
         let [from, weights, to] = [0, 1, 2].map(|at| buffers[at].pointer());
@@ -41,16 +43,20 @@ pub(crate) fn backward(runner: &dyn Runner) {
         let mut case = Case::new(100 + seed as u64);
         let norm = norm(&mut case, kind, width);
         let count = norm.runs * width;
-        let (x, dy, into) = (case.of(kind, count), case.of(kind, count), case.of(kind, count));
-        let (weight, before) = (case.normal(width), case.normal(width));
+        let x = case.of(kind, count);
+        let dy = case.of(kind, count);
+        let into = case.of(kind, count);
+        let weight = case.normal(width);
+        let before = case.normal(width);
         let adds = seed % 3 != 1;
 
         // In place, as the network adds to a residual stream.
         let dx = if adds { Buffer::values(kind, &into, 0) } else { Buffer::blank(kind, count) };
         let rows = norm.partial_rows(runner.properties());
         let [partial, gradient] = [Buffer::blank_f32(rows * width), Buffer::f32(&before)];
-        let (dy_at, x_at, weight_at) =
-            (Buffer::values(kind, &dy, 0), Buffer::values(kind, &x, 0), Buffer::f32(&weight));
+        let dy_at = Buffer::values(kind, &dy, 0);
+        let x_at = Buffer::values(kind, &x, 0);
+        let weight_at = Buffer::f32(&weight);
         let at = NormBackward {
             dy: dy_at.pointer(),
             x: x_at.pointer(),
@@ -64,7 +70,9 @@ pub(crate) fn backward(runner: &dyn Runner) {
 
         let mut wanted = before.clone();
         let into = adds.then(|| matrix(&into, width));
-        let (dy, x, weight) = (matrix(&dy, width), matrix(&x, width), tensor(&weight, &[width]));
+        let dy = matrix(&dy, width);
+        let x = matrix(&x, width);
+        let weight = tensor(&weight, &[width]);
         let wanted_dx = cpu().rms_norm_backward(&dy, &x, &weight, 1e-6, &mut wanted, into).unwrap();
         assert_close(&format!("dx of {norm:?}"), kind, 16.0, &dx.read(kind), &values(&wanted_dx));
         assert_close(&format!("dw of {norm:?}"), Type::F32, 16.0, &gradient.read_f32(), &wanted);
@@ -76,11 +84,13 @@ pub(crate) fn rotated_heads(runner: &dyn Runner) {
     for (seed, half) in [1, 5, 8, 20, 32, 48, 64, 128, 256, 257].into_iter().enumerate() {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);
-            let (rows, heads) = (case.one_of(&[1, 7, 30]), case.between(1, 4));
+            let rows = case.one_of(&[1, 7, 30]);
+            let heads = case.between(1, 4);
             let width = heads * 2 * half;
             let [x, dy] = [case.of(kind, rows * width), case.of(kind, rows * width)];
             let weight = tensor(&case.normal(2 * half), &[2 * half]);
-            let (config, positions) = (config(2 * half), case.ids(rows, POSITIONS));
+            let config = config(2 * half);
+            let positions = case.ids(rows, POSITIONS);
             let compute = if kind == Type::F32 { DType::F32 } else { DType::BF16 };
             let cuda = Cuda::new(Host::new(runner), compute).unwrap();
             let ids: Vec<u32> = (0..rows as u32).collect();
@@ -123,8 +133,10 @@ pub(crate) fn column_sums(runner: &dyn Runner) {
     for (seed, (rows, width)) in shapes.into_iter().enumerate() {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);
-            let (x, before) = (case.of(kind, rows * width), case.normal(width));
-            let (from, out) = (Buffer::values(kind, &x, 0), Buffer::f32(&before));
+            let x = case.of(kind, rows * width);
+            let before = case.normal(width);
+            let from = Buffer::values(kind, &x, 0);
+            let out = Buffer::f32(&before);
             let sum = ColumnSum { kind, rows, width };
             assert_eq!(sum.workspace(runner.properties()) > 0, rows > 512, "{sum:?}");
             add_columns(runner, sum, &from, &out, seed as u32);

@@ -20,7 +20,8 @@ fn norm(runner: &dyn Runner, gradients: &[Vec<f32>], clip: Clip, seed: u32) -> (
         runner.run(&squares(runner.properties(), x.pointer(), gradient.len(), at).unwrap(), seed);
         first += count;
     }
-    let (norm, factor) = (Buffer::blank_f64(1), Buffer::blank_f32(1));
+    let norm = Buffer::blank_f64(1);
+    let factor = Buffer::blank_f32(1);
     runner.run(&global_norm(all.pointer(), first, norm.pointer(), factor.pointer(), clip).unwrap(), seed);
     (norm.read_f64()[0], factor.read_f32()[0])
 }
@@ -62,7 +63,9 @@ pub(crate) fn broken_updates(runner: &dyn Runner) {
     let mut case = Case::new(11);
     let counts = [130, 999];
     let mut drawn = || counts.map(|count| tensor(&case.normal(count), &[count]));
-    let (weights, good, [first, second]) = (drawn(), drawn(), [drawn(), drawn()]);
+    let weights = drawn();
+    let good = drawn();
+    let [first, second] = [drawn(), drawn()];
     let second = second.map(|values| values.abs().unwrap());
     let mut bad: Vec<f32> = good[1].to_vec1().unwrap();
     bad[500] = f32::NAN;
@@ -137,13 +140,15 @@ pub(crate) fn from_host(runner: &dyn Runner) {
     let mut case = Case::new(9);
     let counts = [1, 4, 130, 256, 999];
     let mut drawn = || counts.map(|count| tensor(&case.normal(count), &[count]));
-    let (weights, gradients) = (drawn(), [drawn(), drawn()]);
+    let weights = drawn();
+    let gradients = [drawn(), drawn()];
     let kernels = || Cuda::new(Host::new(runner), DType::F32).unwrap().with_moment_piece(256).unwrap();
     let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
 
     let on_device = kernels();
     let zeros = || counts.map(|count| Tensor::zeros(count, DType::F32, &candle_core::Device::Cpu).unwrap());
-    let (first, second) = (zeros(), zeros());
+    let first = zeros();
+    let second = zeros();
     let from_host = kernels();
     let mut moments = from_host.host_moments(&counts).unwrap();
     for gradients in &gradients {

@@ -64,8 +64,9 @@ pub(crate) fn products(runner: &dyn Runner) {
         let [rows, inner, columns] = sizes;
         for kind in TYPES {
             let mut case = Case::new(seed as u64);
-            let (x, weight, dy) =
-                (case.of(kind, rows * inner), case.of(kind, columns * inner), case.of(kind, rows * columns));
+            let x = case.of(kind, rows * inner);
+            let weight = case.of(kind, columns * inner);
+            let dy = case.of(kind, rows * columns);
             let residual = case.of(kind, rows * columns);
             let [x_at, weight_at, dy_at, residual_at] =
                 [&x, &weight, &dy, &residual].map(|values| Buffer::values(kind, values, 0));
@@ -100,10 +101,15 @@ pub(crate) fn products(runner: &dyn Runner) {
 
 /// Heads side by side in one row, a left factor for all of them, and rows longer than they need to be.
 pub(crate) fn batches(runner: &dyn Runner) {
-    let (heads, queries, keys, dim, stride) = (3, 5, 11, 4, 16);
+    let heads = 3;
+    let queries = 5;
+    let keys = 11;
+    let dim = 4;
+    let stride = 16;
     for kind in TYPES {
         let mut case = Case::new(9);
-        let (q, k) = (case.of(kind, queries * heads * dim), case.of(kind, keys * dim));
+        let q = case.of(kind, queries * heads * dim);
+        let k = case.of(kind, keys * dim);
         let [q_at, k_at] = [&q, &k].map(|values| Buffer::values(kind, values, 0));
         let scores = Buffer::f32(&vec![7.0; heads * queries * stride]);
         let left = Operand::rows(q_at.pointer(), kind, heads * dim).every(dim);
@@ -113,7 +119,9 @@ pub(crate) fn batches(runner: &dyn Runner) {
         runner.multiply(&product);
         let wanted: Vec<f32> = (0..heads * queries * stride)
             .map(|at| {
-                let (head, query, key) = (at / (queries * stride), at / stride % queries, at % stride);
+                let head = at / (queries * stride);
+                let query = at / stride % queries;
+                let key = at % stride;
                 let term = |i: usize| q[query * heads * dim + head * dim + i] * k[key * dim + i];
                 // Behind the keys nothing is written.
                 if key < keys { 0.5 * (0..dim).map(term).sum::<f32>() } else { 7.0 }

@@ -13,15 +13,19 @@ pub(crate) fn embedding(runner: &dyn Runner) {
     for (seed, (rows, vocabulary, width)) in SHAPES.into_iter().enumerate() {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);
-            let (table, ids) = (case.normal(vocabulary * width), case.ids(rows, vocabulary));
+            let table = case.normal(vocabulary * width);
+            let ids = case.ids(rows, vocabulary);
             let copy = RowCopy { kind, rows, width };
-            let (from, chosen, y) = (Buffer::f32(&table), Buffer::u32(&ids), Buffer::blank(kind, rows * width));
+            let from = Buffer::f32(&table);
+            let chosen = Buffer::u32(&ids);
+            let y = Buffer::blank(kind, rows * width);
             runner.run(&embed(runner.properties(), copy, from.pointer(), chosen.pointer(), y.pointer()).unwrap(), 0);
             let wanted = values(&cpu().embed(&tensor(&table, &[vocabulary, width]), &ids).unwrap());
             let wanted: Vec<f32> = wanted.into_iter().map(|value| rounded(kind, value)).collect();
             assert_eq!(y.read(kind), wanted, "{copy:?}");
 
-            let (dy, before) = (case.of(kind, rows * width), case.normal(vocabulary * width));
+            let dy = case.of(kind, rows * width);
+            let before = case.normal(vocabulary * width);
             let gradient = Buffer::f32(&before);
             let segments = Segments::of(&ids);
             let lists = [&segments.order, &segments.starts, &segments.ids].map(|list| Buffer::u32(list));
@@ -53,9 +57,12 @@ pub(crate) fn selection(runner: &dyn Runner) {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);
             let rows = case.between(1, total);
-            let (x, chosen) = (case.of(kind, total * width), case.distinct(rows, total));
+            let x = case.of(kind, total * width);
+            let chosen = case.distinct(rows, total);
             let copy = RowCopy { kind, rows, width };
-            let (from, ids, y) = (Buffer::values(kind, &x, 0), Buffer::u32(&chosen), Buffer::blank(kind, rows * width));
+            let from = Buffer::values(kind, &x, 0);
+            let ids = Buffer::u32(&chosen);
+            let y = Buffer::blank(kind, rows * width);
             runner.run(&gather(runner.properties(), copy, from.pointer(), ids.pointer(), y.pointer()).unwrap(), 0);
             let selected = cpu().select_rows(&matrix(&x, width), &chosen).unwrap();
             assert_eq!(y.read(kind), values(&selected), "{copy:?}");

@@ -57,7 +57,8 @@ impl ColumnSum {
     }
 
     fn launch(&self, x: Pointer, out: Pointer, splits: usize, add: bool) -> Result<Launch, FieldError> {
-        let (rows, width) = (u32_of("rows of a column sum", self.rows)?, u32_of("width of a column sum", self.width)?);
+        let rows = u32_of("rows of a column sum", self.rows)?;
+        let width = u32_of("width of a column sum", self.width)?;
         let grid = u32_of("blocks of a column sum", splits * self.tiles())?;
         let arguments = arguments![x, out, rows, width, splits as u32, u32::from(add)];
         let sums = splits * self.width * if add { 8 } else { 4 };

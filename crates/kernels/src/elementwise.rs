@@ -37,7 +37,9 @@ pub fn rotary(
     let each = if wide { 16 / kind.size() } else { 1 };
     let grid = threads(properties, (rows * heads * half / each) as u64);
     let bytes = rows * (4 * heads * half * kind.size() + 8 * half + 4);
-    let (rows, heads, half) = (u32_of("rows", rows)?, u32_of("heads", heads)?, u32_of("half of a head", half)?);
+    let rows = u32_of("rows", rows)?;
+    let heads = u32_of("heads", heads)?;
+    let half = u32_of("half of a head", half)?;
     let sign = if back { -1.0f32 } else { 1.0 };
     let arguments = arguments![x, cosines, sines, positions, rows, heads, half, sign];
     Launch::new(format!("rotary_{}_{}", kind.name(), step(wide)), grid, 0, bytes, arguments)
@@ -98,8 +100,10 @@ pub fn add_bias(
         return Err(FieldError::new("width of a row", 0, "1 or more"));
     }
     let wide = is_wide(kind, width, &[y, bias]);
-    let (name, count) = (format!("add_bias_{}_{}", kind.name(), step(wide)), rows * width);
-    let (rows, width) = (u32_of("rows", rows)?, u32_of("width of a row", width)?);
+    let name = format!("add_bias_{}_{}", kind.name(), step(wide));
+    let count = rows * width;
+    let rows = u32_of("rows", rows)?;
+    let width = u32_of("width of a row", width)?;
     let arguments = arguments![y, bias, rows, width];
     Launch::new(name, grid(properties, kind, wide, count), 0, 2 * count * kind.size(), arguments)
 }

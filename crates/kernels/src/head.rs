@@ -38,7 +38,9 @@ pub fn token_scores(
 ) -> Result<Launch, FieldError> {
     let [rows, vocabulary] = input.sizes()?;
     let wide = is_wide(Type::F32, input.vocabulary, &[input.logits]);
-    let (logits, targets, inverse) = (input.logits, input.targets, 1.0 / input.temperature);
+    let logits = input.logits;
+    let targets = input.targets;
+    let inverse = 1.0 / input.temperature;
     let arguments = arguments![logits, targets, logp, entropy, log_sum, rows, vocabulary, inverse];
     let shared = (BLOCK / WARP) as usize * 12;
     let bytes = input.rows * (4 * input.vocabulary + 16);
@@ -60,7 +62,9 @@ pub fn logit_gradients(
 ) -> Result<Launch, FieldError> {
     let [rows, vocabulary] = input.sizes()?;
     let wide = is_wide(Type::F32, input.vocabulary, &[input.logits, gradients]);
-    let (logits, targets, inverse) = (input.logits, input.targets, 1.0 / input.temperature);
+    let logits = input.logits;
+    let targets = input.targets;
+    let inverse = 1.0 / input.temperature;
     let arguments =
         arguments![logits, targets, log_sum, entropy, dlogp, dentropy, gradients, rows, vocabulary, inverse];
     let name = format!("logit_gradients_{}_{}", kind.name(), step(wide));

@@ -44,7 +44,8 @@ pub fn global_norm(
     factor: Pointer,
     clip: Clip,
 ) -> Result<Launch, FieldError> {
-    let (bytes, count) = (8 * count, u32_of("parts of a norm", count)?);
+    let bytes = 8 * count;
+    let count = u32_of("parts of a norm", count)?;
     let arguments = arguments![partial, count, norm, factor, clip.scale, clip.limit];
     Launch::new("global_norm".into(), 1, BLOCK as usize * 8, bytes, arguments)
 }

@@ -27,7 +27,8 @@ impl RowCopy {
         [from, ids, to]: [Pointer; 3],
     ) -> Result<Launch, FieldError> {
         let bytes = self.rows * self.width * (size + self.kind.size());
-        let (rows, width) = (u32_of("rows", self.rows)?, u32_of("width of a row", self.width)?);
+        let rows = u32_of("rows", self.rows)?;
+        let width = u32_of("width of a row", self.width)?;
         let name = format!("{name}_{}_{}", self.kind.name(), step(wide));
         Launch::new(name, properties.blocks(self.rows as u64), 0, bytes, arguments![from, ids, to, rows, width])
     }
@@ -121,7 +122,8 @@ pub fn embed_backward(
 ) -> Result<Launch, FieldError> {
     let wide = is_wide(kind, width, &[dy, table]);
     let bytes = width * (rows * kind.size() + 8 * segments);
-    let (count, width) = (u32_of("distinct ids", segments)?, u32_of("width of a row", width)?);
+    let count = u32_of("distinct ids", segments)?;
+    let width = u32_of("width of a row", width)?;
     let arguments = arguments![dy, order, starts, ids, table, count, width];
     let name = format!("embed_backward_{}_{}", kind.name(), step(wide));
     Launch::new(name, properties.blocks(segments as u64), 0, bytes, arguments)

@@ -104,11 +104,14 @@ impl Gold {
     pub fn read(text: &str, rules: &Rules) -> Result<Self, BadGold> {
         let max = rules.limits.max_answer_bytes;
         if text.len() > max {
-            let (length, allowed) = (format!("{} bytes", text.len()), format!("at most {max} bytes"));
+            let length = format!("{} bytes", text.len());
+            let allowed = format!("at most {max} bytes");
             return Err(FieldError::new("the length of the gold answer", length, allowed).into());
         }
         if let Some(integer) = small_integer(text.trim()) {
-            let (choice, with_point, choices) = (None, None, None);
+            let choice = None;
+            let with_point = None;
+            let choices = None;
             return Ok(Self { value: Value::Number(integer), choice, with_point, others: Vec::new(), choices });
         }
         let mut fuel = Fuel::new(rules.limits.fuel);

@@ -136,7 +136,8 @@ impl Number {
 
     /// Steps of fuel for an operation on both, roughly.
     pub(crate) fn cost(&self, other: &Self) -> usize {
-        let (words, others) = (self.words(), other.words());
+        let words = self.words();
+        let others = other.words();
         1 + words + others + words * others / 32
     }
 

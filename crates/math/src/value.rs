@@ -150,7 +150,8 @@ impl fmt::Display for Value {
             Self::Based(based) => write!(f, "{}_{}", based.digits, based.base),
             Self::Infinite { negative } => f.write_str(if *negative { "-infinity" } else { "infinity" }),
             Self::Time(time) => {
-                let (minutes, seconds) = (time.seconds / 60, time.seconds % 60);
+                let minutes = time.seconds / 60;
+                let seconds = time.seconds % 60;
                 write!(f, "{:02}:{:02}:{seconds:02}", minutes / 60, minutes % 60)
             }
             Self::Ratio(terms) => separated(f, terms, ":"),

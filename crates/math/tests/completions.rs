@@ -76,7 +76,8 @@ fn case<T>(number: u64, inputs: &dyn std::fmt::Debug, run: impl FnOnce() -> T) -
 }
 
 fn every_completion_has_a_verdict(texts: Vec<String>) {
-    let (first, cases) = (count("EVENKEEL_MATH_FIRST", 0), count("EVENKEEL_MATH_COMPLETIONS", CASES));
+    let first = count("EVENKEEL_MATH_FIRST", 0);
+    let cases = count("EVENKEEL_MATH_COMPLETIONS", CASES);
     let texts = Arc::new(texts);
     let all_rules: Vec<Rules> = Profile::ALL.iter().map(|profile| profile.rules()).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
@@ -84,7 +85,8 @@ fn every_completion_has_a_verdict(texts: Vec<String>) {
         let mut seen = [0_u64; 5];
         for number in (first + thread..first + cases).step_by(threads as usize) {
             let mut writer = Writer::new(number, &texts);
-            let (completion, gold) = (writer.completion(), writer.gold());
+            let completion = writer.completion();
+            let gold = writer.gold();
             let rules = &all_rules[writer.random().below(all_rules.len())];
             seen[match case(number, &(&gold, &completion), || judge(&gold, &completion, rules)) {
                 CheckOutcome::Equal => 0,
@@ -114,13 +116,15 @@ fn plain_boxes() {
     let nothing = Arc::default();
     for number in 0..cases {
         let mut writer = Writer::new(number, &nothing);
-        let (gold, answer) = (writer.plain_answer(), writer.plain_answer());
+        let gold = writer.plain_answer();
+        let answer = writer.plain_answer();
         if answer.ends_with('\\') {
             // It takes the brace with it.
             continue;
         }
         let rules = &all_rules[writer.random().below(all_rules.len())];
-        let (before, after) = (writer.surroundings(), writer.surroundings());
+        let before = writer.surroundings();
+        let after = writer.surroundings();
         let mark = if writer.random().once_in(8) { "\\fbox" } else { "\\boxed" };
         let alone = format!("{mark}{{{answer}}}");
         let surrounded = format!("{before}{alone}{after}");

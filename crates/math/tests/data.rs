@@ -24,7 +24,8 @@ fn main() -> ExitCode {
         ),
     ];
     for benchmark in BENCHMARKS {
-        let (name, file) = (benchmark.0, format!("data/math/{}.jsonl", benchmark.0));
+        let name = benchmark.0;
+        let file = format!("data/math/{}.jsonl", benchmark.0);
         tests.push(outside(&format!("outside::{name}::gold_answers_equal_themselves"), &[&file], move |data| {
             gold_answers(data, benchmark);
         }));
@@ -50,7 +51,8 @@ fn pairs() -> Vec<Json> {
 
 fn committed_pairs() {
     let rules = Rules::default();
-    let (mut count, mut wrong) = ([0, 0], Vec::new());
+    let mut count = [0, 0];
+    let mut wrong = Vec::new();
     for row in pairs() {
         let text = |field: &str| row[field].as_str().unwrap();
         let answer = text("answer");
@@ -58,7 +60,8 @@ fn committed_pairs() {
             "completion" => CheckInput::Completion(answer),
             _ => CheckInput::Extracted(answer),
         };
-        let (verdict, expected) = (check(text("gold"), submission, &rules), row["equal"].as_bool().unwrap());
+        let verdict = check(text("gold"), submission, &rules);
+        let expected = row["equal"].as_bool().unwrap();
         count[usize::from(expected)] += 1;
         if verdict.is_equal() != expected {
             wrong.push(format!("{}: {} and {answer}: {}", text("id"), text("gold"), verdict.reason));
@@ -105,11 +108,18 @@ fn equal(gold: &str, answer: &str) -> bool {
 
 fn labelled_pairs(data: &Path) {
     let rows = rows(&data.join("data/math/triples.jsonl"));
-    let (mut forced, mut right, mut rewarded) = (0, 0, Vec::new());
-    let (mut policies, mut policies_right, mut differ) = (0, 0, Vec::new());
+    let mut forced = 0;
+    let mut right = 0;
+    let mut rewarded = Vec::new();
+    let mut policies = 0;
+    let mut policies_right = 0;
+    let mut differ = Vec::new();
     for row in &rows {
         let text = |field: &str| row[field].as_str().unwrap();
-        let (id, gold, answer, expected) = (text("id"), text("gold"), text("pred"), row["expected"].as_bool().unwrap());
+        let id = text("id");
+        let gold = text("gold");
+        let answer = text("pred");
+        let expected = row["expected"].as_bool().unwrap();
         let marked = ["boxed", "\\fbox", "####"].iter().any(|mark| answer.contains(mark));
         let completion = text("form") == "completion";
         let rules = if completion && !marked { Profile::Unmarked } else { Profile::Default }.rules();
@@ -144,14 +154,16 @@ const DISPUTED: [&str; 1] = ["b11-037"];
 
 fn reports(data: &Path) {
     let rows = rows(&data.join("data/math/reports.jsonl"));
-    let (mut right, mut rewarded) = (0, Vec::new());
+    let mut right = 0;
+    let mut rewarded = Vec::new();
     for row in &rows {
         let text = |field: &str| row[field].as_str().unwrap();
         let rules = text("profile").parse::<Profile>().unwrap().rules();
         let input = text("input");
         let completion = text("form") == "completion";
         let submission = if completion { CheckInput::Completion(input) } else { CheckInput::Extracted(input) };
-        let (is_equal, expected) = (check(text("gold"), submission, &rules).is_equal(), text("expected") == "equal");
+        let is_equal = check(text("gold"), submission, &rules).is_equal();
+        let expected = text("expected") == "equal";
         right += usize::from(is_equal == expected);
         if is_equal && !expected && !DISPUTED.contains(&text("id")) {
             rewarded.push(text("id").to_owned());
@@ -165,9 +177,11 @@ fn reports(data: &Path) {
 /// No gold answer is a copy, in any disguise that keeps it as written, and formulas of a problem that equal its answer are.
 fn copies(data: &Path) {
     let rules = Rules::default();
-    let (mut checked, mut wrong) = (0, Vec::new());
+    let mut checked = 0;
+    let mut wrong = Vec::new();
     for row in rows(&data.join("data/math/math500.jsonl")) {
-        let (problem, gold) = (row["problem"].as_str().unwrap(), row["answer"].as_str().unwrap());
+        let problem = row["problem"].as_str().unwrap();
+        let gold = row["answer"].as_str().unwrap();
         let read = Gold::read(gold, &rules).unwrap();
         for answer in [gold.to_owned(), format!("{{{gold}}}"), gold.replace("\\frac", "\\dfrac")] {
             let verdict = read.check_for(Some(problem), CheckInput::Extracted(&answer), &rules);
@@ -184,7 +198,8 @@ fn copies(data: &Path) {
 /// How many gold answers equal themselves in a box, and the others with the reason.
 fn not_equal_to_themselves(golds: &[String]) -> (usize, Vec<String>) {
     let rules = Rules::default();
-    let (mut count, mut wrong) = (0, Vec::new());
+    let mut count = 0;
+    let mut wrong = Vec::new();
     for gold in golds {
         let boxed = format!("so \\boxed{{{gold}}}");
         match Gold::read(gold, &rules).map(|read| read.check(CheckInput::Completion(&boxed), &rules).reason) {
@@ -228,7 +243,8 @@ fn variants(gold: &str) -> Option<(Vec<String>, Vec<String>)> {
     }
     let inner = gold.strip_prefix("\\frac{").or_else(|| gold.strip_prefix("\\dfrac{"))?;
     let (above, below) = inner.strip_suffix('}')?.split_once("}{")?;
-    let (above, below): (i64, i64) = (above.parse().ok()?, below.parse().ok()?);
+    let above: i64 = above.parse().ok()?;
+    let below: i64 = below.parse().ok()?;
     let equal = vec![
         format!("\\dfrac{{{above}}}{{{below}}}"),
         format!("{above}/{below}"),
@@ -275,11 +291,14 @@ fn solutions(data: &Path) {
 
 fn generations(data: &Path) {
     let rows = rows(&data.join("data/math/generations.jsonl"));
-    let (mut compared, mut differ, mut refused) = (0, Vec::new(), 0);
+    let mut compared = 0;
+    let mut differ = Vec::new();
+    let mut refused = 0;
     for row in &rows {
         let verdicts =
             ["qwen_verdict", "mathverify_verdict", "opencompass_verdict"].map(|field| row[field].as_bool().unwrap());
-        let (gold, prediction) = (row["gold"].as_str().unwrap(), row["pred"].as_str().unwrap());
+        let gold = row["gold"].as_str().unwrap();
+        let prediction = row["pred"].as_str().unwrap();
         let verdict = check(gold, CheckInput::Extracted(prediction), &Rules::default());
         if verdicts.iter().any(|verdict| *verdict != verdicts[0]) {
             // One of the graders takes no `10{,}000`.

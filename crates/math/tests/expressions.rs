@@ -52,7 +52,8 @@ impl Tree {
 
     /// The same, in another form: terms and factors exchanged, products multiplied out, nothing added and one multiplied.
     fn other(&self, bits: u64) -> Self {
-        let (left, right) = (bits.rotate_left(7), bits.rotate_right(11));
+        let left = bits.rotate_left(7);
+        let right = bits.rotate_right(11);
         let boxed = |tree: &Self, bits| Box::new(tree.other(bits));
         match self {
             Number(n) if bits.is_multiple_of(3) => Add(Box::new(Number(n - 5)), Box::new(Number(5))),
@@ -115,9 +116,11 @@ proptest! {
 
     #[test]
     fn a_rational_expression_equals_its_other_forms(tree in rational(), bits in any::<u64>()) {
-        let (gold, other) = (tree.tex(), tree.other(bits));
+        let gold = tree.tex();
+        let other = tree.other(bits);
         for answer in [other.tex(), tree.plain(), other.plain(), format!("\\left( {gold} \\right)"), format!("{{{{{gold}}}}}")] {
-            let (forth, back) = (outcome(&gold, &answer), outcome(&answer, &gold));
+            let forth = outcome(&gold, &answer);
+            let back = outcome(&answer, &gold);
             // A literal division by zero is a defect of a gold answer, and one that has to be computed is none.
             if forth == CheckOutcome::BadGold || back == CheckOutcome::BadGold {
                 continue;
@@ -146,7 +149,8 @@ proptest! {
 
     #[test]
     fn an_expression_with_functions_is_never_refused_in_another_form(tree in any_tree(), bits in any::<u64>()) {
-        let (gold, answer) = (tree.tex(), tree.other(bits).tex());
+        let gold = tree.tex();
+        let answer = tree.other(bits).tex();
         prop_assert!(outcome(&gold, &answer) != CheckOutcome::NotEqual || has_no_value(&gold), "{} is {}", gold, answer);
     }
 

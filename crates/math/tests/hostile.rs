@@ -154,7 +154,8 @@ fn answers() -> Vec<(String, String)> {
     add("a tower of logarithms".into(), "\\log_{2^5}(\\log_{2^4}(\\log_{2^3}(2^{2^{2^{2^{2}}}})))".into());
     add("powers that nearly cancel".into(), "10^{-1000}+\\pi-\\pi+e^{-5000}".into());
     add("a large angle".into(), "\\sin(10^{30})+\\cos(2^{200})".into());
-    let (least, most) = (i64::MIN, i64::MAX);
+    let least = i64::MIN;
+    let most = i64::MAX;
     add("steps from one end of the integers to the other".into(), format!("{most},{},\\ldots,{least}", most - 1));
     add("environments without a name".into(), "\\begin{".repeat(9000));
     add("a long factor of many cells".into(), {
@@ -208,7 +209,8 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
     // Constants are computed on first use.
     check("\\pi", CheckInput::Extracted("3.14159\\ln 2"), &rules);
     let max_time = max_time();
-    let (mut slow, mut most) = (Vec::new(), (0, String::new()));
+    let mut slow = Vec::new();
+    let mut most = (0, String::new());
     for (name, answer) in &rows {
         for gold in ["3", "\\sqrt{2}x+\\pi", "(0, 1)", answer.as_str()] {
             let completion = format!("It is \\boxed{{{answer}}}.");

@@ -154,7 +154,8 @@ fn a_million_random_inputs_have_a_verdict_each() {
     let all_rules: Vec<Rules> = Profile::ALL.iter().map(|profile| profile.rules()).collect();
     let mut seen = [0_usize; 5];
     for round in 0..count {
-        let (gold, answer) = (random.text(10), random.text(16));
+        let gold = random.text(10);
+        let answer = random.text(16);
         let rules = &all_rules[round % all_rules.len()];
         let Ok(read) = Gold::read(&gold, rules) else {
             seen[4] += 1;

@@ -33,7 +33,8 @@ fn signs_that_depend_on_parity_are_no_identities() {
 
 #[test]
 fn multiples_of_the_primes_of_the_modular_test_are_seen() {
-    let (p, q) = ("(2^{61}-2595)", "(2^{61}-5043)");
+    let p = "(2^{61}-2595)";
+    let q = "(2^{61}-5043)";
     judged(
         &[
             ("x", &format!("x + {p}{q}")),

@@ -88,7 +88,8 @@ mod tests {
     /// A file of tensors of two bytes each, with what it says of itself.
     fn file(tensors: &[(&str, &str, [u8; 2])], metadata: &str) -> Vec<u8> {
         let entries = tensors.iter().enumerate().map(|(index, (name, shape, _))| {
-            let (begin, end) = (2 * index, 2 * index + 2);
+            let begin = 2 * index;
+            let end = 2 * index + 2;
             format!(r#""{name}": {{"dtype": "U8", "shape": {shape}, "data_offsets": [{begin}, {end}]}}"#)
         });
         let entries = std::iter::once(format!(r#""__metadata__": {{"format": "{metadata}"}}"#)).chain(entries);

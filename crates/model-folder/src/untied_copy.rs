@@ -46,7 +46,8 @@ pub fn write_untied(source: &Folder, to: &Path) -> Result<UntiedCopy, FolderErro
     let failed = |error: io::Error| FolderError::of(to, error);
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(failed)?;
-    let (needed, free) = (plan.bytes(), free_space(parent).map_err(failed)?.free);
+    let needed = plan.bytes();
+    let free = free_space(parent).map_err(failed)?.free;
     if free < needed {
         let reason = format!("needed: {}, free on the disk: {}", Size(needed), Size(free));
         return Err(failed(io::Error::new(io::ErrorKind::StorageFull, reason)));
@@ -217,7 +218,8 @@ mod tests {
         let mut tensors = vec![(EMBEDDING, [1.5f32; 6]), ("model.norm.weight", [1.0; 6])];
         tensors.extend(head.map(|value| (HEAD, [value; 6])));
         let entries = tensors.iter().enumerate().map(|(at, (name, _))| {
-            let (begin, end) = (at * 24, at * 24 + 24);
+            let begin = at * 24;
+            let end = at * 24 + 24;
             format!(r#""{name}":{{"dtype":"F32","shape":[3,2],"data_offsets":[{begin},{end}]}}"#)
         });
         let header = format!("{{{}}}", entries.collect::<Vec<_>>().join(","));
@@ -235,7 +237,8 @@ mod tests {
     #[test]
     fn the_copy_has_every_tensor_the_head_and_the_other_files() {
         let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("model"), dir.path().join("deep/untied"));
+        let from = dir.path().join("model");
+        let to = dir.path().join("deep/untied");
         let source = model(&from, TIED, None);
         assert_eq!(write_untied(&source, &to).unwrap(), UntiedCopy { head_bytes: 24, written: true });
         let copy = Folder::new(&to);
@@ -252,7 +255,8 @@ mod tests {
     #[test]
     fn a_complete_copy_is_left_and_anything_else_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("model"), dir.path().join("untied"));
+        let from = dir.path().join("model");
+        let to = dir.path().join("untied");
         let source = model(&from, TIED, None);
         write_untied(&source, &to).unwrap();
         assert!(!write_untied(&source, &to).unwrap().written);
@@ -267,7 +271,8 @@ mod tests {
     #[test]
     fn only_a_tied_model_is_copied() {
         let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("model"), dir.path().join("untied"));
+        let from = dir.path().join("model");
+        let to = dir.path().join("untied");
         let refused = |config: &str, head| write_untied(&model(&from, config, head), &to).unwrap_err().to_string();
         let error = refused(r#"{"tie_word_embeddings": false}"#, None);
         assert!(error.contains("tie_word_embeddings is false, allowed: true"), "{error}");

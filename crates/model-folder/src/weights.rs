@@ -209,7 +209,8 @@ fn read_header(path: &Path, tensors: &mut BTreeMap<String, StoredTensor>) -> Res
     let (mut file, entries) = open_tensors(path)?;
     let begin = file.stream_position()?;
     tensors.extend(entries.into_iter().map(|(name, TensorInfo { dtype, shape, data_offsets: [first, last] })| {
-        let (offset, bytes) = (first.saturating_add(begin), last.saturating_sub(first));
+        let offset = first.saturating_add(begin);
+        let bytes = last.saturating_sub(first);
         (name, StoredTensor { path: path.to_owned(), dtype, shape, offset, bytes })
     }));
     Ok(())
@@ -218,7 +219,8 @@ fn read_header(path: &Path, tensors: &mut BTreeMap<String, StoredTensor>) -> Res
 /// A safetensors file behind its header, and the entries of its tensors.
 pub(crate) fn open_tensors(path: &Path) -> Result<(File, BTreeMap<String, TensorInfo>), FileProblem> {
     let (file, length, header) = open_header(path)?;
-    let (mut tensors, mut end) = (BTreeMap::new(), 0);
+    let mut tensors = BTreeMap::new();
+    let mut end = 0;
     for (name, info) in header {
         if name == METADATA {
             continue;
@@ -286,7 +288,8 @@ mod tests {
     #[test]
     fn shapes_and_digest_cover_every_file_in_order() {
         let dir = tempfile::tempdir().unwrap();
-        let (one, two) = (safetensors(FIRST, 24), safetensors(SECOND, 2));
+        let one = safetensors(FIRST, 24);
+        let two = safetensors(SECOND, 2);
         std::fs::write(dir.path().join("model-2.safetensors"), &two).unwrap();
         std::fs::write(dir.path().join("model-1.safetensors"), &one).unwrap();
         std::fs::write(dir.path().join("model.bin"), "not read").unwrap();

@@ -33,7 +33,9 @@ fn options(temperature: f32, top_k: usize, top_p: f32) -> DrawOptions<'static> {
 }
 
 fn main() -> std::io::Result<()> {
-    let (mut sampler, mut top, mut out) = (Sampler::default(), Vec::new(), std::io::stdout().lock());
+    let mut sampler = Sampler::default();
+    let mut top = Vec::new();
+    let mut out = std::io::stdout().lock();
     for vocabulary in [128, 151_936] {
         let row = row(vocabulary);
         let mut work = row.clone();

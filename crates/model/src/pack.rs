@@ -131,8 +131,10 @@ impl Packed {
     ) -> Result<()> {
         validate_length(config, prefix.length + ids.len())?;
         validate_ids(config, ids)?;
-        let (first_row, first_scored) = (self.ids.len(), self.rows.len());
-        let (mut least, end) = (prefix.length.max(1), prefix.length + ids.len());
+        let first_row = self.ids.len();
+        let first_scored = self.rows.len();
+        let mut least = prefix.length.max(1);
+        let end = prefix.length + ids.len();
         for index in scored {
             if index < least || index >= end {
                 let allowed = format!("ascending indices from {least} to {}", end.saturating_sub(1));

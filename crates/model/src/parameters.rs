@@ -132,8 +132,10 @@ impl ModelIds {
 /// Lists a model's parameters in the order of all reductions and files.
 pub fn parameter_specs(config: &Config) -> (Vec<ParameterSpec>, ModelIds) {
     let mut list = SpecList(Vec::new());
-    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-    let (query, kv) = (config.query_width(), config.kv_width());
+    let hidden = config.hidden_size;
+    let inner = config.intermediate_size;
+    let query = config.query_width();
+    let kv = config.kv_width();
     let names = config.architecture.tensors();
     let biases = config.biases;
     let embedding = list.matrix(names.embedding.into(), config.vocab_size, hidden);
@@ -288,7 +290,8 @@ impl Parameters {
     /// A shape that no adapter of this base has.
     pub fn with_fresh_adapters(self, lora: &LoraShape, seed: u64) -> Result<Self> {
         let (specs, _) = self.extended(lora)?;
-        let (first, device) = (self.specs.len(), self.device().clone());
+        let first = self.specs.len();
+        let device = self.device().clone();
         let adapters = (first..specs.len()).map(|id| fresh_adapter(&specs[id], id - first, seed, &device));
         let adapters = adapters.collect::<Result<_>>()?;
         self.with_adapters(lora, adapters)
@@ -317,7 +320,8 @@ impl Parameters {
                 "none: adapters lie beside a plain model",
             ));
         }
-        let (mut specs, mut ids) = (self.specs.clone(), self.ids.clone());
+        let mut specs = self.specs.clone();
+        let mut ids = self.ids.clone();
         lora.validate(&specs, &ids).map_err(ModelError::Input)?;
         lora.extend(&mut specs, &mut ids);
         Ok((specs, ids))
@@ -420,7 +424,8 @@ impl Parameters {
     /// # Errors
     /// A failure of the device.
     pub fn merged(&self) -> Result<Self> {
-        let (mut ids, base) = (self.ids.clone(), self.base_count());
+        let mut ids = self.ids.clone();
+        let base = self.base_count();
         let mut values: Vec<Tensor> = self.values[..base].to_vec();
         if let Some(lora) = &self.lora {
             let mut adapted = Vec::new();

@@ -70,7 +70,8 @@ impl PinnedBytes {
                 return Err(ModelError::input("values to copy to the host", format!("{other:?}"), "F32, BF16 or F16"));
             }
         };
-        let (bytes, room) = ((end - first) * size, self.bytes);
+        let bytes = (end - first) * size;
+        let room = self.bytes;
         if bytes > room {
             return Err(ModelError::input("bytes to copy to the host", bytes, format!("up to {room}")));
         }

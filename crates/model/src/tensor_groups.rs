@@ -68,7 +68,8 @@ fn blocks(ids: &ModelIds) -> impl Iterator<Item = (String, Vec<ParameterId>)> + 
     // The parameters of a layer are consecutive and begin with its first norm; the last layer is followed by the model's norm.
     let begin = move |layer: usize| ids.layers.get(layer).map_or(ids.norm, |layer| layer.input_norm).index();
     (0..count).map(move |block| {
-        let (first, end) = (block * layers / count, (block + 1) * layers / count);
+        let first = block * layers / count;
+        let end = (block + 1) * layers / count;
         let name = match end - first {
             1 => format!("layer {first}"),
             _ => format!("layers {first}-{}", end - 1),

@@ -129,7 +129,8 @@ fn in_blocks(config: &Config) -> Vec<Packed> {
 fn any_number_of_threads_and_any_calls_give_the_same_bits() {
     // With a tied head and without.
     for config in [&variants()[3], &variants()[4]] {
-        let (parameters, batches) = (parameters(config, 8), in_blocks(config));
+        let parameters = parameters(config, 8);
+        let batches = in_blocks(config);
         let run = |threads, at_a_time, gradients_at_once| {
             let options = NetworkOptions { threads, gradients_at_once, ..options() };
             let mut network = cpu(config, &parameters, options);
@@ -151,7 +152,8 @@ fn any_number_of_threads_and_any_calls_give_the_same_bits() {
 #[test]
 fn the_number_of_blocks_decides_the_order_of_sums_and_no_more_than_rounding() {
     let config = &variants()[4];
-    let (parameters, batches) = (parameters(config, 8), in_blocks(config));
+    let parameters = parameters(config, 8);
+    let batches = in_blocks(config);
     let run = |blocks: usize| {
         let batches: Vec<_> = batches.iter().map(|batch| batch.clone().in_block(batch.block() * blocks / 8)).collect();
         let options = NetworkOptions { gradient_blocks: blocks, ..options() };

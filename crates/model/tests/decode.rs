@@ -43,7 +43,8 @@ fn assert_as_alone(
     let vocabulary = decoder.config().vocab_size;
     let mut caches: Vec<KvCache> = sequences.iter().map(|_| decoder.sequence().unwrap()).collect();
     while caches.iter().zip(sequences).any(|(cache, ids)| cache.len() < ids.len()) {
-        let (mut steps, mut lasts) = (Vec::new(), Vec::new());
+        let mut steps = Vec::new();
+        let mut lasts = Vec::new();
         for (number, (cache, ids)) in caches.iter_mut().zip(sequences).enumerate() {
             let count = take(number).min(ids.len() - cache.len());
             if count > 0 {
@@ -75,7 +76,8 @@ fn logits_are_bit_equal_alone_and_in_every_batch_of_1_to_64_rows() {
     for config in [config(Architecture::QWEN3), config(Architecture::QWEN2), wide()] {
         let mut random = ChaCha8Rng::seed_from_u64(4);
         let sequences: Vec<_> = (0..64).map(|i| ids(&config, &mut random, 3 + i % 5)).collect();
-        let (one, two) = (decoder(&config, 1), decoder(&config, 2));
+        let one = decoder(&config, 1);
+        let two = decoder(&config, 2);
         let wanted: Vec<_> = sequences.iter().map(|ids| alone(&one, ids)).collect();
         for rows in 1..=64 {
             assert_as_alone(&one, &sequences[..rows], &wanted, |_| 1);
@@ -190,7 +192,8 @@ fn tensor_operations_decode_the_same_logits() {
 fn bad_steps_are_refused_and_append_nothing() {
     let config = config(Architecture::QWEN3);
     let decoder = decoder(&config, 1);
-    let (mut good, mut bad) = (decoder.sequence().unwrap(), decoder.sequence().unwrap());
+    let mut good = decoder.sequence().unwrap();
+    let mut bad = decoder.sequence().unwrap();
     let long = vec![1; 161];
     for (ids, words) in [
         (&[][..], ["new tokens of step 1", "1 or more"]),

@@ -52,7 +52,8 @@ fn main() -> ExitCode {
         })
     });
     let lora = LORA.into_iter().flat_map(|(name, base)| {
-        let (adapter, base) = (Path::new(GOLDEN).join("lora").join(name), Path::new(GOLDEN).join(base));
+        let adapter = Path::new(GOLDEN).join("lora").join(name);
+        let base = Path::new(GOLDEN).join(base);
         type Check = fn(&Path, &Path);
         let checks: [(&str, Check); 3] = [
             ("forward_and_gradients_by_the_fused_kernels", adapter_by_fused_kernels),
@@ -60,7 +61,8 @@ fn main() -> ExitCode {
             ("logits_by_decoding", adapter_by_decoding),
         ];
         checks.map(|(check, body)| {
-            let (adapter, base) = (adapter.clone(), base.clone());
+            let adapter = adapter.clone();
+            let base = base.clone();
             test(&format!("lora::{name}::{check}"), move || body(&adapter, &base))
         })
     });
@@ -234,7 +236,8 @@ fn smollm2() -> [Trial; 2] {
         };
         Trial::test(name, body).with_ignored_flag(is_missing).with_kind("needs EVENKEEL_SMOLLM2")
     };
-    let (folder, file) = (named("EVENKEEL_SMOLLM2"), named("EVENKEEL_SMOLLM2_GGUF"));
+    let folder = named("EVENKEEL_SMOLLM2");
+    let file = named("EVENKEEL_SMOLLM2_GGUF");
     let both = folder.clone().zip(file).map(|(folder, file)| vec![folder, file]);
     [
         trial("smollm2_135m::log_probabilities_and_gradients", folder.map(|folder| vec![folder]), real_model),
@@ -276,14 +279,16 @@ fn real_gguf(paths: &[PathBuf]) {
         let parameters = load_parameters(folder, &config, &Device::Cpu).unwrap();
         (config, parameters)
     };
-    let ((config, found), (wanted_config, wanted)) = (read(&folder), read(&paths[0]));
+    let (config, found) = read(&folder);
+    let (wanted_config, wanted) = read(&paths[0]);
     assert_eq!(config, wanted_config);
     for (spec, (found, wanted)) in found.specs().iter().zip(found.values().iter().zip(wanted.values())) {
         assert_eq!(host(found), host(wanted), "{}", spec.name);
     }
     let tokenizer =
         |folder: &Path| evenkeel_model_folder::Tokenizer::require(&evenkeel_model_folder::Folder::new(folder)).unwrap();
-    let (found, wanted) = (tokenizer(&folder), tokenizer(&paths[0]));
+    let found = tokenizer(&folder);
+    let wanted = tokenizer(&paths[0]);
     for text in ["What is 58 + 84?", "naïve café — 学校\n\n  x = 3.14159", "<|im_start|>user\nhi<|im_end|>\n"] {
         assert_eq!(found.encode(text, true).unwrap(), wanted.encode(text, true).unwrap(), "{text:?}");
     }

@@ -90,7 +90,8 @@ fn difference(
     config: &Config,
     groups: &[Group],
 ) -> Difference {
-    let (shared, alone) = (shared(config, groups), alone(config, groups));
+    let shared = shared(config, groups);
+    let alone = alone(config, groups);
     let loss = Wavy { entropy: 0.1 };
     let found = of_shared.score(std::slice::from_ref(&shared), 0.8).unwrap().remove(0);
     let wanted = of_alone.score(std::slice::from_ref(&alone), 0.8).unwrap().remove(0);
@@ -118,7 +119,8 @@ proptest! {
         let config = &variants()[variant];
         let parameters = parameters(config, 7);
         let options = NetworkOptions { recompute, ..options() };
-        let (mut of_shared, mut of_alone) = (cpu(config, &parameters, options), cpu(config, &parameters, options));
+        let mut of_shared = cpu(config, &parameters, options);
+        let mut of_alone = cpu(config, &parameters, options);
         let found = difference(&mut of_shared, &mut of_alone, config, &groups);
         prop_assert!(found.same_scores);
         prop_assert!(found.gradient < 1e-5, "{}", found.gradient);
@@ -173,10 +175,12 @@ proptest! {
     ) {
         let config = &variants()[variant];
         let parameters = parameters(config, 7);
-        let (mut of_shared, mut of_alone) = (portable(config, &parameters, options()), portable(config, &parameters, options()));
+        let mut of_shared = portable(config, &parameters, options());
+        let mut of_alone = portable(config, &parameters, options());
         let found = difference(&mut of_shared, &mut of_alone, config, &groups);
         prop_assert!(found.gradient < 1e-5, "{}", found.gradient);
-        let (mut of_shared, mut of_alone) = (narrow(config, &parameters), narrow(config, &parameters));
+        let mut of_shared = narrow(config, &parameters);
+        let mut of_alone = narrow(config, &parameters);
         let found = difference(&mut of_shared, &mut of_alone, config, &groups);
         prop_assert!(found.gradient < 0.03, "{}", found.gradient);
     }
@@ -188,7 +192,8 @@ fn gradients_that_are_rounding_alone_are_no_difference() {
     let parameters = parameters(config, 7);
     let response = (vec![0], vec![1]);
     let groups = [Group { prompt: vec![0], responses: vec![response.clone(), response] }];
-    let (mut of_shared, mut of_alone) = (cpu(config, &parameters, options()), cpu(config, &parameters, options()));
+    let mut of_shared = cpu(config, &parameters, options());
+    let mut of_alone = cpu(config, &parameters, options());
     let found = difference(&mut of_shared, &mut of_alone, config, &groups);
     assert!(found.same_scores && found.gradient < 1e-5, "{}", found.gradient);
 }

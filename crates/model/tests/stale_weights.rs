@@ -172,7 +172,8 @@ impl Evidence {
     /// Calibrated with the weights that a run begins with, in several batches.
     fn new(run: &Run, compute: DType) -> Self {
         let size = if compute == DType::F32 { EXACT } else { NARROW };
-        let (text, mut noise) = (text(7, size), Noise::default());
+        let text = text(7, size);
+        let mut noise = Noise::default();
         let learner = by_learner(run.now(), &text);
         for together in [1, 5, size.0] {
             let engine = by_engine(run.now(), compute, &text, together);
@@ -187,7 +188,8 @@ impl Evidence {
     /// A proof after a step, of an engine that has `weights`.
     fn prove(&mut self, run: &Run, weights: &Parameters) {
         let text = text(100 + run.steps, self.size);
-        let (learner, engine) = (by_learner(run.now(), &text), by_engine(weights, self.compute, &text, 5));
+        let learner = by_learner(run.now(), &text);
+        let engine = by_engine(weights, self.compute, &text, 5);
         let (tolerated, skipped) = if self.noise.overall() < 1e-4 { (0.02, 0) } else { (0.1, 3) };
         for (name, suspected) in run.suspected() {
             let suspected = by_learner(&suspected, &text);
@@ -343,7 +345,8 @@ fn noise_of_bf16_has_less_of_a_direction_than_is_tolerated() {
                 continue;
             }
             let text = text(100 + run.steps, NARROW);
-            let (learner, engine) = (by_learner(run.now(), &text), by_engine(run.now(), DType::BF16, &text, 5));
+            let learner = by_learner(run.now(), &text);
+            let engine = by_engine(run.now(), DType::BF16, &text, 5);
             for (name, suspected) in run.suspected() {
                 let suspected = by_learner(&suspected, &text);
                 let direction = &mut found.entry(name).or_default()[step / 60];

@@ -80,7 +80,9 @@ impl Advantage {
 pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f64]) -> Result<(), Error> {
     validate_length("valid", valid.len(), "rewards", rewards.len())?;
     validate_length("advantages", out.len(), "rewards", rewards.len())?;
-    let (mut count, mut sum, mut largest) = (0_usize, 0.0_f64, 0.0_f64);
+    let mut count = 0_usize;
+    let mut sum = 0.0_f64;
+    let mut largest = 0.0_f64;
     let mut range: Option<(f64, f64)> = None;
     for (i, (&reward, _)) in rewards.iter().zip(valid).enumerate().filter(|(_, (_, valid))| **valid) {
         validate_reward(reward)

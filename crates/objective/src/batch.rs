@@ -96,7 +96,8 @@ pub fn batch_loss_of_components<T: Real>(
         for (i, response) in group.iter().enumerate() {
             let mut grad = vec![T::default(); response.tokens.mask.len()];
             if response.valid {
-                let (advantage, weight) = (out.advantages[g][i], out.weights[g][i]);
+                let advantage = out.advantages[g][i];
+                let weight = out.weights[g][i];
                 let policy = response_loss(settings, advantage, weight, &response.tokens, &mut grad);
                 out.policy.add(&policy.map_err(|error| error.at(g, Some(i)))?);
                 let kl = kl_term(settings, out.regularizer_weights[g][i], response, &mut grad);

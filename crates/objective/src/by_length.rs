@@ -31,7 +31,8 @@ impl Quarters {
             let first = sorted.partition_point(|other| other < length) as f64;
             let behind = sorted.partition_point(|other| other <= length) as f64;
             std::array::from_fn(|index| {
-                let (low, high) = (quarter * index as f64, quarter * (index + 1) as f64);
+                let low = quarter * index as f64;
+                let high = quarter * (index + 1) as f64;
                 (behind.min(high) - first.max(low)).max(0.0) / (behind - first)
             })
         };

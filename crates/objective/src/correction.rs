@@ -152,7 +152,8 @@ impl<'a, T: Real> Factors<'a, T> {
         if let Self::Constant { .. } = self {
             return *self;
         }
-        let (mut old_logp, mut factors) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let mut old_logp = [0.0; BLOCK];
+        let mut factors = [0.0; BLOCK];
         for_each_block(tokens.mask, |block| {
             block.load(tokens.old_logp, &mut old_logp);
             self.evaluate(block, &old_logp, &mut factors, sums);

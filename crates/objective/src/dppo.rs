@@ -41,10 +41,13 @@ pub(crate) fn phi(
     positive: bool,
     limits: (f64, f64),
 ) -> Phi {
-    let ((low, high), rho) = (limits, exp(log_ratio));
+    let (low, high) = limits;
+    let rho = exp(log_ratio);
     // Log-probabilities may be rounded to slightly above 0, and lie far below what the exponential holds.
-    let (logp, old_logp) = (bound(logp, -600.0, 0.0), bound(old_logp, -600.0, 0.0));
-    let (pi, mu) = (exp(logp), exp(old_logp));
+    let logp = bound(logp, -600.0, 0.0);
+    let old_logp = bound(old_logp, -600.0, 0.0);
+    let pi = exp(logp);
+    let mu = exp(old_logp);
     let moved = match divergence {
         Divergence::TotalVariation => (pi - mu).abs(),
         Divergence::Kl => {

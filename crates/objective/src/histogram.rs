@@ -54,7 +54,8 @@ mod tests {
         logs.iter().for_each(|&log| histogram.add(log));
         logs.sort_by(f64::total_cmp);
         for (q, index) in [(0.01, 9), (0.5, 499), (0.99, 989), (1.0, 999)] {
-            let (found, wanted) = (histogram.quantile(q).unwrap(), logs[index].exp());
+            let found = histogram.quantile(q).unwrap();
+            let wanted = logs[index].exp();
             assert!((found / wanted - 1.0).abs() < 1.0 / 2048.0 + 1e-6, "{q}: {found} for {wanted}");
         }
     }

@@ -112,10 +112,16 @@ pub fn response_loss<T: Real>(
         _ => of_tokens,
     };
 
-    let (mut logp, mut old_logp, mut log_ratio) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
-    let (mut factor, mut slope, mut terms) = ([0.0; BLOCK], [0.0; BLOCK], Terms::new());
-    let (mut objective, mut log_ratio_sum) = ([0.0; BLOCK], [0.0; BLOCK]);
-    let (mut clipped, mut clipped_lower) = (0, 0);
+    let mut logp = [0.0; BLOCK];
+    let mut old_logp = [0.0; BLOCK];
+    let mut log_ratio = [0.0; BLOCK];
+    let mut factor = [0.0; BLOCK];
+    let mut slope = [0.0; BLOCK];
+    let mut terms = Terms::new();
+    let mut objective = [0.0; BLOCK];
+    let mut log_ratio_sum = [0.0; BLOCK];
+    let mut clipped = 0;
+    let mut clipped_lower = 0;
     for_each_block(tokens.mask, |block| {
         block.load(tokens.logp, &mut logp);
         block.load(tokens.old_logp, &mut old_logp);

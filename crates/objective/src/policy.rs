@@ -143,7 +143,8 @@ fn dual_clip(rho: f64, positive: bool, clip: &Clip) -> Phi {
     if positive {
         return ppo(rho, positive, clip);
     }
-    let (low, cap) = (1.0 - clip.low, clip.dual.min(MAX_RATIO));
+    let low = 1.0 - clip.low;
+    let cap = clip.dual.min(MAX_RATIO);
     Phi {
         value: bound(rho, low, cap),
         slope: zero_outside(rho, low, cap),
@@ -173,7 +174,8 @@ fn cispo_formula(clip: &Clip) -> String {
 /// d phi / d logp is A times the clipped ratio. Tokens out of bounds on either side count as clipped.
 #[inline(always)]
 fn cispo(rho: f64, logp: f64, clip: &Clip) -> Phi {
-    let (low, high) = (1.0 - clip.low, upper(clip));
+    let low = 1.0 - clip.low;
+    let high = upper(clip);
     let clipped_ratio = bound(rho, low, high);
     let clipped = (rho < low) | (rho > high);
     Phi { value: clipped_ratio * logp, slope: clipped_ratio, clipped, clipped_lower: false }
@@ -189,7 +191,8 @@ fn gmpo_formula(clip: &Clip) -> String {
 /// counted: as clipped if A > 0, in `clipped_lower` if A < 0.
 #[inline(always)]
 fn gmpo(log_ratio: f64, whole: Phi, positive: bool, clip: &Clip) -> Phi {
-    let (below, above) = (log_ratio < -clip.gmpo, log_ratio > clip.gmpo);
+    let below = log_ratio < -clip.gmpo;
+    let above = log_ratio > clip.gmpo;
     let acts = if positive { above } else { below };
     let outside = below | above;
     Phi {
@@ -214,7 +217,8 @@ fn gmpo_response(mean_clipped_log_ratio: f64) -> Phi {
 /// ASPO, arXiv 2510.06062: the ratio of a token with A > 0 is flipped, and c bounds it softly. Beyond the ranges phi is
 /// the constant A / (1 + h), or A (1 - l).
 fn aspo_formula(clip: &Clip) -> String {
-    let ((low, high), cap) = (clip.range(), clip.dual);
+    let (low, high) = clip.range();
+    let cap = clip.dual;
     format!("A > 0: A min(1/rho, {cap}) while rho < {high}; A < 0: A min(rho, {cap}) while rho > {low}; through logp")
 }
 
@@ -222,7 +226,8 @@ fn aspo_formula(clip: &Clip) -> String {
 /// counts as clipped. Tokens at the cap c count in `clipped_lower`.
 #[inline(always)]
 fn aspo(rho: f64, positive: bool, clip: &Clip) -> Phi {
-    let (low, high) = (1.0 - clip.low, upper(clip));
+    let low = 1.0 - clip.low;
+    let high = upper(clip);
     let (factor, hard, constant) = if positive { (1.0 / rho, rho >= high, 1.0 / high) } else { (rho, rho <= low, low) };
     let capped = bound(factor, 0.0, clip.dual);
     Phi {

@@ -146,18 +146,22 @@ fn of_rules(
     constants: Constants,
     quarters: &Quarters,
 ) -> Result<(OfRules<Pull>, OfRules<ByLength>), Error> {
-    let (mut pulls, mut by_length) = (BTreeMap::new(), BTreeMap::new());
-    let (mut weights, mut terms) = (Vec::new(), Vec::new());
+    let mut pulls = BTreeMap::new();
+    let mut by_length = BTreeMap::new();
+    let mut weights = Vec::new();
+    let mut terms = Vec::new();
     for &aggregation in Aggregation::ALL {
         if aggregation.uses_max_tokens() && constants.max_tokens == 0 {
             continue;
         }
-        let (mut pull, mut counts) = (Pull::default(), MiniBatchCounts::default());
+        let mut pull = Pull::default();
+        let mut counts = MiniBatchCounts::default();
         terms.clear();
         for (g, group) in groups.iter().enumerate() {
             weights.clear();
             weights.resize(group.trainable_tokens.len(), 0.0);
-            let (a, t) = (group.advantages, group.trainable_tokens);
+            let a = group.advantages;
+            let t = group.trainable_tokens;
             let added = group_weights(aggregation, a, t, constants, &mut weights).map_err(|error| error.at(g, None))?;
             counts.add(added);
             for ((&a, &t), &w) in a.iter().zip(t).zip(&weights) {

@@ -51,7 +51,9 @@ pub fn response_kl<T: Real>(
     validate_length("grad", grad.len(), "mask", mask.len())?;
     let estimator = settings.kl_estimator;
     let scale = settings.kl_coefficient * weight;
-    let (mut value, mut reference, mut slope) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
+    let mut value = [0.0; BLOCK];
+    let mut reference = [0.0; BLOCK];
+    let mut slope = [0.0; BLOCK];
     let mut kl_sum = 0.0;
     for_each_block(mask, |block| {
         block.load(logp, &mut value);

@@ -170,7 +170,8 @@ pub fn summed_loss(
             continue;
         }
         stats.tokens += 1;
-        let (logp, factor) = (f64::from(logp), f64::from(factor));
+        let logp = f64::from(logp);
+        let factor = f64::from(factor);
         if !loss.has_ratio() {
             stats.loss -= factor * logp;
             *grad = -factor as f32;
@@ -214,7 +215,8 @@ pub fn balance(responses: &[BalancedResponse]) -> Result<Vec<f64>, Error> {
     for (number, response) in responses.iter().enumerate() {
         groups.entry(response.group).or_default().push(number);
     }
-    let (constants, mut factors) = (Settings::default().constants(), vec![0.0; responses.len()]);
+    let constants = Settings::default().constants();
+    let mut factors = vec![0.0; responses.len()];
     for members in groups.into_values() {
         let advantages: Vec<f64> = members.iter().map(|&number| responses[number].advantage).collect();
         let tokens: Vec<usize> = members.iter().map(|&number| responses[number].tokens).collect();
@@ -287,7 +289,8 @@ mod tests {
             logp in -6.0f64..-1.0, gap in -0.9f64..0.9, factor in -2.0f64..2.0, which in 0usize..3,
         ) {
             let loss = SummedLoss::ALL[which];
-            let (bounds, step) = (RatioBounds::default(), 0.01);
+            let bounds = RatioBounds::default();
+            let step = 0.01;
             // Not across a corner.
             prop_assume!([bounds.low, bounds.high].iter().all(|bound| (gap - bound.ln()).abs() > 2.0 * step));
             let at = |by: f64| one(loss, (logp + by) as f32, (logp - gap) as f32, factor as f32);

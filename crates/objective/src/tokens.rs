@@ -117,7 +117,8 @@ pub(crate) fn for_each_block(mask: &[bool], mut visit: impl FnMut(&Block)) {
 
 /// The sum over trainable tokens of `map(a - b)`; `map` takes 0 to 0.
 pub(crate) fn sum_of_differences<T: Real>(mask: &[bool], a: &[T], b: &[T], map: impl Fn(f64) -> f64) -> f64 {
-    let (mut left, mut right) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let mut left = [0.0; BLOCK];
+    let mut right = [0.0; BLOCK];
     let mut total = 0.0;
     for_each_block(mask, |block| {
         block.load(a, &mut left);
@@ -148,7 +149,8 @@ mod tests {
 
     #[test]
     fn masked_tokens_and_lanes_behind_the_last_token_become_zero_whatever_stood_there() {
-        let (mask, values) = ([true, false, true], [1.0, f64::NAN, 3.0]);
+        let mask = [true, false, true];
+        let values = [1.0, f64::NAN, 3.0];
         let mut lanes = [f64::NAN; BLOCK];
         for_each_block(&mask, |block| {
             block.load(&values, &mut lanes);

@@ -168,7 +168,9 @@ pub fn group_weights(
     if aggregation.uses_max_tokens() && constants.max_tokens == 0 {
         return Err(Error::refused("max_tokens", 0, format!("at least 1 with {aggregation}")));
     }
-    let (mut positive, mut negative, neither) = (Side::default(), Side::default(), Side::default());
+    let mut positive = Side::default();
+    let mut negative = Side::default();
+    let neither = Side::default();
     for (i, (&advantage, &tokens)) in advantages.iter().zip(trainable_tokens).enumerate() {
         // Below the limit no sum overflows.
         if advantage.is_nan() || advantage.abs() > MAX_ADVANTAGE {
@@ -180,7 +182,8 @@ pub fn group_weights(
         }
     }
     let counts = GroupCounts::of(advantages, trainable_tokens, constants);
-    let (responses, group_tokens) = (counts.responses as f64, counts.tokens as f64);
+    let responses = counts.responses as f64;
+    let group_tokens = counts.tokens as f64;
     let part = aggregation.rule().part;
     for ((out, &advantage), &tokens) in out.iter_mut().zip(advantages).zip(trainable_tokens) {
         let side = match advantage {

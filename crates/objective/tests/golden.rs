@@ -74,7 +74,8 @@ fn components(case: &Value) -> Vec<Vec<RewardComponent>> {
 fn for_each_entry(file: &Path, mut check: impl FnMut(&str, &Settings, (&Step, &[Vec<RewardComponent>]), &Value)) {
     let golden: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     for (index, case) in list(&golden["cases"]).iter().enumerate() {
-        let (step, components) = (step(case), components(case));
+        let step = step(case);
+        let components = components(case);
         for entry in list(&case["expected"]) {
             let what = format!("case {index} ({}), {}", case["kind"], settings(case, entry));
             check(&what, &settings(case, entry), (&step, &components), entry);
@@ -111,7 +112,8 @@ fn weights(file: &Path) {
 
 fn losses(file: &Path) {
     for_each_entry(file, |what, settings, step, entry| {
-        let (ours, expected) = (compute(settings, step).loss, entry["loss"].as_f64().unwrap());
+        let ours = compute(settings, step).loss;
+        let expected = entry["loss"].as_f64().unwrap();
         assert!(close(ours, expected), "{what}: {ours:e} and not {expected:e}");
     });
 }

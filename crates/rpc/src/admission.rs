@@ -125,7 +125,9 @@ impl Reservation {
         let free = queue.capacity.saturating_sub(state.reserved);
         let held = state.by_client.get(&self.client).copied().unwrap_or(0);
         let of_host = state.by_host.get(&self.client.host()).copied().unwrap_or(0);
-        let (name, unit, capacity) = (queue.name, queue.unit, queue.capacity);
+        let name = queue.name;
+        let unit = queue.unit;
+        let capacity = queue.capacity;
         let refused = if by > free {
             Some(ServiceError::QueueFull { queue: name, unit, capacity, retry_after: None })
         } else if held >= CLIENT_SHARE.saturating_mul(free) && by > 0 {

@@ -40,7 +40,8 @@ type Stamp = (u64, u64, u64, i64, i64, i64, i64);
 
 fn stamp(path: &Path) -> Option<Stamp> {
     let of = |found: Metadata| {
-        let (modified, changed) = ((found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec()));
+        let modified = (found.mtime(), found.mtime_nsec());
+        let changed = (found.ctime(), found.ctime_nsec());
         (found.dev(), found.ino(), found.len(), modified.0, modified.1, changed.0, changed.1)
     };
     std::fs::metadata(path).ok().map(of)
@@ -116,7 +117,8 @@ impl BearerTokens {
     /// # Errors
     /// A file that cannot be read, or with anything but tokens of 16 or more characters.
     pub fn open(setting: &str, path: &Path) -> Result<Self, FileError> {
-        let (name, file) = (setting.to_owned(), path.to_owned());
+        let name = setting.to_owned();
+        let file = path.to_owned();
         let load =
             move || Secret::read_all(&file).map_err(|error| FileError::new(&name, &file, format_args!("it {error}")));
         Reloading::open(setting, vec![path.to_owned()], load).map(Self)

@@ -69,7 +69,8 @@ pub fn validate_folder(field: &str, path: &str, roots: Roots<'_>, is_visible: bo
         return refused("a link that leads elsewhere".to_owned());
     }
     for entry in entries.flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
+        let path = entry.path();
+        let name = entry.file_name();
         let is_plain = std::fs::metadata(&path).is_ok_and(|found| found.is_file() || found.is_dir());
         if !is_plain || !resolved_below(&path) {
             return refused(format!("{name:?}, which is not a regular file below a root"));
@@ -127,7 +128,8 @@ mod tests {
     fn folders_below_a_root_are_accepted_and_others_refused_however_they_are_reached() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().canonicalize().unwrap();
-        let (root, other) = (dir.join("weights"), weights(&dir, "other"));
+        let root = dir.join("weights");
+        let other = weights(&dir, "other");
         let inside = weights(&root, "step-1");
         symlink(&other, root.join("link")).unwrap();
         let linked = root.join("step-2");
@@ -172,7 +174,8 @@ mod tests {
     fn a_file_is_below_a_root_by_name_and_with_links_resolved() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().canonicalize().unwrap();
-        let (root, secret) = (dir.join("data"), dir.join("secret"));
+        let root = dir.join("data");
+        let secret = dir.join("secret");
         std::fs::create_dir(&root).unwrap();
         std::fs::write(&secret, "x").unwrap();
         std::fs::write(root.join("train.jsonl"), "{}").unwrap();

@@ -249,7 +249,8 @@ async fn what_messages_in_progress_become_counts_for_all_of_them_together() {
         let message = Arc::new(empty_tests(150_000));
         let mut calls = JoinSet::new();
         for _ in 0..8 {
-            let (worker, message) = (Arc::clone(&worker), Arc::clone(&message));
+            let worker = Arc::clone(&worker);
+            let message = Arc::clone(&message);
             let length = message.len() as u32;
             calls.spawn(async move { begun(&worker, length, &message[..message.len() - 10]).await });
         }

@@ -47,17 +47,20 @@ async fn no_call_fails_while_authority_certificates_and_token_are_replaced() {
         let endpoint = worker.server.endpoint().to_owned();
         // The same files for both sides, as where a folder of secrets is mounted into all containers.
         let client = connector(Some(folder.client_as("client")), Some(&folder.path("token")));
-        let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let calls = Arc::new(AtomicUsize::new(0));
         let load: Vec<_> = (0..4)
             .map(|_| {
-                let (stop, calls) = (Arc::clone(&stop), Arc::clone(&calls));
+                let stop = Arc::clone(&stop);
+                let calls = Arc::clone(&calls);
                 tokio::spawn(call_all_the_time(client.clone(), endpoint.clone(), stop, calls))
             })
             .collect();
         tokio::time::sleep(SEEN).await;
 
         // Half-written files are not used.
-        let (old, new) = (folder.authority.pem.clone(), Authority::new());
+        let old = folder.authority.pem.clone();
+        let new = Authority::new();
         let certificate = std::fs::read_to_string(folder.path("localhost.pem")).unwrap();
         std::fs::write(folder.path("localhost.pem"), &certificate[..certificate.len() / 2]).unwrap();
         std::fs::write(folder.path("token"), "the-old").unwrap();

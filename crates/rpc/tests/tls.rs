@@ -81,7 +81,8 @@ async fn a_server_may_ask_for_the_clients_certificate() {
 #[tokio::test]
 async fn files_that_are_not_there_are_named() {
     bounded(async {
-        let (certificate_file, key_file) = ("/nonexistent/a.pem".into(), "/nonexistent/a.key".into());
+        let certificate_file = "/nonexistent/a.pem".into();
+        let key_file = "/nonexistent/a.key".into();
         let tls = ServerTlsSettings { certificate_file, key_file, client_ca_file: None };
         let settings = ServerSettings { tls: Some(tls), ..ServerSettings::default() };
         let error = Server::bind("worker", "server", settings).await.err().unwrap().to_string();

@@ -87,7 +87,8 @@ mod tests {
     }
 
     fn best(step: u64, value: f64) -> Best {
-        let (checkpoint, weights) = (format!("/c/step-{step}"), format!("/w/step-{step}"));
+        let checkpoint = format!("/c/step-{step}");
+        let weights = format!("/w/step-{step}");
         Best { metric: "acc".into(), value, step, policy_version: step, checkpoint, weights }
     }
 

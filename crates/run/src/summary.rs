@@ -144,7 +144,8 @@ impl WeightsProof {
         let value = |name: &str| value(name).unwrap_or_default();
         let excluded = value("proof/excluded");
         let state = if excluded >= suspicions { ProofState::Proven } else { ProofState::Undecided };
-        let (suspicions, excluded) = (suspicions as u64, excluded as u64);
+        let suspicions = suspicions as u64;
+        let excluded = excluded as u64;
         Some(Self { state, engines: value("proof/engines") as u64, suspicions, excluded, step })
     }
 }
@@ -318,7 +319,8 @@ fn benchmarks(evaluations: &[MetricsLine]) -> Vec<BenchmarkSummary> {
         let peak = |values: &[BenchmarkValue]| {
             values.iter().copied().reduce(|peak, value| if value.value > peak.value { value } else { peak })
         };
-        let (mean, best) = (values("mean"), values("best"));
+        let mean = values("mean");
+        let best = values("best");
         BenchmarkSummary {
             peak_mean: peak(&mean),
             peak_best: peak(&best),

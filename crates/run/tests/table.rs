@@ -23,7 +23,8 @@ fn written() -> String {
             })
             .collect();
         let only = if only.is_empty() { String::new() } else { format!("; only where {only}") };
-        let (unit, kind) = (unit.label(), kind.label());
+        let unit = unit.label();
+        let kind = kind.label();
         // Links are those of a page in docs/, or of the page about runs.
         let help = format!("{help}{only}").replace("](", "](../").replace("](../#", "](../orchestrator.md#");
         text += &format!("| `{name}` | {unit} | {kind} | {} | {} | {help} |\n", lines.join(", "), gauges.join(", "));
@@ -45,7 +46,8 @@ value; *gauge* is the series of Prometheus that shows it. What the learner repor
 
 #[test]
 fn the_page_lists_every_metric_as_the_table_has_it() {
-    let (path, expected) = (root().join(PAGE), TITLE.to_owned() + &written());
+    let path = root().join(PAGE);
+    let expected = TITLE.to_owned() + &written();
     if std::env::var_os("EVENKEEL_GENERATE").is_some() {
         std::fs::write(&path, &expected).unwrap();
         return;
@@ -143,7 +145,8 @@ fn a_row_that_is_never_set_and_a_name_without_a_row_are_found() {
         .into_iter()
         .map(|(path, code)| (path, code.replace("metric::ENTROPY", "metric::OTHER")))
         .collect();
-    let (declared, named) = (declared(), named(&without_entropy));
+    let declared = declared();
+    let named = named(&without_entropy);
     assert_eq!(declared.difference(&named).collect::<Vec<_>>(), ["ENTROPY"]);
     assert!(
         spells_a_name("line.set_named(\"actor/new\", 1.0)") && spells_a_name("line.set_named(format!(\"a/{b}\"), 1.0)")

@@ -77,7 +77,8 @@ impl<'a> InProcess<'a> {
                         Ok(sandbox) => sandbox,
                         Err(run) => return Some(*run),
                     };
-                    let (text, code) = (program.text.to_vec(), program.code.to_vec());
+                    let text = program.text.to_vec();
+                    let code = program.code.to_vec();
                     let key = SeriesKey { text, code, called, deterministic: budget.deterministic };
                     match sandbox.start_series(program, called, budget, cancel) {
                         SeriesStart::Started(series) => (key, Some(series)),

@@ -35,7 +35,9 @@ impl Interpreter {
     }
 
     fn with_form(folder: &Path, workers: usize, counted: bool, progress: &dyn Fn(&str)) -> Result<Self, GuestError> {
-        let (timed, counting, loading) = (OnceLock::new(), OnceLock::new(), Mutex::new(()));
+        let timed = OnceLock::new();
+        let counting = OnceLock::new();
+        let loading = Mutex::new(());
         let interpreter = Self { folder: folder.to_owned(), workers, timed, counted: counting, loading };
         interpreter.form(counted, progress)?;
         Ok(interpreter)

@@ -120,7 +120,8 @@ fn a_cell_over_a_limit_is_ended_and_the_next_one_begins_anew() {
 
 #[test]
 fn sessions_know_nothing_of_each_other_and_are_the_same_every_time() {
-    let (a, b) = (session(), session());
+    let a = session();
+    let b = session();
     ran(&a, "secret = 1; import builtins; builtins.leak = 2");
     assert!(raised(&b, "secret").contains("NameError"));
     assert!(raised(&b, "leak").contains("NameError"));
@@ -133,7 +134,8 @@ fn sessions_know_nothing_of_each_other_and_are_the_same_every_time() {
         "import os; os.urandom(4)",
     ];
     let of = |session: &CellSession| cells.map(|cell| ran(session, cell));
-    let (c, d) = (session(), session());
+    let c = session();
+    let d = session();
     assert_eq!(of(&c), of(&d));
 }
 
@@ -141,7 +143,8 @@ fn sessions_know_nothing_of_each_other_and_are_the_same_every_time() {
 fn sessions_are_admitted_by_the_memory_that_they_may_take() {
     let pool =
         CellPool::in_process(&support::INTERPRETER, CellSettings { memory_bytes: 130 << 20, ..SETTINGS }).unwrap();
-    let (first, _second) = (pool.open().unwrap(), pool.open().unwrap());
+    let first = pool.open().unwrap();
+    let _second = pool.open().unwrap();
     assert_eq!(pool.open().err().unwrap().to_string(), "2 sessions have all the memory that there is for them");
     ran(&first, "x = 1");
     drop(first);

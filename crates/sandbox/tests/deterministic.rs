@@ -42,7 +42,8 @@ fn cpu(program: &str, deterministic: bool) -> Duration {
 fn a_counted_second_is_about_a_second_of_a_current_machine() {
     let mut product = 1.0;
     for (name, program) in PROGRAMS {
-        let (counted, timed) = (cpu(program, true), cpu(program, false));
+        let counted = cpu(program, true);
+        let timed = cpu(program, false);
         let ratio = counted.as_secs_f64() / timed.as_secs_f64();
         eprintln!("{name}: {counted:?} counted, {timed:?} timed, {ratio:.2}");
         product *= ratio;

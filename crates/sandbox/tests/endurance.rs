@@ -47,7 +47,8 @@ fn thousands_of_programs_have_one_verdict_each_and_memory_stays_flat() {
                 let limits = Limits { cpu: Duration::from_secs(10), memory_bytes: 64 << 20, ..Limits::default() };
                 let mode = if sent % 3 == 0 { Mode::LiveCodeBench } else { Mode::Strict };
                 let task = ProgramTask { limits, mode, ..task(program, &tests) };
-                let (sender, index) = (sender.clone(), sent);
+                let sender = sender.clone();
+                let index = sent;
                 POOL.submit(task, CancellationToken::new(), move |verdict| {
                     sender.send((index, expected, verdict)).expect("the test waits")
                 })
@@ -66,7 +67,8 @@ fn thousands_of_programs_have_one_verdict_each_and_memory_stays_flat() {
     eprintln!("resident memory in MiB after every {each} programs: {curve:?}");
     // The first third is warm-up.
     let flat = &curve[rounds / 3..];
-    let (least, most) = (flat.iter().min().expect("rounds"), flat.iter().max().expect("rounds"));
+    let least = flat.iter().min().expect("rounds");
+    let most = flat.iter().max().expect("rounds");
     assert!(most - least <= least / 20 + 8, "memory is not flat: {curve:?}");
 }
 

@@ -388,7 +388,8 @@ fn counted_instructions_are_the_same_in_every_run() {
         judge(task)
     };
     let program = "import time\ntime.sleep(0.5)\nprint(sum(range(10**6)))";
-    let (first, second) = (counted(program, Duration::from_secs(5)), counted(program, Duration::from_secs(5)));
+    let first = counted(program, Duration::from_secs(5));
+    let second = counted(program, Duration::from_secs(5));
     assert!(first.passed(), "{:?} {}", first.outcome, first.detail);
     assert_eq!(first.cpu, second.cpu);
     assert_eq!(counted("while True: pass", Duration::from_millis(300)).outcome, ProgramOutcome::TimeLimit);

@@ -225,7 +225,8 @@ fn every_test_is_charged_for_the_definitions_whichever_ran_before() {
         assert!(verdict.passed(), "{:?} {}", verdict.outcome, verdict.detail);
         verdict.cpu
     };
-    let (eight, more) = (cpu(8), cpu(40));
+    let eight = cpu(8);
+    let more = cpu(40);
     assert_eq!(more, eight * 5);
     let one = cpu(1);
     let ratio = one.as_secs_f64() / (eight.as_secs_f64() / 8.0);

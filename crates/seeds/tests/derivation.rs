@@ -216,7 +216,8 @@ fn streams_of_neighbouring_seeds_are_uniform_and_unrelated() {
     };
     let numbers: Vec<Vec<f64>> = (0..64).map(numbers).collect();
     let covariance = |pairs: &mut dyn Iterator<Item = (f64, f64)>| {
-        let (mut sum, mut count) = (0.0, 0.0);
+        let mut sum = 0.0;
+        let mut count = 0.0;
         for (a, b) in pairs {
             sum += (a - 0.5) * (b - 0.5);
             count += 1.0f64;
@@ -228,7 +229,8 @@ fn streams_of_neighbouring_seeds_are_uniform_and_unrelated() {
         let mean = numbers[seed].iter().sum::<f64>() / 1000.0;
         assert!((mean - 0.5).abs() < 5.0 * (1.0f64 / 12.0 / 1000.0).sqrt(), "seed {seed}: {mean}");
         for lag in 0..3 {
-            let (a, b) = (&numbers[seed], &numbers[seed + 1]);
+            let a = &numbers[seed];
+            let b = &numbers[seed + 1];
             let across = covariance(&mut a[lag..].iter().copied().zip(b.iter().copied()));
             let along = covariance(&mut a[lag + 1..].iter().copied().zip(a.iter().copied()));
             assert!(across.abs() < 5.0 && along.abs() < 5.0, "seed {seed}, lag {lag}: {across} {along}");

@@ -16,7 +16,9 @@ impl Estimate {
     /// values.
     pub fn of_mean(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         // Welford's update: exact enough for values that are all alike.
-        let (mut units, mut mean, mut squares) = (0_usize, 0.0, 0.0);
+        let mut units = 0_usize;
+        let mut mean = 0.0;
+        let mut squares = 0.0;
         for value in values {
             units += 1;
             let difference = value - mean;

@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn values_are_those_of_rliable_and_ends_solve_newcombes_equation() {
         for case in section("tasks") {
-            let (first, second) = (rows(&case["first"]), rows(&case["second"]));
+            let first = rows(&case["first"]);
+            let second = rows(&case["second"]);
             let found = Improvement::of(&first, &second, Confidence::P95).unwrap();
             assert!((found.value - case["improvement"].as_f64().unwrap()).abs() < 1e-12, "{found:?}");
             for ((first, second), known) in first.iter().zip(&second).zip(rows(&case["improvement_by_task"])) {
@@ -120,7 +121,8 @@ mod tests {
 
     #[test]
     fn more_tasks_leave_less_room() {
-        let (one, other) = (vec![0.9, 0.8, 0.4], vec![0.3, 0.7, 0.1]);
+        let one = vec![0.9, 0.8, 0.4];
+        let other = vec![0.3, 0.7, 0.1];
         let width = |tasks: usize| {
             let arm = |scores: &Vec<f64>| vec![scores.clone(); tasks];
             let Interval { low, high } = Improvement::of(&arm(&one), &arm(&other), Confidence::P95).unwrap().interval;
@@ -131,7 +133,8 @@ mod tests {
 
     #[test]
     fn swapping_the_arms_swaps_the_probability() {
-        let (one, other) = (vec![vec![0.2, 0.5, 0.5], vec![0.9, 0.4]], vec![vec![0.5, 0.1, 0.3], vec![0.8, 0.9]]);
+        let one = vec![vec![0.2, 0.5, 0.5], vec![0.9, 0.4]];
+        let other = vec![vec![0.5, 0.1, 0.3], vec![0.8, 0.9]];
         let forth = Improvement::of(&one, &other, Confidence::P95).unwrap();
         let back = Improvement::of(&other, &one, Confidence::P95).unwrap();
         assert_is(forth, &[1.0 - back.value, 1.0 - back.interval.high, 1.0 - back.interval.low]);

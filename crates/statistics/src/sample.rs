@@ -114,7 +114,8 @@ mod tests {
                     case["name"]
                 );
             }
-            let (found, known) = (sample.t_test().unwrap(), case["p"].as_f64().unwrap());
+            let found = sample.t_test().unwrap();
+            let known = case["p"].as_f64().unwrap();
             assert!((found / known - 1.0).abs() < 1e-7, "{}: {found} and not {known}", case["name"]);
         }
     }

@@ -47,7 +47,8 @@ impl Sample {
     fn all_flips(&self) -> (u64, u64) {
         // The sums of either half of the values under all their signs: a thousand each, and a million pairs of them.
         let (front, back) = self.values().split_at(self.values().len() / 2);
-        let (front, back) = (signed_sums(front), signed_sums(back));
+        let front = signed_sums(front);
+        let back = signed_sums(back);
         let is_extreme = self.is_extreme();
         let count = |one: f64| back.iter().filter(|other| is_extreme(one + **other)).count() as u64;
         (front.iter().map(|one| count(*one)).sum(), (front.len() * back.len()) as u64)
@@ -90,7 +91,8 @@ mod tests {
     fn exact_tests_are_those_of_scipy() {
         for case in section("paired") {
             let sample = Sample::differences(&numbers(&case["first"]), &numbers(&case["second"])).unwrap();
-            let (found, known) = (sample.sign_flip(0), case["sign_flip"].as_f64().unwrap());
+            let found = sample.sign_flip(0);
+            let known = case["sign_flip"].as_f64().unwrap();
             assert!(found.exact && (found.p - known).abs() < 1e-12, "{}: {found:?} and not {known}", case["name"]);
         }
     }

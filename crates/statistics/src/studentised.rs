@@ -32,7 +32,8 @@ impl Sample {
             self.ratio(&resample, mean)
         });
         let upper = confidence.upper();
-        let (low, high) = (mean - quantile(&ratios, upper) * error, mean - quantile(&ratios, 1.0 - upper) * error);
+        let low = mean - quantile(&ratios, upper) * error;
+        let high = mean - quantile(&ratios, 1.0 - upper) * error;
         Ok((low.is_finite() && high.is_finite()).then_some(Interval { low, high }))
     }
 

@@ -45,7 +45,8 @@ fn compare_with_numpy(method: &str, interval: MeanInterval, experiments: usize) 
     for row in references() {
         let Some(known) = row[method].as_f64() else { continue };
         let from = row[format!("{method}_intervals")].as_f64().unwrap_or(400_000.0);
-        let (name, count) = (row["name"].as_str().unwrap(), row["count"].as_u64().unwrap() as usize);
+        let name = row["name"].as_str().unwrap();
+        let count = row["count"].as_u64().unwrap() as usize;
         let differences = DIFFERENCES.iter().find(|differences| differences.name == name).unwrap();
         let coverage = simulation::of_mean(differences, count, interval, experiments);
         assert_covers(&coverage, known, from, &format!("{method}, {name}, {count} seeds"));
@@ -91,7 +92,8 @@ fn the_interquartile_mean_covers_more_than_with_percentiles() {
         for (runs, low) in [(3, 0.91), (5, 0.93), (8, 0.935)] {
             let cover = |percentiles| simulation::of_interquartile_mean(normal, (runs, apart), truth, percentiles, 400);
             let what = format!("{runs} runs, tasks {apart} apart");
-            let (corrected, percentiles) = (cover(false), cover(true));
+            let corrected = cover(false);
+            let percentiles = cover(true);
             assert_between(&corrected, low, 0.985, &what);
             assert!(percentiles.share() < corrected.share(), "{what}: {percentiles:?} {corrected:?}");
         }
@@ -148,7 +150,8 @@ fn holm_keeps_the_probability_of_any_false_finding() {
 fn peaks_and_drops_of_a_constant_accuracy_are_the_expected_ones() {
     let mut data = rng(11, Stream::Bootstrap);
     let errors: Vec<f64> = (0..25).map(|at| 0.005 + 0.001 * f64::from(at % 10)).collect();
-    let (mut peaks, mut drops) = (vec![], vec![]);
+    let mut peaks = vec![];
+    let mut drops = vec![];
     for _ in 0..20_000 {
         let curve: Vec<f64> = errors
             .iter()

@@ -33,7 +33,8 @@ fn honest_runs_are_accused_within_the_budget_whatever_the_shape_of_their_noise()
 fn the_numbers_of_the_simulation_are_those_of_a_contrast() {
     let mut rng = random(7);
     for shape in &SHAPES {
-        let (mut contrast, mut bets) = (Contrast::default(), SignBets::default());
+        let mut contrast = Contrast::default();
+        let mut bets = SignBets::default();
         for _ in 0..20 {
             contrast.begin_round();
             bets.begin_round();

@@ -72,7 +72,8 @@ pub fn process_metrics() -> String {
 
 fn push(text: &mut String, name: &str, labels: &str, value: f64) {
     let Some(series) = SERIES.iter().find(|series| series.name == name) else { return };
-    let (help, kind) = (series.help, series.kind.label());
+    let help = series.help;
+    let kind = series.kind.label();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{labels} {value}");
 }

@@ -92,8 +92,10 @@ mod tests {
     #[test]
     fn values_are_read_when_the_metrics_are_asked_for_while_there_is_something_to_read() {
         let handle = install_metrics().unwrap();
-        let (source, readings) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
-        let (weak, counted) = (Arc::downgrade(&source), Arc::clone(&readings));
+        let source = Arc::new(());
+        let readings = Arc::new(AtomicUsize::new(0));
+        let weak = Arc::downgrade(&source);
+        let counted = Arc::clone(&readings);
         on_scrape(move || {
             counted.fetch_add(1, Ordering::Relaxed);
             weak.strong_count() > 0

@@ -52,7 +52,8 @@ impl Span {
         began: SystemTime,
         ended: SystemTime,
     ) -> Self {
-        let (attributes, links) = (Vec::new(), Vec::new());
+        let attributes = Vec::new();
+        let links = Vec::new();
         Self { context, parent: None, name: name.into(), began, ended, attributes, links, failure: None }
     }
 

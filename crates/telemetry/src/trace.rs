@@ -44,7 +44,8 @@ impl TraceContext {
         let mut hash = FieldsDigest::new();
         hash.text(run_id).last(id);
         let hash = hash.finish();
-        let (mut trace, mut span) = ([0; 16], [0; 8]);
+        let mut trace = [0; 16];
+        let mut span = [0; 8];
         trace.copy_from_slice(&hash[..16]);
         span.copy_from_slice(&hash[16..24]);
         Self { trace: TraceId::from_bytes(trace), span: SpanId::from_bytes(span), flags: TraceFlags::SAMPLED }
@@ -97,7 +98,10 @@ impl FromStr for TraceContext {
             let is_hex = |part: &&str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
             parts.next().filter(|part| part.len() == length).filter(is_hex).ok_or(NotATraceparent)
         };
-        let (version, trace, span, flags) = (hex(2)?, hex(32)?, hex(16)?, hex(2)?);
+        let version = hex(2)?;
+        let trace = hex(32)?;
+        let span = hex(16)?;
+        let flags = hex(2)?;
         // Later versions may add parts; this one may not.
         if version == "ff" || (version == "00" && parts.next().is_some()) {
             return Err(NotATraceparent);

@@ -39,7 +39,8 @@ async fn spans_reach_the_collector_and_the_last_ones_before_the_end() {
 
     let guard = export_spans("test", &endpoint).unwrap();
     let parent = TraceContext::for_id("run", "step/3");
-    let (context, ended) = (parent.child(), SystemTime::now());
+    let context = parent.child();
+    let ended = SystemTime::now();
     let prompt = TraceContext::for_id("run", "train/3/1");
     let span = Span::new("sample", context, ended - Duration::from_millis(20), ended).within(parent);
     record_span(span.with("tokens", 7).linked([prompt]).failed(Some("ENGINES_FAILED".into())));

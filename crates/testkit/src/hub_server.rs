@@ -123,7 +123,8 @@ impl Server {
     pub fn start(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a test fails by panicking");
         let url = format!("http://{}", listener.local_addr().expect("a test fails by panicking"));
-        let (requests, answer) = (Arc::new(Mutex::new(Vec::new())), Arc::new(answer));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let answer = Arc::new(answer);
         let seen = Arc::clone(&requests);
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -205,7 +206,8 @@ impl Repository {
 
     fn listing(&self) -> String {
         let sibling = |(name, bytes): (&String, &Vec<u8>)| {
-            let (size, digest) = (bytes.len(), self.digest(name));
+            let size = bytes.len();
+            let digest = self.digest(name);
             match Self::is_large(name) {
                 true => format!(
                     r#"{{"rfilename": "{name}", "size": {size}, "blobId": "0", "lfs": {{"sha256": "{digest}", "size": {size}}}}}"#

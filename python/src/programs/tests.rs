@@ -66,7 +66,8 @@ pub(crate) fn read_tests(py: Python<'_>, inputs: &Bound<'_, PyAny>, outputs: &Bo
             let texts = arguments::items(name, values)?;
             texts.iter().map(|text| Ok(lossy(&arguments::text(name, text)?).into_owned())).collect()
         };
-        let (inputs, outputs) = (texts("inputs", inputs)?, texts("outputs", outputs)?);
+        let inputs = texts("inputs", inputs)?;
+        let outputs = texts("outputs", outputs)?;
         arguments::same_length(py, "outputs", outputs.len(), inputs.len())?;
         let tests = inputs.into_iter().zip(outputs).map(|(input, output)| Test::new(Kind::Stdin, input, output));
         Ok(Read::of(Tests::within(tests.collect(), None, MAX_PRIVATE_BYTES)))

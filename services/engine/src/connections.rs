@@ -59,7 +59,8 @@ pub(crate) async fn serve(
     limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
-    let (regular, mut reserve) = (Arc::new(Semaphore::new(limits.connections)), OldestFirst::new(RESERVE));
+    let regular = Arc::new(Semaphore::new(limits.connections));
+    let mut reserve = OldestFirst::new(RESERVE);
     // Aborted when this future ends or is dropped.
     let mut connections = JoinSet::new();
     loop {

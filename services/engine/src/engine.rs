@@ -74,7 +74,8 @@ impl Engine {
         let app = Arc::new(App::new(settings, model, scheduler.clone(), admission, metrics));
 
         let stop = CancellationToken::new();
-        let (routes, probes) = (router(Arc::clone(&app), keys), probes(app));
+        let routes = router(Arc::clone(&app), keys);
+        let probes = probes(app);
         let scheme = if tls.is_some() { "https" } else { "http" };
         let serving = connections::serve(listener, tls, routes, probes, limits.within_descriptors(), stop.clone());
         let server = tokio::spawn(serving);

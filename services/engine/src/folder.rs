@@ -86,7 +86,8 @@ impl Model {
     }
 
     fn decoder_of(&self, folder: &Path) -> Result<Decoder, ModelError> {
-        let (config, kernels) = (self.config.clone(), Cpu::new()?);
+        let config = self.config.clone();
+        let kernels = Cpu::new()?;
         // One thread: the scheduler itself distributes sequences over threads.
         match folder == self.folder {
             // A learner in this process that trains adapters has the same base.

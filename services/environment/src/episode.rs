@@ -143,7 +143,8 @@ impl EpisodeTask {
 
     /// Carries out an action, or answers it as it was answered before.
     async fn act(&mut self, act: Act, entry: &Entry, session: &mut Session, played: &mut Played) -> Result<(), Over> {
-        let (turn, deadline_ms) = (act.turn, act.deadline_ms);
+        let turn = act.turn;
+        let deadline_ms = act.deadline_ms;
         let acted = Action {
             message: act.message.clone().unwrap_or_default(),
             finish_reason: act.finish_reason(),

@@ -29,7 +29,8 @@ impl Played {
     /// # Errors
     /// A step that takes longer than `limit`, an environment that fails. The episode is over then.
     pub(crate) async fn step(&mut self, tools: &[Tool], action: Action, limit: Duration) -> Result<Step, Failure> {
-        let (message, finish_reason) = (&action.message, action.finish_reason);
+        let message = &action.message;
+        let finish_reason = action.finish_reason;
         match self {
             Self::BuiltIn(environment) => {
                 at_once("the step", limit, || step(environment.as_mut(), message, finish_reason))

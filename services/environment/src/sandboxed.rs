@@ -77,7 +77,8 @@ impl Sandbox {
     }
 
     async fn start(&self) -> Result<Pool, Failure> {
-        let (settings, processes) = (self.settings.clone(), self.processes);
+        let settings = self.settings.clone();
+        let processes = self.processes;
         // The interpreter may have to be built, which takes a minute, and goes on where an episode waits no longer.
         let started = tokio::task::spawn_blocking(move || start(&settings, processes)).await;
         let started = started.map_err(|error| Failure::new(EpisodeFailure::Internal, error.to_string()))?;

@@ -44,7 +44,8 @@ impl Environment for EnvironmentService {
 
     async fn run(&self, request: Request<Streaming<EnvironmentRequest>>) -> Result<Response<Self::RunStream>, Status> {
         let (events, receiver) = mpsc::channel(MAX_UNREAD);
-        let (catalog, episodes) = (Arc::clone(&self.catalog), Arc::clone(&self.episodes));
+        let catalog = Arc::clone(&self.catalog);
+        let episodes = Arc::clone(&self.episodes);
         let stream = EpisodeStream::new(catalog, episodes, self.limits, self.drain.clone(), events);
         tokio::spawn(stream.run(request.into_inner()));
         Ok(Response::new(ReceiverStream::new(receiver)))

@@ -76,7 +76,8 @@ impl EpisodeStream {
     where
         S: Stream<Item = Result<EnvironmentRequest, Status>> + Send + Unpin,
     {
-        let (drain, events) = (self.drain.clone(), self.events.clone());
+        let drain = self.drain.clone();
+        let events = self.events.clone();
         let mut check = interval(DRAIN_CHECK);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -119,7 +120,8 @@ impl EpisodeStream {
         match request.kind {
             Some(Kind::Open(open)) => self.open(open).await,
             Some(Kind::Act(act)) => {
-                let (id, attempt) = (act.episode_id.clone(), act.attempt);
+                let id = act.episode_id.clone();
+                let attempt = act.attempt;
                 self.ask(&id, attempt, Request::Act(act)).await
             }
             Some(Kind::Close(close)) => self.close(close).await,
@@ -137,7 +139,8 @@ impl EpisodeStream {
     }
 
     async fn open(&mut self, request: OpenEpisode) -> Result<(), Gone> {
-        let (id, attempt) = (request.episode_id.clone(), request.attempt);
+        let id = request.episode_id.clone();
+        let attempt = request.attempt;
         if id.is_empty() || id.len() > MAX_ID {
             let allowed = format!("an id of at most {MAX_ID} bytes that no other open episode of the stream has");
             return self.violated(FieldError::quoted("open.episode_id", &id, allowed)).await;
@@ -166,7 +169,9 @@ impl EpisodeStream {
             }
         };
         let (sender, requests) = mpsc::channel(MAX_WAITING);
-        let (limits, events, catalog) = (self.limits, self.events.clone(), Arc::clone(&self.catalog));
+        let limits = self.limits;
+        let events = self.events.clone();
+        let catalog = Arc::clone(&self.catalog);
         let rewards = Rewards::default();
         let episode = EpisodeTask { id: id.clone(), attempt, limits, requests, events, counted, rewards };
         let returned = (id.clone(), attempt);
@@ -197,7 +202,8 @@ impl EpisodeStream {
     }
 
     async fn close(&mut self, close: CloseEpisode) -> Result<(), Gone> {
-        let (id, attempt) = (&close.episode_id, close.attempt);
+        let id = &close.episode_id;
+        let attempt = close.attempt;
         let is_known = self.open.get(id).is_some_and(|episode| episode.attempt == attempt);
         match close.reason() {
             CloseReason::Unspecified => {

@@ -26,7 +26,8 @@ pub(crate) struct Model {
 impl Model {
     /// Reads the folder that an engine reports. Engines on other machines report a path or a name that means nothing here.
     pub(crate) fn read(name: &str, root: &Path) -> Self {
-        let (folder, digests) = (Folder::new(root), Arc::default());
+        let folder = Folder::new(root);
+        let digests = Arc::default();
         match identity(&folder) {
             Ok(Identity { architecture, vocabulary_size, head }) => {
                 let shapes = tensor_shapes(&folder).unwrap_or_default();

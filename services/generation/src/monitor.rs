@@ -21,7 +21,8 @@ const POOL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Expires requests and publishes gauges until `stop`.
 pub(crate) fn monitor_pool(pool: &Arc<EnginePool>, stop: &CancellationToken) {
-    let (pool, stop) = (Arc::clone(pool), stop.clone());
+    let pool = Arc::clone(pool);
+    let stop = stop.clone();
     tokio::spawn(async move {
         let ticking = async {
             let mut ticks = tokio::time::interval(POOL_INTERVAL);
@@ -70,7 +71,8 @@ impl HealthMonitor {
 
     /// Checks the engine and returns the delay before the next check.
     async fn check(&mut self) -> Duration {
-        let (pool, engine) = (Arc::clone(&self.pool), Arc::clone(&self.engine));
+        let pool = Arc::clone(&self.pool);
+        let engine = Arc::clone(&self.engine);
         let settings = &pool.settings().engine;
         // Somebody is changing its weights and will report how that went.
         let Ok(mut control) = engine.control().try_lock() else { return settings.health_interval };
@@ -104,7 +106,8 @@ impl HealthMonitor {
     }
 
     async fn examine(&self, control: &mut EngineControl) -> Result<(), EngineClientError> {
-        let (pool, engine) = (&*self.pool, &*self.engine);
+        let pool = &*self.pool;
+        let engine = &*self.engine;
         pool.probe(engine).await?;
         control.consider_probe(engine.info().is_some_and(|info| info.found_paused));
         let connections = engine.client().connections();
@@ -154,7 +157,8 @@ impl HealthMonitor {
 
     /// Readmits an engine that is up and has the right weights, on probation. If its breaker tripped, it has to draw a sample first.
     async fn readmit(&self, weights: &WeightsVersion) {
-        let (pool, engine) = (&*self.pool, &*self.engine);
+        let pool = &*self.pool;
+        let engine = &*self.engine;
         match pool.breaker(engine) {
             BreakerState::Closed => {}
             BreakerState::BackingOff => return,

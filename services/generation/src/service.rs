@@ -47,7 +47,9 @@ impl GenerationService {
 
     fn status(&self) -> GenerationGetStatusResponse {
         let pool = &self.pool;
-        let (weights, missing, limits) = (pool.weights(), pool.missing_for_adapters(), pool.adapter_limits());
+        let weights = pool.weights();
+        let missing = pool.missing_for_adapters();
+        let limits = pool.adapter_limits();
         let model = pool.model().and_then(|model| model.info.clone()).unwrap_or_default();
         let engines = pool.snapshot().into_iter().map(|(engine, snapshot)| engine_status(&engine, snapshot));
         GenerationGetStatusResponse {

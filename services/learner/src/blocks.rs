@@ -44,7 +44,8 @@ mod tests {
             let of: Vec<usize> = (0..groups).map(|position| Blocks::new(count, groups).of(position)).collect();
             prop_assert!(of.is_sorted() && of.iter().all(|&block| block < count));
             let sizes = (0..count).map(|block| of.iter().filter(|&&of| of == block).count());
-            let (least, most) = (sizes.clone().min().unwrap(), sizes.max().unwrap());
+            let least = sizes.clone().min().unwrap();
+            let most = sizes.max().unwrap();
             prop_assert!(most - least <= 1, "{of:?}");
         }
 

@@ -44,7 +44,8 @@ impl MicroBatches {
         let mut batches: Vec<(usize, Vec<Vec<usize>>)> = Vec::new();
         let mut first = 0;
         for of_block in places.chunk_by(|one, next| one.block == next.block) {
-            let (block, all) = (of_block[0].block, first..first + of_block.len());
+            let block = of_block[0].block;
+            let all = first..first + of_block.len();
             first = all.end;
             let micro_batches = match packing {
                 GradientPacking::InOrder(tokens) => in_order(sequences, places, all, tokens),
@@ -111,7 +112,8 @@ impl MicroBatches {
         let mut out = vec![Scores::default(); self.sequences];
         for ((members, ranges), scores) in self.members.iter().zip(&self.scored).zip(scores) {
             for (&sequence, range) in members.iter().zip(ranges) {
-                let (logp, entropy) = (scores.logp[range.clone()].to_vec(), scores.entropy[range.clone()].to_vec());
+                let logp = scores.logp[range.clone()].to_vec();
+                let entropy = scores.entropy[range.clone()].to_vec();
                 out[sequence] = Scores { logp, entropy };
             }
         }
@@ -134,7 +136,8 @@ impl MicroBatches {
 fn scored_of(packed: &Packed, sequences: &[Sequence], members: &[usize]) -> Vec<Range<usize>> {
     let mut next = 0;
     let range = |&member: &usize| {
-        let (first, last) = (next, next + sequences[member].others().len());
+        let first = next;
+        let last = next + sequences[member].others().len();
         next = last + 1;
         packed.scored(first).start..packed.scored(last).end
     };

@@ -38,7 +38,8 @@ pub(crate) fn in_order(
     all: Range<usize>,
     tokens: usize,
 ) -> Vec<Vec<Vec<usize>>> {
-    let (mut batches, mut own) = (Vec::<Vec<usize>>::new(), 0);
+    let mut batches = Vec::<Vec<usize>>::new();
+    let mut own = 0;
     for index in all.clone() {
         let sequence = &sequences[index];
         own += sequence.own_rows();

@@ -56,7 +56,8 @@ impl Sequence {
                 allowed,
             ));
         }
-        let (ids, targets) = (ids.to_vec(), Some(targets.to_vec()));
+        let ids = ids.to_vec();
+        let targets = Some(targets.to_vec());
         Ok(Self { ids, scored: Vec::new(), prompt: 0, targets, others: Vec::new() })
     }
 

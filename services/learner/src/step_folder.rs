@@ -96,7 +96,8 @@ mod tests {
     fn an_adapter_is_found_by_its_version_under_a_name_that_no_other_has_also_before_it_has_it() {
         let parent = tempfile::tempdir().unwrap();
         let path = |digest: &str| of_adapter(parent.path(), 12, &format!("sha256:{digest}"));
-        let (first, second) = (path("0123456789abcdef"), path("fedcba9876543210"));
+        let first = path("0123456789abcdef");
+        let second = path("fedcba9876543210");
         assert!(first.ends_with("12-0123456789ab") && number(&first) == Some(12));
         assert_eq!(find_version(parent.path(), 12), of_version(parent.path(), 12), "none yet");
         std::fs::create_dir(parent.path().join(".12-0123456789ab.partial")).unwrap();

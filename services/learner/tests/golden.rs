@@ -191,7 +191,8 @@ fn follows(mut learner: Learner, folder: &Path, golden: &Value) {
     for step in golden["steps"].as_array().unwrap() {
         let report = learner.train(groups(step)).unwrap();
         let update = &report.updates[0];
-        let (loss, norm) = (step["loss"].as_f64().unwrap(), step["grad_norm"].as_f64().unwrap());
+        let loss = step["loss"].as_f64().unwrap();
+        let norm = step["grad_norm"].as_f64().unwrap();
         assert!((update.loss - loss).abs() < 2e-6, "loss {} for {loss}", update.loss);
         assert!((update.grad_norm / norm - 1.0).abs() < 1e-5, "gradient norm {} for {norm}", update.grad_norm);
     }
@@ -200,7 +201,8 @@ fn follows(mut learner: Learner, folder: &Path, golden: &Value) {
 
 fn assert_parameters(learner: &Learner, file: &Path) {
     let after = candle_core::safetensors::load(file, &Device::Cpu).unwrap();
-    let (mut sum, mut count) = (0.0, 0);
+    let mut sum = 0.0;
+    let mut count = 0;
     for (spec, found) in learner.parameters().trained_specs().iter().zip(learner.parameters().trained_values()) {
         for (found, wanted) in host(found).iter().zip(host(&after[&spec.name])) {
             let error = f64::from((found - wanted).abs());
@@ -257,9 +259,11 @@ fn verl_settings(golden: &Value) -> TrainingSettings {
 fn verl_groups(batch: &Value) -> Vec<Group> {
     let group = |(number, group): (usize, &Value)| {
         let responses = group.as_array().unwrap().iter().map(|row| {
-            let (tokens, reward) = (ids(&row["response"]), row["reward"].as_f64().unwrap());
+            let tokens = ids(&row["response"]);
+            let reward = row["reward"].as_f64().unwrap();
             // The engine's log-probabilities are in no term.
-            let (mask, rollout_logp) = (vec![true; tokens.len()], vec![-1.0; tokens.len()]);
+            let mask = vec![true; tokens.len()];
+            let rollout_logp = vec![-1.0; tokens.len()];
             Response { tokens, mask, rollout_logp, raw_reward: reward, reward, valid: true, ..Response::default() }
         });
         Group { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
@@ -278,7 +282,8 @@ fn as_verl(file: &Path) {
         assert_eq!(report.updates.len(), wanted.len());
         for (update, wanted) in report.updates.iter().zip(wanted) {
             let number = |name: &str| wanted[name].as_f64().unwrap();
-            let (loss, norm) = (number("loss"), number("grad_norm"));
+            let loss = number("loss");
+            let norm = number("grad_norm");
             assert!((update.loss - loss).abs() < 5e-6, "loss {} for {loss}", update.loss);
             assert!((update.grad_norm / norm - 1.0).abs() < 1e-4, "gradient norm {} for {norm}", update.grad_norm);
             assert!((update.learning_rate - number("lr")).abs() < 1e-15, "{} for {wanted}", update.learning_rate);

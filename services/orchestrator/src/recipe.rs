@@ -54,7 +54,9 @@ impl ResolvedRecipe {
     pub fn new(settings: LoopSettings, model: impl ModelSource + 'static) -> Result<Self, ConfigError> {
         let toml = evenkeel_config::to_toml(&settings)?;
         let affecting = settings.result_affecting();
-        let (identity, rules, origins) = (identity(&affecting), rules(&affecting), BTreeMap::new());
+        let identity = identity(&affecting);
+        let rules = rules(&affecting);
+        let origins = BTreeMap::new();
         let model = Arc::new(model);
         Ok(Self {
             settings,

@@ -67,7 +67,8 @@ impl RewardService {
         items: ItemServer<VerifyItems>,
         drain: Drain,
     ) -> std::io::Result<Self> {
-        let (reading, submission) = (SerialThread::start("reward-tests")?, SerialThread::start("reward-programs")?);
+        let reading = SerialThread::start("reward-tests")?;
+        let submission = SerialThread::start("reward-programs")?;
         let worker = Worker { verifier, counts: VerdictCounts::default(), reading, submission };
         let info = ServerInfo::new(&settings.name, drain);
         Ok(Self { worker: Arc::new(worker), items, info, settings })
@@ -78,7 +79,8 @@ impl Worker {
     /// Judges an item; a long text on a blocking thread, since one of megabytes must not delay other connections.
     async fn handle(self: Arc<Self>, item: VerifyItem, context: ItemContext) -> Verdict {
         let queue_us = micros(context.queued);
-        let (id, task) = (item.id.clone(), task_of(&item));
+        let id = item.id.clone();
+        let task = task_of(&item);
         let begun = Instant::now();
         let judged = match self.verifier.accept(item) {
             Err(verdict) => Ok(Some(*verdict)),
@@ -107,7 +109,8 @@ impl Worker {
         context: &ItemContext,
         work: impl FnOnce(&Verifier) -> T + Send + 'static,
     ) -> Result<Option<T>, NoVerdict> {
-        let (worker, context) = (Arc::clone(self), context.clone());
+        let worker = Arc::clone(self);
+        let context = context.clone();
         Ok(tokio::task::spawn_blocking(move || (!context.is_stopped()).then(|| work(&worker.verifier))).await?)
     }
 
@@ -118,7 +121,8 @@ impl Worker {
         let cancel = CancellationToken::new();
         let _guard = cancel.clone().drop_guard();
         let (sender, receiver) = oneshot::channel();
-        let (worker, program) = (Arc::clone(self), Program { work, cancel, verdict: sender });
+        let worker = Arc::clone(self);
+        let program = Program { work, cancel, verdict: sender };
         self.submission.submit(move || worker.submit(program));
         receiver.await.map(Some).map_err(|_| NoVerdict::Failed)
     }

@@ -66,7 +66,8 @@ async fn with_run_code(
     let http = settings.http.clone();
     let auth =
         HttpTokenAuth::of_file("reward.http.token_file", http.token_file.as_deref()).map_err(ServerError::from)?;
-    let (listen, connections) = (http.listen.clone(), http.max_connections);
+    let listen = http.listen.clone();
+    let connections = http.max_connections;
     let router = run_code::router(verifier, http, settings.name.clone(), auth);
     let (server, address) = server.with_http("reward.http.listen", &listen, router, connections).await?;
     tracing::info!(server = settings.name, %address, "programs over HTTP at /run_code");

@@ -31,9 +31,11 @@ async fn found(gateway: &Worker, workers: usize) {
 #[test]
 fn single_calls_and_streams_are_spread_over_all_workers() {
     bounded(async {
-        let (a, b) = (worker("a").await, worker("b").await);
+        let a = worker("a").await;
+        let b = worker("b").await;
         let gateway = gateway(&[&a, &b]).await;
-        let (mut names, mut calls) = (BTreeSet::new(), 0);
+        let mut names = BTreeSet::new();
+        let mut calls = 0;
         while calls < 20 || names.len() < 2 {
             calls += 1;
             let verdict = gateway.one(item("x", "1", "\\boxed{1}")).await;
@@ -47,7 +49,8 @@ fn single_calls_and_streams_are_spread_over_all_workers() {
             stream.send(item(id.to_string(), "1", "\\boxed{2}")).await;
         }
         let mut verdicts = stream.half_close();
-        let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+        let mut ids = BTreeSet::new();
+        let mut names = BTreeSet::new();
         while let Some(verdict) = verdicts.message().await.unwrap() {
             assert_eq!(verdict.outcome(), Outcome::Incorrect);
             assert!(ids.insert(verdict.id), "an item is answered once");
@@ -67,13 +70,15 @@ fn two_clients_may_use_the_same_id_and_each_gets_its_own_verdict() {
     bounded(async {
         let only = worker("only").await;
         let gateway = gateway(&[&only]).await;
-        let (mut right, mut wrong) = (Stream::open(&gateway).await, Stream::open(&gateway).await);
+        let mut right = Stream::open(&gateway).await;
+        let mut wrong = Stream::open(&gateway).await;
         let occupied = Occupied::thread().await;
         right.send(long_item("same", "1", "\\boxed{1}")).await;
         wrong.send(long_item("same", "1", "\\boxed{2}")).await;
         only.running(2).await;
         drop(occupied);
-        let (right, wrong) = (right.verdict().await, wrong.verdict().await);
+        let right = right.verdict().await;
+        let wrong = wrong.verdict().await;
         assert_eq!((right.id.as_str(), right.outcome()), ("same", Outcome::Correct));
         assert_eq!((wrong.id.as_str(), wrong.outcome()), ("same", Outcome::Incorrect));
     });
@@ -97,7 +102,8 @@ fn an_item_that_is_cancelled_is_cancelled_at_its_worker() {
 #[test]
 fn an_item_whose_worker_is_lost_gets_its_verdict_from_another() {
     bounded(async {
-        let (lost, other) = (worker("lost").await, worker("other").await);
+        let lost = worker("lost").await;
+        let other = worker("other").await;
         let gateway = gateway(&[&lost, &other]).await;
         found(&gateway, 2).await;
         let mut stream = Stream::open(&gateway).await;

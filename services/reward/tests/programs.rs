@@ -144,7 +144,8 @@ fn a_task_chooses_mode_and_reward() {
 fn tests_are_sent_once_and_identified_by_their_digest_afterwards() {
     with_sandbox(async {
         let worker = Worker::start().await;
-        let (input, output) = ("[1, 2]", "3");
+        let input = "[1, 2]";
+        let output = "3";
         let cases = LiveCodeBenchCases {
             public_test_cases: format!(r#"[{{"input": "{input}", "output": "{output}", "testtype": "functional"}}]"#),
             private_test_cases: "[]".into(),

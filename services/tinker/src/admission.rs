@@ -36,7 +36,8 @@ impl Admission {
     /// 429: there is none now.
     pub(crate) fn admit(&self, bytes: usize) -> Result<Room, ApiError> {
         let room = self.take(1, bytes);
-        let (requests, total) = (self.0.requests.load(Ordering::Relaxed), self.0.bytes.load(Ordering::Relaxed));
+        let requests = self.0.requests.load(Ordering::Relaxed);
+        let total = self.0.bytes.load(Ordering::Relaxed);
         // Dropped, it gives the room back.
         match requests <= self.0.max_requests && total <= self.0.max_bytes {
             true => Ok(room),

@@ -101,7 +101,8 @@ impl Backend {
     pub(crate) async fn operate(&self, run_id: &str, sequence: u64, kind: Kind) -> Result<OperateResponse, Status> {
         let request = OperateRequest { run_id: run_id.to_owned(), sequence, kind: Some(kind) };
         self.call(|| {
-            let (mut client, request) = (self.learner.clone(), request.clone());
+            let mut client = self.learner.clone();
+            let request = request.clone();
             async move { Ok(client.operate(request).await?.into_inner()) }
         })
         .await
@@ -123,7 +124,8 @@ impl Backend {
         };
         let request = ScoreRequest::from(item);
         let response = self.call(|| {
-            let (mut client, requests) = (self.learner.clone(), tokio_stream::once(request.clone()));
+            let mut client = self.learner.clone();
+            let requests = tokio_stream::once(request.clone());
             async move {
                 let answer = client.score(requests).await?.into_inner().message().await?;
                 answer.ok_or_else(|| Status::unavailable("the learner ended a call without an answer"))
@@ -155,7 +157,8 @@ impl Backend {
             ..UpdateWeightsRequest::default()
         };
         let engines = self.call(|| {
-            let (mut client, request) = (self.generation.clone(), request.clone());
+            let mut client = self.generation.clone();
+            let request = request.clone();
             async move {
                 let engines = client.update_weights(request).await?.into_inner().engines;
                 match engines.iter().find_map(|engine| busy(engine.failure.as_ref())) {
@@ -183,7 +186,8 @@ impl Backend {
             ..ProveWeightsRequest::default()
         };
         let engines = self.call(|| {
-            let (mut client, request) = (self.generation.clone(), request.clone());
+            let mut client = self.generation.clone();
+            let request = request.clone();
             async move {
                 let engines = client.prove_weights(request).await?.into_inner().engines;
                 match engines.iter().find_map(|engine| busy(engine.failure.as_ref())) {

@@ -24,7 +24,8 @@ pub(crate) fn accumulation(request: ForwardBackwardRequest) -> Result<Accumulate
             None => {}
         }
     }
-    let (clip_low, clip_high) = (config.remove("clip_low_threshold"), config.remove("clip_high_threshold"));
+    let clip_low = config.remove("clip_low_threshold");
+    let clip_high = config.remove("clip_high_threshold");
     if let Some((name, value)) = config.into_iter().next() {
         let allowed = "absent (clip_low_threshold and clip_high_threshold are served)";
         return Err(FieldError::new(format!("loss_fn_config.{name}"), value, allowed));

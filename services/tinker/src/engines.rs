@@ -15,18 +15,21 @@ pub(crate) fn shared_context(
     adapters: Adapters,
 ) -> Result<u32, String> {
     let served = engines.model.clone().unwrap_or_default();
-    let (of_engines, of_learner) = (served.vocabulary_size, learner.vocabulary_size);
+    let of_engines = served.vocabulary_size;
+    let of_learner = learner.vocabulary_size;
     if of_engines != 0 && of_engines != of_learner {
         return Err(format!("the engines' vocabulary has {of_engines} tokens, the model's {of_learner}"));
     }
-    let (of_engines, of_learner) = (&served.tokenizer_digest, &learner.tokenizer_digest);
+    let of_engines = &served.tokenizer_digest;
+    let of_learner = &learner.tokenizer_digest;
     if ![of_engines, of_learner].iter().any(|digest| digest.is_empty()) && of_engines != of_learner {
         return Err(format!("the engines' tokenizer.json is {of_engines}, the model's {of_learner}"));
     }
     if !engines.takes_adapters {
         return Err(format!("engines are to compute LoRA adapters, and one lacks {}", engines.adapters_missing));
     }
-    let (rank, largest) = (u64::from(adapters.rank), engines.max_adapter_rank);
+    let rank = u64::from(adapters.rank);
+    let largest = engines.max_adapter_rank;
     if largest != 0 && rank > largest {
         return Err(format!(
             "learner.lora.rank is {rank}, and an engine takes adapters up to rank {largest} (vLLM: --max-lora-rank)"

@@ -220,7 +220,8 @@ impl Front {
         session: &str,
         user_metadata: Option<serde_json::Value>,
     ) -> Result<(), Failure> {
-        let (created, session) = (now(), session.to_owned());
+        let created = now();
+        let session = session.to_owned();
         let model = Model { session, created, updated: created, user_metadata, gone: None };
         self.change(|state| state.models.insert(id.to_owned(), model)).map(drop)
     }

@@ -186,7 +186,8 @@ impl Training {
         let save = SaveOperation { name: LIVE.to_owned(), client_state: Vec::new(), overwrite: true };
         match self.operate(front, Kind::Save(save)).await {
             Ok(response) => {
-                let (model, run_id) = (self.model.clone(), self.run_id.clone());
+                let model = self.model.clone();
+                let run_id = self.run_id.clone();
                 let folder = response.checkpoint.map(|checkpoint| checkpoint.path.into());
                 Some(Live { model, run_id, name: LIVE.to_owned(), folder, done, has_sum })
             }

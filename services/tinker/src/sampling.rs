@@ -135,7 +135,8 @@ fn sequence(
     if let Some((other, _)) = tokens.versions.iter().find(|(found, _)| *found != version) {
         return Err(Failure::server(format!("version {other} sampled a token instead of {version}")));
     }
-    let (mut ids, mut logprobs) = (tokens.token_ids, tokens.log_probabilities);
+    let mut ids = tokens.token_ids;
+    let mut logprobs = tokens.log_probabilities;
     if let Some(length) = stop_at(&ids, stops, tokenizer)? {
         ids.truncate(length);
         logprobs.truncate(length);
@@ -159,7 +160,8 @@ fn stop_at(ids: &[u32], stops: &[String], tokenizer: Option<&Tokenizer>) -> Resu
         return Ok(None);
     }
     // A text that holds one still does with more tokens after it.
-    let (mut without, mut with) = (0, ids.len());
+    let mut without = 0;
+    let mut with = ids.len();
     while with - without > 1 {
         let middle = usize::midpoint(without, with);
         match holds_one(middle)? {

@@ -75,7 +75,9 @@ impl Training {
     /// A model whose run has done one operation of the learner, by which its weights were begun or loaded.
     pub(crate) fn new(model: String, session: String, run_id: String, done: u64) -> Arc<Self> {
         let queue = Mutex::new(Queue { jobs: InOrder::after(done), sequence: 1, has_sum: false });
-        let (arrived, turn, ended) = (Notify::new(), tokio::sync::Mutex::default(), CancellationToken::new());
+        let arrived = Notify::new();
+        let turn = tokio::sync::Mutex::default();
+        let ended = CancellationToken::new();
         Arc::new(Self { model, session, run_id, queue, arrived, turn, ended })
     }
 

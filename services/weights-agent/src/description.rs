@@ -62,7 +62,8 @@ pub(crate) struct Segment {
 
 /// Where the bytes of a file come from: what has the same digest in the file `before` is taken from there. As few segments as there can be.
 pub(crate) fn segments(file: &WeightsFile, before: Option<&WeightsFile>) -> Vec<Segment> {
-    let (mut known, mut offset) = (BTreeMap::new(), 0);
+    let mut known = BTreeMap::new();
+    let mut offset = 0;
     for part in before.iter().flat_map(|before| &before.parts) {
         known.entry((part.size_bytes, part.digest.as_str())).or_insert(offset);
         offset += part.size_bytes;
@@ -70,7 +71,8 @@ pub(crate) fn segments(file: &WeightsFile, before: Option<&WeightsFile>) -> Vec<
     let mut segments: Vec<Segment> = Vec::new();
     let mut begin = 0;
     for part in &file.parts {
-        let (end, here) = (begin + part.size_bytes, known.get(&(part.size_bytes, part.digest.as_str())).copied());
+        let end = begin + part.size_bytes;
+        let here = known.get(&(part.size_bytes, part.digest.as_str())).copied();
         let continues = |last: &Segment| last.here.map(|at| at + (last.end - last.begin)) == here;
         match segments.last_mut().filter(|last| continues(last)) {
             Some(last) => last.end = end,

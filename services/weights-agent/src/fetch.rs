@@ -78,7 +78,8 @@ impl FileJob {
     pub(crate) async fn run(self, source: &Source) -> Result<Counts, ServiceError> {
         let mut counts = Counts::default();
         let segments = segments(&self.file, self.before.as_ref().map(|(_, file)| file));
-        let (path, size) = (self.path.clone(), self.file.size_bytes);
+        let path = self.path.clone();
+        let size = self.file.size_bytes;
         let mut writer = self.blocking(move || Writer::open(&path, size)).await?;
         for segment in segments {
             if writer.written() >= segment.end {
@@ -86,7 +87,8 @@ impl FileJob {
             }
             writer = match (segment.here, &self.before) {
                 (Some(here), Some((from, _))) => {
-                    let (from, begin) = (from.clone(), here + (writer.written() - segment.begin));
+                    let from = from.clone();
+                    let begin = here + (writer.written() - segment.begin);
                     let size = segment.end - writer.written();
                     counts.reused += size;
                     self.blocking(move || writer.copy(&from, begin, size).map(|()| writer)).await?
@@ -125,7 +127,8 @@ impl FileJob {
                 retries.reset();
             }
             source.note(&status);
-            let (file, at) = (&self.file.name, writer.written());
+            let file = &self.file.name;
+            let at = writer.written();
             let status = status.message();
             tracing::info!(learner = source.address, file, at, status, "fetching weights was cut, and goes on");
             // Its policy has no limit: the pull has.
@@ -154,7 +157,8 @@ impl FileJob {
             }
             Ok::<_, std::io::Error>(writer)
         });
-        let (mut at, mut cut) = (begin, None);
+        let mut at = begin;
+        let mut cut = None;
         while at < end && cut.is_none() {
             match tokio::time::timeout(source.idle_timeout, stream.message()).await.unwrap_or_else(|_| Err(silent())) {
                 Ok(Some(message)) if message.content.len() as u64 > end - at => {
@@ -182,7 +186,8 @@ impl FileJob {
     async fn repair(&self, source: &Source, counts: &mut Counts) -> Result<(), ServiceError> {
         let mut last = String::new();
         for _ in 0..REPAIRS {
-            let (path, file) = (self.path.clone(), self.file.clone());
+            let path = self.path.clone();
+            let file = self.file.clone();
             let damaged = self.blocking(move || damaged_parts(&path, &file)).await?;
             if damaged.is_empty() {
                 // Every part is right, so the whole is, unless what the learner says contradicts itself.
@@ -201,7 +206,8 @@ impl FileJob {
                 counts.fetched += size;
             }
         }
-        let (path, file) = (self.path.clone(), self.file.clone());
+        let path = self.path.clone();
+        let file = self.file.clone();
         match self.blocking(move || damaged_parts(&path, &file)).await?.is_empty() {
             true => Ok(()),
             false => Err(self.damaged(&format!("{last} however often it is fetched"))),
@@ -218,7 +224,8 @@ impl FileJob {
             before: None,
             turn: Arc::clone(&self.turn),
         };
-        let (path, whole) = (part.path.clone(), self.path.clone());
+        let path = part.path.clone();
+        let whole = self.path.clone();
         let writer = part.blocking({
             let path = path.clone();
             move || {
@@ -242,7 +249,9 @@ impl FileJob {
     }
 
     fn request(&self, offset: u64, size_bytes: u64) -> WeightsReadRequest {
-        let (version, digest, file) = (self.version, self.digest.clone(), self.file.name.clone());
+        let version = self.version;
+        let digest = self.digest.clone();
+        let file = self.file.name.clone();
         WeightsReadRequest { version, digest, file, offset, size_bytes }
     }
 
@@ -267,7 +276,8 @@ fn failed(path: &Path, error: &std::io::Error) -> ServiceError {
 
 /// Offset, size and name of every part whose bytes are not those of its digest.
 fn damaged_parts(path: &Path, file: &WeightsFile) -> std::io::Result<Vec<(u64, u64, String)>> {
-    let (mut offset, mut damaged) = (0, Vec::new());
+    let mut offset = 0;
+    let mut damaged = Vec::new();
     for part in &file.parts {
         if digest_of_range(path, offset, part.size_bytes)?.to_string() != part.digest {
             let name = if part.tensor.is_empty() { "header" } else { &part.tensor };

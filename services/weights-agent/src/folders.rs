@@ -124,7 +124,9 @@ impl Folders {
         if space.free >= bytes {
             return Ok(());
         }
-        let (path, needed, free) = (self.folder.display(), Size(bytes), Size(space.free));
+        let path = self.folder.display();
+        let needed = Size(bytes);
+        let free = Size(space.free);
         Err(ServiceError::DiskFull { message: format!("{path}: needed: {needed}, free on the disk: {free}") })
     }
 

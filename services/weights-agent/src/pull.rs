@@ -37,7 +37,8 @@ impl Puller {
     /// Weights that the learner does not have, or not any more; a full disk; bytes that stay damaged.
     pub(crate) async fn pull(&self, version: u64, digest: &str) -> Result<Pulled, ServiceError> {
         let turn = self.folders.turn().await?;
-        let (folders, wanted) = (Arc::clone(&self.folders), digest.to_owned());
+        let folders = Arc::clone(&self.folders);
+        let wanted = digest.to_owned();
         let found = blocking(&turn, move || folders.find(version, &wanted)).await?;
         if let Some(path) = found {
             return Ok(Pulled { path, counts: Counts::default(), was_present: true });
@@ -99,7 +100,8 @@ impl Puller {
                 file: file.clone(),
                 turn: Arc::clone(turn),
             };
-            let (source, permits) = (Arc::clone(&self.source), Arc::clone(&permits));
+            let source = Arc::clone(&self.source);
+            let permits = Arc::clone(&permits);
             jobs.spawn(async move {
                 let _permit = permits.acquire_owned().await;
                 job.run(&source).await
@@ -130,7 +132,9 @@ async fn begin(
     name: &str,
     description: &WeightsDescribeResponse,
 ) -> Result<Begun, ServiceError> {
-    let (folders, name, files) = (Arc::clone(folders), name.to_owned(), description.files.clone());
+    let folders = Arc::clone(folders);
+    let name = name.to_owned();
+    let files = description.files.clone();
     blocking(turn, move || {
         let partial = folders.partial(&name);
         let failed = |error: std::io::Error| ServiceError::file(partial.display(), &error);

@@ -54,8 +54,9 @@ impl WeightsAgent for WeightsAgentService {
             metrics::counter!("evenkeel_weights_fetched_bytes_total").increment(counts.fetched);
             metrics::counter!("evenkeel_weights_reused_bytes_total").increment(counts.reused);
             metrics::histogram!("evenkeel_weights_pull_seconds").record(started.elapsed());
-            let (fetched_bytes, reused_bytes, ms) =
-                (counts.fetched, counts.reused, started.elapsed().as_millis() as u64);
+            let fetched_bytes = counts.fetched;
+            let reused_bytes = counts.reused;
+            let ms = started.elapsed().as_millis() as u64;
             tracing::info!(version, fetched_bytes, reused_bytes, ms, "weights fetched");
         }
         let path = path.to_string_lossy().into_owned();

@@ -106,7 +106,8 @@ mod tests {
     #[test]
     fn a_file_is_continued_where_it_ended_also_by_another_writer() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, other) = (folder.path().join("a"), folder.path().join("b"));
+        let path = folder.path().join("a");
+        let other = folder.path().join("b");
         std::fs::write(&other, "0123456789").unwrap();
         let mut writer = Writer::open(&path, 9).unwrap();
         writer.write(b"abc").unwrap();
@@ -124,7 +125,8 @@ mod tests {
     #[test]
     fn a_part_is_written_apart_and_takes_its_place() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, part) = (folder.path().join("a"), folder.path().join("part"));
+        let path = folder.path().join("a");
+        let part = folder.path().join("part");
         std::fs::write(&path, "0123456789").unwrap();
         let mut writer = Writer::at(&part, 4).unwrap();
         assert_eq!(writer.written(), 4);

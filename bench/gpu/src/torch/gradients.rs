@@ -84,7 +84,8 @@ fn one(part: &mut Part<'_>, torch: &Torch, case: &Case, folder: &Path, device: &
         let scores = network.score(&batches, 1.0)?;
         network.accumulate(&batches, 1.0, &Weighted(&weights))?;
         let gradients = network.take_gradients()?;
-        let (mut error, mut size) = (0.0, 0.0);
+        let mut error = 0.0;
+        let mut size = 0.0;
         for (spec, gradient) in network.parameters().specs().iter().zip(gradients) {
             let wanted = host(&golden.load(&format!("grad.{}", spec.name), &Device::Cpu)?)?;
             for (found, wanted) in host(&gradient)?.into_iter().zip(wanted) {

@@ -61,7 +61,8 @@ impl Torch {
         // Nothing is looked up on the network.
         python.env("HF_HUB_OFFLINE", "1").stdin(Stdio::null());
         let output = python.output().with_context(|| self.python.display().to_string())?;
-        let (text, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let complaints = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
             // The last line of a traceback names the error.
             let reason = complaints.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message");

@@ -31,7 +31,8 @@ impl Peer {
         let facts = summary.iter().flat_map(|summary| summary["parts"][0]["facts"].as_array().into_iter().flatten());
         let passes = facts.filter(|fact| fact["what"] == "pass" && fact["by"] == "torch");
         let of = |fact: &Value| {
-            let (name, length) = (fact["model"].as_str()?.to_owned(), fact["length"].as_u64()? as usize);
+            let name = fact["model"].as_str()?.to_owned();
+            let length = fact["length"].as_u64()? as usize;
             Some((name, length, fact["tokens_per_second"].as_f64()?))
         };
         Self(passes.filter_map(of).collect())

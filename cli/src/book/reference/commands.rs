@@ -85,7 +85,8 @@ fn sentence(text: &str) -> String {
 }
 
 fn page() -> String {
-    let (mut command, mut text) = (Arguments::command(), String::new());
+    let mut command = Arguments::command();
+    let mut text = String::new();
     command.build();
     section(&mut command, &mut text);
     text

@@ -24,7 +24,8 @@ fn table(text: &mut String, heading: &str, what: &str, columns: &str, rows: impl
 fn values(proto: &str, name: &str) -> Vec<(String, String)> {
     let (_, body) = proto.split_once(&format!("\nenum {name} {{\n")).unwrap_or_else(|| panic!("no enum {name}"));
     let (body, _) = body.split_once("\n}").unwrap();
-    let (mut found, mut comment) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    let mut comment = Vec::new();
     for line in body.lines().map(str::trim) {
         if let Some(text) = line.strip_prefix("// ") {
             comment.push(text);

@@ -61,7 +61,8 @@ impl Tables<'_> {
         }
         for (key, field) in tables {
             let (form, schema) = inner(field).unwrap();
-            let (shown, path) = (join(shown, key) + form, [path, &[key]].concat());
+            let shown = join(shown, key) + form;
+            let path = [path, &[key]].concat();
             // What stands at the field is about it; what stands at the type about any such table.
             let mut schema = schema.clone();
             if let Some(text) = field.get("description") {
@@ -106,7 +107,8 @@ fn inner(field: &Value) -> Option<(&'static str, &Value)> {
         return Some(("", field));
     }
     options(field).find_map(|option| {
-        let (items, named) = (&option["items"], &option["additionalProperties"]);
+        let items = &option["items"];
+        let named = &option["additionalProperties"];
         match () {
             () if has_keys(items) => Some(("[]", items)),
             () if has_keys(named) => Some((".NAME", named)),

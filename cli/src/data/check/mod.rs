@@ -116,7 +116,8 @@ fn dropped(report: &DataReport) -> Option<String> {
     for (reason, count) in report.files.iter().flat_map(|file| &file.dropped) {
         *reasons.entry(*reason).or_default() += count;
     }
-    let (rows, dropped) = (report.files.iter().map(|file| file.rows).sum::<u64>(), reasons.values().sum::<u64>());
+    let rows = report.files.iter().map(|file| file.rows).sum::<u64>();
+    let dropped = reasons.values().sum::<u64>();
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     (dropped > 0).then(|| {
         format!(

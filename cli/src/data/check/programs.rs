@@ -25,7 +25,8 @@ mod tests {
     use super::*;
 
     fn of(public: &str, private: &str, metadata: &str) -> Option<String> {
-        let (public_test_cases, private_test_cases) = (public.to_owned(), private.to_owned());
+        let public_test_cases = public.to_owned();
+        let private_test_cases = private.to_owned();
         let cases = LiveCodeBenchCases { public_test_cases, private_test_cases, metadata: metadata.to_owned() };
         defect(&Task::code("q", TestsSource::LiveCodeBench(cases)))
     }

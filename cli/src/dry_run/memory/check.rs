@@ -21,14 +21,16 @@ pub(in crate::dry_run) fn check(recipe: &Recipe, memory: &Memory, findings: &mut
     match (&memory.plan, memory.available_bytes) {
         (Some(Ok(plan)), Some(available)) => check_gpu(recipe, memory, plan, available, findings),
         (_, None) => {
-            let (device, needed) = (&memory.device, gib(memory.needed_bytes));
+            let device = &memory.device;
+            let needed = gib(memory.needed_bytes);
             findings.note(format!("the memory of {device} is unknown here: {needed} are needed"));
             if let (Some(resident), true) = (memory.resident_bytes, shares_its_gpu(recipe)) {
                 findings.note(format!("{} of {device} stay with the learner while engines are awake", gib(resident)));
             }
         }
         (_, Some(available)) if memory.needed_bytes > available => {
-            let (needed, room) = (gib(memory.needed_bytes), available);
+            let needed = gib(memory.needed_bytes);
+            let room = available;
             let available = gib(available);
             let batch = memory.parts.iter().filter(|part| part.what == BATCH).map(|part| part.bytes).sum::<u64>();
             if batch > room / 2 {

@@ -36,7 +36,8 @@ impl EngineMemory {
         let sampling = &recipe.sampling;
         let samples = |lengths: &BTreeMap<u64, u64>, count: u64, answer: u64| {
             // Many are drawn at a time, so that together they take what as many prompts do on average.
-            let (longest, engine) = (mean(lengths, |prompt| prompt + answer), &recipe.engine);
+            let longest = mean(lengths, |prompt| prompt + answer);
+            let engine = &recipe.engine;
             let fitting = (engine.kv_cache_tokens as f64 / longest.max(1.0)).max(1.0) as u64;
             let at_once = count.min(engine.max_sequences as u64).min(fitting);
             let tokens = mean(lengths, |prompt| capacity(prompt, prompt + answer));
@@ -168,7 +169,8 @@ mod tests {
     #[test]
     fn an_engine_beside_a_learner_of_adapters_has_these_alone() {
         let of = |set: &[&str]| weights(&recipe("smollm2", set), &small()).bytes;
-        let (own, shared) = (of(&[]), of(&["learner.lora.rank=4"]));
+        let own = of(&[]);
+        let shared = of(&["learner.lora.rank=4"]);
         assert!(shared * 2 < own, "{shared} of {own}");
         assert_eq!(of(&["learner.lora.rank=4", "learner.compute.dtype=bf16"]), own);
     }

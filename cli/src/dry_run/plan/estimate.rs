@@ -90,7 +90,8 @@ pub(super) fn step(work: &Work, card: Card, division: Division) -> (Vec<Part>, f
 
 fn generation(work: &Work, card: Card, division: Division) -> Part {
     let cards = division.cards_an_engine as f64;
-    let (flops, bandwidth) = (ENGINE_SHARE * cards * card.flops, BANDWIDTH_SHARE * cards * card.bandwidth);
+    let flops = ENGINE_SHARE * cards * card.flops;
+    let bandwidth = BANDWIDTH_SHARE * cards * card.bandwidth;
     let engines = division.engines as f64;
     let samples = (work.samples / engines).ceil();
     let memory = ENGINE_MEMORY * cards * card.memory_gib * f64::from(1 << 30) - work.weights;
@@ -98,7 +99,8 @@ fn generation(work: &Work, card: Card, division: Division) -> Part {
     let at_once = (memory / (work.token_cache * longest)).floor().clamp(1.0, samples);
     // A token of each running sample: weights are read once, keys and values of each sample, which is half way on average.
     let keys = at_once * work.token_cache * (work.prompt_tokens + work.answer_tokens / 2.0) / bandwidth;
-    let (weights, products) = (work.weights / bandwidth, at_once * work.token_flops / flops);
+    let weights = work.weights / bandwidth;
+    let products = at_once * work.token_flops / flops;
     let token = products.max(weights + keys);
     let seconds = work.prefill_flops / engines / flops + work.answer_tokens * samples / at_once * token;
     let bound_by = match (products >= weights + keys, weights >= keys) {
@@ -131,7 +133,8 @@ mod tests {
 
     #[test]
     fn seconds_are_those_of_the_formula() {
-        let (card, work) = (of("h200").unwrap(), Work { samples: 10.0, ..work() });
+        let card = of("h200").unwrap();
+        let work = Work { samples: 10.0, ..work() };
         let division = Division { engines: 2, cards_an_engine: 1, idle: 0, is_shared: false };
         let (parts, seconds) = step(&work, card, division);
         // Five samples an engine: 3.4 GB of weights and 5 × 114,688 × 2,304 B of keys at 2.88 TB/s, 4,096 times.
@@ -147,7 +150,8 @@ mod tests {
 
     #[test]
     fn an_engine_takes_as_few_cards_as_hold_its_weights() {
-        let (small, large) = (of("l4").unwrap(), of("h100").unwrap());
+        let small = of("l4").unwrap();
+        let large = of("h100").unwrap();
         let division = |engines, cards_an_engine, idle| Division { engines, cards_an_engine, idle, is_shared: false };
         assert_eq!(divide(8, large, 15.2e9), Some(division(7, 1, 0)));
         assert_eq!(divide(8, small, 30e9), Some(division(3, 2, 1)));

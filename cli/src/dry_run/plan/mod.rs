@@ -71,7 +71,8 @@ impl Plan {
         }
         let work = work(recipe, &config, options, answer);
         let division = estimate::divide(options.gpus, card, work.weights).ok_or_else(|| {
-            let (weights, card) = (Size(work.weights as u64), card.name);
+            let weights = Size(work.weights as u64);
+            let card = card.name;
             FieldError::new(
                 "--gpus",
                 options.gpus,
@@ -155,10 +156,12 @@ fn shape(recipe: &Recipe) -> Result<Config> {
 }
 
 fn work(recipe: &Recipe, config: &Config, options: &PlanOptions, answer: f64) -> Work {
-    let (passes, prompt) = (Passes::of(config), options.prompt_tokens);
+    let passes = Passes::of(config);
+    let prompt = options.prompt_tokens;
     let step = step_cost(recipe, config, passes, prompt, answer);
     let prompts = f64::from(recipe.sampling.prompts_per_step);
-    let (samples, stored) = (step.samples as f64, type_bytes(recipe.model.publish_type));
+    let samples = step.samples as f64;
+    let stored = type_bytes(recipe.model.publish_type);
     let decoded = step.generation_flops - prompts * passes.forward(prompt);
     Work {
         samples,

@@ -36,7 +36,8 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
         tokio::task::spawn_blocking(move || judge.prepare_sandbox(&|line| print_err!("{line}"))).await??;
     }
     let began = Instant::now();
-    let (mut summary, mut invalid) = (Summary::default(), InvalidLines::default());
+    let mut summary = Summary::default();
+    let mut invalid = InvalidLines::default();
     let mut pending: VecDeque<(Program, JoinHandle<Result<Verdict>>)> = VecDeque::new();
     let mut lines = open_lines(&options.input, "--input")?;
     let end = loop {

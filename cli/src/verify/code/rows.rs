@@ -73,7 +73,8 @@ impl Row {
 fn question(task: Task) -> Result<Question> {
     let digest = match task.tests() {
         Some(TestsSource::LiveCodeBench(cases)) => {
-            let (public, private) = (&cases.public_test_cases, &cases.private_test_cases);
+            let public = &cases.public_test_cases;
+            let private = &cases.private_test_cases;
             tests_of_row(public, private, &cases.metadata, MAX_PRIVATE_BYTES)?.digest().to_owned()
         }
         _ => return Err(FieldError::missing("tests", "the columns of a LiveCodeBench row").into()),

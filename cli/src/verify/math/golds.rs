@@ -15,7 +15,8 @@ use crate::verify::{open_lines, parse_row};
 
 /// Prints a row for each unsound gold answer, and fails if there is any.
 pub(super) fn lint_golds(path: &Path, fields: &Fields, rules: &Rules, output: &mut dyn Write) -> Result<ExitCode> {
-    let (mut count, mut unsound) = (0, 0);
+    let mut count = 0;
+    let mut unsound = 0;
     let mut lines = open_lines(path, "--lint-golds")?;
     while let Some(line) = lines.next_line().with_context(|| path.display().to_string())? {
         let row = parse_row(&line);

@@ -38,11 +38,13 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
         profile(&options.profile)?;
     }
     let judges = Judges::new(&options.endpoint, &RewardSettings::default())?;
-    let (mut summary, mut invalid) = (Summary::default(), InvalidLines::default());
+    let mut summary = Summary::default();
+    let mut invalid = InvalidLines::default();
     let mut lines = open_lines(input, "--input")?;
     let mut end = None;
     while end.is_none() {
-        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let mut rows = Vec::new();
+        let mut bytes = 0;
         while end.is_none() && rows.len() < BATCH && bytes < BATCH_BYTES {
             let line = match lines.next_line() {
                 Ok(Some(line)) => line,

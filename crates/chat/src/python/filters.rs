@@ -109,7 +109,8 @@ fn join(args: &[Value]) -> Result<String, Error> {
     let separator = call.optional("d").map(|separator| str_of(&separator)).transpose()?.unwrap_or_default();
     let attribute = call.optional("attribute").filter(|attribute| !attribute.is_none());
     call.finish()?;
-    let (mut parts, mut length) = (Vec::new(), 0);
+    let mut parts = Vec::new();
+    let mut length = 0;
     for item in items(&value)? {
         let part = match &attribute {
             Some(attribute) => item.get_item(attribute)?,

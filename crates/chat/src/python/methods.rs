@@ -41,7 +41,8 @@ pub(crate) fn call_method(state: &mut State, value: &Value, method: &str, args: 
 fn check_format(format: &str, args: &[Value]) -> Result<(), Error> {
     let widths = format.split(|character: char| !character.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let written = widths.map(|digits| digits.parse().unwrap_or(usize::MAX)).fold(0, usize::saturating_add);
-    let (fields, mut longest) = (format.matches('{').count(), 0);
+    let fields = format.matches('{').count();
+    let mut longest = 0;
     let named = args.last().filter(|last| last.is_kwargs()).and_then(Value::as_object);
     let named = named.and_then(|named| named.try_iter_pairs()).into_iter().flatten().map(|(_, value)| value);
     for value in args.iter().filter(|value| !value.is_kwargs()).cloned().chain(named) {
@@ -140,7 +141,8 @@ fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
         "removeprefix" => Value::from(value.strip_prefix(&call.text("prefix")?).unwrap_or(value)),
         "removesuffix" => Value::from(value.strip_suffix(&call.text("suffix")?).unwrap_or(value)),
         "replace" => {
-            let (old, new) = (call.text("old")?, call.text("new")?);
+            let old = call.text("old")?;
+            let new = call.text("new")?;
             let count = call.optional_int("count")?.unwrap_or(-1);
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             // Only one that becomes longer can become too long.
@@ -152,12 +154,14 @@ fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
         }
         "startswith" | "endswith" => {
             let affix = call.required("prefix")?;
-            let (start, end) = (call.optional_int("start")?, call.optional_int("end")?);
+            let start = call.optional_int("start")?;
+            let end = call.optional_int("end")?;
             Value::from(has_affix(strings::between(value, start, end), method, &affix)?)
         }
         "find" | "rfind" | "index" | "rindex" | "count" => {
             let wanted = call.text("sub")?;
-            let (start, end) = (call.optional_int("start")?, call.optional_int("end")?);
+            let start = call.optional_int("start")?;
+            let end = call.optional_int("end")?;
             search(strings::between(value, start, end), method, &wanted)?
         }
         "join" => {

@@ -59,7 +59,9 @@ pub(super) fn prepared(text: &str) -> Result<String, RenderError> {
 /// if there is none.
 fn tag_end(text: &str, close: &str) -> usize {
     let bytes = text.as_bytes();
-    let (mut at, mut quote, mut open) = (2, None, 0_i64);
+    let mut at = 2;
+    let mut quote = None;
+    let mut open = 0_i64;
     while at < bytes.len() {
         match (quote, bytes[at]) {
             (Some(_), b'\\') => at += 1,
@@ -112,7 +114,8 @@ fn inner(tag: &str) -> &str {
 fn push_tag(out: &mut String, tag: &str) {
     let word = keyword(tag);
     let at = word.as_ptr() as usize - tag.as_ptr() as usize;
-    let (before, after) = (&tag[..at], &tag[at + word.len()..]);
+    let before = &tag[..at];
+    let after = &tag[at + word.len()..];
     match word {
         "generation" if is_bare(tag, word) => out.extend([before, "with", after]),
         "endgeneration" if is_bare(tag, word) => out.extend([before, "endwith", after]),

@@ -35,7 +35,8 @@ fn are_alike(task: &TaskComparison, one: &Claim, other: &Claim) -> bool {
 fn of_claims(task: &TaskComparison, claims: &[Claim]) -> Sentence {
     let claim = &claims[0];
     let others: Vec<String> = claims.iter().map(|claim| task.arms[claim.other].label.clone()).collect();
-    let (arm, other) = (&task.arms[claim.arm].label, list(&others));
+    let arm = &task.arms[claim.arm].label;
+    let other = list(&others);
     let measure = claim.measure.name();
     match (claim.kind, claim.verdict) {
         (ClaimKind::Preferred, Verdict::Held) => {
@@ -89,7 +90,8 @@ pub(super) fn between_tasks(ordered: &[OrderedTasks]) -> Vec<Sentence> {
 
 fn too_few(pairs: &[&OrderedTasks]) -> Sentence {
     let order = |pair: &&OrderedTasks| format!("on {} than on {}", pair.token_favoured, pair.sequence_favoured);
-    let (order, first) = (list(&pairs.iter().map(order).collect::<Vec<_>>()), pairs[0]);
+    let order = list(&pairs.iter().map(order).collect::<Vec<_>>());
+    let first = pairs[0];
     let text = format!(
         "Lengths vary more and the gap is smaller {order}, so that the criterion expects token to gain on sequence there: that is open, since a verdict \
          takes {} seeds and {} paired.",
@@ -107,7 +109,8 @@ fn of_tasks(pair: &OrderedTasks) -> Sentence {
     let expected = format!(
         "On {more} lengths vary more and the gap is smaller than on {less}, so that the criterion expects token to gain on sequence there"
     );
-    let (seeds, value) = (count(difference.seeds, "seed"), measure.shown(difference.value));
+    let seeds = count(difference.seeds, "seed");
+    let value = measure.shown(difference.value);
     let range = difference.interval.map_or_else(String::new, |interval| {
         format!(", 95 % interval {} to {}", measure.shown(interval.low), measure.shown(interval.high))
     });

@@ -95,7 +95,8 @@ fn shown(task: &TaskComparison, pair: &PairedDifference) -> String {
     let better = if measure.is_higher_better() { "" } else { " (less is better)" };
     let interval =
         pair.difference.interval.unwrap_or(Interval { low: pair.difference.value, high: pair.difference.value });
-    let (one, other) = (sign * interval.low, sign * interval.high);
+    let one = sign * interval.low;
+    let other = sign * interval.high;
     format!(
         "The {} of {} is higher than that of {} by {} (95 % interval {} to {}, {}; exact p {}, after Holm {}){better}.",
         measure.name(),

@@ -7,7 +7,8 @@ use crate::pairs::FEWEST_SEEDS;
 /// Of the first measure that all tasks have. Pairs about which the same is said share a sentence.
 pub(super) fn sentences(across: &[AcrossTasks]) -> Vec<Sentence> {
     let Some(across) = across.first() else { return Vec::new() };
-    let (mut few, mut open) = (Vec::new(), Vec::new());
+    let mut few = Vec::new();
+    let mut open = Vec::new();
     let mut sentences = Vec::new();
     for pair in &across.pairs {
         let [first, second] = [pair.first, pair.second].map(|arm| &across.arms[arm]);

@@ -102,7 +102,8 @@ pub(super) fn twins(arms: &[ArmSummary], one: &str, other: &str) -> Vec<(usize, 
 
 /// The arm of a pair that is shown to be better.
 fn better(pairs: &[PairedDifference], one: usize, other: usize, measure: Measure) -> Option<usize> {
-    let (first, second) = (one.min(other), one.max(other));
+    let first = one.min(other);
+    let second = one.max(other);
     let is_pair = |pair: &&PairedDifference| (pair.first, pair.second, pair.measure) == (first, second, measure);
     let higher = match pairs.iter().find(is_pair)?.finding {
         Finding::FirstHigher => first,

@@ -51,7 +51,8 @@ impl PlanePoint {
 
     /// The mean of places. `None` without one.
     pub(crate) fn mean(places: impl Iterator<Item = Self>) -> Option<Self> {
-        let (mut sum, mut count) = (Self { variation: 0.0, gap: 0.0, length: 0.0 }, 0.0);
+        let mut sum = Self { variation: 0.0, gap: 0.0, length: 0.0 };
+        let mut count = 0.0;
         for place in places {
             sum.variation += place.variation;
             sum.gap += place.gap;

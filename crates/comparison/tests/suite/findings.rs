@@ -69,7 +69,8 @@ fn pairs_about_which_the_same_is_said_share_a_sentence() {
     assert_eq!(text.matches("No difference in last mean@k").count(), 1, "{text}");
     for pair in comparison.tasks[0].pairs.iter().filter(|pair| pair.measure == Measure::LastAccuracy) {
         let (interval, label) = (pair.difference.interval.unwrap(), |arm: usize| &comparison.tasks[0].arms[arm].label);
-        let (first, second) = (label(pair.first), label(pair.second));
+        let first = label(pair.first);
+        let second = label(pair.second);
         assert!(
             text.contains(&format!("{first} and {second} ({:.3} to {:.3})", interval.low, interval.high)),
             "{text}"

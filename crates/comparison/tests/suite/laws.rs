@@ -44,7 +44,8 @@ proptest! {
                 run
             }).collect()
         };
-        let (known, found) = (compare(&runs(&arms)), compare(&moved(runs(&arms))));
+        let known = compare(&runs(&arms));
+        let found = compare(&moved(runs(&arms)));
         let of_accuracy = |measure| matches!(measure, Measure::LastAccuracy | Measure::PeakAccuracy | Measure::AccuracyDrop | Measure::AccuracyArea);
         for (known, found) in known.tasks[0].pairs.iter().zip(&found.tasks[0].pairs).filter(|(pair, _)| of_accuracy(pair.measure)) {
             prop_assert!((known.difference.value - found.difference.value).abs() < 1e-12);
@@ -60,7 +61,8 @@ proptest! {
 
     #[test]
     fn swapping_the_names_of_arms_turns_the_differences_round((one, other) in arms()) {
-        let (forth, back) = (compare(&runs(&(one.clone(), other.clone()))), compare(&runs(&(other, one))));
+        let forth = compare(&runs(&(one.clone(), other.clone())));
+        let back = compare(&runs(&(other, one)));
         for (forth, back) in forth.tasks[0].pairs.iter().zip(&back.tasks[0].pairs) {
             prop_assert!((forth.difference.value + back.difference.value).abs() < 1e-12);
             prop_assert_eq!(forth.adjusted_p, back.adjusted_p);

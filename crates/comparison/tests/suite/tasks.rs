@@ -110,7 +110,8 @@ fn conclusions_stand_under_the_name_of_their_task() {
     let headings: Vec<_> = groups.iter().filter_map(|(heading, _)| *heading).collect();
     assert_eq!(headings, ["a", "b", "All tasks"]);
     assert_eq!(groups.iter().map(|(_, group)| group.len()).sum::<usize>(), comparison.conclusions.len());
-    let (text, markdown) = (comparison.to_text(), comparison.to_markdown());
+    let text = comparison.to_text();
+    let markdown = comparison.to_markdown();
     assert!(text.contains("\n\nb\n\n- The last mean@k of balanced is higher"), "{text}");
     assert!(markdown.contains("\n\n### b\n\n- **The last mean@k of balanced is higher"), "{markdown}");
     let alone = compare(&runs);
@@ -119,7 +120,8 @@ fn conclusions_stand_under_the_name_of_their_task() {
 
 #[test]
 fn an_arm_that_a_task_lacks_is_left_out_of_what_is_over_tasks() {
-    let (balanced, token) = (arm("balanced", &[0.5, 0.6]), arm("token", &[0.4, 0.5]));
+    let balanced = arm("balanced", &[0.5, 0.6]);
+    let token = arm("token", &[0.4, 0.5]);
     let comparison = compare(&[on("a", &balanced, 0.0), on("a", &token, 0.0), on("b", &token, 0.0)].concat());
     let labels: Vec<_> = comparison.across_tasks[0].arms.iter().map(|arm| arm.label.as_str()).collect();
     assert_eq!(labels, ["token"]);

@@ -87,7 +87,8 @@ mod tests {
         let shared = FusedShape { sequences: 2, longest: 256, heads: 4, kv_heads: 2, dim: 64 };
         let own = FusedShape { kv_heads: 4, ..shared };
         let of = |shape, pass| {
-            let (arrays, gradients) = (FusedArrays::default(), FusedGradients::default());
+            let arrays = FusedArrays::default();
+            let gradients = FusedGradients::default();
             let workspace = Pointer::NULL;
             let attention = FusedAttention { shape, pass, tokens: 1, pairs: 1, arrays, gradients, workspace };
             let (ids, at) = Numbers::of(shape).pack(&attention);

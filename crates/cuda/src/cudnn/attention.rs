@@ -148,7 +148,8 @@ impl Attention {
         self.graph.reduce(Reduction::Max, scores, largest)?;
         let below = self.of_two(Pointwise::Subtract, scores, Some(largest))?;
         let weights = self.of_two(Pointwise::Exp, below, None)?;
-        let (sum, log) = (row(&mut self.graph)?, row(&mut self.graph)?);
+        let sum = row(&mut self.graph)?;
+        let log = row(&mut self.graph)?;
         self.graph.reduce(Reduction::Sum, weights, sum)?;
         self.graph.pointwise(Pointwise::Log, sum, None, None, log)?;
         self.graph.pointwise(Pointwise::Add, largest, Some(log), None, log_sum)?;

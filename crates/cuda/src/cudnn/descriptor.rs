@@ -38,7 +38,8 @@ impl Descriptor {
 
     /// Sets an attribute to some values.
     pub(super) fn set<T: Value>(&mut self, attribute: Attribute, values: &[T]) -> Result<(), CudnnError> {
-        let (count, at) = (values.len() as i64, values.as_ptr().cast());
+        let count = values.len() as i64;
+        let at = values.as_ptr().cast();
         // SAFETY: as many values of the stated type, which the library copies.
         let status = unsafe { (self.api.set)(self.raw.0, attribute as i32, T::KIND, count, at) };
         self.api.check("cudnnBackendSetAttribute", status)
@@ -58,7 +59,8 @@ impl Descriptor {
 
     /// The single value of an attribute.
     pub(super) fn number(&self, attribute: Attribute) -> Result<i64, CudnnError> {
-        let (mut value, mut count) = (0i64, 0);
+        let mut value = 0i64;
+        let mut count = 0;
         // SAFETY: writes at most one integer.
         let status = unsafe {
             (self.api.get)(self.raw.0, attribute as i32, i64::KIND, 1, &raw mut count, (&raw mut value).cast())
@@ -95,7 +97,8 @@ impl Descriptor {
     /// Writes as many values as there is room for, and gives their number.
     fn fill<T: Value>(&self, attribute: Attribute, values: &mut [T]) -> Result<usize, CudnnError> {
         let mut count = 0;
-        let (room, at) = (values.len() as i64, values.as_mut_ptr().cast());
+        let room = values.len() as i64;
+        let at = values.as_mut_ptr().cast();
         // SAFETY: at most as many values as there is room for.
         let status = unsafe { (self.api.get)(self.raw.0, attribute as i32, T::KIND, room, &raw mut count, at) };
         self.api

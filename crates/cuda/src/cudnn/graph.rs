@@ -26,7 +26,8 @@ impl Layout {
 
     /// With the last two dimensions exchanged.
     pub(super) fn t(self) -> Self {
-        let ([a, b, c, d], [i, j, k, l]) = (self.dimensions, self.strides);
+        let [a, b, c, d] = self.dimensions;
+        let [i, j, k, l] = self.strides;
         Self { dimensions: [a, b, d, c], strides: [i, j, l, k] }
     }
 }

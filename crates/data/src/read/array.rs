@@ -66,7 +66,11 @@ impl<'a> JsonArray<'a> {
     /// The text of the next element, up to the comma or the bracket after it.
     fn element(&mut self) -> Result<Element, DataError> {
         let most = self.limits.max_row_bytes.min(MAX_LINE_BYTES);
-        let (mut text, mut depth, mut in_text, mut is_escaped, mut is_long) = (Vec::new(), 0_u64, false, false, false);
+        let mut text = Vec::new();
+        let mut depth = 0_u64;
+        let mut in_text = false;
+        let mut is_escaped = false;
+        let mut is_long = false;
         let cut_off = format!("element {} does not end: the file is cut off", self.rows + 1);
         loop {
             let Some(byte) = self.next()? else { return Err(self.refused(cut_off)) };

@@ -49,7 +49,8 @@ impl<'a> Csv<'a> {
     /// A file that is no text, or has no header.
     pub(super) fn open(path: &'a Path, file: File, limits: &'a Limits, cancel: Cancel<'a>) -> Result<Self, DataError> {
         let text = text_of(file, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;
-        let (header, names) = (Vec::new(), Arc::from(""));
+        let header = Vec::new();
+        let names = Arc::from("");
         let mut csv =
             Self { path, limits, cancel, bytes: Bytes::of(text), separator: b',', header, names, line: 1, rows: 0 };
         csv.separator = csv.most_frequent_separator()?;
@@ -73,7 +74,8 @@ impl<'a> Csv<'a> {
         let path = self.path;
         let unread = |error| DataError::file(path, format!("cannot be read: {error}"));
         let shown = self.bytes.peek().map_err(unread)?;
-        let (mut counts, mut in_text) = ([0_usize; SEPARATORS.len()], false);
+        let mut counts = [0_usize; SEPARATORS.len()];
+        let mut in_text = false;
         for &byte in shown {
             match byte {
                 b'"' => in_text = !in_text,
@@ -109,8 +111,14 @@ impl<'a> Csv<'a> {
         let most = self.limits.max_row_bytes.min(MAX_LINE_BYTES);
         loop {
             let line = self.line;
-            let (mut values, mut value, mut size) = (Vec::new(), Vec::new(), 0_usize);
-            let (mut in_text, mut was_quote, mut is_quoted, mut is_long, mut any) = (false, false, false, false, false);
+            let mut values = Vec::new();
+            let mut value = Vec::new();
+            let mut size = 0_usize;
+            let mut in_text = false;
+            let mut was_quote = false;
+            let mut is_quoted = false;
+            let mut is_long = false;
+            let mut any = false;
             loop {
                 let byte = self.next()?;
                 match byte {
@@ -171,7 +179,8 @@ impl<'a> Csv<'a> {
 
     /// A record as a row.
     fn row(&self, place: RowLocation, values: Vec<Vec<u8>>) -> Result<Row, String> {
-        let (found, columns) = (values.len(), self.header.len());
+        let found = values.len();
+        let columns = self.header.len();
         if found != columns {
             return Err(format!("has {found} values, allowed: {columns}, one for each column of the header"));
         }

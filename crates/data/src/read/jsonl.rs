@@ -19,7 +19,9 @@ pub(super) fn has_too_many_values(text: &str) -> bool {
     if text.len() <= MAX_VALUES {
         return false;
     }
-    let (mut values, mut in_text, mut is_escaped) = (0, false, false);
+    let mut values = 0;
+    let mut in_text = false;
+    let mut is_escaped = false;
     for byte in text.bytes() {
         match (in_text, byte) {
             _ if is_escaped => is_escaped = false,
@@ -76,7 +78,8 @@ impl RowReader for JsonLines<'_> {
         Cancelled::check(self.cancel).map_err(DataError::from)?;
         let line = self.lines.next_line().map_err(|error| self.refused(format!("cannot be read: {error}")))?;
         let Some(line) = line else { return Ok(None) };
-        let (most_bytes, most_rows) = (self.limits.max_bytes, self.limits.max_rows);
+        let most_bytes = self.limits.max_bytes;
+        let most_rows = self.limits.max_rows;
         if self.lines.bytes() > most_bytes {
             return Err(self.refused(format!("has more than {most_bytes} bytes (limits.max_data)")).into());
         }

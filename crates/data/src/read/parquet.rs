@@ -126,7 +126,8 @@ fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Parqu
 fn validate_ends(file: &mut File) -> Result<(), String> {
     let ends = |file: &mut File| {
         let bytes = file.seek(SeekFrom::End(0))?;
-        let (mut first, mut last) = ([0; 4], [0; 4]);
+        let mut first = [0; 4];
+        let mut last = [0; 4];
         if bytes >= MIN_BYTES {
             file.seek(SeekFrom::End(-4))?;
             file.read_exact(&mut last)?;

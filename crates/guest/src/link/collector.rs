@@ -54,7 +54,8 @@ pub(super) struct Replacement {
 pub(super) fn policy(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<Replacement, LinkError> {
     let module = graph.modules.iter().position(|module| module.names.contains_key(TRIGGER));
     let module = module.ok_or_else(|| unexpected(format!("no function is called `{TRIGGER}`")))?;
-    let (trigger, collect) = (graph.defined(module, TRIGGER)?, graph.defined(module, COLLECT)?);
+    let trigger = graph.defined(module, TRIGGER)?;
+    let collect = graph.defined(module, COLLECT)?;
     let (interpreter, enabled) = offsets(graph, module, trigger, collect)?;
     check_counting(graph, module, enabled)?;
     let collect = numbers.functions[module][collect.index as usize];

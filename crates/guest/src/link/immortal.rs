@@ -27,7 +27,8 @@ pub(super) fn mark(image: &mut Image) -> Result<(), LinkError> {
     let mut freed = 0;
     for index in 0..count {
         let entry = first + 4 + 8 * index;
-        let (object, ty) = (image.word(entry), image.word(entry + 4));
+        let object = image.word(entry);
+        let ty = image.word(entry + 4);
         let references = image.word(object);
         match references {
             MIN_IMMORTAL.. => {}

@@ -154,7 +154,8 @@ fn functions(graph: &Graph<'_>, numbers: &Numbers<'_>) -> FunctionSection {
 /// The only table and the only memory.
 fn shared(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<(TableSection, MemorySection), LinkError> {
     let mut writer = Writer { numbers, module: 0 };
-    let (mut tables, mut memories) = (TableSection::new(), MemorySection::new());
+    let mut tables = TableSection::new();
+    let mut memories = MemorySection::new();
     for module in &graph.modules {
         for table in &module.tables {
             tables.table(writer.table_type(*table)?);

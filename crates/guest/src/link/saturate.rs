@@ -63,7 +63,8 @@ impl Saturated {
     pub(super) fn of(graph: &Graph<'_>) -> Result<Self, LinkError> {
         let module = graph.modules.iter().position(|module| module.names.contains_key(RAISING));
         let module = module.ok_or_else(|| unexpected(format!("no function is called `{RAISING}`")))?;
-        let (raising, saturating) = (graph.defined(module, RAISING)?.index, graph.defined(module, SATURATING)?.index);
+        let raising = graph.defined(module, RAISING)?.index;
+        let saturating = graph.defined(module, SATURATING)?.index;
         let mut bodies = Vec::new();
         for name in FUNCTIONS {
             let body = graph.defined(module, name)?.body;

@@ -204,7 +204,9 @@ fn memory(words: &[u32]) -> Image {
 
 #[test]
 fn listed_objects_become_immortal_unless_they_were_freed() {
-    let (ty, other, immortal) = (77, 78, 5 << 28);
+    let ty = 77;
+    let other = 78;
+    let immortal = 5 << 28;
     // Live, freed, in a free list, reused with another type, already immortal.
     let objects = [3, ty, 0, ty, 0x37_0000, ty, 9, other, 7 << 28, ty];
     // Many more live objects, so that three freed ones do not fail the build.

@@ -39,7 +39,8 @@ fn norm(kind: Type, width: usize) -> [Subject; 2] {
         arrays.push(Buffer::f32(&case.normal(width)));
         arrays
     };
-    let (forward, backward) = (inputs(&mut case), inputs(&mut case));
+    let forward = inputs(&mut case);
+    let backward = inputs(&mut case);
     let y = Buffer::blank(kind, count);
     let launch = norm.forward(CHIP, forward[0].pointer(), forward[2].pointer(), y.pointer()).unwrap();
     // A warp needs none.
@@ -67,7 +68,8 @@ fn norm(kind: Type, width: usize) -> [Subject; 2] {
 fn norm_rotary(kind: Type) -> Subject {
     let mut case = Case::new(7);
     let heads = NormRotary { kind, rows: 20, heads: 2, half: 32, epsilon: 1e-6 };
-    let (count, angles) = (20 * 2 * 64, 40 * 32);
+    let count = 20 * 2 * 64;
+    let angles = 40 * 32;
     let mut inputs: Vec<Buffer> = [(); 2].map(|()| Buffer::values(kind, &case.of(kind, count), 0)).into();
     inputs.extend([64, angles, angles].map(|count| Buffer::f32(&case.normal(count))));
     inputs.push(Buffer::u32(&case.ids(20, 40)));
@@ -80,7 +82,8 @@ fn norm_rotary(kind: Type) -> Subject {
 }
 
 fn column_sum() -> Subject {
-    let (x, workspace) = (Buffer::f32(&Case::new(1).normal(700 * 40)), Buffer::blank_f32(2 * 40));
+    let x = Buffer::f32(&Case::new(1).normal(700 * 40));
+    let workspace = Buffer::blank_f32(2 * 40);
     let sum = ColumnSum { kind: Type::F32, rows: 700, width: 40 };
     assert_eq!(sum.workspace(CHIP), 80);
     let launch = sum.launches(CHIP, x.pointer(), Pointer::NULL, workspace.pointer()).unwrap().remove(0);
@@ -89,10 +92,12 @@ fn column_sum() -> Subject {
 
 fn scores() -> Subject {
     let mut case = Case::new(2);
-    let (rows, vocabulary) = (30, 1030);
+    let rows = 30;
+    let vocabulary = 1030;
     let inputs = vec![Buffer::f32(&case.normal(rows * vocabulary)), Buffer::u32(&case.ids(rows, vocabulary))];
     let outputs: Vec<Buffer> = (0..3).map(|_| Buffer::blank_f32(rows)).collect();
-    let (logits, targets) = (inputs[0].pointer(), inputs[1].pointer());
+    let logits = inputs[0].pointer();
+    let targets = inputs[1].pointer();
     let input = Logits { logits, targets, rows, vocabulary, temperature: 1.0 };
     let launch = token_scores(CHIP, input, [0, 1, 2].map(|at| outputs[at].pointer())).unwrap();
     Subject { launch, outputs, _inputs: inputs, barriers: vec![0, 1] }
@@ -113,7 +118,8 @@ fn norms_of_gradients() -> [Subject; 2] {
     let parts = Subject { launch, outputs: vec![partial], _inputs: vec![x], barriers: vec![0, 1] };
     // Sums of four values each: f64 with no zero among them.
     let sums = Buffer::f32(&Case::new(4).normal(2 * 300).into_iter().map(|x| x.abs() + 1.0).collect::<Vec<_>>());
-    let (norm, factor) = (Buffer::blank_f64(1), Buffer::blank_f32(1));
+    let norm = Buffer::blank_f64(1);
+    let factor = Buffer::blank_f32(1);
     let clip = Clip { scale: 0.5, limit: 1.0 };
     let launch = global_norm(sums.pointer(), 300, norm.pointer(), factor.pointer(), clip).unwrap();
     [parts, Subject { launch, outputs: vec![norm, factor], _inputs: vec![sums], barriers: vec![0] }]

@@ -190,7 +190,8 @@ fn distance(a: &[Tensor], b: &[Tensor]) -> f64 {
     let values = |tensors: &[Tensor]| -> Vec<f32> {
         tensors.iter().flat_map(|tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap()).collect()
     };
-    let (a, b) = (values(a), values(b));
+    let a = values(a);
+    let b = values(b);
     let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|x| f64::from(x).powi(2)).sum::<f64>().sqrt();
     norm(&mut a.iter().zip(&b).map(|(a, b)| a - b)) / norm(&mut b.iter().copied())
 }

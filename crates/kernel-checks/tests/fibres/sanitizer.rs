@@ -46,8 +46,10 @@ pub(crate) fn run_checks() -> ExitCode {
 
 /// Has a kernel read and write 102 values of memory that has fewer.
 fn cast_values(shim: &Shim, from: usize, to: usize) {
-    let (from, to) = (Buffer::values(Type::F32, &vec![1.0; from], 0), Buffer::blank(Type::Bf16, to));
-    let (from, to): (Pointer, Pointer) = (from.pointer(), to.pointer());
+    let from = Buffer::values(Type::F32, &vec![1.0; from], 0);
+    let to = Buffer::blank(Type::Bf16, to);
+    let from: Pointer = from.pointer();
+    let to: Pointer = to.pointer();
     shim.run(&cast(CHIP, 102, (Type::F32, from), (Type::Bf16, to)).unwrap(), 0);
 }
 

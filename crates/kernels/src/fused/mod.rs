@@ -81,7 +81,9 @@ impl FusedAttention {
     /// Bytes of the arrays, each read or written once; scratch is written and read.
     pub fn bytes(&self) -> u64 {
         let FusedShape { heads, kv_heads, dim, .. } = self.shape;
-        let (queries, keys, sums) = (2 * heads * dim, 2 * kv_heads * dim, 4 * heads);
+        let queries = 2 * heads * dim;
+        let keys = 2 * kv_heads * dim;
+        let sums = 4 * heads;
         let forward = 2 * queries + 2 * keys + sums;
         let of_token = match self.pass {
             FusedPass::Forward => forward,

@@ -48,7 +48,8 @@ fn with_variable_of(gold: &Value, answer: Sides<'_>) -> Option<(Value, Value)> {
         },
         _ => None,
     };
-    let ((function, wanted), (other, own)) = (variable(gold)?, variable(left)?);
+    let (function, wanted) = variable(gold)?;
+    let (other, own) = variable(left)?;
     let right = match answer.1 {
         Value::Expr(right) if right.names().contains(&wanted) => return None,
         Value::Expr(right) => Value::Expr(right.renamed(&own, &wanted)),
@@ -162,7 +163,8 @@ fn proportional_in_enclosures(
         options: EnclosureOptions::default(),
         point: Point { variables: &variables, attempt },
     };
-    let (mut first, mut agreed) = (None, 0);
+    let mut first = None;
+    let mut agreed = 0;
     for attempt in 0..ATTEMPTS {
         let mut domain = domain(attempt, BITS);
         let pair = evaluate(gold, &mut domain, fuel).and_then(|gold| Ok((gold, evaluate(answer, &mut domain, fuel)?)));

@@ -138,9 +138,11 @@ fn in_order(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) ->
 
 fn in_any_order(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) -> Reason {
     // Bit c of row r: item r of the gold list may match item c of the answer.
-    let (mut equal, mut possible) = (Vec::with_capacity(gold.len()), Vec::with_capacity(gold.len()));
+    let mut equal = Vec::with_capacity(gold.len());
+    let mut possible = Vec::with_capacity(gold.len());
     for gold in gold {
-        let (mut equal_row, mut possible_row) = (0_u64, 0_u64);
+        let mut equal_row = 0_u64;
+        let mut possible_row = 0_u64;
         for (column, answer) in answer.iter().enumerate() {
             match item(gold, answer, rules, fuel) {
                 Reason::OutOfFuel => return Reason::OutOfFuel,
@@ -203,7 +205,8 @@ mod tests {
             Ok(Value::List(items)) => items,
             other => panic!("{text} is {other:?}"),
         };
-        let (gold, answer) = (list(gold, &mut fuel), list(answer, &mut fuel));
+        let gold = list(gold, &mut fuel);
+        let answer = list(answer, &mut fuel);
         compare(&gold, &answer, rules, &mut fuel)
     }
 
@@ -251,7 +254,8 @@ mod tests {
     fn a_long_list_is_equal_as_it_stands_or_undecided() {
         let list =
             |numbers: &mut dyn Iterator<Item = usize>| numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
-        let (up, down) = (list(&mut (0..100)), list(&mut (0..100).rev()));
+        let up = list(&mut (0..100));
+        let down = list(&mut (0..100).rev());
         assert_eq!(judged(&up, &up, &Rules::default()), Reason::EqualList);
         assert_eq!(judged(&up, &down, &Rules::default()), Reason::TooLarge);
     }

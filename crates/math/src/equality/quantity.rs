@@ -73,7 +73,8 @@ fn degrees(expr: &Expr) -> Option<Value> {
 }
 
 pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
-    let (gold_side, answer_side) = (Measured::of(gold), Measured::of(answer));
+    let gold_side = Measured::of(gold);
+    let answer_side = Measured::of(answer);
     let is_share = |value: &Value| matches!(value, Value::Number(number) if number.percent);
     match (&gold_side.unit, &answer_side.unit) {
         // An amount with a unit is no share.

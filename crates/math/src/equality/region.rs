@@ -145,7 +145,8 @@ pub(super) fn compare_relation(
 
 /// Two relations solved for the same quantity.
 pub(super) fn compare_relations(gold: &Relation, answer: &Relation, rules: &Rules, fuel: &mut Fuel) -> Option<Reason> {
-    let (gold, answer) = (solved(gold)?, solved(answer)?);
+    let gold = solved(gold)?;
+    let answer = solved(answer)?;
     if gold.name != answer.name {
         return Some(Reason::DifferentRelation);
     }

@@ -133,9 +133,11 @@ pub(super) fn is_near(exact: &Expr, decimal: &Number, fuel: &mut Fuel) -> bool {
     let width = dashu_ratio::RBig::from_parts(1.into(), dashu_int::UBig::from(10_u8).pow(places));
     let inside = (|| {
         let precision = &mut domain.precision;
-        let (value, width) = (precision.rational(value)?, precision.rational(&width)?);
+        let value = precision.rational(value)?;
+        let width = precision.rational(&width)?;
         let difference = precision.subtract(&found.re, &value)?;
-        let (above, below) = (precision.subtract(&difference, &width)?, precision.add(&difference, &width)?);
+        let above = precision.subtract(&difference, &width)?;
+        let below = precision.add(&difference, &width)?;
         Ok::<bool, EvalError>(found.im.is_none() && above.is_negative() && below.is_positive())
     })();
     inside.unwrap_or(false)
@@ -297,7 +299,8 @@ fn compare_at_points(gold: &Expr, answer: &Expr, options: EnclosureOptions, fuel
         () if variables.discrete || variables.piecewise => MANY_POINTS,
         () => POINTS,
     };
-    let (mut agreed, mut why) = (0, Reason::NotSeparated);
+    let mut agreed = 0;
+    let mut why = Reason::NotSeparated;
     let mut seen = Vec::new();
     for attempt in 0..if closed { 1 } else { MAX_ATTEMPTS } {
         // Points with integer coordinates repeat and add no evidence.

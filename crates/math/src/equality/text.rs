@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn case_matters_where_the_policy_says_so() {
-        let (gold, answer) = (Text("Évelyn".into()), Text("évelyn".into()));
+        let gold = Text("Évelyn".into());
+        let answer = Text("évelyn".into());
         let exact = Rules { text_case: TextCase::Exact, ..Rules::default() };
         assert_eq!(compare(&gold, &answer, &Rules::default()), Reason::EqualText);
         assert_eq!(compare(&gold, &answer, &exact), Reason::DifferentText);

@@ -166,7 +166,8 @@ impl<A: Algebra> Evaluator<'_, '_, A> {
         fuel: &mut Fuel,
     ) -> Result<A::Value, EvalError> {
         let bound = |run: &Self, id| run.algebra.as_integer(run.value(id)?).ok_or(EvalError::Unsupported);
-        let (from, to) = (bound(self, from)?, bound(self, to)?);
+        let from = bound(self, from)?;
+        let to = bound(self, to)?;
         if to.saturating_sub(from) > MAX_TERMS {
             return Err(EvalError::TooLarge);
         }

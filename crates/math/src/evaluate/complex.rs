@@ -74,7 +74,8 @@ impl Precision {
             (Some(x), Some(y)) => {
                 let square = self.multiply(x, y)?;
                 let re = self.subtract(&re, &square)?;
-                let (left, right) = (self.multiply(&a.re, y)?, self.multiply(x, &b.re)?);
+                let left = self.multiply(&a.re, y)?;
+                let right = self.multiply(x, &b.re)?;
                 let im = self.add(&left, &right)?;
                 Ok(Complex::of(re, im))
             }
@@ -154,7 +155,8 @@ impl Precision {
     /// The principal logarithm.
     pub(super) fn ln_complex(&mut self, a: &Complex) -> Result<Complex> {
         let size = self.abs_complex(a)?;
-        let (re, angle) = (self.ln(&size)?, self.angle(a)?);
+        let re = self.ln(&size)?;
+        let angle = self.angle(a)?;
         Ok(Complex::of(re, angle))
     }
 
@@ -187,9 +189,11 @@ impl Precision {
         }
         let i = Complex::imaginary_unit();
         let turned = self.multiply_complex(a, &i)?;
-        let (forth, back) = (self.exp_complex(&turned)?, self.exp_complex(&turned.negated())?);
+        let forth = self.exp_complex(&turned)?;
+        let back = self.exp_complex(&turned.negated())?;
         let half = Complex::from(Real::binary(1, -1));
-        let (sum, difference) = (self.add_complex(&forth, &back)?, self.subtract_complex(&forth, &back)?);
+        let sum = self.add_complex(&forth, &back)?;
+        let difference = self.subtract_complex(&forth, &back)?;
         let cos = self.multiply_complex(&sum, &half)?;
         let sin = self.divide_complex(&self.clone_half(&difference), &i)?;
         Ok((sin, cos))

@@ -97,7 +97,8 @@ impl Enclosure<'_> {
     }
 
     fn hyperbolic(&mut self, function: Function, a: &Complex) -> Result<Complex> {
-        let (forth, back) = (self.precision.exp_complex(a)?, self.precision.exp_complex(&a.negated())?);
+        let forth = self.precision.exp_complex(a)?;
+        let back = self.precision.exp_complex(&a.negated())?;
         let sum = self.precision.add_complex(&forth, &back)?;
         let difference = self.precision.subtract_complex(&forth, &back)?;
         let two = Complex::from(Real::integer(2));
@@ -111,7 +112,8 @@ impl Enclosure<'_> {
     fn inverse_hyperbolic(&mut self, function: Function, a: &Complex) -> Result<Complex> {
         let one = Complex::from(Real::integer(1));
         if function == Function::Arctanh {
-            let (above, below) = (self.precision.add_complex(&one, a)?, self.precision.subtract_complex(&one, a)?);
+            let above = self.precision.add_complex(&one, a)?;
+            let below = self.precision.subtract_complex(&one, a)?;
             let quotient = self.quotient(above, below)?;
             let ln = self.ln(&quotient)?;
             return self.quotient(ln, Real::integer(2).into());
@@ -248,7 +250,8 @@ impl Algebra for Enclosure<'_> {
             Function::Exp => self.precision.exp_complex(a),
             Function::Ln => self.ln(a),
             Function::Log if self.options.decimal_log => {
-                let (above, below) = (self.ln(a)?, self.precision.ln(&Real::integer(10))?);
+                let above = self.ln(a)?;
+                let below = self.precision.ln(&Real::integer(10))?;
                 self.quotient(above, below.into())
             }
             Function::Log => self.ln(a),
@@ -284,7 +287,8 @@ impl Algebra for Enclosure<'_> {
         fuel.spend(2 * self.series())?;
         match function {
             Function::LogBase => {
-                let (above, below) = (self.ln(a)?, self.ln(b)?);
+                let above = self.ln(a)?;
+                let below = self.ln(b)?;
                 self.quotient(above, below)
             }
             Function::Root => match self.as_integer(b) {
@@ -318,7 +322,8 @@ impl Algebra for Enclosure<'_> {
                 }
                 // The last factor.
                 n.checked_sub(k).ok_or(EvalError::TooLarge)?;
-                let (above, below) = (self.product((0..k).map(|step| n - step), fuel)?, self.product(2..=k, fuel)?);
+                let above = self.product((0..k).map(|step| n - step), fuel)?;
+                let below = self.product(2..=k, fuel)?;
                 self.quotient(above, below)
             }
             _ => Err(EvalError::Unsupported),

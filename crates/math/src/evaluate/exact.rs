@@ -115,7 +115,8 @@ impl Exact {
             return Err(EvalError::TooLarge);
         }
         fuel.spend(above.bit_len() + below.bit_len())?;
-        let (top, bottom) = (above.nth_root(index), below.nth_root(index));
+        let top = above.nth_root(index);
+        let bottom = below.nth_root(index);
         if top.clone().pow(index) != above || bottom.clone().pow(index) != *below {
             return Err(EvalError::Unsupported);
         }
@@ -230,8 +231,10 @@ impl Algebra for Exact {
                 Ok(Surd::rational(x - whole * y))
             }
             (Function::Gcd | Function::Lcm, Some((a, b))) => {
-                let (a, b) = (i128::from(a).abs(), i128::from(b).abs());
-                let (mut common, mut rest) = (a, b);
+                let a = i128::from(a).abs();
+                let b = i128::from(b).abs();
+                let mut common = a;
+                let mut rest = b;
                 while rest != 0 {
                     (common, rest) = (rest, common % rest);
                 }

@@ -51,7 +51,8 @@ const ORDERS: [u64; 2] = [PRIMES[0] - 1, PRIMES[1] - 1];
 
 /// Applies `f(a, modulus)` to both.
 fn each(a: [u64; 2], moduli: [u64; 2], f: impl Fn(u64, u64) -> u64) -> [u64; 2] {
-    let ([a, b], [p, q]) = (a, moduli);
+    let [a, b] = a;
+    let [p, q] = moduli;
     [f(a, p), f(b, q)]
 }
 

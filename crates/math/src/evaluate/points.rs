@@ -65,7 +65,8 @@ impl Variables {
         let mut variables = Self::default();
         for expr in exprs {
             let nodes = expr.nodes();
-            let (mut counts, mut in_exponent) = (NodeSet::new(nodes.len()), NodeSet::new(nodes.len()));
+            let mut counts = NodeSet::new(nodes.len());
+            let mut in_exponent = NodeSet::new(nodes.len());
             // Children come first, so that requirements are passed down by iterating from the end.
             for (at, node) in nodes.iter().enumerate().rev() {
                 match node {

@@ -24,7 +24,8 @@ pub(crate) fn multiply(a: u64, b: u64, modulus: u64) -> u64 {
 }
 
 pub(crate) fn power(base: u64, mut exponent: u64, modulus: u64) -> u64 {
-    let (mut result, mut square) = (1, base);
+    let mut result = 1;
+    let mut square = base;
     while exponent > 0 {
         if exponent & 1 == 1 {
             result = multiply(result, square, modulus);

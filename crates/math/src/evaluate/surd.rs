@@ -134,7 +134,8 @@ fn square_free(value: i64) -> Option<(i64, i64)> {
     if rest > MAX_RADICAND {
         return None;
     }
-    let (mut outside, mut inside) = (1_u64, 1_u64);
+    let mut outside = 1_u64;
+    let mut inside = 1_u64;
     let mut divisor = 2;
     while divisor <= 1000 && divisor * divisor <= rest {
         while rest.is_multiple_of(divisor * divisor) {
@@ -155,7 +156,8 @@ fn square_free(value: i64) -> Option<(i64, i64)> {
     } else {
         return None;
     }
-    let (outside, inside) = (i64::try_from(outside).ok()?, i64::try_from(inside).ok()?);
+    let outside = i64::try_from(outside).ok()?;
+    let inside = i64::try_from(inside).ok()?;
     Some((outside, if value < 0 { -inside } else { inside }))
 }
 

@@ -103,7 +103,8 @@ impl Builder {
     /// `left op right` of two expressions.
     pub(crate) fn binary(left: &Expr, right: &Expr, node: impl FnOnce(NodeId, NodeId) -> Node) -> Expr {
         let mut builder = Self::default();
-        let (left, right) = (builder.append(left), builder.append(right));
+        let left = builder.append(left);
+        let right = builder.append(right);
         builder.push(node(left, right));
         Expr { nodes: builder.nodes, names: builder.names }
     }

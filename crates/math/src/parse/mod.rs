@@ -123,7 +123,9 @@ fn may_have_words(text: &str) -> bool {
     // Also of TeX: `36\\,s`, `36\\ s`, `36~s`.
     let is_space = |c: char| c.is_whitespace() || matches!(c, '~' | ',' | ';' | ':' | '!' | '>');
     let mut before = ' ';
-    let (mut letters, mut is_command, mut after_number) = (0, false, false);
+    let mut letters = 0;
+    let mut is_command = false;
+    let mut after_number = false;
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         match c {

@@ -242,7 +242,8 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         }
         match self.peek() {
             Some(Kind::Numeral(numeral)) => {
-                let (integer, fraction) = (&numeral.integer, numeral.fraction);
+                let integer = &numeral.integer;
+                let fraction = numeral.fraction;
                 self.fuel.spend(1 + (integer.len() + fraction.len()) / 4)?;
                 let number = Number::from_digits(integer, fraction, numeral.point);
                 self.at += 1;

@@ -36,7 +36,8 @@ impl<'a> Tokens<'a> {
             }
         };
         let mut open: Vec<(usize, Opener)> = Vec::new();
-        let (mut has_small_groups, mut has_circles) = (false, false);
+        let mut has_small_groups = false;
+        let mut has_circles = false;
         for (at, kind) in kinds.iter().enumerate() {
             match kind {
                 Kind::GroupOpen => open.push((at, Opener::Group)),
@@ -215,7 +216,8 @@ impl<'a> Tokens<'a> {
 
     /// Whether both semicolons and commas occur outside of brackets.
     fn has_both_separators(&self, range: Range<usize>) -> bool {
-        let (mut commas, mut semicolons) = (false, false);
+        let mut commas = false;
+        let mut semicolons = false;
         let mut at = range.start;
         while at < range.end {
             match self.kind(at) {

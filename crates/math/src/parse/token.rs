@@ -46,7 +46,8 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
     let dollar = if dollars.is_multiple_of(2) { Kind::Space } else { Kind::Currency('$') };
     let mut tokens = Vec::with_capacity(text.len() / 2 + 4);
     let mut rest = text;
-    let (mut environments, mut brackets) = (0_usize, 0_usize);
+    let mut environments = 0_usize;
+    let mut brackets = 0_usize;
     while let Some(first) = rest.chars().next() {
         let after = rest.suffix_from(first.len_utf8());
         let after_point = matches!(tokens.last(), Some(Kind::Symbol('.') | Kind::Numeral(_)));

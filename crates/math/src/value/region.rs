@@ -66,7 +66,8 @@ impl fmt::Display for Region {
         match self {
             Self::Reals => f.write_str("R"),
             Self::Interval(low, high) => {
-                let (open, close) = (if low.closed { '[' } else { '(' }, if high.closed { ']' } else { ')' });
+                let open = if low.closed { '[' } else { '(' };
+                let close = if high.closed { ']' } else { ')' };
                 write!(f, "{open}{}, {}{close}", low.value, high.value)
             }
             Self::Points(points) => {

@@ -6,7 +6,8 @@ use evenkeel_math::{CheckInput, Rules, check};
 fn judged<'a>(gold: &str, rules: &Rules, answers: &[&'a str], input: fn(&'a str) -> CheckInput<'a>, expected: bool) {
     for answer in answers {
         let verdict = check(gold, input(answer), rules);
-        let (reason, extracted) = (verdict.reason, &verdict.extracted);
+        let reason = verdict.reason;
+        let extracted = &verdict.extracted;
         assert_eq!(verdict.is_equal(), expected, "{gold} and {answer:?}: {reason} ({extracted:?})");
     }
 }

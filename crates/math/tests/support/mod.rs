@@ -195,8 +195,10 @@ impl Writer {
         let mut characters: Vec<char> = text.chars().collect();
         for _ in 0..edits {
             let length = characters.len();
-            let (at, until) = (self.random.below(length + 1), self.random.below(length + 1));
-            let (begin, end) = (at.min(until), at.max(until).min(at.min(until) + 40));
+            let at = self.random.below(length + 1);
+            let until = self.random.below(length + 1);
+            let begin = at.min(until);
+            let end = at.max(until).min(at.min(until) + 40);
             match self.random.below(7) {
                 0 => characters.truncate(at),
                 1 => drop(characters.drain(..begin)),

@@ -39,7 +39,8 @@ pub(super) fn head_dim(json: &Value) -> Result<usize> {
     if let Some(dim) = optional_size(json, "head_dim")? {
         return Ok(dim);
     }
-    let (hidden, heads) = (size(json, "hidden_size")?, size(json, "num_attention_heads")?);
+    let hidden = size(json, "hidden_size")?;
+    let heads = size(json, "num_attention_heads")?;
     match heads > 0 && hidden.is_multiple_of(heads) {
         true => Ok(hidden / heads),
         false => Err(refused("hidden_size", hidden, format!("a multiple of num_attention_heads = {heads}"))),

@@ -16,7 +16,8 @@ pub(super) const MAPPING: Mapping = Mapping {
     defaults: Defaults { rope_theta: 10_000.0, max_position_embeddings: 2048, num_key_value_heads: None },
     keys: &["mlp_bias"],
     read: |json| {
-        let (head_dim, biases) = (head_dim(json)?, biases(json)?);
+        let head_dim = head_dim(json)?;
+        let biases = biases(json)?;
         Ok(Capabilities { head_dim, query_key_norm: false, biases, layers_without_rope: Vec::new() })
     },
     window: Window::none,

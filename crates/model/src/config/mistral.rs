@@ -12,7 +12,8 @@ pub(super) const MAPPING: Mapping = Mapping {
     defaults: Defaults { rope_theta: 10_000.0, max_position_embeddings: 131_072, num_key_value_heads: Some(8) },
     keys: &[],
     read: |json| {
-        let (head_dim, biases) = (head_dim(json)?, Biases::NONE);
+        let head_dim = head_dim(json)?;
+        let biases = Biases::NONE;
         Ok(Capabilities { head_dim, query_key_norm: false, biases, layers_without_rope: Vec::new() })
     },
     window: Window::of_all_layers,

@@ -22,7 +22,9 @@ pub(super) const MAPPING: Mapping = Mapping {
     defaults: Defaults { rope_theta: 2_000_000.0, max_position_embeddings: 32_768, num_key_value_heads: Some(4) },
     keys: &["mlp_bias", LAYERS, INTERVAL],
     read: |json| {
-        let (head_dim, biases, layers_without_rope) = (head_dim(json)?, biases(json)?, layers_without_rope(json)?);
+        let head_dim = head_dim(json)?;
+        let biases = biases(json)?;
+        let layers_without_rope = layers_without_rope(json)?;
         Ok(Capabilities { head_dim, query_key_norm: false, biases, layers_without_rope })
     },
     window: |json| Window::of_layers_without_rope(json, !layers_without_rope(json)?.is_empty()),

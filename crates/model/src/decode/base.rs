@@ -180,9 +180,11 @@ mod tests {
 
     #[test]
     fn who_opens_the_same_files_shares_their_weights_and_nobody_shares_others() {
-        let (one, other) = (folder(1), folder(2));
+        let one = folder(1);
+        let other = folder(2);
         let shared = |folder: &tempfile::TempDir| BaseWeights::shared(folder.path(), tiny()).unwrap();
-        let (first, again) = (shared(&one), shared(&one));
+        let first = shared(&one);
+        let again = shared(&one);
         assert!(Arc::ptr_eq(&first, &again));
         assert!(!Arc::ptr_eq(&first, &shared(&other)));
         // Other bytes under the same name are other weights.

@@ -201,7 +201,8 @@ impl<K: DecoderKernels> Decoder<K> {
                 return Err(ModelError::input(format!("new tokens of step {number}"), 0, "1 or more"));
             }
             validate_ids(&self.config, step.ids)?;
-            let (length, longest) = (step.cache.length + step.ids.len(), self.config.max_position_embeddings);
+            let length = step.cache.length + step.ids.len();
+            let longest = self.config.max_position_embeddings;
             if length > longest {
                 let allowed = format!("at most max_position_embeddings = {longest}");
                 return Err(ModelError::input(format!("sequence length of step {number}"), length, allowed));
@@ -276,7 +277,8 @@ fn split<'s, 'a, K: CachedAttention>(mut steps: &'s mut [Step<'a, K>], parts: us
     let mut shares = Vec::with_capacity(parts);
     for part in (1..=parts).rev() {
         let left: usize = steps.iter().map(|step| step.ids.len()).sum();
-        let (mut tokens, mut count) = (0, 0);
+        let mut tokens = 0;
+        let mut count = 0;
         while count < steps.len() && (part == 1 || tokens < left.div_ceil(part)) {
             tokens += steps[count].ids.len();
             count += 1;

@@ -49,7 +49,8 @@ impl AdapterBase {
         match (&self.digest, &adapter.base.digest) {
             (Some(wanted), Some(found)) if wanted != found => {
                 let called = |name: &str| if name.is_empty() { String::new() } else { format!(" ({name})") };
-                let (theirs, ours) = (called(&adapter.base.name), called(&self.name));
+                let theirs = called(&adapter.base.name);
+                let ours = called(&self.name);
                 let reason = format!("is an adapter for another base: {found}{theirs}, allowed: {wanted}{ours}");
                 Err(ModelError::Corrupt { path: adapter.path.clone(), reason })
             }
@@ -86,7 +87,8 @@ pub(super) fn save_adapter(
         targets: lora.targets.iter().map(|module| module.name().to_owned()).collect(),
         base: base.name.clone(),
     };
-    let (path, text) = (folder.join(name::ADAPTER_CONFIG), config.to_text());
+    let path = folder.join(name::ADAPTER_CONFIG);
+    let text = config.to_text();
     let written = if synced { evenkeel_host::write(&path, &text) } else { std::fs::write(&path, &text) };
     written.map_err(ModelError::file(path))?;
     let file = |name: &str, digest| SavedFile { name: name.to_owned(), digest };

@@ -75,7 +75,8 @@ pub(super) fn save_on(
     let count = |tensor: &StoredAs<'_>| parameters.get(tensor.id).elem_count();
     let total = shards.iter().flatten().map(count).sum::<usize>() * options.dtype.size_in_bytes();
     let index = json!({"metadata": {"total_size": total}, "weight_map": weight_map});
-    let (path, text) = (folder.join(name::WEIGHTS_INDEX), json_text(&index));
+    let path = folder.join(name::WEIGHTS_INDEX);
+    let text = json_text(&index);
     let written = if options.synced { evenkeel_host::write(&path, text) } else { std::fs::write(&path, text) };
     written.map_err(ModelError::file(path))?;
     Ok(files)

@@ -23,7 +23,8 @@ pub(super) fn of(file: &GgufFile) -> Result<Value> {
             return Err(file.refused(&file.key(name), found, allowed));
         }
     }
-    let (hidden, heads) = (required("embedding_length")?, required("attention.head_count")?);
+    let hidden = required("embedding_length")?;
+    let heads = required("attention.head_count")?;
     let divided = hidden.checked_div(heads).unwrap_or(0);
     let rotated = optional("rope.dimension_count")?;
     let head_dim = optional("attention.key_length")?.or(rotated).unwrap_or(divided);

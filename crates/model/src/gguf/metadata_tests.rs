@@ -84,7 +84,8 @@ fn rotary_factors_are_recognised_as_those_of_llama_3() {
 #[test]
 fn scaling_of_rotary_positions_keeps_its_numbers() {
     let text = |text: &str| Metadata::String(text.into());
-    let (kind, factor) = ("llama.rope.scaling.type", "llama.rope.scaling.factor");
+    let kind = "llama.rope.scaling.type";
+    let factor = "llama.rope.scaling.factor";
     let original = ("llama.rope.scaling.original_context_length", Metadata::U32(32_768));
     assert_eq!(rope(&[], None).unwrap()["rope_type"], "default");
     assert_eq!(rope(&[(kind, text("none"))], None).unwrap()["rope_type"], "default");

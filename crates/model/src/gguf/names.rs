@@ -65,7 +65,8 @@ pub(super) fn permuted(ids: &ModelIds, config: &Config, architecture: &str) -> B
 
 /// The rows of each head from pairs to halves.
 pub(super) fn as_halves(value: &Tensor, heads: usize) -> Result<Tensor> {
-    let (shape, rows) = (value.dims().to_vec(), value.dim(0)?);
+    let shape = value.dims().to_vec();
+    let rows = value.dim(0)?;
     let others = value.elem_count() / rows.max(1);
     let pairs = value.reshape((heads, rows / heads / 2, 2, others))?;
     Ok(pairs.transpose(1, 2)?.contiguous()?.reshape(shape)?)

@@ -95,7 +95,8 @@ fn refusal(file: &Path) -> String {
 #[test]
 fn a_file_that_was_cut_is_refused_at_every_length_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let (whole, path) = (std::fs::read(golden("llama.gguf")).unwrap(), dir.path().join("cut.gguf"));
+    let whole = std::fs::read(golden("llama.gguf")).unwrap();
+    let path = dir.path().join("cut.gguf");
     for length in (0..whole.len()).step_by(997).chain([whole.len() - 33]) {
         std::fs::write(&path, &whole[..length]).unwrap();
         assert!(refusal(&path).contains("cut.gguf"), "{length} bytes");

@@ -219,7 +219,8 @@ fn template(file: &GgufFile, bos: Option<&str>, eos: Option<&str>) -> Result<Val
         special.insert(text.to_owned(), json!({"id": text, "ids": [id], "tokens": [text]}));
         Ok(vec![json!({"SpecialToken": {"id": text, "type_id": 0}})])
     };
-    let (first, last) = (token(bos, "bos")?, token(eos, "eos")?);
+    let first = token(bos, "bos")?;
+    let last = token(eos, "eos")?;
     let text = |name: &str, kind: u8| vec![json!({"Sequence": {"id": name, "type_id": kind}})];
     let single = [first.clone(), text("A", 0), last.clone()].concat();
     let pair = [first, text("A", 0), last.clone(), text("B", 1), last].concat();

@@ -47,7 +47,8 @@ enum Rotated<M> {
 impl<M> Saved<M> {
     /// Without activations that are cheap to recompute: those of norms and of the gated activation.
     pub(crate) fn without_cheap(self) -> Self {
-        let (queries, keys) = (self.queries.without_cheap(), self.keys.without_cheap());
+        let queries = self.queries.without_cheap();
+        let keys = self.keys.without_cheap();
         Self { normed: None, queries, keys, post_normed: None, gated: None, ..self }
     }
 }
@@ -142,8 +143,11 @@ impl<K: Kernels> Pass<'_, K> {
         let up = self.linear(&post_normed, ids.up, None)?;
         let gated = kernels.swiglu(&gate, &up)?;
         let y = self.linear(&gated, ids.down, Some(&middle))?;
-        let (queries, keys) = (Rotated::new(queries), Rotated::new(keys));
-        let (normed, post_normed, gated) = (Some(normed), Some(post_normed), Some(gated));
+        let queries = Rotated::new(queries);
+        let keys = Rotated::new(keys);
+        let normed = Some(normed);
+        let post_normed = Some(post_normed);
+        let gated = Some(gated);
         Ok((y, Saved { normed, queries, keys, v, attended, log_sum, middle, post_normed, gate, up, gated }))
     }
 

@@ -81,7 +81,8 @@ impl<T> Tree<T> {
         sum: Option<T>,
         mut add: impl FnMut(T, T) -> Result<T, E>,
     ) -> Result<(), E> {
-        let (mut position, mut sum) = (node.position, sum);
+        let mut position = node.position;
+        let mut sum = sum;
         let last = self.levels.len() - 1;
         for level in node.level..last {
             let Some(neighbour) = self.levels[level].remove(&(position ^ 1)) else {
@@ -190,7 +191,8 @@ mod tests {
 
         #[test]
         fn consecutive_halves_can_be_summed_apart_and_combined_as_ranks_would(height in 1u32..5, split in 0u32..4) {
-            let (count, ranks) = (1usize << height, 1usize << split.min(height));
+            let count = 1usize << height;
+            let ranks = 1usize << split.min(height);
             let all: Vec<_> = (0..count).map(Some).collect();
             let parts: Vec<_> = all.chunks(count / ranks).map(|part| defined(part).unwrap()).collect();
             let mut tree = Tree::new(ranks);

@@ -184,7 +184,8 @@ impl LoraShape {
         each_linear(&self.targets, ids, |_, linear| {
             let weight = &specs[linear.weight.index()];
             let path = weight.name.strip_suffix(".weight").unwrap_or(&weight.name).to_owned();
-            let (out, input) = (weight.shape[0], weight.shape[1]);
+            let out = weight.shape[0];
+            let input = weight.shape[1];
             let mut push = |part: &str, shape| {
                 let name = format!("{PREFIX}{path}{part}");
                 specs.push(ParameterSpec { name, shape, kind: ParameterKind::Adapter });

@@ -88,7 +88,8 @@ impl Sampler {
             keep(row, &self.weights, from.truncation, &mut self.kept);
             self.kept.sort_unstable();
             let gather = |from: &[f32]| self.kept.iter().map(|&id| from[id as usize]).collect::<Vec<_>>();
-            let (logits, weights) = (gather(row), gather(&self.weights));
+            let logits = gather(row);
+            let weights = gather(&self.weights);
             let kept = Support { logits: &logits, weights: &weights, top };
             kept.statistics(kept.moments(), logit, |id| self.kept.binary_search(&id).ok(), target, from.end_tokens)
         } else {
@@ -137,7 +138,8 @@ struct Sums {
 impl Support<'_> {
     /// Sums in lanes, so that they are fast and in one order.
     fn moments(&self) -> Moments {
-        let (mut totals, mut firsts) = ([0f64; LANES], [0f64; LANES]);
+        let mut totals = [0f64; LANES];
+        let mut firsts = [0f64; LANES];
         for (logits, weights) in self.logits.chunks(LANES).zip(self.weights.chunks(LANES)) {
             for (lane, (&logit, &weight)) in logits.iter().zip(weights).enumerate() {
                 totals[lane] += f64::from(weight);
@@ -157,7 +159,8 @@ impl Support<'_> {
         let mut lanes = [Sums::default(); LANES];
         for (logits, weights) in self.logits.chunks(LANES).zip(self.weights.chunks(LANES)) {
             for (lane, (&logit, &weight)) in logits.iter().zip(weights).enumerate() {
-                let (sums, mass) = (&mut lanes[lane], f64::from(weight));
+                let sums = &mut lanes[lane];
+                let mass = f64::from(weight);
                 let of = |condition: bool| if condition { mass } else { 0.0 };
                 // Also of a logit of minus infinity, which has no mass.
                 let surprise = (f64::from(logit) - f64::from(self.top) - mean).max(-1e3);
@@ -294,7 +297,8 @@ mod tests {
     }
 
     fn truncation() -> impl Strategy<Value = Truncation> {
-        let (k, p) = (prop_oneof![Just(0usize), 1..90usize], prop_oneof![Just(1f32), 0.05..1f32]);
+        let k = prop_oneof![Just(0usize), 1..90usize];
+        let p = prop_oneof![Just(1f32), 0.05..1f32];
         (k, p, prop_oneof![Just(0f32), 0.0..0.5f32]).prop_map(|(top_k, top_p, min_p)| Truncation {
             top_k,
             top_p,

@@ -85,7 +85,8 @@ fn keep_nucleus(row: &[f32], weights: &[f32], top_p: f32, kept: &mut Vec<u32>) {
     // All tokens below this together weigh less than may be excluded.
     let negligible = (total - wanted) / kept.len() as f64;
     kept.retain(|&id| weight(id) >= negligible);
-    let (mut from, mut to) = (0, kept.len());
+    let mut from = 0;
+    let mut to = kept.len();
     while to - from > SORTED_AT_ONCE {
         let half = (to - from) / 2;
         kept[from..to].select_nth_unstable_by(half, |&a, &b| likelier(row, a, b));

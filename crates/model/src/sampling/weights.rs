@@ -137,7 +137,8 @@ mod tests {
     #[test]
     fn indices_follow_the_running_sum_across_blocks() {
         let row: Vec<f32> = (0..700).map(|i| ((i * 37 % 101) as f32 / 50.0) - 2.0).collect();
-        let (mut weights, mut blocks) = (Vec::new(), Vec::new());
+        let mut weights = Vec::new();
+        let mut blocks = Vec::new();
         exponentials(&row, largest(&row).unwrap().1, &mut weights, &mut blocks);
         let total: f64 = blocks.iter().sum();
         let mut running = 0.0;

@@ -62,7 +62,8 @@ fn yarn() -> Rope {
 
 /// Every shape of layer that a config allows.
 pub fn variants() -> Vec<Config> {
-    let (qwen2, qwen3) = (config(Architecture::QWEN2), config(Architecture::QWEN3));
+    let qwen2 = config(Architecture::QWEN2);
+    let qwen3 = config(Architecture::QWEN3);
     vec![
         Config { num_kv_heads: 4, ..qwen2.clone() },
         Config { biases: Biases::ATTENTION, ..qwen3.clone() },

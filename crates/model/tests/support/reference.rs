@@ -18,7 +18,8 @@ impl Reference {
 
     /// Gradients in the order of the parameters, of sequences that share no prefix.
     pub fn gradients(&self, batch: &Packed, temperature: f32, loss: &dyn TokenLoss) -> (Scores, Vec<Tensor>) {
-        let (mut logps, mut entropies) = (Vec::new(), Vec::new());
+        let mut logps = Vec::new();
+        let mut entropies = Vec::new();
         for sequence in 0..batch.sequences() {
             let RowSpan { first, length } = batch.segments()[sequence].rows;
             let hidden = self.hidden(&batch.ids()[first..first + length]);
@@ -35,7 +36,8 @@ impl Reference {
             logps.push(log_p.gather(&targets, 1).unwrap().squeeze(1).unwrap());
             entropies.push((log_p.exp().unwrap() * &log_p).unwrap().sum(D::Minus1).unwrap().neg().unwrap());
         }
-        let (logp, entropy) = (Tensor::cat(&logps, 0).unwrap(), Tensor::cat(&entropies, 0).unwrap());
+        let logp = Tensor::cat(&logps, 0).unwrap();
+        let entropy = Tensor::cat(&entropies, 0).unwrap();
         let scores = Scores { logp: logp.to_vec1().unwrap(), entropy: entropy.to_vec1().unwrap() };
         let wanted = loss.coefficients(0, batch, &scores).unwrap();
         let constant = |values: Vec<f32>| Tensor::new(values, &Device::Cpu).unwrap();
@@ -83,7 +85,8 @@ impl Reference {
 
     /// (n, heads * d) to (heads, n, d), normalised and rotated.
     fn heads(&self, x: &Tensor, norm: Option<evenkeel_model::ParameterId>, turn: bool) -> Tensor {
-        let (rows, dim) = (x.dim(0).unwrap(), self.config.head_dim);
+        let rows = x.dim(0).unwrap();
+        let dim = self.config.head_dim;
         let x = x.reshape((rows, x.dim(1).unwrap() / dim, dim)).unwrap().transpose(0, 1).unwrap();
         let x = norm.map_or_else(|| x.clone(), |id| self.norm(&x, id));
         if !turn {
@@ -101,8 +104,10 @@ impl Reference {
                 .map(|(p, i)| (amplitude * f(angle(p, i))) as f32);
             Tensor::from_vec(values.collect::<Vec<_>>(), (rows, half), &Device::Cpu).unwrap()
         };
-        let (cos, sin) = (table(f64::cos), table(f64::sin));
-        let (a, b) = (x.narrow(2, 0, half).unwrap(), x.narrow(2, half, half).unwrap());
+        let cos = table(f64::cos);
+        let sin = table(f64::sin);
+        let a = x.narrow(2, 0, half).unwrap();
+        let b = x.narrow(2, half, half).unwrap();
         let left = (a.broadcast_mul(&cos).unwrap() - b.broadcast_mul(&sin).unwrap()).unwrap();
         let right = (b.broadcast_mul(&cos).unwrap() + a.broadcast_mul(&sin).unwrap()).unwrap();
         Tensor::cat(&[left, right], 2).unwrap()
@@ -127,7 +132,8 @@ impl Reference {
                 };
                 // In pairs: where the ramp is clamped is not a matter of the part.
                 let pairs = self.config.head_dim as f64 / 2.0;
-                let (first, last) = ((pairs * turning(yarn.beta_fast)).max(0.0), pairs * turning(yarn.beta_slow));
+                let first = (pairs * turning(yarn.beta_fast)).max(0.0);
+                let last = pairs * turning(yarn.beta_slow);
                 assert!(last < 2.0 * pairs - 1.0 && !yarn.is_truncated);
                 let divided = ((pairs * part - first) / (last - first)).clamp(0.0, 1.0);
                 plain * (1.0 - divided) + plain / yarn.factor * divided
@@ -142,7 +148,8 @@ impl Reference {
             let x = x.unsqueeze(1).unwrap().broadcast_as((heads / each, each, rows, dim)).unwrap();
             x.contiguous().unwrap().reshape((heads, rows, dim)).unwrap()
         };
-        let (k, v) = (shared(k), shared(v));
+        let k = shared(k);
+        let v = shared(v);
         let scores = (q.matmul(&k.transpose(1, 2).unwrap()).unwrap() / (dim as f64).sqrt()).unwrap();
         let mask: Vec<f32> = (0..rows).flat_map(|i| (0..rows).map(move |j| if j <= i { 0.0 } else { -1e9 })).collect();
         let mask = Tensor::from_vec(mask, (1, rows, rows), &Device::Cpu).unwrap().to_dtype(DType::F32).unwrap();

@@ -23,7 +23,8 @@ impl Settings {
             line += &format!("; c = {} [{}]", self.correction.formula(self.correction_bounds()), self.correction);
         }
         if self.kl_coefficient != 0.0 {
-            let (beta, estimate) = (self.kl_coefficient, self.kl_estimator.formula());
+            let beta = self.kl_coefficient;
+            let estimate = self.kl_estimator.formula();
             line +=
                 &format!("; + {beta} sum of ({estimate}) / (P N_g), d = logp - reference_logp [{}]", self.kl_estimator);
         }

@@ -41,7 +41,9 @@ fn the_gradient_is_added_to_the_existing_one_and_masked_tokens_stay() {
     response.reference_logp = vec![-1.2, f64::NAN, -0.9];
     response.mask[1] = false;
     let mut grad = [1.0, 2.0, 3.0];
-    let (mask, logp, reference) = (&response.mask, &response.logp, &response.reference_logp);
+    let mask = &response.mask;
+    let logp = &response.logp;
+    let reference = &response.reference_logp;
     let stats = response_kl(&with(KlEstimator::K2), 0.25, mask, logp, reference, &mut grad).unwrap();
     assert!(close(grad[0], 1.0 + 0.5 * 0.25 * 0.2));
     assert_eq!(grad[1], 2.0);
@@ -55,7 +57,9 @@ fn without_a_coefficient_the_kl_is_measured_and_the_gradient_left_alone() {
     let mut response = Owned::on_policy(0.0, 2);
     response.reference_logp = vec![-1.5, -1.5];
     let mut grad = [1.0, 2.0];
-    let (mask, logp, reference) = (&response.mask, &response.logp, &response.reference_logp);
+    let mask = &response.mask;
+    let logp = &response.logp;
+    let reference = &response.reference_logp;
     let stats = response_kl(&Settings::default(), 1.0, mask, logp, reference, &mut grad).unwrap();
     assert_eq!((stats.loss, grad), (0.0, [1.0, 2.0]));
     assert!(stats.mean().unwrap() > 0.0);

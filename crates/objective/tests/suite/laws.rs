@@ -108,7 +108,8 @@ proptest! {
         }),
     ) {
         let settings = Settings { vl_norm_alpha: 0.0, ..with(Aggregation::VlNorm, PolicyTerm::Ppo) };
-        let (vl_norm, sum) = (compute(&settings, &step), compute(&with(Aggregation::SequenceSum, PolicyTerm::Ppo), &step));
+        let vl_norm = compute(&settings, &step);
+        let sum = compute(&with(Aggregation::SequenceSum, PolicyTerm::Ppo), &step);
         prop_assert!(close(vl_norm.loss, sum.loss));
         prop_assert!(all_close(&flat(&vl_norm), &flat(&sum)));
     }
@@ -216,7 +217,8 @@ proptest! {
         let settings = Settings { advantage: Advantage::Mean, kl_coefficient: 0.0, ..settings };
         let mut scaled = step.clone();
         scaled.iter_mut().flatten().for_each(|r| r.reward *= factor);
-        let (once, scaled) = (compute(&settings, &step), compute(&settings, &scaled));
+        let once = compute(&settings, &step);
+        let scaled = compute(&settings, &scaled);
         prop_assert!(close(once.loss * factor, scaled.loss));
         let expected: Vec<f64> = flat(&once).iter().map(|g| g * factor).collect();
         prop_assert!(all_close(&expected, &flat(&scaled)));
@@ -236,16 +238,20 @@ proptest! {
             let rewards: Vec<f64> = group.iter().map(|r| r.reward).collect();
             let valid: Vec<bool> = group.iter().map(|r| r.valid).collect();
             let trainable: Vec<usize> = group.iter().map(Owned::trainable).collect();
-            let (mut a, mut w) = (vec![0.0; group.len()], vec![0.0; group.len()]);
+            let mut a = vec![0.0; group.len()];
+            let mut w = vec![0.0; group.len()];
             let mut regularizer = w.clone();
             advantages(settings.advantage, &rewards, &valid, &mut a).unwrap();
             counts.add(group_weights(settings.aggregation, &a, &trainable, settings.constants(), &mut w).unwrap());
             regularizer_weights(&trainable, &mut regularizer).unwrap();
             queue.extend(group.iter().zip(a).zip(w).zip(regularizer).map(|(((r, a), w), k)| (r, a, w, k)));
         }
-        let (mut policy_loss, mut kl_loss, mut gradient) = (0.0, 0.0, Vec::new());
+        let mut policy_loss = 0.0;
+        let mut kl_loss = 0.0;
+        let mut gradient = Vec::new();
         for micro_batch in queue.chunks(size) {
-            let (mut policy_sum, mut kl_sum) = (0.0, 0.0);
+            let mut policy_sum = 0.0;
+            let mut kl_sum = 0.0;
             for (response, a, w, k) in micro_batch {
                 let mut policy = vec![0.0; response.mask.len()];
                 let mut kl = policy.clone();
@@ -275,14 +281,16 @@ proptest! {
         turn in 0_usize..7,
     ) {
         let mut turned = step.clone();
-        let (groups, mut places) = (step.len(), Vec::new());
+        let groups = step.len();
+        let mut places = Vec::new();
         turned.rotate_left(turn % groups);
         for (g, group) in turned.iter_mut().enumerate() {
             let size = group.len();
             group.rotate_left(turn % size);
             places.push((0..size).map(|i| ((g + turn) % groups, (i + turn) % size)).collect::<Vec<_>>());
         }
-        let (straight, turned) = (compute(&settings, &step), compute(&settings, &turned));
+        let straight = compute(&settings, &step);
+        let turned = compute(&settings, &turned);
         prop_assert!(close(straight.loss, turned.loss));
         for (gradients, places) in turned.gradients.iter().zip(&places) {
             for (gradient, &(g, i)) in gradients.iter().zip(places) {
@@ -306,7 +314,8 @@ proptest! {
                 *logp = pad(logp);
             }
         }
-        let (packed, padded) = (compute(&settings, &step), compute(&settings, &padded));
+        let packed = compute(&settings, &step);
+        let padded = compute(&settings, &padded);
         prop_assert!(close(packed.loss, padded.loss));
         for (packed, padded) in packed.gradients.iter().flatten().zip(padded.gradients.iter().flatten()) {
             prop_assert!(all_close(packed, &padded[left..padded.len() - right]));
@@ -338,7 +347,8 @@ proptest! {
         settings in any_settings(),
     ) {
         // Policy weights under gdpo have a factor of the mini-batch besides.
-        let (aggregation, advantage) = (Aggregation::Token, Advantage::Mean);
+        let aggregation = Aggregation::Token;
+        let advantage = Advantage::Mean;
         let token = compute(&Settings { aggregation, advantage, ..settings.clone() }, &step);
         prop_assert_eq!(compute(&settings, &step).regularizer_weights, token.weights);
     }
@@ -353,7 +363,8 @@ proptest! {
         for (g, group) in step.iter().enumerate() {
             for (i, response) in group.iter().enumerate().filter(|(_, r)| r.valid) {
                 let mut grad = vec![0.0; response.mask.len()];
-                let (a, w) = (whole.advantages[g][i], whole.weights[g][i]);
+                let a = whole.advantages[g][i];
+                let w = whole.weights[g][i];
                 sum.add(&response_loss(&settings, a, w, &response.tokens(), &mut grad).unwrap());
             }
         }
@@ -364,7 +375,8 @@ proptest! {
 #[test]
 fn the_rules_differ_where_lengths_do() {
     // Lengths 2, 4, 6 with advantages 1.5, 0.5, -2 before the first update; worked out by hand.
-    let (a, t) = ([1.5, 0.5, -2.0], [2, 4, 6]);
+    let a = [1.5, 0.5, -2.0];
+    let t = [2, 4, 6];
     let constants = Constants { max_tokens: 12, vl_norm_alpha: 1.0 };
     let loss = |aggregation| {
         let mut w = [0.0; 3];
@@ -386,7 +398,8 @@ fn the_rules_differ_where_lengths_do() {
 fn vl_norm_is_what_its_authors_program_computes() {
     // Two groups of a step. Their program multiplies each advantage by T^-alpha over its mean over the step, and takes the mean of the
     // masked terms over a rectangle of all responses by the longest answer.
-    let (alpha, longest) = (0.75, 10);
+    let alpha = 0.75;
+    let longest = 10;
     let groups = [([0.5, -0.5, 0.0], [1, 4, 9]), ([1.0, -2.0, 1.0], [10, 2, 2])];
     let all: Vec<(f64, usize)> = groups.iter().flat_map(|(a, t)| a.iter().copied().zip(t.iter().copied())).collect();
     let mean_length = all.iter().map(|(_, t)| *t as f64).sum::<f64>() / 6.0;
@@ -396,7 +409,8 @@ fn vl_norm_is_what_its_authors_program_computes() {
     let theirs = all.iter().map(|(a, t)| a * reciprocal(*t) / mean_reciprocal * *t as f64).sum::<f64>() / rectangle;
 
     let constants = Constants { max_tokens: longest, vl_norm_alpha: alpha };
-    let (mut counts, mut sum) = (MiniBatchCounts::default(), 0.0);
+    let mut counts = MiniBatchCounts::default();
+    let mut sum = 0.0;
     for (a, t) in groups {
         let mut w = [0.0; 3];
         counts.add(group_weights(Aggregation::VlNorm, &a, &t, constants, &mut w).unwrap());

@@ -106,7 +106,8 @@ proptest! {
     ) {
         let settings = Settings { correction, correction_low: 0.8, correction_high: 1.2, ..Settings::default() };
         for response in step.iter().flatten() {
-            let (tokens, trainable) = (response.tokens(), response.tokens().trainable());
+            let tokens = response.tokens();
+            let trainable = response.tokens().trainable();
             let first = (cut * trainable as f64) as usize;
             let mut found = MismatchByLag::default();
             found.add(&settings, &tokens, &runs(&[(2, first), (1, trainable - first)])).unwrap();

@@ -63,7 +63,9 @@ proptest! {
         let kl_estimator = KlEstimator::K3;
         let settings = Settings { kl_estimator, kl_coefficient: 1.0, ..Settings::default() };
         let mut grad = vec![0.0; response.mask.len()];
-        let (mask, logp, reference) = (&response.mask, &response.logp, &response.reference_logp);
+        let mask = &response.mask;
+        let logp = &response.logp;
+        let reference = &response.reference_logp;
         let stats = response_kl(&settings, 0.1, mask, logp, reference, &mut grad).unwrap();
         prop_assert!(stats.loss.is_finite());
         prop_assert!(grad.iter().all(|g| g.is_finite()));

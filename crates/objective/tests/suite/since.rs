@@ -78,16 +78,19 @@ proptest! {
             assert_eq!((stats.clipped, stats.clipped_lower), (0, 0));
             (grad[0] / (-0.01 * advantage), stats.loss)
         };
-        let ((gentle, _), (strict, _)) = (slope(tau), slope(2.0 * tau));
+        let (gentle, _) = slope(tau);
+        let (strict, _) = slope(2.0 * tau);
         prop_assert!(0.0 <= strict && strict <= gentle && gentle <= ratio * (1.0 + 1e-12), "{strict}, {gentle}, {ratio}");
     }
 
     #[test]
     fn sapo_takes_one_temperature_for_each_sign(response in one_response(), positive in 0.2..5.0, negative in 0.2..5.0) {
         let both = |sapo_tau_pos, sapo_tau_neg| Settings { sapo_tau_pos, sapo_tau_neg, ..policy(PolicyTerm::Sapo) };
-        let (up, same_up) = (loss(&both(positive, negative), 1.0, &response), loss(&both(positive, 1.0), 1.0, &response));
+        let up = loss(&both(positive, negative), 1.0, &response);
+        let same_up = loss(&both(positive, 1.0), 1.0, &response);
         prop_assert_eq!(up, same_up);
-        let (down, same_down) = (loss(&both(positive, negative), -1.0, &response), loss(&both(1.0, negative), -1.0, &response));
+        let down = loss(&both(positive, negative), -1.0, &response);
+        let same_down = loss(&both(1.0, negative), -1.0, &response);
         prop_assert_eq!(down, same_down);
     }
 
@@ -99,10 +102,13 @@ proptest! {
     ) {
         let settings = Settings { clip_low: 0.05, clip_high: 0.1, ..policy(p) };
         let (stats, grad) = loss(&settings, advantage, &response);
-        let (mut left_out, mut kept) = (0, 0.0);
+        let mut left_out = 0;
+        let mut kept = 0.0;
         for t in (0..grad.len()).filter(|t| response.mask[*t]) {
-            let (logp, old) = (response.logp[t], response.old_logp[t]);
-            let (pi, mu) = (logp.exp().min(1.0), old.exp());
+            let logp = response.logp[t];
+            let old = response.old_logp[t];
+            let pi = logp.exp().min(1.0);
+            let mu = old.exp();
             let moved = match p {
                 PolicyTerm::DppoTv => (pi - mu).abs(),
                 _ => mu * (old - logp.min(0.0)) + (1.0 - mu) * ((1.0 - mu + 1e-8) / (1.0 - pi + 1e-8)).ln(),
@@ -121,8 +127,10 @@ proptest! {
     fn dppo_without_a_limit_is_the_ratio(response in one_response(), advantage in -2.0..2.0) {
         let open = Settings { clip_low: 1e9, clip_high: 1e9, ..policy(PolicyTerm::DppoKl) };
         prop_assert!(open.validate().is_ok());
-        let (dppo, ppo) = (open, Settings { clip_low: 1.0, clip_high: 1e9, ..policy(PolicyTerm::Ppo) });
-        let ((a, left), (b, right)) = (loss(&dppo, advantage, &response), loss(&ppo, advantage, &response));
+        let dppo = open;
+        let ppo = Settings { clip_low: 1.0, clip_high: 1e9, ..policy(PolicyTerm::Ppo) };
+        let (a, left) = loss(&dppo, advantage, &response);
+        let (b, right) = loss(&ppo, advantage, &response);
         prop_assert!(close(a.loss, b.loss) && all_close(&left, &right));
     }
 
@@ -166,7 +174,8 @@ proptest! {
         let far = |x: &[f64]| { let (low, high) = x.iter().fold((9.0_f64, -9.0_f64), |(l, h), x| (l.min(*x), h.max(*x))); high - low > 0.1 };
         prop_assume!(far(&a) && far(&b));
         let larger: Vec<f64> = b.iter().map(|value| value * scale + shift).collect();
-        let (plain, scaled) = (of_components(&[component(1.0, &a), component(0.5, &b)]), of_components(&[component(1.0, &a), component(0.5, &larger)]));
+        let plain = of_components(&[component(1.0, &a), component(0.5, &b)]);
+        let scaled = of_components(&[component(1.0, &a), component(0.5, &larger)]);
         prop_assert!(plain.iter().zip(&scaled).all(|(x, y)| (x - y).abs() < 1e-3), "{plain:?} and {scaled:?}");
         prop_assert!(plain.iter().sum::<f64>().abs() < 1e-9, "nothing is left for a mean over the mini-batch");
     }
@@ -198,7 +207,8 @@ proptest! {
     #[test]
     fn luspo_is_gspo_with_each_response_multiplied_by_its_length(step in steps(Rewards::Any, Holes::Some)) {
         let gspo = |aggregation| Settings { aggregation, max_tokens: 1, ..policy(PolicyTerm::Gspo) };
-        let (luspo, mean) = (compute(&gspo(Aggregation::Luspo), &step), compute(&gspo(Aggregation::Sequence), &step));
+        let luspo = compute(&gspo(Aggregation::Luspo), &step);
+        let mean = compute(&gspo(Aggregation::Sequence), &step);
         for ((group, ours), means) in step.iter().zip(&luspo.gradients).zip(&mean.gradients) {
             for ((response, ours), means) in group.iter().zip(ours).zip(means) {
                 let length = response.trainable() as f64;
@@ -256,7 +266,8 @@ fn maxrl_refuses_rewards_below_zero_and_a_group_without_a_right_answer_has_no_ad
 #[test]
 fn rewards_whose_sums_are_equal_differ_under_gdpo() {
     // Right and long, wrong and short, right and short: the first two have one sum.
-    let (right, short) = ([1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 1.0]);
+    let right = [1.0, 0.0, 1.0, 0.0];
+    let short = [0.0, 1.0, 1.0, 1.0];
     let sums: Vec<f64> = right.iter().zip(&short).map(|(a, b)| a + b).collect();
     let added = of(Advantage::GrpoSample, &sums);
     assert_eq!(added[0], added[1]);
@@ -269,7 +280,8 @@ fn rewards_whose_sums_are_equal_differ_under_gdpo() {
 
 #[test]
 fn a_component_that_a_response_does_not_have_is_left_out_for_it() {
-    let (all, some) = ([1.0, 0.0, 1.0], [1.0, f64::NAN, 0.0]);
+    let all = [1.0, 0.0, 1.0];
+    let some = [1.0, f64::NAN, 0.0];
     let found = of_components(&[component(1.0, &all), component(1.0, &some)]);
     let alone = of_components(&[component(1.0, &all)]);
     assert_eq!(found[1], alone[1]);

@@ -15,7 +15,8 @@ proptest! {
     ) {
         let without: Step =
             step.iter().map(|group| group.iter().filter(|r| r.valid).cloned().collect()).collect();
-        let (with, without) = (compute(&settings, &step), compute(&settings, &without));
+        let with = compute(&settings, &step);
+        let without = compute(&settings, &without);
         prop_assert!(close(with.loss, without.loss));
         prop_assert_eq!(with.policy.tokens, without.policy.tokens);
         for (g, group) in step.iter().enumerate() {
@@ -51,7 +52,8 @@ proptest! {
         silent.iter_mut().for_each(|r| r.mask.fill(false));
         let mut longer = step.clone();
         longer.push(silent);
-        let (alone, beside) = (compute(&settings, &step), compute(&settings, &longer));
+        let alone = compute(&settings, &step);
+        let beside = compute(&settings, &longer);
         prop_assert_eq!(alone.loss, beside.loss);
         prop_assert_eq!(alone.counts, beside.counts);
     }
@@ -67,7 +69,8 @@ proptest! {
         level.iter_mut().for_each(|r| r.reward = reward);
         let mut longer = step.clone();
         longer.push(level);
-        let (alone, beside) = (compute(&settings, &step), compute(&settings, &longer));
+        let alone = compute(&settings, &step);
+        let beside = compute(&settings, &longer);
         prop_assert!(beside.advantages[step.len()].iter().all(|a| *a == 0.0));
         prop_assert!(beside.gradients[step.len()].iter().flatten().all(|g| *g == 0.0));
         prop_assert_eq!(beside.counts.groups, alone.counts.groups + 1);

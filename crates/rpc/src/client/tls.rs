@@ -48,7 +48,8 @@ impl ClientCertificates {
     pub(super) fn open(section: &str, settings: &ClientTlsSettings) -> Result<Self, FileError> {
         let files = [&settings.certificate_file, &settings.key_file].into_iter().flatten();
         let files: Vec<PathBuf> = files.chain([&settings.ca_file]).cloned().collect();
-        let (section, settings) = (format!("{section}.tls"), settings.clone());
+        let section = format!("{section}.tls");
+        let settings = settings.clone();
         Reloading::open(section.clone(), files, move || load(&section, &settings)).map(Self)
     }
 

@@ -56,7 +56,8 @@ impl<P: DispatchItems> Actor<P> {
         let (sender, mut events) = mpsc::channel(EVENTS);
         let found = addresses.borrow_and_update().clone();
         self.update_workers(&found, &sender);
-        let (mut open, mut watching) = (true, true);
+        let mut open = true;
+        let mut watching = true;
         let mut batch = Vec::with_capacity(BATCH);
         while open || !self.scheduler.is_empty() {
             let wake = self.scheduler.next_wake();
@@ -152,7 +153,8 @@ impl<P: DispatchItems> Actor<P> {
             }
             let worker = self.next_worker;
             self.next_worker += 1;
-            let (reset, stop) = (Arc::new(Notify::new()), CancellationToken::new());
+            let reset = Arc::new(Notify::new());
+            let stop = CancellationToken::new();
             self.scheduler.add_worker(worker, address.url.clone());
             let connection = WorkerConnection {
                 worker,

@@ -92,7 +92,8 @@ impl<P: DispatchItems> Scheduler<P> {
         let (result, end) = match failed {
             FailedAttempt::Failed(response) => (Ok(response), ItemEnd::Failed),
             FailedAttempt::Lost(last) => {
-                let (id, attempts) = (entry.id().to_owned(), entry.attempts_used());
+                let id = entry.id().to_owned();
+                let attempts = entry.attempts_used();
                 (Err(DispatchError::WorkerLost { id, attempts, last }), ItemEnd::Lost)
             }
         };
@@ -203,7 +204,8 @@ impl<P: DispatchItems> Scheduler<P> {
         let mut waiting = Vec::new();
         while let Some(ticket) = self.backlog.pop_queued() {
             let Some(entry) = self.backlog.entry(ticket) else { continue };
-            let (id, avoid) = (entry.id(), entry.avoid());
+            let id = entry.id();
+            let avoid = entry.avoid();
             let candidates = self.workers.iter_mut().filter(|(_, worker)| worker.accepts(id));
             let best = least_outstanding(candidates.map(|(&key, worker)| Candidate {
                 outstanding: worker.outstanding(),

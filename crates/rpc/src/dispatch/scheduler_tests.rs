@@ -109,7 +109,8 @@ fn sent(requests: &mut mpsc::Receiver<VerifyRequest>) -> Vec<String> {
 #[test]
 fn items_go_to_the_least_loaded_and_equals_take_turns() {
     let mut fixture = Fixture::new(|options| options.max_outstanding = 10);
-    let (mut a, mut b) = (fixture.worker(0), fixture.worker(1));
+    let mut a = fixture.worker(0);
+    let mut b = fixture.worker(1);
     let _replies: Vec<_> = ["1", "2", "3", "4"].map(|id| fixture.submit(id)).into();
     assert_eq!((sent(&mut a), sent(&mut b)), (vec!["1".into(), "3".into()], vec!["2".into(), "4".into()]));
     fixture.answer(1, correct("2"));
@@ -320,7 +321,8 @@ fn a_draining_worker_gets_nothing_until_its_next_stream() {
 #[test]
 fn a_worker_that_failed_at_an_item_is_the_last_to_get_it_again() {
     let mut fixture = Fixture::new(|options| options.max_outstanding = 10);
-    let (mut a, mut b) = (fixture.worker(0), fixture.worker(1));
+    let mut a = fixture.worker(0);
+    let mut b = fixture.worker(1);
     let (_, _one) = fixture.submit("1");
     let _others: Vec<_> = ["2", "3", "4"].map(|id| fixture.submit(id)).into();
     fixture.answer(0, correct("3"));
@@ -401,7 +403,8 @@ fn a_worker_that_answers_under_other_ids_is_believed_for_none_of_its_items() {
 fn an_item_that_is_answered_twice_costs_no_other() {
     let mut fixture = Fixture::new(|_| {});
     let _a = fixture.worker(0);
-    let (mut first, mut second) = (fixture.submit("1").1, fixture.submit("2").1);
+    let mut first = fixture.submit("1").1;
+    let mut second = fixture.submit("2").1;
     for _ in 0..3 {
         fixture.answer(0, correct("1"));
     }

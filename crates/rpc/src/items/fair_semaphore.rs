@@ -153,7 +153,8 @@ mod tests {
         let (log, mut entries) = tokio::sync::mpsc::unbounded_channel();
         let mut waiting = Vec::new();
         for &(client, name) in items {
-            let (semaphore, log) = (semaphore.clone(), log.clone());
+            let semaphore = semaphore.clone();
+            let log = log.clone();
             let task = tokio::spawn(async move {
                 let _permit = semaphore.acquire(client).await;
                 log.send(name).unwrap();
@@ -178,7 +179,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_with_many_items_delays_another_by_one() {
-        let (many, one) = (ClientId::anonymous(), ClientId::anonymous());
+        let many = ClientId::anonymous();
+        let one = ClientId::anonymous();
         let items = [(many, "a"), (many, "b"), (many, "c"), (one, "x")];
         assert_eq!(order(&items, &[]).await, ["a", "x", "b", "c"]);
     }
@@ -194,7 +196,8 @@ mod tests {
 
     #[tokio::test]
     async fn cancelled_items_get_no_permit() {
-        let (many, one) = (ClientId::anonymous(), ClientId::anonymous());
+        let many = ClientId::anonymous();
+        let one = ClientId::anonymous();
         let items = [(many, "a"), (many, "b"), (one, "x"), (many, "c")];
         assert_eq!(order(&items, &["a", "x"]).await, ["b", "c"]);
     }

@@ -56,7 +56,9 @@ where
     ) -> ResponseStream<P::Response> {
         let client = ClientId::current();
         let (responses, stream) = ResponseSender::channel(server.bytes.empty(client));
-        let (tasks, unanswered, ids) = (JoinSet::new(), HashMap::new(), HashMap::new());
+        let tasks = JoinSet::new();
+        let unanswered = HashMap::new();
+        let ids = HashMap::new();
         let started = Instant::now();
         let items = Self {
             server,
@@ -93,7 +95,9 @@ where
 
     async fn run(mut self) {
         let drain = self.server.drain.clone();
-        let (mut draining, mut reading, mut expired) = (false, true, false);
+        let mut draining = false;
+        let mut reading = true;
+        let mut expired = false;
         loop {
             if self.tasks.is_empty() && (!reading || draining) {
                 break;
@@ -160,8 +164,11 @@ where
         let deadline = self.call.and_item(P::deadline_ms(&item));
         let stop = StopSignal::default();
         self.unanswered.insert(id.clone(), stop.clone());
-        let (server, handler, responses) = (self.server.clone(), Arc::clone(&self.handler), self.responses.clone());
-        let (client, task_id) = (self.client, id.clone());
+        let server = self.server.clone();
+        let handler = Arc::clone(&self.handler);
+        let responses = self.responses.clone();
+        let client = self.client;
+        let task_id = id.clone();
         let task = self.tasks.spawn(async move {
             let answer =
                 run_item(&server, client, task_id, item, deadline, stop, |item, context| handler(item, context)).await;

@@ -90,7 +90,8 @@ where
         record.span = given.filter(|_| spans_are_wanted()).map(|parent| (parent, context, SystemTime::now()));
         let span = tracing::info_span!("call", method = %record.method, trace_id = %context.trace_id());
         let held = self.layer.receiving.empty(client);
-        let (max_decoded, timeout) = (self.layer.max_decoded, self.layer.message_timeout);
+        let max_decoded = self.layer.max_decoded;
+        let timeout = self.layer.message_timeout;
         let request =
             request.map(|body| Body::new(ReceivingBody::new(body, &record.method, held, max_decoded, timeout)));
         let response = client.scope(context.scope(self.inner.call(request))).instrument(span);

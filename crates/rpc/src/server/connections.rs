@@ -229,7 +229,8 @@ mod tests {
     #[tokio::test]
     async fn a_host_leaves_connections_to_others_even_if_all_of_its_own_have_calls() {
         let (connections, abort) = with(32);
-        let (greedy, other) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let greedy = "10.0.0.1".parse().unwrap();
+        let other = "10.0.0.2".parse().unwrap();
         let held: Vec<_> = (0..40)
             .map(|_| {
                 let registration = connections.register(greedy, &abort);
@@ -245,7 +246,8 @@ mod tests {
     #[tokio::test]
     async fn the_host_with_the_most_connections_loses_one() {
         let (connections, abort) = with(4);
-        let (many, one) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let many = "10.0.0.1".parse().unwrap();
+        let one = "10.0.0.2".parse().unwrap();
         let first = connections.register(one, &abort);
         let others: Vec<_> = (0..10).map(|_| connections.register(many, &abort)).collect();
         assert!(!first.handle.closing().is_cancelled(), "although it is the oldest");

@@ -59,7 +59,9 @@ impl HttpPort {
                 Some(_) = tasks.join_next() => continue,
                 next = next => next,
             };
-            let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
+            let tls = tls.clone();
+            let router = router.clone();
+            let stop = stop.clone();
             tasks.spawn(async move {
                 let _permit = permit;
                 serve_stream(stream, tls, router, limits, stop).await;

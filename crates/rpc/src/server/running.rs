@@ -18,7 +18,9 @@ pub struct RunningServer {
 
 impl RunningServer {
     pub(super) fn start(server: Server) -> Self {
-        let (address, endpoint, drain) = (server.address(), server.endpoint(), server.drain());
+        let address = server.address();
+        let endpoint = server.endpoint();
+        let drain = server.drain();
         let stop = CancellationToken::new();
         let task = tokio::spawn(server.run(stop.clone().cancelled_owned()));
         Self { address, endpoint, drain, stop: stop.drop_guard(), task }

@@ -150,7 +150,8 @@ fn size(
         (_, Type::Message) => named(field.type_name()).map_or(0, |of| size(of, messages, named, enclosing)) + 8,
         (_, number) => number_bytes(number) * if field.proto3_optional() { 2 } else { 1 },
     };
-    let (mut bytes, mut choices) = (0, HashMap::<i32, u64>::new());
+    let mut bytes = 0;
+    let mut choices = HashMap::<i32, u64>::new();
     for field in &messages[message].1.field {
         let of_field = field_bytes(field);
         match field.oneof_index {

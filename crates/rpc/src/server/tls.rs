@@ -40,7 +40,8 @@ impl ServerCertificates {
     ) -> Result<Self, FileError> {
         let files = [&settings.certificate_file, &settings.key_file].into_iter().chain(&settings.client_ca_file);
         let files: Vec<PathBuf> = files.cloned().collect();
-        let (setting, settings) = (section.to_owned(), settings.clone());
+        let setting = section.to_owned();
+        let settings = settings.clone();
         let load = move || {
             let mut config = load(&setting, &settings, optional)?;
             config.alpn_protocols = vec![protocol.to_vec()];

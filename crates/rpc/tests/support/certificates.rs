@@ -71,7 +71,8 @@ impl Folder {
 
     /// TLS of a server on this machine.
     pub(crate) fn server(&self, client_ca_file: Option<PathBuf>) -> ServerTlsSettings {
-        let (certificate_file, key_file) = (self.path("localhost.pem"), self.path("localhost.key"));
+        let certificate_file = self.path("localhost.pem");
+        let key_file = self.path("localhost.key");
         ServerTlsSettings { certificate_file, key_file, client_ca_file }
     }
 
@@ -86,7 +87,8 @@ impl Folder {
 
     /// TLS of a client with the certificate of that name.
     pub(crate) fn client_as(&self, name: &str) -> ClientTlsSettings {
-        let (certificate, key) = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
+        let certificate = self.path(&format!("{name}.pem"));
+        let key = self.path(&format!("{name}.key"));
         ClientTlsSettings { certificate_file: Some(certificate), key_file: Some(key), ..self.client() }
     }
 }

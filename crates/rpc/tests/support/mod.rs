@@ -59,9 +59,11 @@ impl TestReward {
     fn handler(
         &self,
     ) -> impl Fn(VerifyItem, ItemContext) -> std::pin::Pin<Box<dyn Future<Output = Verdict> + Send>> + use<> {
-        let (seen, name) = (Arc::clone(&self.seen), self.name.clone());
+        let seen = Arc::clone(&self.seen);
+        let name = self.name.clone();
         move |item, context| {
-            let (seen, name) = (Arc::clone(&seen), name.clone());
+            let seen = Arc::clone(&seen);
+            let name = name.clone();
             Box::pin(async move {
                 seen.begun.fetch_add(1, Ordering::SeqCst);
                 seen.traces.lock().unwrap().insert(item.id.clone(), context.trace.trace_id());

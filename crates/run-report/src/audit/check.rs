@@ -139,7 +139,8 @@ impl Audit {
         let answers = |of: fn(&LagLengths) -> Option<super::Lengths>| -> u64 {
             self.lengths.iter().filter_map(of).map(|lengths| lengths.answers).sum()
         };
-        let (sampled, trained) = (answers(|of| of.sampled), answers(|of| of.trained));
+        let sampled = answers(|of| of.sampled);
+        let trained = answers(|of| of.trained);
         let _ = match trained == sampled {
             true => write!(text, "; all {sampled} answers that were sampled were sent to the learner"),
             false => write!(text, "; {trained} of the {sampled} answers that were sampled were sent to the learner"),
@@ -242,7 +243,8 @@ fn lag(line: &PromptLine, group: &GroupRecord, faults: &mut Faults) -> Option<u6
 
 fn unknown_outcome(line: &PromptLine, group: &GroupRecord) -> String {
     let allowed: Vec<_> = PromptOutcome::ALL.iter().map(|outcome| outcome.label()).collect();
-    let (GroupRecord { prompt, outcome, .. }, allowed) = (group, allowed.join(", "));
+    let GroupRecord { prompt, outcome, .. } = group;
+    let allowed = allowed.join(", ");
     format!("the outcome of prompt {prompt} of step {} is {:?}, allowed: {allowed}", line.step, outcome.label())
 }
 

@@ -153,7 +153,8 @@ proptest! {
     #[test]
     fn a_prompt_that_is_there_twice_is_found_and_named((mut lines, _) in runs(), at: prop::sample::Index, to: prop::sample::Index) {
         let (step, place) = pick(&lines, at);
-        let (twice, to) = (lines[step].groups[place].clone(), to.index(lines.len()));
+        let twice = lines[step].groups[place].clone();
+        let to = to.index(lines.len());
         // As old as the step that it is put into.
         let twice = GroupRecord { version: Some(0), ..twice };
         lines[to].groups.push(twice.clone());

@@ -120,7 +120,8 @@ mod tests {
     fn lines_are_read_once_and_half_a_line_when_it_is_whole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.jsonl");
-        let (mut tail, mut lines) = (Tail::new(path.clone(), StepKind::Train), Vec::new());
+        let mut tail = Tail::new(path.clone(), StepKind::Train);
+        let mut lines = Vec::new();
         tail.read(&mut lines).unwrap();
         assert!(lines.is_empty(), "there is no file yet");
         let all = text(0..3, 1.0);
@@ -139,7 +140,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.jsonl");
         for steps in [2, 5, 9] {
-            let (mut tail, mut curves) = (Tail::new(path.clone(), StepKind::Train), Curves::default());
+            let mut tail = Tail::new(path.clone(), StepKind::Train);
+            let mut curves = Curves::default();
             std::fs::write(&path, text(0..5, 1.0)).unwrap();
             tail.read(&mut curves).unwrap();
             // The run returned to step 1 and went on with other values.

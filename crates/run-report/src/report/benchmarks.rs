@@ -28,7 +28,8 @@ pub(super) fn charts(evaluations: &[MetricsLine], earlier: Option<&EarlierRun>) 
 
 fn series(evaluations: &[MetricsLine], name: &str, k: u32, metric: &str) -> Series {
     let metric = format!("{metric}@{k}");
-    let (core, error) = (at_k::core(name, &metric), at_k::standard_error(name, &metric));
+    let core = at_k::core(name, &metric);
+    let error = at_k::standard_error(name, &metric);
     let point = |line: &MetricsLine| Some(Point::with_error(line.step as f64, line.get(&core)?, line.get(&error)));
     Series::new(name, Style::ErrorBars, evaluations.iter().filter_map(point))
 }
@@ -47,7 +48,8 @@ pub(super) fn table(summary: &Summary, evaluations: &[MetricsLine]) -> Html {
     ]);
     for BenchmarkSummary { name, samples, peak_mean, peak_best, last_mean, last_best } in &summary.benchmarks {
         let chance = |metric: &str| chance(evaluations, name, &format!("{metric}@{samples}"));
-        let (mean, best) = (chance("mean"), chance("best"));
+        let mean = chance("mean");
+        let best = chance("best");
         let cells = [
             with_chance(cell(peak_mean.as_ref(), true), mean),
             with_chance(cell(peak_best.as_ref(), true), best),

@@ -82,7 +82,8 @@ fn before(directory: &Path) -> Option<PathBuf> {
         let digests = inputs.into_iter().filter(|input| input.kind == InputKind::TrainingData);
         Some(digests.map(|input| input.digest).collect())
     };
-    let (ours, our_data) = (began(directory)?, data(directory)?);
+    let ours = began(directory)?;
+    let our_data = data(directory)?;
     let own = directory.file_name()?;
     let entries = std::fs::read_dir(directory.parent()?).ok()?.flatten().take(MOST_RUNS);
     let others = entries.filter(|entry| entry.file_name() != own).map(|entry| entry.path());

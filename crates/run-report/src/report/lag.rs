@@ -76,7 +76,8 @@ mod tests {
             }
         }));
         let html = section(&steps).into_string();
-        let (first, second) = (html.find("<td>2</td>").unwrap(), html.find("<td>10</td>").unwrap());
+        let first = html.find("<td>2</td>").unwrap();
+        let second = html.find("<td>10</td>").unwrap();
         assert!(first < second && html.contains("KL to the sampler by lag"), "{html}");
         assert!(section(&Curves::default()).is_empty());
     }

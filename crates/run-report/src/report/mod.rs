@@ -138,7 +138,8 @@ pub fn render(directory: &Path) -> Result<String, RunFilesError> {
     let summary = stored_summary(directory, &config, None, &written)?;
     let data = read_data(directory);
     let gallery = Gallery::read(directory, &evaluations);
-    let (training, earlier) = (TrainingCache::default().get(directory), EarlierCache::default());
+    let training = TrainingCache::default().get(directory);
+    let earlier = EarlierCache::default();
     let data = RunData {
         summary: &summary,
         config: &config,

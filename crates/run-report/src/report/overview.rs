@@ -46,12 +46,14 @@ fn lead(summary: &Summary) -> String {
     if let (Some(first), Some(last)) = (summary.reward_first_ten, summary.reward_last_ten)
         && summary.steps >= 20
     {
-        let (first, last) = (number(first), number(last));
+        let first = number(first);
+        let last = number(last);
         let _ = write!(text, " Mean reward went from {first} in the first ten steps to {last} in the last ten.");
     }
     if let (Some(before), Some(after)) = (summary.accuracy_before, summary.accuracy_after) {
         let problems = summary.evaluated_problems.unwrap_or_default();
-        let (before, after) = (percent(before, None), percent(after, None));
+        let before = percent(before, None);
+        let after = percent(after, None);
         let _ = write!(text, " On {problems} problems it never trained on, accuracy went from {before} to {after}.");
     }
     if let Some(aggregation) = &summary.aggregation {

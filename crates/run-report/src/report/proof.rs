@@ -41,7 +41,8 @@ fn table(steps: &Curves) -> Html {
     let names: Vec<&str> = steps.names().filter_map(|name| name.strip_prefix(EXCLUDED)).collect();
     for name in names {
         let last = |prefix: &str| steps.column(&format!("{prefix}{name}")).last().map(|(_, value)| *value);
-        let (share, error) = (last(SHARE), last(ERROR));
+        let share = last(SHARE);
+        let error = last(ERROR);
         let interval = share.zip(error).map(|(share, error)| {
             let half = DEVIATIONS * error;
             format!("{} to {}", number(share - half), number(share + half))

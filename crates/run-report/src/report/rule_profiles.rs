@@ -121,7 +121,8 @@ fn table(profiles: &[Profile<'_>], used: Option<&str>, steps: &Curves) -> Html {
     let mut table = Table::new(header);
     for profile in profiles {
         let pull = |side: &str| mean(steps, &format!("aggregation/{}/pull_{side}", profile.rule));
-        let (positive, negative) = (pull("positive"), pull("negative"));
+        let positive = pull("positive");
+        let negative = pull("negative");
         let ratio = positive.zip(negative).filter(|(_, negative)| *negative > 0.0).map(|(one, other)| one / other);
         let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
         let cells = [labelled(profile.rule, used), shown(positive), shown(negative), shown(ratio)];

@@ -145,8 +145,10 @@ fn plane(run: &str, steps: &Curves) -> Plane {
 
 /// What the paper's criterion says about this course, in words.
 fn criterion(steps: &Curves) -> Option<String> {
-    let (cv0, cv1) = (steps.first(VARIATION, ENDS)?, steps.last(VARIATION, ENDS)?);
-    let (gap0, gap1) = (steps.first(GAP, ENDS)?, steps.last(GAP, ENDS)?);
+    let cv0 = steps.first(VARIATION, ENDS)?;
+    let cv1 = steps.last(VARIATION, ENDS)?;
+    let gap0 = steps.first(GAP, ENDS)?;
+    let gap1 = steps.last(GAP, ENDS)?;
     let length = steps.last(LENGTH, ENDS);
     let change = |from: f64, to: f64| match (to - from) / from.abs().max(1e-12) {
         change if change > CHANGE => 1,
@@ -156,7 +158,8 @@ fn criterion(steps: &Curves) -> Option<String> {
     let share = length.filter(|length| *length > 0.0);
     let share = share.map_or(String::new(), |length| format!(" ({:.0} % of a mean answer)", 100.0 * gap1 / length));
     let at = |cv: f64, gap: f64, length: Option<f64>| Some(PlanePoint { variation: cv, gap, length: length? });
-    let (start, end) = (at(cv0, gap0, steps.first(LENGTH, ENDS)), at(cv1, gap1, length));
+    let start = at(cv0, gap0, steps.first(LENGTH, ENDS));
+    let end = at(cv1, gap1, length);
     let expected = start.zip(end).map_or_else(String::new, |(start, end)| expectation(&start, &end));
     let course = match (change(cv0, cv1), change(gap0.abs(), gap1.abs())) {
         (1, 0 | -1) | (0, -1) => {
@@ -190,9 +193,11 @@ fn criterion(steps: &Curves) -> Option<String> {
 /// What the criterion prefers at either end, by the convention of comparisons.
 fn expectation(start: &PlanePoint, end: &PlanePoint) -> String {
     let read = "By the convention of comparisons (token where the gap is at most half a deviation of length, sequence where it is one or more)";
-    let (first, last) = (start.preference(), end.preference());
+    let first = start.preference();
+    let last = end.preference();
     let deviations = |place: &PlanePoint| place.deviations().map_or_else(|| "–".to_owned(), number);
-    let (from, to) = (deviations(start), deviations(end));
+    let from = deviations(start);
+    let to = deviations(end);
     match first == last {
         true => format!(
             " {read} the criterion {} from start to end: the gap is {from} deviations, then {to}.",

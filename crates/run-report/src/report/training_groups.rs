@@ -164,7 +164,8 @@ fn courses(samples: &TrainingSamples) -> Html {
     let rates = |course: &Course| course.seen.iter().map(|seen| Course::rate(*seen)).collect::<Vec<_>>();
     let mean =
         |of: &dyn Fn(&[f64]) -> f64| again.iter().map(|(_, course)| of(&rates(course))).sum::<f64>() / all as f64;
-    let (first, last) = (mean(&|rates| rates[0]), mean(&|rates| rates[rates.len() - 1]));
+    let first = mean(&|rates| rates[0]);
+    let last = mean(&|rates| rates[rates.len() - 1]);
     let count = |of: &dyn Fn(f64) -> bool| again.iter().filter(|(_, course)| of(course.change())).count();
     let (kept, read) = samples.steps;
     let of_steps = match kept == read {

@@ -147,7 +147,8 @@ fn read(path: &Path) -> impl Iterator<Item = Rollout> + use<> {
     let reader = RolloutReader::open(path).ok();
     let mut left = MOST_TEXT;
     let fits = move |rollout: &Rollout| {
-        let (bytes, had_room) = (rollout.text.len() + rollout.prompt.len(), left > 0);
+        let bytes = rollout.text.len() + rollout.prompt.len();
+        let had_room = left > 0;
         left = left.saturating_sub(bytes);
         had_room
     };

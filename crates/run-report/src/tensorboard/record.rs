@@ -40,7 +40,8 @@ const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut index = 0;
     while index < 256 {
-        let (mut crc, mut bit) = (index as u32, 0);
+        let mut crc = index as u32;
+        let mut bit = 0;
         while bit < 8 {
             crc = if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 };
             bit += 1;

@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_finished_file_has_the_answers_in_the_order_of_the_benchmark() {
-        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
         for (folder, order) in [(dir.path(), [2, 0, 1]), (other.path(), [0, 1, 2])] {
             let (mut file, groups) = AnswerFile::open(folder, "sums").unwrap();
             assert!(groups.is_empty());
@@ -219,7 +220,8 @@ mod tests {
         file.append(4, &answers(4)).unwrap();
         let first = file.length;
         file.append(9, &answers(9)).unwrap();
-        let (whole, path) = (file.length, file.path().to_owned());
+        let whole = file.length;
+        let path = file.path().to_owned();
         let bytes = std::fs::read(&path).unwrap();
         for cut in 0..whole {
             std::fs::write(&path, &bytes[..cut]).unwrap();

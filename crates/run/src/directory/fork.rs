@@ -111,7 +111,8 @@ fn differences(theirs: &Table, ours: &Table) -> Vec<String> {
         values.remove("run.name");
         values
     };
-    let (theirs, ours) = (flat(theirs), flat(ours));
+    let theirs = flat(theirs);
+    let ours = flat(ours);
     let mut keys: Vec<&String> = theirs.keys().chain(ours.keys()).collect();
     keys.sort_unstable();
     keys.dedup();

@@ -81,7 +81,8 @@ impl InputRecord {
     /// What is not as it was among the inputs of one kind, a sentence each.
     pub fn changes_of(&self, kind: InputKind, found: &[Input]) -> Vec<String> {
         let of = |inputs: &[Input]| inputs.iter().filter(|input| input.kind == kind).cloned().collect::<Vec<_>>();
-        let (before, now) = (of(&self.inputs), of(found));
+        let before = of(&self.inputs);
+        let now = of(found);
         changes_of(kind, &before, &now)
     }
 

@@ -146,7 +146,8 @@ impl LineFile {
         for (lines, digest) in marks.filter(|(lines, _)| (1..=self.ends.len()).contains(lines)) {
             if self.mark(lines) != *digest {
                 let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-                let (from, to) = (self.offset_of(same), self.offset_of(lines));
+                let from = self.offset_of(same);
+                let to = self.offset_of(lines);
                 let first = same + 1;
                 let which =
                     if first == lines { format!("line {first} is") } else { format!("lines {first} to {lines} are") };
@@ -239,7 +240,8 @@ mod tests {
             let whole = std::fs::read_to_string(&path).unwrap();
             for changed in (0..count).step_by(7) {
                 // A blank more: the line has the same step.
-                let (old, new) = (format!("{changed:05}\n"), format!("{changed:05} \n"));
+                let old = format!("{changed:05}\n");
+                let new = format!("{changed:05} \n");
                 std::fs::write(&path, whole.replace(&old, &new)).unwrap();
                 let words = open(dir.path()).change(&marks).unwrap();
                 let numbers: Vec<u64> =

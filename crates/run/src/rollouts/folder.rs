@@ -311,7 +311,8 @@ mod tests {
                 list_rollouts(dir.path()).unwrap().values().map(|path| path.metadata().unwrap().len()).sum();
             assert!(total <= bound, "{total} of {bound}");
         }
-        let (left, thinned) = (kept(dir.path()), thinned_rollouts(dir.path()).unwrap());
+        let left = kept(dir.path());
+        let thinned = thinned_rollouts(dir.path()).unwrap();
         assert!([10, 20, 30, 40, 50].iter().all(|step| left.contains(step)), "{left:?}");
         let mut all: Vec<u64> = left.iter().chain(&thinned).copied().collect();
         all.sort_unstable();
@@ -338,7 +339,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = RolloutFolder::open(dir.path(), u64::MAX).unwrap();
         folder.write(1, &bytes(1), |_| false).unwrap();
-        let (path, whole) = (rollout_file(dir.path(), 1), bytes(1));
+        let path = rollout_file(dir.path(), 1);
+        let whole = bytes(1);
         for cut in 0..whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let read = read_rollouts(dir.path(), 1);

@@ -214,7 +214,8 @@ pub(super) mod tests {
 
     /// A sample of a step, with the group as its problem.
     pub(in crate::rollouts) fn rollout(step: u64, group: u64, sample: u32) -> Rollout {
-        let (seed, right) = (step * 1000 + group * 10 + u64::from(sample), sample == 0);
+        let seed = step * 1000 + group * 10 + u64::from(sample);
+        let right = sample == 0;
         Rollout {
             step,
             group,

@@ -57,7 +57,8 @@ impl CellSettings {
     }
 
     fn budget(&self) -> Budget {
-        let (time, memory) = (self.cell_time, self.session_bytes);
+        let time = self.cell_time;
+        let memory = self.session_bytes;
         let output = self.output_chars as u64 * 4 + OUTPUT_BEYOND;
         Budget { time, wall: WALL, memory, granted: memory, output, deterministic: true }
     }

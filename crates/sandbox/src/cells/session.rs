@@ -25,7 +25,8 @@ impl CellSession {
     /// Runs a cell after those before it. `done` is called once with its outcome, on a thread of the pool; it must not block. It is dropped
     /// without being called where the pool has ended.
     pub fn run(&self, source: String, done: impl FnOnce(CellOutcome) + Send + 'static) {
-        let (id, cancel) = (self.id, self.cancel.clone());
+        let id = self.id;
+        let cancel = self.cancel.clone();
         self.requests.send(Message::Run { id, source, cancel, done: Box::new(done) });
     }
 

@@ -157,7 +157,9 @@ struct Sessions<E> {
 
 impl<E: CellExecutor> Sessions<E> {
     fn new(settings: CellSettings, executor: E) -> Self {
-        let (budget, driver, cell_time) = (settings.budget(), settings.driver(), settings.cell_time);
+        let budget = settings.budget();
+        let driver = settings.driver();
+        let cell_time = settings.cell_time;
         Self { executor, budget, driver, cell_time, running: HashSet::new(), lost: HashMap::new() }
     }
 

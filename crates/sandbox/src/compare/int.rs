@@ -33,7 +33,8 @@ impl Int {
     pub fn from_marshal(negative: bool, digits: &[u16]) -> Self {
         let mut words = vec![0_u32; digits.len() * 15 / 32 + 1];
         for (index, digit) in digits.iter().enumerate() {
-            let (word, shift) = (index * 15 / 32, index * 15 % 32);
+            let word = index * 15 / 32;
+            let shift = index * 15 % 32;
             let bits = u64::from(digit & 0x7fff) << shift;
             words[word] |= low(bits);
             if bits >> 32 != 0 {

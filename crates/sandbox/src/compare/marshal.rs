@@ -60,7 +60,8 @@ impl Reader<'_> {
             b'l' => Value::Int(self.long()?),
             b'g' => Value::Float(self.float()?),
             b'y' => {
-                let (real, imaginary) = (self.float()?, self.float()?);
+                let real = self.float()?;
+                let imaginary = self.float()?;
                 // A complex number without imaginary part equals a real one.
                 if imaginary == 0.0 { Value::Float(real) } else { Value::Other("complex".to_owned()) }
             }

@@ -45,7 +45,8 @@ pub fn compare_within(written: &str, expected: &str, tolerance: Tolerance) -> Ma
 
 /// Compares lines up to the first difference. `None` from `equals` means that the reference grader raises an exception.
 fn compare_lines(written: &str, expected: &str, mut equals: impl FnMut(&str, &str) -> Option<bool>) -> Match {
-    let (mut written_lines, mut expected_lines) = (lines(written), lines(expected));
+    let mut written_lines = lines(written);
+    let mut expected_lines = lines(expected);
     let mut index = 0;
     let mut found = Match::Equal;
     loop {
@@ -77,7 +78,8 @@ fn line_equals(line: &str, wanted: &str) -> Option<bool> {
         return Some(true);
     }
     // Pair by pair, since all numbers of a line would take many times its length in memory.
-    let (mut numbers, mut wanted) = (decimals(line), decimals(wanted));
+    let mut numbers = decimals(line);
+    let mut wanted = decimals(wanted);
     let mut equal = Some(true);
     loop {
         match (numbers.next(), wanted.next()) {

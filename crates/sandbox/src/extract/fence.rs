@@ -109,7 +109,8 @@ fn whole_line(info: &str, width: usize) -> Option<Opening<'_>> {
 /// Length of what may stand before a fence, and whether that includes the sign of a quotation.
 fn prefix(line: &str) -> (usize, bool) {
     let bytes = line.as_bytes();
-    let (mut at, mut quoted) = (0, false);
+    let mut at = 0;
+    let mut quoted = false;
     loop {
         at += bytes[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         let marker = match bytes.get(at) {

@@ -31,7 +31,8 @@ pub(crate) fn judge(
     budget: &Budget,
     cancel: &CancellationToken,
 ) -> ProgramVerdict {
-    let (tests, program_limit) = (&*task.tests, task.limits.program_cpu);
+    let tests = &*task.tests;
+    let program_limit = task.limits.program_cpu;
     let functional = tests.function().is_some();
     let mut record = Record { results: Vec::new(), cpu: Duration::ZERO, memory: 0, total: tests.len(), functional };
     let loaded = executor.load(program.as_bytes(), tests.function().unwrap_or_default(), budget, cancel);

@@ -39,7 +39,8 @@ impl Program {
         };
         let fits = |candidate: &Candidate| candidate.text.len() as u64 <= task.limits.source_bytes;
         if !fits(&candidates[0]) {
-            let (length, allowed) = (candidates[0].text.len(), task.limits.source_bytes);
+            let length = candidates[0].text.len();
+            let allowed = task.limits.source_bytes;
             let detail = format!("the program has {length} bytes, of {allowed} allowed");
             return Err(not_run(task, Reason::SourceTooLong, detail));
         }

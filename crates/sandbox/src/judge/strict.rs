@@ -96,7 +96,8 @@ pub(crate) fn run_and_keep(
 ) -> Report {
     let mut run = executor.process(program, input, budget, cancel);
     let (reason, detail) = reason_of(&run);
-    let (stdout, stderr) = (std::mem::take(&mut run.stdout), std::mem::take(&mut run.stderr));
+    let stdout = std::mem::take(&mut run.stdout);
+    let stderr = std::mem::take(&mut run.stderr);
     Report {
         unsupported: is_unsupported(&run),
         cpu: run.cpu,

@@ -31,7 +31,9 @@ pub(super) fn start(
 /// Runs programs on a new thread with a deep stack, which is replaced when its stack may have grown. False once the queue is closed.
 fn run_with_fresh_stack(queue: &Arc<Queue>, memory: &Arc<MemoryBudget>, interpreter: &Arc<Interpreter>) -> bool {
     let thread = {
-        let (queue, memory, interpreter) = (Arc::clone(queue), Arc::clone(memory), Arc::clone(interpreter));
+        let queue = Arc::clone(queue);
+        let memory = Arc::clone(memory);
+        let interpreter = Arc::clone(interpreter);
         thread::Builder::new()
             .name("evenkeel-guest".to_owned())
             .stack_size(THREAD_STACK)

@@ -105,7 +105,9 @@ impl Job {
     pub(super) fn running_unit(&self, test: usize) -> Option<WorkUnit> {
         let (_, cancel) = self.running.iter().find(|(running, _)| *running == test)?;
         let cancel = cancel.clone();
-        let (task, program, code) = (Arc::clone(&self.task), Arc::clone(&self.program), Arc::clone(&self.code));
+        let task = Arc::clone(&self.task);
+        let program = Arc::clone(&self.program);
+        let code = Arc::clone(&self.code);
         Some(WorkUnit { task, program, code, cancel, test })
     }
 

@@ -195,7 +195,8 @@ impl State {
     }
 
     fn begin(&mut self, job: u64, unit: WorkUnit, long_running: bool) -> (u64, WorkUnit) {
-        let (test, started) = (unit.test, Instant::now());
+        let test = unit.test;
+        let started = Instant::now();
         self.running.push(RunningTest { job, test, started, long_running, preempted: false });
         (job, unit)
     }
@@ -224,7 +225,8 @@ impl State {
             return true;
         }
         oldest.preempted = true;
-        let (job, test) = (oldest.job, oldest.test);
+        let job = oldest.job;
+        let test = oldest.test;
         if let Some(job) = self.jobs.get_mut(&job) {
             job.preempt(test);
         }

@@ -74,7 +74,8 @@ impl<'de> Visitor<'de> for Tests<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<Listed>, A::Error> {
-        let (mut tests, mut held) = (Vec::new(), 0);
+        let mut tests = Vec::new();
+        let mut held = 0;
         loop {
             self.test.set(Some(tests.len()));
             let Some(test) = array.next_element_seed(One)? else { break };
@@ -108,8 +109,11 @@ impl<'de> Visitor<'de> for One {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Listed, A::Error> {
-        let (mut input, mut output, mut alternatives) = (None, None, Vec::new());
-        let (mut is_functional, mut function) = (false, None);
+        let mut input = None;
+        let mut output = None;
+        let mut alternatives = Vec::new();
+        let mut is_functional = false;
+        let mut function = None;
         while let Some(name) = entries.next_key_seed(Name)? {
             match name {
                 Field::Input => input = Some(entries.next_value_seed(Text("a text as input"))?),

@@ -203,7 +203,8 @@ mod tests {
             let public = format!(r#"[{{"input": "1", "output": "[2]"{more}}}]"#);
             tests_of_row(&public, "", r#"{"func_name": "f"}"#, 1 << 20).unwrap()
         };
-        let (one, two) = (row(""), row(r#", "alternatives": ["2"]"#));
+        let one = row("");
+        let two = row(r#", "alternatives": ["2"]"#);
         assert_eq!((one.expected(0).len(), two.expected(0).len()), (1, 2));
         assert_ne!(one.digest(), two.digest());
     }

@@ -55,7 +55,8 @@ mod linux {
             if !base.is_multiple_of(PAGE) || !memory.len().is_multiple_of(PAGE) {
                 return Err(io::ErrorKind::InvalidInput.into());
             }
-            let (mut found, end) = (Vec::new(), base + memory.len());
+            let mut found = Vec::new();
+            let end = base + memory.len();
             let mut start = base;
             let mut ranges = [Region { start: 0, end: 0, categories: 0 }; RANGES];
             while start < end {

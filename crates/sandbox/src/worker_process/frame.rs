@@ -48,7 +48,8 @@ impl Frame {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             Err(error) => return Err(error),
         }
-        let (kind, count) = (word(&head[..4]), word(&head[4..]));
+        let kind = word(&head[..4]);
+        let count = word(&head[4..]);
         if count > MAX_PARTS {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a message of {count} parts")));
         }

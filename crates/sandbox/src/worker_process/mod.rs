@@ -210,7 +210,8 @@ impl Executor for WorkerProcess {
 impl CellExecutor for WorkerProcess {
     fn cell(&mut self, cell: Cell<'_>, budget: &Budget, cancel: &CancellationToken) -> Run {
         self.response_timeout = response_timeout(budget);
-        let (id, function) = (wire::session(cell.id), cell.function.as_bytes());
+        let id = wire::session(cell.id);
+        let function = cell.function.as_bytes();
         let parts = [&wire::budget(budget), cell.driver, function, cell.input, &id];
         self.request(wire::CELL, &parts, cancel)
     }

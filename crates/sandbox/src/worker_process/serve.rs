@@ -192,7 +192,8 @@ fn respond(executor: &mut InProcess<'_>, mut frame: Frame, cancel: &Cancellation
         return run;
     }
     *loaded = false;
-    let (budget, source) = (frame.part(0), frame.part(1));
+    let budget = frame.part(0);
+    let source = frame.part(1);
     let Some(budget) = wire::read_budget(&budget) else {
         return Run::without(ExitStatus::Internal("a request without a budget".to_owned()));
     };
@@ -209,7 +210,8 @@ fn respond(executor: &mut InProcess<'_>, mut frame: Frame, cancel: &Cancellation
             executor.call(program, &name, &frame.part(4), &budget, cancel)
         }
         wire::CELL => {
-            let (function, input) = (text(&mut frame, 2), frame.part(3));
+            let function = text(&mut frame, 2);
+            let input = frame.part(3);
             let Some(id) = wire::read_session(&frame.part(4)) else {
                 return Run::without(ExitStatus::Internal("a cell without a session".to_owned()));
             };

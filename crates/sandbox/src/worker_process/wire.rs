@@ -77,7 +77,9 @@ pub(super) fn run(run: &Run) -> [Vec<u8>; 4] {
 pub(super) fn read_run(mut frame: Frame) -> Option<Run> {
     let head = frame.part(0);
     let mut head = numbers(&head);
-    let (kind, cpu, memory) = (head.next()?, Duration::from_nanos(head.next()?), head.next()?);
+    let kind = head.next()?;
+    let cpu = Duration::from_nanos(head.next()?);
+    let memory = head.next()?;
     let payload = frame.part(1);
     let text = |payload: Vec<u8>| String::from_utf8_lossy(&payload).into_owned();
     let status = match kind {

@@ -42,7 +42,8 @@ fn defeat(name: &str, attack: &str, tests: &Arc<Tests>) {
         let began = Instant::now();
         let verdicts = judge_all(vec![limited(attack, tests, mode), limited(HONEST, &sums, Mode::Strict)]);
         let after = judge_all(vec![limited(HONEST, &sums, Mode::Strict), limited(HONEST, &sums, mode)]);
-        let (verdict, honest) = (&verdicts[0], &verdicts[1]);
+        let verdict = &verdicts[0];
+        let honest = &verdicts[1];
         assert!(!verdict.passed(), "{name} passes in the mode {mode:?}");
         assert!(!matches!(verdict.outcome, ProgramOutcome::Invalid(_)), "{name} has no verdict: {}", verdict.detail);
         // It ends with its first test. In LiveCodeBench mode it is loaded before that, with a separate limit.

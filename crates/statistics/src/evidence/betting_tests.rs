@@ -149,9 +149,12 @@ fn a_cut_is_found_by_the_events_that_stay_away() {
 
 #[test]
 fn honest_runs_stay_far_below_every_threshold() {
-    let (mut above, runs) = (0, 400);
+    let mut above = 0;
+    let runs = 400;
     for seed in 0..runs {
-        let (mut surprise, mut event, mut tokens) = (SurpriseBets::new(1e-4), EventBets::default(), 0);
+        let mut surprise = SurpriseBets::new(1e-4);
+        let mut event = EventBets::default();
+        let mut tokens = 0;
         let reached = run(1000 + seed, 5_000, Policy::clone, |p, token, uniform| {
             if tokens % 100 == 0 {
                 surprise.begin_round();

@@ -117,7 +117,9 @@ impl Contrast {
 /// Whether rounding errors may be more than the tolerated share of the prediction. The learner's have at most the variance of the engine's
 /// noise, of which `weight` is the inverse.
 fn is_rounding<'a>(tokens: impl Iterator<Item = &'a SuspectedToken>, tolerated: f64) -> bool {
-    let (mut squares, mut weights, mut count) = (0.0, 0.0, 0.0);
+    let mut squares = 0.0;
+    let mut weights = 0.0;
+    let mut count = 0.0;
     for token in tokens {
         squares += token.predicted * token.predicted;
         weights += token.weight;
@@ -186,7 +188,8 @@ mod tests {
             let scaled: Vec<Vec<_>> = plain.iter().map(|sequence| sequence.iter().map(|token| SuspectedToken {
                 gap: token.gap * scale, predicted: token.predicted * scale, weight: token.weight,
             }).collect()).collect();
-            let (plain, scaled) = (after(&[plain], 0.1), after(&[scaled], 0.1));
+            let plain = after(&[plain], 0.1);
+            let scaled = after(&[scaled], 0.1);
             prop_assert!((plain.stale() / scaled.stale() - 1.0).abs() < 1e-6);
             prop_assert!((plain.share().unwrap().0 - scaled.share().unwrap().0).abs() < 1e-9);
         }
@@ -220,14 +223,17 @@ mod tests {
             position += 1;
             size * (2.0 * uniforms.at(position) - 1.0)
         };
-        let (noise, movement) = (1.4e-6, 3e-6);
+        let noise = 1.4e-6;
+        let movement = 3e-6;
         let mut contrast = Contrast::default();
         for _ in 0..200 {
             contrast.begin_round();
             for _ in 0..32 {
                 let sequence: Vec<_> = (0..12)
                     .map(|_| {
-                        let (right, engine, old) = (error(noise), error(noise), error(noise));
+                        let right = error(noise);
+                        let engine = error(noise);
+                        let old = error(noise);
                         let predicted = error(movement) + old - right;
                         SuspectedToken { gap: engine - right, predicted, weight: 1.5 / (noise * noise) }
                     })

@@ -55,7 +55,8 @@ fn evidence(earlier: &[Vec<(u32, f64)>], answer: &[(u32, f64)]) -> CopyEvidence 
 
 /// The product over the tokens at which an earlier answer goes on from the same tokens.
 fn partial(distinct: &[&Vec<(u32, f64)>], answer: &[(u32, f64)]) -> f64 {
-    let (mut together, mut log_factor) = (distinct.to_vec(), 0.0);
+    let mut together = distinct.to_vec();
+    let mut log_factor = 0.0;
     for (at, (token, _)) in answer.iter().enumerate() {
         together.retain(|other| other.len() > at);
         if together.is_empty() {
@@ -101,7 +102,10 @@ mod tests {
     fn factors_have_a_mean_of_at_most_1_over_all_groups_of_three() {
         let all = all_answers();
         assert!((all.iter().map(|answer| probability(answer)).sum::<f64>() - 1.0).abs() < 1e-12);
-        let (mut whole, mut partial, mut expected, mut seen) = (0.0, 0.0, 0.0, 0.0);
+        let mut whole = 0.0;
+        let mut partial = 0.0;
+        let mut expected = 0.0;
+        let mut seen = 0.0;
         for first in &all {
             for second in &all {
                 for third in &all {

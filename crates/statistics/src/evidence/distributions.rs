@@ -70,7 +70,8 @@ impl Policy {
     }
 
     fn draw(&self, uniform: f64) -> usize {
-        let (mut below, mut last) = (0.0, 0);
+        let mut below = 0.0;
+        let mut last = 0;
         for (token, p) in self.probabilities.iter().enumerate().filter(|(_, p)| **p > 0.0) {
             below += p;
             last = token;

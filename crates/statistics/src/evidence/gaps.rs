@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn heavy_tailed_symmetric_noise_is_no_evidence() {
         let above = (0..500_u64).filter(|&seed| {
-            let (mut bets, mut uniforms) = (SignBets::default(), Uniforms::new(seed, Stream::SignFlips));
+            let mut bets = SignBets::default();
+            let mut uniforms = Uniforms::new(seed, Stream::SignFlips);
             (0..500).any(|position| {
                 bets.begin_round();
                 // A Cauchy number: no mean, and symmetric.

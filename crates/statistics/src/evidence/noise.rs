@@ -25,7 +25,8 @@ impl Default for Noise {
 impl Noise {
     /// Adds a sequence of a calibration: for each token its log-probability and its gap, in nats. Values that are no numbers are left out.
     pub fn add(&mut self, tokens: impl IntoIterator<Item = (f64, f64)>) {
-        let (mut squares, mut count) = (0.0, 0.0);
+        let mut squares = 0.0;
+        let mut count = 0.0;
         for (log_probability, gap) in tokens.into_iter().filter(|(_, gap)| gap.is_finite()) {
             let class = class_of(log_probability);
             self.squares[class] += gap * gap;
@@ -40,13 +41,15 @@ impl Noise {
 
     /// Root mean square gap over all tokens, in nats; the least that f32 has where there are none.
     pub fn overall(&self) -> f64 {
-        let (squares, tokens) = (self.squares.iter().sum::<f64>(), self.tokens.iter().sum::<f64>());
+        let squares = self.squares.iter().sum::<f64>();
+        let tokens = self.tokens.iter().sum::<f64>();
         if tokens > 0.0 { (squares / tokens).sqrt().max(LEAST) } else { LEAST }
     }
 
     /// One over the variance of a token of this log-probability, in nats⁻².
     pub fn weight(&self, log_probability: f64) -> f64 {
-        let (class, all) = (class_of(log_probability), self.overall());
+        let class = class_of(log_probability);
+        let all = self.overall();
         let variance = (self.squares[class] + PRIOR_TOKENS * all * all) / (self.tokens[class] + PRIOR_TOKENS);
         1.0 / variance.max(LEAST * LEAST)
     }

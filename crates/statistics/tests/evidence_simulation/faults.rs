@@ -59,7 +59,8 @@ impl Setting {
         let (count, each) = self.sequences();
         let turn = if fault.always { 1 } else { self.turn };
         let first_step = Foresight::first_step(self.learning_rate);
-        let (mut contrast, threshold) = (Contrast::default(), threshold(0));
+        let mut contrast = Contrast::default();
+        let threshold = threshold(0);
         let mut sequence = vec![SuspectedToken { gap: 0.0, predicted: 0.0, weight: 0.0 }; each];
         (turn..=MOST_STEPS).step_by(turn as usize).find(|&step| {
             let movement = match fault.name {
@@ -72,7 +73,8 @@ impl Setting {
                 for token in &mut sequence {
                     // Tokens with more movement have more noise, of which the weights know the greater part.
                     let draws: [f64; 4] = std::array::from_fn(|_| StandardNormal.sample(rng));
-                    let (known, unknown) = (libm::exp(0.8 * draws[0] - 0.64), libm::exp(0.3 * draws[1] - 0.09));
+                    let known = libm::exp(0.8 * draws[0] - 0.64);
+                    let unknown = libm::exp(0.3 * draws[1] - 0.09);
                     let size = known * unknown;
                     let predicted = movement * size * draws[2];
                     *token = SuspectedToken {

@@ -86,7 +86,8 @@ impl Pools {
         let first = libm::exp2(12.0 * uniform(&mut rng) - 10.0);
         let growth = if uniform(&mut rng) < 0.5 { 0.0 } else { 9.0 };
         let mut bets: Vec<SignBets> = (0..engines * SUSPICIONS).map(|_| SignBets::default()).collect();
-        let (mut highest, mut highest_of_first) = (0.0_f64, 0.0_f64);
+        let mut highest = 0.0_f64;
+        let mut highest_of_first = 0.0_f64;
         for step in 0..steps {
             let noise = 1.0 + growth * step as f64 / steps as f64;
             let movement = libm::log2(first * libm::pow(step as f64 + 1.0, 0.78) / noise);

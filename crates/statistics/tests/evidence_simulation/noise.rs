@@ -58,7 +58,8 @@ impl Shape {
         (self.draw)(rng, &mut noise);
         let shared: f64 = StandardNormal.sample(rng);
         for (token, noise) in sequence.iter_mut().zip(noise) {
-            let (own, size): (f64, f64) = (StandardNormal.sample(rng), StandardNormal.sample(rng));
+            let own: f64 = StandardNormal.sample(rng);
+            let size: f64 = StandardNormal.sample(rng);
             let size = libm::exp(0.6 * size);
             let predicted = movement * size * (shared + own) / 2.0_f64.sqrt();
             *token = SuspectedToken { gap: size * noise + self.seems_to_lack * predicted, predicted, weight: 1.0 };

@@ -59,7 +59,8 @@ impl Coverage {
         // Seeds of bootstraps are small, that of the data is not: no two streams are the same.
         let mut data = rng(u64::MAX, Stream::Bootstrap);
         let found = (0..experiments as u64).filter_map(|seed| interval(&mut data, seed));
-        let (mut inside, mut intervals) = (0, 0);
+        let mut inside = 0;
+        let mut intervals = 0;
         for Interval { low, high } in found {
             intervals += 1;
             // Accuracies are multiples of 1/30 up to rounding.
@@ -171,12 +172,14 @@ pub(crate) fn of_improvement(
             let mut normal = || -> f64 { StandardNormal.sample(rng) };
             (0..tasks).map(|_| (0..runs).map(|_| shift + normal()).collect()).collect()
         };
-        let (first, second) = (arm(shift), arm(0.0));
+        let first = arm(shift);
+        let second = arm(0.0);
         if by_percentiles {
             return Some(percentiles(seed, |draw| {
                 let mut resample = |task: &Vec<f64>| task.iter().map(|_| task[draw(task.len())]).collect::<Vec<_>>();
                 let wins = first.iter().zip(&second).map(|(one, other)| {
-                    let (one, other) = (resample(one), resample(other));
+                    let one = resample(one);
+                    let other = resample(other);
                     one.iter().flat_map(|a| other.iter().map(move |b| f64::from(u8::from(a > b)))).sum::<f64>()
                 });
                 wins.sum::<f64>() / (tasks * runs * runs) as f64

@@ -83,7 +83,8 @@ impl Prompts {
         if self.len() == 0 {
             return Err(PromptError::EmptyList);
         }
-        let (count, allowed) = (self.len(), format!("at most {MAX_PROMPTS}"));
+        let count = self.len();
+        let allowed = format!("at most {MAX_PROMPTS}");
         FieldError::ensure(count <= MAX_PROMPTS, "prompt", format_args!("{count} prompts"), allowed)
             .map_err(PromptError::TooMany)?;
         Ok(self)

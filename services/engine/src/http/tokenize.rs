@@ -21,7 +21,8 @@ pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Bytes) -> Result
     }
     required(&map, "prompt", "a string")?;
     let mut fields = Fields::new(map);
-    let (model, text) = (fields.string("model"), fields.string("prompt"));
+    let model = fields.string("model");
+    let text = fields.string("prompt");
     let add_special = fields.bool("add_special_tokens").unwrap_or(true);
     let with_strings = fields.bool("return_token_strs").unwrap_or(false);
     fields.refuse_malformed()?;
@@ -42,7 +43,8 @@ pub(super) async fn detokenize(State(app): State<Arc<App>>, body: Bytes) -> Resu
     let map: Map<String, Value> = parse(&body)?;
     required(&map, "tokens", "a list of token ids")?;
     let mut fields = Fields::new(map);
-    let (model, ids) = (fields.string("model"), fields.ints("tokens").unwrap_or_default());
+    let model = fields.string("model");
+    let ids = fields.ints("tokens").unwrap_or_default();
     if let Some((at, id)) = ids.iter().enumerate().find(|&(_, &id)| id < 0) {
         fields.refuse(&format!("tokens.{at}"), &json!(id), "0 or above");
     }

@@ -132,7 +132,8 @@ pub(super) fn validate_stop_texts(stop: Vec<String>, model: &Model) -> Result<Ar
     if stop.iter().any(String::is_empty) {
         return Err(ApiError::bad(None, "a stop text is empty"));
     }
-    let (count, allowed) = (stop.len(), format!("at most {MAX_STOPS}"));
+    let count = stop.len();
+    let allowed = format!("at most {MAX_STOPS}");
     FieldError::ensure(count <= MAX_STOPS, "stop", format_args!("{count} texts"), allowed)?;
     if !stop.is_empty() && model.tokenizer.is_none() {
         return Err(ApiError::bad(Some("stop"), "stop texts need a tokenizer.json, which the model does not have"));

@@ -67,7 +67,8 @@ impl Metrics {
             histogram.render(&format!("vllm:{name}"), &labels, &mut text.out);
         }
         text.head("cache_config_info", "The settings of the cache.", "gauge");
-        let (tokens, block) = (self.cache_tokens, "block_size=\"1\",enable_prefix_caching=\"False\"");
+        let tokens = self.cache_tokens;
+        let block = "block_size=\"1\",enable_prefix_caching=\"False\"";
         text.line(
             "cache_config_info",
             &format!("{block},kv_cache_size_tokens=\"{tokens}\",num_gpu_blocks=\"{tokens}\""),

@@ -148,7 +148,8 @@ impl Queue {
 
     fn remove_finished(&mut self) {
         let before = self.running.len();
-        let (metrics, reserved) = (&self.metrics, &mut self.reserved);
+        let metrics = &self.metrics;
+        let reserved = &mut self.reserved;
         self.running.retain(|sequence| {
             if sequence.has_ended() {
                 *reserved -= sequence.reserved();

@@ -278,7 +278,8 @@ impl Sequence {
         }
         let ids = self.ids[self.ids.len() - fresh..].to_vec();
         self.reported += fresh;
-        let (logprobs, top) = (std::mem::take(&mut self.logprobs), std::mem::take(&mut self.top));
+        let logprobs = std::mem::take(&mut self.logprobs);
+        let top = std::mem::take(&mut self.top);
         let prompt = if self.finish.is_some() { std::mem::take(&mut self.prompt_scores) } else { Vec::new() };
         Some(Output { index: self.index, ids, logprobs, top, prompt, finish: self.finish.clone(), times: self.times })
     }

@@ -103,7 +103,8 @@ impl Detokenizer {
             return Self { ids: Vec::new(), out: String::new(), out_ids: 0, skip_special_tokens };
         }
         let ids = prompt[prompt.len().saturating_sub(CONTEXT)..].to_vec();
-        let (out, out_ids) = (tokenizer.decode(&ids, skip_special_tokens), ids.len());
+        let out = tokenizer.decode(&ids, skip_special_tokens);
+        let out_ids = ids.len();
         Self { ids, out, out_ids, skip_special_tokens }
     }
 

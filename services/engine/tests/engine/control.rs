@@ -45,7 +45,8 @@ async fn abort_ends_running_samples_with_their_tokens() {
     let task = running(served.client, long()).await;
     pause(served.client, "mode=abort").await;
     let cut = task.await.unwrap();
-    let (choice, all) = (&cut["choices"][0], tokens(&whole["choices"][0]));
+    let choice = &cut["choices"][0];
+    let all = tokens(&whole["choices"][0]);
     let got = tokens(choice);
     // On a busy machine the sample may have ended before the pause; it is then complete.
     match choice["finish_reason"].as_str().unwrap() {
@@ -137,8 +138,8 @@ async fn an_updated_engine_samples_like_one_started_with_the_weights() {
     let other = model(2);
     let fresh = Engine::start(settings(other.path())).await.unwrap();
     let fields = json!({"logprobs": 3, "return_token_ids": true, "max_tokens": 30, "temperature": 1, "seed": 5});
-    let (old, new) =
-        (client.complete(fields.clone()).await.good(), Client(fresh.address()).complete(fields.clone()).await.good());
+    let old = client.complete(fields.clone()).await.good();
+    let new = Client(fresh.address()).complete(fields.clone()).await.good();
     assert_ne!(old["choices"], new["choices"]);
     reload(client, other.path()).await;
     assert_eq!(client.complete(fields.clone()).await.good()["choices"], new["choices"]);
@@ -218,7 +219,8 @@ async fn no_sample_mixes_versions_if_the_pause_aborts_or_waits() {
         })
         .collect();
     for turn in 0..6 {
-        let (mode, next) = (["abort", "wait"][turn / 2 % 2], [other.path(), folder.path()][turn % 2]);
+        let mode = ["abort", "wait"][turn / 2 % 2];
+        let next = [other.path(), folder.path()][turn % 2];
         pause(client, &format!("mode={mode}")).await;
         reload(client, next).await;
         client.post("/update_weight_version", json!({"new_version": format!("step-{turn}")})).await.good();
@@ -287,7 +289,8 @@ async fn requests_are_aborted_by_their_ids_or_all_at_once() {
             .map(|choice| choice["finish_reason"].as_str().unwrap().to_owned())
             .collect()
     };
-    let (one, two) = (one.await.unwrap(), two.await.unwrap());
+    let one = one.await.unwrap();
+    let two = two.await.unwrap();
     assert!(reasons(&two).iter().all(|reason| reason == "length"));
     assert!(reasons(&one).iter().all(|reason| reason == "abort" || reason == "length"));
     assert_eq!(client.post("/abort_requests", json!({})).await.good(), json!({"status": "aborted", "aborted": 0}));

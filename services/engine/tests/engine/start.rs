@@ -17,7 +17,9 @@ async fn an_invalid_folder_is_refused_by_file_and_value() {
     let folder = model(1);
     let path = folder.path();
     let keep = |name: &str| std::fs::read(path.join(name)).unwrap();
-    let (config_json, weights, tokenizer) = (keep("config.json"), keep("model.safetensors"), keep("tokenizer.json"));
+    let config_json = keep("config.json");
+    let weights = keep("model.safetensors");
+    let tokenizer = keep("tokenizer.json");
 
     std::fs::remove_file(path.join("config.json")).unwrap();
     assert!(refused(settings(path)).await.contains("config.json"));
@@ -77,7 +79,8 @@ async fn a_cache_that_cannot_hold_one_sequence_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_on_any_port_reports_it_and_several_run_in_one_process() {
-    let (one, two) = (model(1), tempfile::tempdir().unwrap());
+    let one = model(1);
+    let two = tempfile::tempdir().unwrap();
     write_model(two.path(), &evenkeel_model::Config { max_position_embeddings: 64, ..config() }, 2);
     let one = Engine::start(settings(one.path())).await.unwrap();
     let two = Engine::start(EngineSettings {

@@ -37,7 +37,8 @@ async fn a_stop_token_is_in_the_ids_and_not_in_the_text() {
     assert_eq!(tokens(&choice), all[..=at]);
     assert_eq!((&choice["finish_reason"], &choice["stop_reason"]), (&json!("stop"), &json!(all[at])));
     let kept = again(&served, json!({"stop_token_ids": [all[at]], "include_stop_str_in_output": true})).await;
-    let (text, kept) = (choice["text"].as_str().unwrap(), kept["text"].as_str().unwrap());
+    let text = choice["text"].as_str().unwrap();
+    let kept = kept["text"].as_str().unwrap();
     assert_eq!(text.chars().count() + 1, kept.chars().count());
     assert!(kept.starts_with(text));
     served.engine.stop().await;

@@ -58,7 +58,8 @@ fn trusting(ca_file: &Path) -> Connector {
 
 #[tokio::test]
 async fn with_a_certificate_the_engine_speaks_tls_and_nothing_else() {
-    let (own, other) = (Certificate::new(), Certificate::new());
+    let own = Certificate::new();
+    let other = Certificate::new();
     let served = own.serve().await;
     assert!(served.engine.endpoint().starts_with("https://127.0.0.1:"));
     let stream = trusting(&own.path("certificate.pem")).encrypt_http1("localhost", connect(&served).await).await;
@@ -95,7 +96,8 @@ async fn a_handshake_in_progress_does_not_delay_the_end() {
 
 #[tokio::test]
 async fn a_certificate_that_is_cut_off_is_refused_by_setting_and_file() {
-    let (certificate, folder) = (Certificate::new(), model(1));
+    let certificate = Certificate::new();
+    let folder = model(1);
     let path = certificate.path("certificate.pem");
     let text = std::fs::read(&path).unwrap();
     std::fs::write(&path, &text[..text.len() / 2]).unwrap();

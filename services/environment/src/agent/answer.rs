@@ -47,7 +47,9 @@ impl Answer {
 
     /// A budget of the run is used up: nothing is said any more.
     pub(super) fn used_up(turn: u32) -> Self {
-        let (content, reasoning, calls) = (String::new(), String::new(), Vec::new());
+        let content = String::new();
+        let reasoning = String::new();
+        let calls = Vec::new();
         Self { turn, content, reasoning, calls, finish_reason: "length", tokens: (0, 0) }
     }
 

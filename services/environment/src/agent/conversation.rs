@@ -21,7 +21,8 @@ impl Conversation {
     /// The messages with which a request goes on: it repeats what was asked and the answer, has the same tools, and adds messages of the user
     /// or of tools. `None`: it is another conversation.
     pub(super) fn tail(&self, next: &ChatRequest) -> Option<Vec<EnvironmentMessage>> {
-        let (before, answered) = (&self.asked.messages, self.asked.messages.len());
+        let before = &self.asked.messages;
+        let answered = self.asked.messages.len();
         let repeats = next.tools == self.asked.tools && next.messages.starts_with(before);
         let (answer, tail) = next.messages.get(answered..).filter(|_| repeats)?.split_first()?;
         let mut answer = answer.clone();

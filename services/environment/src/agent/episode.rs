@@ -41,7 +41,8 @@ impl AgentEpisode {
     /// # Errors
     /// An agent that fails, or ends without having asked anything.
     pub(super) async fn begin(desk: Desk, run: Run) -> Result<Self, Failure> {
-        let (first, turn) = (ModelRequest::default(), 0);
+        let first = ModelRequest::default();
+        let turn = 0;
         let mut episode = Self { desk, run, asked: None, first, last: None, undelivered: None, turn, score: None };
         match episode.next().await? {
             Next::Asks(asked) => {

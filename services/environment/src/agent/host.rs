@@ -141,7 +141,8 @@ impl Host {
             }
         };
         let (lines, receiver) = mpsc::unbounded_channel();
-        let (waiting, task) = (StdMutex::new(Some(HashMap::new())), StdMutex::new(None));
+        let waiting = StdMutex::new(Some(HashMap::new()));
+        let task = StdMutex::new(None);
         let live = Arc::new(Live { lines, waiting, task });
         let served = Arc::downgrade(&live);
         let task = tokio::spawn(async move {
@@ -247,7 +248,8 @@ impl Drop for Place {
         self.live.say(&json!({"do": "cancel", "episode": self.id}));
         // Without a runtime the process ends as well.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (live, id) = (Arc::clone(&self.live), std::mem::take(&mut self.id));
+        let live = Arc::clone(&self.live);
+        let id = std::mem::take(&mut self.id);
         runtime.spawn(async move {
             sleep(CANCEL).await;
             if live.is_waited_for(&id) {

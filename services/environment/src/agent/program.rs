@@ -71,7 +71,8 @@ impl AgentProgram {
         let python = path.extension().is_some_and(|extension| extension == "py").then(|| settings.python.clone());
         // A name alone would be looked for elsewhere.
         let path = std::path::absolute(path).map_err(|error| broken(error.to_string()))?;
-        let (room, endpoint) = (Arc::clone(room), Arc::clone(endpoint));
+        let room = Arc::clone(room);
+        let endpoint = Arc::clone(endpoint);
         Ok((Self { path, python, digest, room, endpoint }, description))
     }
 
@@ -133,7 +134,9 @@ async fn play(started: Started, line: Vec<u8>) -> Ended {
 /// The last line that is not blank; empty where it is too long.
 async fn last_line(output: impl AsyncRead + Unpin) -> Vec<u8> {
     let mut reader = BufReader::new(output);
-    let (mut last, mut line, mut too_long) = (Vec::new(), Vec::new(), false);
+    let mut last = Vec::new();
+    let mut line = Vec::new();
+    let mut too_long = false;
     loop {
         let bytes = match reader.fill_buf().await {
             Ok(bytes) => bytes,

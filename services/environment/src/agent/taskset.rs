@@ -72,7 +72,8 @@ impl Taskset {
         };
         let host = self.hosts.iter().min_by_key(|host| host.episodes()).filter(|host| host.episodes() < self.most);
         let host = host.ok_or_else(|| {
-            let (processes, most) = (self.hosts.len(), self.most);
+            let processes = self.hosts.len();
+            let most = self.most;
             let message = format!("{processes} processes have {most} episodes each (processes, episodes_per_process)");
             Failure::new(EpisodeFailure::Overloaded, message)
         })?;

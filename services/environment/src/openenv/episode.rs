@@ -35,7 +35,8 @@ impl OpenEnvEpisode {
 
     /// Carries out a turn: each call is a step of the environment, or its text is.
     pub(crate) async fn step(&mut self, tools: &[Tool], message: &AssistantMessage) -> Result<Step, Failure> {
-        let (mut step, mut rewards) = (Step::default(), Rewards::default());
+        let mut step = Step::default();
+        let mut rewards = Rewards::default();
         if message.tool_calls.is_empty() {
             let seen = match self.kind.of_text(&message.content) {
                 None => return Ok(Step { done: true, ..step }),

@@ -57,7 +57,8 @@ impl Answer {
         match said.get("type").and_then(Value::as_str) {
             Some("observation") => Ok(Self::Observation(data)),
             Some("error") => {
-                let (code, message) = (text("code"), text("message"));
+                let code = text("code");
+                let message = text("message");
                 let said = format!("{code}: {message}");
                 match code.as_str() {
                     "VALIDATION_ERROR" => Ok(Self::Refused(details(&data).unwrap_or(message))),

@@ -104,7 +104,8 @@ impl Programs {
     pub(crate) async fn open(&self, (task, seed): (&[u8], u64), limit: Duration) -> Result<ProgramEpisode, Failure> {
         let process = self.processes.iter().min_by_key(|process| process.episodes());
         let place = process.and_then(|process| process.enter(self.most)).ok_or_else(|| {
-            let (processes, most) = (self.processes.len(), self.most);
+            let processes = self.processes.len();
+            let most = self.most;
             let message = format!("{processes} processes have {most} episodes each (processes, episodes_per_process)");
             Failure::new(EpisodeFailure::Overloaded, message)
         })?;

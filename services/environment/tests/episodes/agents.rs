@@ -167,7 +167,8 @@ async fn a_client_that_went_away_gets_its_answer_where_it_asks_again() {
 
 #[tokio::test]
 async fn an_agent_that_dies_or_says_nothing_or_hangs_has_failed_and_the_model_has_not() {
-    let (patient, impatient) = (worker(|_| {}).await, worker(|s| s.step_deadline = Duration::from_secs(5)).await);
+    let patient = worker(|_| {}).await;
+    let impatient = worker(|s| s.step_deadline = Duration::from_secs(5)).await;
     for (what, failure, words) in [
         ("dies", EpisodeFailure::Crashed, "the agent ended with exit status: 5: out of memory"),
         ("mute", EpisodeFailure::Crashed, "the agent ended without having asked the model anything"),
@@ -197,7 +198,8 @@ async fn an_agent_ends_with_all_that_it_has_started_whatever_ends_it() {
     // Long enough for an interpreter to start on a busy machine.
     let worker = worker(|settings| settings.step_deadline = Duration::from_secs(10)).await;
     for (number, how) in ["ends", "hangs", "cancelled", "gone"].into_iter().enumerate() {
-        let (id, file) = (number.to_string(), folder.path().join(how));
+        let id = number.to_string();
+        let file = folder.path().join(how);
         let row = json!({"do": "leaves", "file": file, "hang": how == "hangs"}).to_string();
         let mut stream = worker.open().await;
         begin(&mut stream, &id, &row).await;

@@ -114,7 +114,8 @@ async fn a_message_that_no_event_could_answer_ends_the_call() {
 #[tokio::test]
 async fn episodes_beyond_the_capacity_are_refused_until_one_ends() {
     let worker = Worker::with(|settings| settings.max_episodes = 1).await;
-    let (mut one, mut other) = (worker.open().await, worker.open().await);
+    let mut one = worker.open().await;
+    let mut other = worker.open().await;
     one.begin("a", "calculator", "{}").await;
     for id in ["b", "c"] {
         other.send(open(id, "calculator", "{}")).await;

@@ -294,7 +294,8 @@ async fn five_hundred_and_twelve_sockets_open_at_once_and_close_with_the_client(
 async fn a_server_that_does_not_answer_is_asked_again_since_it_may_be_about_to_start() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("ws://{}", listener.local_addr().unwrap());
-    let (asked, counted) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let asked = Arc::<AtomicUsize>::default();
+    let counted = Arc::<AtomicUsize>::default();
     let counter = Arc::clone(&asked);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

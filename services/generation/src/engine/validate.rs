@@ -11,7 +11,8 @@ pub(crate) fn validate_tokens(
     from: usize,
     request: &SampleRequest<'_>,
 ) -> Result<(), EngineClientError> {
-    let (count, max_tokens) = (tokens.len(), request.sampling.max_tokens);
+    let count = tokens.len();
+    let max_tokens = request.sampling.max_tokens;
     if count > max_tokens as usize {
         let allowed = format!("at most max_tokens, {max_tokens}");
         return Err(EngineClientError::invalid("token_ids", format_args!("{count} ids"), allowed));
@@ -38,7 +39,8 @@ pub(crate) fn validate(
     request: &SampleRequest<'_>,
 ) -> Result<(), EngineClientError> {
     validate_tokens(tokens, 0, request)?;
-    let (count, sampling) = (tokens.len(), request.sampling);
+    let count = tokens.len();
+    let sampling = request.sampling;
     match outcome.finish {
         SampleFinish::Aborted => return Ok(()),
         SampleFinish::Length if count < sampling.max_tokens as usize => {

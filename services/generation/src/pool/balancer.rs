@@ -255,7 +255,8 @@ impl Balancer {
 
     /// Assigns requests for versions that are not current any more, in order of arrival.
     fn assign_outgoing(&mut self) -> Vec<(oneshot::Sender<Reply>, Reply)> {
-        let (mut replies, mut kept) = (Vec::new(), VecDeque::new());
+        let mut replies = Vec::new();
+        let mut kept = VecDeque::new();
         for waiter in std::mem::take(&mut self.outgoing) {
             let engine = waiter.request.version.and_then(|version| self.choose_outgoing(&waiter.request, version));
             match engine {

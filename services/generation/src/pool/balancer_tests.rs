@@ -56,7 +56,8 @@ fn the_least_loaded_engine_comes_first_and_equals_take_turns() {
 fn requests_wait_for_a_full_pool_in_order_of_arrival() {
     let mut balancer = balancer(1, 1, 0);
     let first = assigned(&mut balancer, request(5));
-    let (mut second, mut third) = (queued(&mut balancer, request(6)), queued(&mut balancer, request(7)));
+    let mut second = queued(&mut balancer, request(6));
+    let mut third = queued(&mut balancer, request(7));
     assert!(balancer.release(first.engine, first.tokens).send().is_empty());
     let granted = second.try_recv().unwrap().unwrap();
     assert!(third.try_recv().is_err());

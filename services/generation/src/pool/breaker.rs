@@ -76,7 +76,8 @@ mod tests {
     #[test]
     fn it_trips_after_failures_in_a_row_and_backs_off_longer_each_time() {
         let settings = EngineClientSettings { breaker_failures: 2, ..EngineClientSettings::default() };
-        let (now, mut breaker) = (Instant::now(), CircuitBreaker::new(&settings));
+        let now = Instant::now();
+        let mut breaker = CircuitBreaker::new(&settings);
         assert!(!breaker.record_failure(now));
         breaker.record_success();
         assert!(!breaker.record_failure(now));

@@ -52,7 +52,8 @@ impl Compatibility {
         }
         let info = engine.client().probe().await?;
         self.validate(&info).map_err(EngineClientError::Incompatible)?;
-        let (name, root) = (info.model.clone(), info.root.clone());
+        let name = info.model.clone();
+        let root = info.root.clone();
         let model = tokio::task::spawn_blocking(move || Model::read(&name, root.as_ref()))
             .await
             .map_err(EngineClientError::ReadModel)?;

@@ -157,7 +157,8 @@ impl EnginePool {
 
     /// The longest sequence that every engine takes.
     pub(crate) fn context_tokens(&self) -> u32 {
-        let (engines, balancer) = (self.engines.read().unwrap_or_else(PoisonError::into_inner), self.balancer());
+        let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
+        let balancer = self.balancer();
         let shortest = |include_drained: bool| {
             let counted = |engine: &&Arc<PooledEngine>| include_drained || !balancer.slots(engine.id()).is_drained();
             engines.iter().filter(counted).filter_map(|engine| Some(engine.info()?.context_tokens)).min()

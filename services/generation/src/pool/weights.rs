@@ -104,7 +104,9 @@ pub(crate) struct WeightsSession {
 
 impl WeightsSession {
     pub(super) fn new(weights: Arc<WeightsVersion>) -> Arc<Self> {
-        let (pause, reason, interrupted) = (OnceLock::new(), OnceLock::new(), CancellationToken::new());
+        let pause = OnceLock::new();
+        let reason = OnceLock::new();
+        let interrupted = CancellationToken::new();
         Arc::new(Self { weights, pause, reason, interrupted, samples: AtomicUsize::new(0) })
     }
 

@@ -60,7 +60,8 @@ pub(super) async fn draw(
         };
         let Ok(attempted) = attempted else {
             // Dropping the request has freed its slot on the engine.
-            let (engine, ms) = (slot.engine().name(), item.engine_deadline_ms.unwrap_or_default());
+            let engine = slot.engine().name();
+            let ms = item.engine_deadline_ms.unwrap_or_default();
             let message = format!("engine {engine} did not finish the sample within {ms} ms");
             return Err(Failure::new(FailureCode::DeadlineExceeded, Reason::EngineDeadline.as_str(), message));
         };

@@ -63,7 +63,8 @@ mod tests {
             timings: Some(timings),
             ..Rollout::default()
         };
-        let (parent, ended) = (TraceContext::root(), SystemTime::now());
+        let parent = TraceContext::root();
+        let ended = SystemTime::now();
         let context = parent.child();
         let spans = spans(&rollout, context, Some(parent), ended);
         assert_eq!((spans[0].parent, spans[0].context), (Some(parent), context));

@@ -141,14 +141,10 @@ mod tests {
             ("model.layers.1.self_attn.q_proj.weight", [6, 4]),
             ("model.embed_tokens.weight", [9, 4]),
         ]);
-        let (a0, b0) = (
-            "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
-            "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight",
-        );
-        let (a1, b1) = (
-            "base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight",
-            "base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight",
-        );
+        let a0 = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight";
+        let b0 = "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight";
+        let a1 = "base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight";
+        let b1 = "base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight";
         let whole = [(a0, [2, 4]), (b0, [6, 2]), (a1, [2, 4]), (b1, [6, 2])];
         assert_eq!(compare(&shapes(&whole), &base, 2), Ok(()));
         let refused = |tensors: &[(&str, [u64; 2])], rank| compare(&shapes(tensors), &base, rank).unwrap_err();
@@ -163,11 +159,9 @@ mod tests {
     #[test]
     fn the_bases_head_may_lie_beside_its_adapter_as_peft_writes_it() {
         let base = shapes(&[("lm_head.weight", [9, 4]), ("model.embed_tokens.weight", [9, 4])]);
-        let (a, b, head) = (
-            ("base_model.model.lm_head.lora_A.weight", [2, 4]),
-            ("base_model.model.lm_head.lora_B.weight", [9, 2]),
-            "base_model.model.lm_head.base_layer.weight",
-        );
+        let a = ("base_model.model.lm_head.lora_A.weight", [2, 4]);
+        let b = ("base_model.model.lm_head.lora_B.weight", [9, 2]);
+        let head = "base_model.model.lm_head.base_layer.weight";
         assert_eq!(compare(&shapes(&[a, b]), &base, 2), Ok(()));
         assert_eq!(compare(&shapes(&[a, b, (head, [9, 4])]), &base, 2), Ok(()));
         assert_eq!(compare(&shapes(&[a, b, (head, [8, 4])]), &base, 2).unwrap_err().0, head);
@@ -210,7 +204,8 @@ mod tests {
 
     #[test]
     fn an_adapter_for_another_base_is_refused_by_its_digest_whichever_form_the_head_has() {
-        let (model, copy) = (tied(false), tied(true));
+        let model = tied(false);
+        let copy = tied(true);
         let [one, other] = [&model, &copy].map(|folder| Model::read("m", folder.path()));
         assert_eq!(one.digests().unwrap(), other.digests().unwrap());
         let adapter = tempfile::tempdir().unwrap();

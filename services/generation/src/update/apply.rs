@@ -30,7 +30,8 @@ impl WeightUpdate {
         // While it still samples.
         if let Err(failure) = self.deadline.run(pool.place(engine, &self.weights)).await.flatten() {
             pool.eject(engine, EngineState::Stale, &format!("weights not updated: {failure}"));
-            let (engine, version) = (engine.name(), self.weights.number);
+            let engine = engine.name();
+            let version = self.weights.number;
             tracing::warn!(engine, version, %failure, "weights not fetched for an engine");
             let report = UpdateReport::failed(failure);
             record_metrics(engine, &report);

@@ -127,7 +127,8 @@ impl Published {
         let claims: Vec<_> = claims.into_iter().collect();
         let outcomes = on_threads(claims.len(), |at| self.judge(&claims[at].0, &claims[at].1));
         let mut reasons: Vec<String> = Vec::new();
-        let (mut different, mut strange) = (BTreeSet::new(), BTreeSet::new());
+        let mut different = BTreeSet::new();
+        let mut strange = BTreeSet::new();
         let mut covered: BTreeMap<&str, BTreeMap<Place<'_>, u64>> = BTreeMap::new();
         for ((claim, _), outcome) in claims.iter().zip(outcomes) {
             let values = claim.shape.iter().try_fold(1u64, |all, &size| all.checked_mul(size)).unwrap_or(0);
@@ -199,7 +200,8 @@ fn count(number: usize) -> u32 {
 /// Runs `work` for each number below `count` on several threads; the results are in order.
 fn on_threads<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(READERS).min(count);
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count)));
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(count));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {

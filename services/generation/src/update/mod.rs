@@ -77,14 +77,16 @@ impl Updater {
         let deadline = update.deadline;
         let _turn = deadline.run(self.turn.lock()).await?;
         let pool = &self.pool;
-        let (weights, settings, model) =
-            (Arc::clone(&update.weights), pool.settings().weights.clone(), pool.model().cloned());
+        let weights = Arc::clone(&update.weights);
+        let settings = pool.settings().weights.clone();
+        let model = pool.model().cloned();
         let limits = pool.adapter_limits();
         let (path, roots_hold) = match pool.agents() {
             None => (path, true),
             // The folder of the request is the learner's: what is read here is the copy of this node.
             Some(agents) => {
-                let (number, digest) = (weights.number, weights.digest.as_str());
+                let number = weights.number;
+                let digest = weights.digest.as_str();
                 let fetched = async {
                     let here = agents.pull_here(number, digest);
                     // Those of the engines at the same time, while they sample. What fails is tried again, and reported, with the engine's turn.

@@ -73,7 +73,8 @@ impl Updater {
     where
         F: Future<Output = EngineSleep> + Send + 'static,
     {
-        let (pool, turn) = (Arc::clone(&self.pool), Arc::clone(&self.turn));
+        let pool = Arc::clone(&self.pool);
+        let turn = Arc::clone(&self.turn);
         let task = tokio::spawn(async move {
             let _turn = deadline.run(turn.lock()).await?;
             begin(&pool)?;

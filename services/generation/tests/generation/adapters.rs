@@ -73,7 +73,8 @@ fn assert_sampled_by(rollout: &Rollout, engine: &FakeEngine, version: u64) {
 #[tokio::test]
 async fn an_adapter_is_loaded_under_its_version_without_a_pause_and_requests_name_it() {
     bounded(async {
-        let (engine, adapters) = (FakeEngine::with_adapters(2, 16), Adapters::new());
+        let engine = FakeEngine::with_adapters(2, 16);
+        let adapters = Adapters::new();
         engine.script(|_| SLOW);
         let service = Service::start(&[&engine]).await;
         let status = service.status().await;
@@ -103,7 +104,8 @@ async fn an_adapter_is_loaded_under_its_version_without_a_pause_and_requests_nam
 #[tokio::test]
 async fn an_earlier_adapter_goes_on_for_samples_that_ask_for_it_and_is_unloaded_after_the_last() {
     bounded(async {
-        let (engine, adapters) = (FakeEngine::with_adapters(3, 16), Adapters::new());
+        let engine = FakeEngine::with_adapters(3, 16);
+        let adapters = Adapters::new();
         engine.script(|_| SLOW);
         let service = Service::start(&[&engine]).await;
         service.update(adapters.version(1)).await.unwrap();
@@ -141,7 +143,8 @@ async fn an_earlier_adapter_goes_on_for_samples_that_ask_for_it_and_is_unloaded_
 #[tokio::test]
 async fn an_adapter_stays_for_a_sample_between_two_of_its_attempts() {
     bounded(async {
-        let (engine, adapters) = (FakeEngine::with_adapters(2, 16), Adapters::new());
+        let engine = FakeEngine::with_adapters(2, 16);
+        let adapters = Adapters::new();
         let failures = std::sync::atomic::AtomicUsize::new(0);
         engine.script(move |body| match body["model"] == label(1) && failures.fetch_add(1, Ordering::SeqCst) < 3 {
             true => Reply::Status(500, "out of memory".into()),
@@ -166,7 +169,8 @@ async fn an_adapter_stays_for_a_sample_between_two_of_its_attempts() {
 #[tokio::test]
 async fn an_update_waits_for_the_oldest_samples_where_an_engine_computes_no_more_adapters() {
     bounded(async {
-        let (engine, adapters) = (FakeEngine::with_adapters(1, 16), Adapters::new());
+        let engine = FakeEngine::with_adapters(1, 16);
+        let adapters = Adapters::new();
         engine.script(|_| SLOW);
         let service = Service::start(&[&engine]).await;
         service.update(adapters.version(1)).await.unwrap();
@@ -190,7 +194,8 @@ async fn samples_in_flight_are_taken_back_on_request_and_go_on_under_the_new_ada
     bounded(async {
         for live in [1, 2] {
             for mode in [PauseMode::Keep, PauseMode::Abort] {
-                let (engine, adapters) = (FakeEngine::with_adapters(live, 16), Adapters::new());
+                let engine = FakeEngine::with_adapters(live, 16);
+                let adapters = Adapters::new();
                 engine.script(|_| SLOW);
                 let service = Service::start(&[&engine]).await;
                 service.update(adapters.version(1)).await.unwrap();
@@ -222,7 +227,8 @@ async fn samples_in_flight_are_taken_back_on_request_and_go_on_under_the_new_ada
 #[tokio::test]
 async fn an_engine_that_lost_its_adapter_gets_it_again_and_never_answers_as_the_base() {
     bounded(async {
-        let (mut engine, adapters) = (FakeEngine::with_adapters(2, 16), Adapters::new());
+        let mut engine = FakeEngine::with_adapters(2, 16);
+        let adapters = Adapters::new();
         let mut config = settings(&[&engine]);
         config.max_attempts = 50;
         let service = Service::with(config).await;
@@ -245,8 +251,9 @@ async fn an_engine_that_lost_its_adapter_gets_it_again_and_never_answers_as_the_
 #[tokio::test]
 async fn an_engine_that_cannot_load_an_adapter_is_stale_alone_until_it_can() {
     bounded(async {
-        let (bad, good, adapters) =
-            (FakeEngine::with_adapters(2, 16), FakeEngine::with_adapters(2, 16), Adapters::new());
+        let bad = FakeEngine::with_adapters(2, 16);
+        let good = FakeEngine::with_adapters(2, 16);
+        let adapters = Adapters::new();
         let service = Service::start(&[&bad, &good]).await;
         service.update(adapters.version(1)).await.unwrap();
         bad.fail("/v1/load_lora_adapter", 500, 3);
@@ -266,7 +273,8 @@ async fn an_engine_that_cannot_load_an_adapter_is_stale_alone_until_it_can() {
 #[tokio::test]
 async fn a_proof_scores_with_the_adapter_and_shows_an_engine_that_answers_as_the_base() {
     bounded(async {
-        let (engine, adapters) = (FakeEngine::with_adapters(2, 16), Adapters::new());
+        let engine = FakeEngine::with_adapters(2, 16);
+        let adapters = Adapters::new();
         let service = Service::start(&[&engine]).await;
         service.update(adapters.version(3)).await.unwrap();
         let scores = async || {
@@ -291,7 +299,8 @@ async fn a_proof_scores_with_the_adapter_and_shows_an_engine_that_answers_as_the
 #[tokio::test]
 async fn an_adapter_is_loaded_again_after_sleep_and_weights_beside_it_are_not_discarded() {
     bounded(async {
-        let (engine, adapters) = (FakeEngine::with_adapters(2, 16), Adapters::new());
+        let engine = FakeEngine::with_adapters(2, 16);
+        let adapters = Adapters::new();
         let service = Service::start(&[&engine]).await;
         service.update(adapters.version(1)).await.unwrap();
         let sleep = async |level: SleepLevel| {
@@ -326,7 +335,8 @@ async fn an_adapter_is_loaded_again_after_sleep_and_weights_beside_it_are_not_di
 async fn what_an_engine_lacks_for_adapters_is_named_and_nothing_is_loaded() {
     bounded(async {
         let adapters = Adapters::new();
-        let (plain, without_routes) = (FakeEngine::start(), FakeEngine::with_adapters(1, 16));
+        let plain = FakeEngine::start();
+        let without_routes = FakeEngine::with_adapters(1, 16);
         without_routes.fail("/v1/load_lora_adapter", 404, usize::MAX);
         for (engine, words) in [(&plain, "--enable-lora"), (&without_routes, "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1")] {
             let service = Service::start(&[engine]).await;
@@ -346,7 +356,8 @@ async fn what_an_engine_lacks_for_adapters_is_named_and_nothing_is_loaded() {
 async fn a_rank_above_that_of_an_engine_is_refused_before_any_is_touched() {
     bounded(async {
         let adapters = Adapters::new();
-        let (small, large) = (FakeEngine::with_adapters(2, 16), FakeEngine::with_adapters(2, 64));
+        let small = FakeEngine::with_adapters(2, 16);
+        let large = FakeEngine::with_adapters(2, 64);
         let service = Service::start(&[&small, &large]).await;
         let refused = service.update(adapters.of_rank(1, 32)).await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument);
@@ -361,7 +372,8 @@ async fn a_rank_above_that_of_an_engine_is_refused_before_any_is_touched() {
 #[tokio::test]
 async fn all_weights_of_a_model_end_its_adapters_and_no_adapter_is_loaded_beside_them() {
     bounded(async {
-        let (engine, adapters) = (FakeEngine::with_adapters(2, 16), Adapters::new());
+        let engine = FakeEngine::with_adapters(2, 16);
+        let adapters = Adapters::new();
         let service = Service::start(&[&engine]).await;
         service.update(adapters.version(1)).await.unwrap();
         service.update(weights(2)).await.unwrap();
@@ -381,7 +393,8 @@ async fn all_weights_of_a_model_end_its_adapters_and_no_adapter_is_loaded_beside
 #[tokio::test]
 async fn adapters_that_another_service_has_left_are_unloaded_and_those_of_others_are_not() {
     bounded(async {
-        let (engine, adapters) = (FakeEngine::with_adapters(4, 16), Adapters::new());
+        let engine = FakeEngine::with_adapters(4, 16);
+        let adapters = Adapters::new();
         Service::start(&[&engine]).await.update(adapters.version(7)).await.unwrap();
         engine.shared.adapters.lock().unwrap().insert("sql-lora".into(), "/theirs".into());
         let service = Service::start(&[&engine]).await;
@@ -400,7 +413,8 @@ async fn adapters_that_another_service_has_left_are_unloaded_and_those_of_others
 #[tokio::test]
 async fn an_adapter_that_was_there_before_is_loaded_anew() {
     bounded(async {
-        let (engine, adapters) = (FakeEngine::with_adapters(2, 16), Adapters::new());
+        let engine = FakeEngine::with_adapters(2, 16);
+        let adapters = Adapters::new();
         Service::start(&[&engine]).await.update(adapters.version(1)).await.unwrap();
         engine.take_log();
         let service = Service::start(&[&engine]).await;

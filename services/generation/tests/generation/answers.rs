@@ -95,7 +95,8 @@ async fn a_connection_that_breaks_in_a_response_costs_an_attempt() {
 #[tokio::test]
 async fn another_engine_takes_over_from_one_that_fails() {
     bounded(async {
-        let (bad, good) = (FakeEngine::start(), FakeEngine::start());
+        let bad = FakeEngine::start();
+        let good = FakeEngine::start();
         bad.script(|_| Reply::Status(500, r#"{"error":{"message":"no"}}"#.into()));
         let mut settings = settings(&[&bad, &good]);
         // However long the samples take, no probe comes between them.

@@ -11,7 +11,9 @@ const TICK: Reply = Reply::Tick(Duration::from_millis(3));
 #[tokio::test]
 async fn an_engine_that_is_killed_gives_its_samples_to_the_others() {
     bounded(async {
-        let (mut one, two, alone) = (FakeEngine::start(), FakeEngine::start(), FakeEngine::start());
+        let mut one = FakeEngine::start();
+        let two = FakeEngine::start();
+        let alone = FakeEngine::start();
         one.script(|_| TICK);
         two.script(|_| TICK);
         let expected = Service::start(&[&alone]).await.draw_all(items(512)).await;
@@ -37,7 +39,8 @@ async fn an_engine_that_is_killed_gives_its_samples_to_the_others() {
 #[tokio::test]
 async fn an_engine_that_hangs_is_detected() {
     bounded(async {
-        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
         one.script(|_| Reply::Hang);
         let service = Service::start(&[&one, &two]).await;
         let drawing = tokio::spawn(async move { (service.draw_all(items(64)).await, service) });
@@ -135,7 +138,8 @@ async fn an_engine_that_restarts_with_old_weights_is_detected_and_updated() {
 #[tokio::test]
 async fn weights_changed_by_another_program_make_an_engine_stale() {
     bounded(async {
-        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
         let service = Service::start(&[&one, &two]).await;
         *one.shared.label.lock().unwrap() = "somebody else's".into();
         service.until_health(&[EngineHealth::Stale, EngineHealth::Healthy]).await;
@@ -165,7 +169,8 @@ async fn a_service_that_drains_answers_what_it_has() {
 #[tokio::test]
 async fn an_engine_with_a_long_queue_gets_fewer_samples() {
     bounded(async {
-        let (full, free) = (FakeEngine::start(), FakeEngine::start());
+        let full = FakeEngine::start();
+        let free = FakeEngine::start();
         full.shared.waiting.store(1_000, Ordering::SeqCst);
         full.script(|_| TICK);
         free.script(|_| TICK);

@@ -61,7 +61,8 @@ fn with_extension(name: &str) -> FakeEngine {
 #[tokio::test]
 async fn an_engine_with_the_extension_is_compared_with_the_folder_that_it_was_given() {
     bounded(async {
-        let (old, new) = (published(1.0), published(2.0));
+        let old = published(1.0);
+        let new = published(2.0);
         let engine = with_extension("evenkeel_worker.WeightDigests");
         let service = Service::start(&[&engine]).await;
         updated(&service, 1, new.path()).await;

@@ -62,7 +62,8 @@ async fn until_engines(service: &Service, engines: &[&FakeEngine]) {
 #[tokio::test]
 async fn a_new_address_is_a_new_engine_with_the_weights_of_the_others() {
     bounded(async {
-        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
         let names = Arc::new(Names::default());
         names.set(&[&one]);
         let service = service(&names).await;
@@ -83,7 +84,8 @@ async fn a_new_address_is_a_new_engine_with_the_weights_of_the_others() {
 #[tokio::test]
 async fn an_engine_whose_address_disappears_finishes_what_it_has_and_gets_nothing_more() {
     bounded(async {
-        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
         one.script(|_| Reply::Tick(Duration::from_millis(20)));
         let names = Arc::new(Names::default());
         names.set(&[&one]);
@@ -113,7 +115,8 @@ async fn an_engine_whose_address_disappears_finishes_what_it_has_and_gets_nothin
 #[tokio::test]
 async fn an_engine_whose_address_comes_back_has_to_have_the_weights_first() {
     bounded(async {
-        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
         let names = Arc::new(Names::default());
         names.set(&[&one, &two]);
         let service = service(&names).await;
@@ -172,7 +175,8 @@ async fn a_name_without_an_address_is_waited_for_and_said() {
         short.engine.startup_timeout = Duration::from_millis(100);
         let refused = bind_with(short, Arc::clone(&names) as Arc<dyn Resolve>).await.err().unwrap().to_string();
         assert!(refused.contains("dns://vllm:8000: no address found"), "{refused}");
-        let (late, address) = (Arc::clone(&names), engine.address);
+        let late = Arc::clone(&names);
+        let address = engine.address;
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(100)).await;
             *late.0.lock().unwrap() = vec![address];
@@ -185,7 +189,8 @@ async fn a_name_without_an_address_is_waited_for_and_said() {
 #[tokio::test]
 async fn samples_wait_while_a_name_moves_to_an_engine_that_is_not_up_yet() {
     bounded(async {
-        let (one, mut two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let mut two = FakeEngine::start();
         let names = Arc::new(Names::default());
         names.set(&[&one]);
         let service = service(&names).await;

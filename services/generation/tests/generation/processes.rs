@@ -34,7 +34,8 @@ async fn until_busy(service: &Service, engine: usize, samples: u64) {
 async fn kill_9_of_one_of_two_engines_in_the_middle_of_512_samples_loses_none() {
     bounded(async {
         let expected = expected(512).await;
-        let (mut one, two) = (EngineProcess::start(TICK), EngineProcess::start(TICK));
+        let mut one = EngineProcess::start(TICK);
+        let two = EngineProcess::start(TICK);
         let service = Service::with(settings_of(vec![one.endpoint(), two.endpoint()])).await;
         let mut stream = service.stream().await;
         for item in items(512) {
@@ -67,7 +68,8 @@ async fn kill_9_of_one_of_two_engines_in_the_middle_of_512_samples_loses_none() 
 async fn a_stopped_process_gives_its_samples_to_the_other_and_comes_back() {
     bounded(async {
         let expected = expected(256).await;
-        let (one, two) = (EngineProcess::start(TICK), EngineProcess::start(TICK));
+        let one = EngineProcess::start(TICK);
+        let two = EngineProcess::start(TICK);
         let mut config = settings_of(vec![one.endpoint(), two.endpoint()]);
         config.engine.control_timeout = Duration::from_millis(200);
         let service = Service::with(config).await;
@@ -93,8 +95,8 @@ async fn a_stopped_process_gives_its_samples_to_the_other_and_comes_back() {
 #[tokio::test]
 async fn a_slow_engine_gets_as_much_as_it_can_do() {
     bounded(async {
-        let (slow, fast) =
-            (EngineProcess::start(Duration::from_millis(30)), EngineProcess::start(Duration::from_millis(1)));
+        let slow = EngineProcess::start(Duration::from_millis(30));
+        let fast = EngineProcess::start(Duration::from_millis(1));
         let mut config = settings_of(vec![slow.endpoint(), fast.endpoint()]);
         (config.max_in_flight, config.affinity_samples) = (16, 0);
         let rollouts = Service::with(config).await.draw_all(items(1024)).await;
@@ -116,7 +118,8 @@ async fn ten_thousand_samples_at_once_are_each_answered_once_while_an_engine_die
         let config = settings_of(engines.iter().map(EngineProcess::endpoint).collect());
         let service = Service::with(config).await;
         let mut stream = service.stream().await;
-        let (requests, short) = (stream.requests.clone(), items(10_000));
+        let requests = stream.requests.clone();
+        let short = items(10_000);
         let sending = tokio::spawn(async move {
             for item in short {
                 requests.send(with_tokens(item, 4).into()).await.unwrap();

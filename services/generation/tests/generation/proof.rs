@@ -22,7 +22,8 @@ async fn prove(service: &Service, request: ProveWeightsRequest) -> Result<ProveW
 #[tokio::test]
 async fn every_engine_scores_the_tokens_under_the_weights_that_it_has() {
     bounded(async {
-        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
         let service = Service::start(&[&one, &two]).await;
         service.update(weights(3)).await.unwrap();
         let proof = prove(&service, request(3)).await.unwrap();
@@ -46,7 +47,8 @@ async fn every_engine_scores_the_tokens_under_the_weights_that_it_has() {
 #[tokio::test]
 async fn an_engine_without_scores_fails_alone_and_says_why() {
     bounded(async {
-        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
         let service = Service::start(&[&one, &two]).await;
         service.update(weights(1)).await.unwrap();
         two.script(|_| Reply::Status(400, "prompt_logprobs is not supported".to_owned()));
@@ -84,7 +86,8 @@ async fn an_engine_that_was_too_slow_with_its_scores_has_twice_the_time_for_the_
 #[tokio::test]
 async fn what_an_engine_scores_that_restarted_unnoticed_proves_nothing() {
     bounded(async {
-        let (one, mut two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let mut two = FakeEngine::start();
         let mut config = settings(&[&one, &two]);
         // Nobody looks after it: only the proof itself can find out.
         config.engine.health_interval = Duration::from_secs(60);

@@ -114,11 +114,14 @@ async fn samples_come_back_as_they_end() {
 #[tokio::test]
 async fn thousands_of_samples_are_each_answered_once_with_the_content_of_their_seed() {
     bounded(async {
-        let (one, two, three) = (FakeEngine::start(), FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
+        let three = FakeEngine::start();
         two.script(|body| Reply::Tick(Duration::from_micros(body["seed"].as_u64().unwrap() % 7 * 100)));
         let alone = Service::start(&[&one]).await;
         let many = Service::start(&[&two, &three]).await;
-        let (first, second) = (alone.draw_all(items(3000)).await, many.draw_all(items(3000)).await);
+        let first = alone.draw_all(items(3000)).await;
+        let second = many.draw_all(items(3000)).await;
         assert_eq!(first.len(), 3000);
         for (id, rollout) in &first {
             assert_eq!(content(rollout), content(&second[id]), "{id}: timing and engine decide nothing");
@@ -257,7 +260,8 @@ async fn partial_samples_are_kept_if_the_caller_asks() {
         for (id, reason) in [("a", FinishReason::Cancelled), ("b", FinishReason::Deadline)] {
             let rollout = stream.next().await;
             assert_eq!((rollout.sample_id.as_str(), rollout.finish_reason()), (id, reason));
-            let ((ids, values), (all_ids, all_values)) = (content(&rollout), content(&whole));
+            let (ids, values) = content(&rollout);
+            let (all_ids, all_values) = content(&whole);
             assert!(!ids.is_empty() && ids.len() < 300, "{} tokens", ids.len());
             assert_eq!(ids, all_ids[..ids.len()]);
             assert_eq!(values, all_values[..ids.len()]);

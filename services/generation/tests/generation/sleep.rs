@@ -56,7 +56,8 @@ async fn samples_in_flight_end_before_sleep_and_new_ones_get_the_weights_that_en
 #[tokio::test]
 async fn engines_wake_with_the_weights_that_they_went_to_sleep_with() {
     bounded(async {
-        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
         let service = Service::start(&[&one, &two]).await;
         let error = service
             .client

@@ -120,7 +120,8 @@ async fn without_any_engine_the_service_does_not_start() {
 #[tokio::test]
 async fn a_half_started_engine_is_waited_for_and_a_late_one_joins() {
     bounded(async {
-        let (slow, mut late) = (FakeEngine::start(), FakeEngine::start());
+        let slow = FakeEngine::start();
+        let mut late = FakeEngine::start();
         slow.fail("/health", 503, 3);
         late.kill();
         let service = Service::start(&[&slow, &late]).await;
@@ -138,7 +139,8 @@ async fn a_half_started_engine_is_waited_for_and_a_late_one_joins() {
 #[tokio::test]
 async fn a_restarted_service_takes_the_version_from_its_engines() {
     bounded(async {
-        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
         let first = Service::start(&[&one]).await;
         first.update(weights(7)).await.unwrap();
         first.server.kill().await.unwrap();

@@ -79,7 +79,8 @@ async fn the_status_says_how_the_served_folder_has_the_head_and_whether_every_en
             [(true, false, HeadForm::Tied), (false, true, HeadForm::WrittenOut), (false, false, HeadForm::Own)]
         {
             let model = folder(&config(tied, written_out));
-            let (engine, other) = (FakeEngine::start(), FakeEngine::start());
+            let engine = FakeEngine::start();
+            let other = FakeEngine::start();
             for engine in [&engine, &other] {
                 *engine.shared.root.lock().unwrap() = model.path().to_str().unwrap().to_owned();
             }

@@ -28,7 +28,8 @@ fn request_of(request: &serde_json::Value, sample_id: &str) -> bool {
 #[tokio::test]
 async fn every_engine_pauses_loads_reports_its_version_and_resumes() {
     bounded(async {
-        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let one = FakeEngine::start();
+        let two = FakeEngine::start();
         let service = Service::start(&[&one, &two]).await;
         let response = service.update(with_mode(3, PauseMode::Wait)).await.unwrap();
         assert_eq!(response.version, 3);
@@ -108,7 +109,8 @@ async fn samples_in_flight_are_finished_with_the_old_weights_and_queued_ones_get
 #[tokio::test]
 async fn accepted_samples_that_ask_for_the_old_weights_are_finished_with_them() {
     bounded(async {
-        let (slow, quick) = (FakeEngine::start(), FakeEngine::start());
+        let slow = FakeEngine::start();
+        let quick = FakeEngine::start();
         slow.script(|_| Reply::Tick(Duration::from_millis(60)));
         quick.script(|_| SLOW);
         let mut settings = settings(&[&slow, &quick]);
@@ -143,7 +145,8 @@ async fn accepted_samples_that_ask_for_the_old_weights_are_finished_with_them() 
 #[tokio::test]
 async fn a_sample_that_loses_its_engine_while_weights_change_goes_on_where_the_old_ones_still_are() {
     bounded(async {
-        let (mut lost, kept) = (FakeEngine::start(), FakeEngine::start());
+        let mut lost = FakeEngine::start();
+        let kept = FakeEngine::start();
         lost.script(|_| Reply::Tick(Duration::from_millis(20)));
         kept.script(|_| Reply::Tick(Duration::from_millis(50)));
         let mut settings = settings(&[&lost, &kept]);
@@ -229,7 +232,8 @@ async fn samples_in_flight_continue_with_the_new_weights_on_request() {
 async fn if_any_step_fails_the_engine_resumes_gets_no_sample_and_recovers() {
     bounded(async {
         for route in ["/pause", "/collective_rpc", "/update_weight_version"] {
-            let (bad, good) = (FakeEngine::start(), FakeEngine::start());
+            let bad = FakeEngine::start();
+            let good = FakeEngine::start();
             let service = Service::start(&[&bad, &good]).await;
             bad.fail(route, 500, 3);
             let response = service.update(weights(2)).await.unwrap();
@@ -272,7 +276,8 @@ async fn resuming_is_retried_and_its_failure_is_reported() {
 #[tokio::test]
 async fn an_engine_that_reports_other_weights_than_it_loaded_is_stale() {
     bounded(async {
-        let (odd, good) = (FakeEngine::start(), FakeEngine::start());
+        let odd = FakeEngine::start();
+        let good = FakeEngine::start();
         let service = Service::start(&[&odd, &good]).await;
         // It answers well and does nothing.
         odd.shared.deaf.store(true, Ordering::SeqCst);
@@ -297,7 +302,9 @@ fn slow_updates(mut settings: GenerationSettings) -> GenerationSettings {
 #[tokio::test]
 async fn a_dead_or_hung_engine_does_not_hold_up_the_others() {
     bounded(async {
-        let (mut dead, hung, good) = (FakeEngine::start(), FakeEngine::start(), FakeEngine::start());
+        let mut dead = FakeEngine::start();
+        let hung = FakeEngine::start();
+        let good = FakeEngine::start();
         let service = Service::with(slow_updates(settings(&[&dead, &hung, &good]))).await;
         dead.kill();
         hung.shared.frozen.store(true, Ordering::SeqCst);
@@ -411,7 +418,8 @@ async fn weights_come_from_below_the_roots_only() {
     bounded(async {
         let engine = FakeEngine::start();
         let dir = tempfile::tempdir().unwrap();
-        let (root, other) = (dir.path().join("weights"), dir.path().join("other"));
+        let root = dir.path().join("weights");
+        let other = dir.path().join("other");
         for folder in [&root.join("step-1"), &other] {
             std::fs::create_dir_all(folder).unwrap();
             std::fs::write(folder.join("model.safetensors"), b"").unwrap();

@@ -200,8 +200,11 @@ fn gather(trainer: &Trainer, logp: Vec<Vec<f32>>, stats: &[SummedStats]) -> Resu
         let mut reader = ByteReader::new(rank, bytes);
         while !reader.is_empty() {
             all.logp.push(reader.f32s()?);
-            let (loss, ratio, sampler_gap) = (reader.f64()?, reader.f64()?, reader.f64()?);
-            let (tokens, clipped) = (reader.u64()?, reader.u64()?);
+            let loss = reader.f64()?;
+            let ratio = reader.f64()?;
+            let sampler_gap = reader.f64()?;
+            let tokens = reader.u64()?;
+            let clipped = reader.u64()?;
             all.stats.add(&SummedStats { loss, tokens, clipped, ratio, sampler_gap });
         }
     }

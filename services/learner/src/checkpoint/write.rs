@@ -46,7 +46,8 @@ pub(crate) fn save(
             let moments = save_moments(&folder.join(MOMENTS), trainer, dtype);
             (weights.join(), moments)
         });
-        let (weights, moments) = (weights.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), moments?);
+        let weights = weights.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let moments = moments?;
         let mut files = BTreeMap::from([
             (MOMENTS.to_owned(), moments),
             (CLIENT_STATE.to_owned(), FileDigest::of_bytes(client_state)),

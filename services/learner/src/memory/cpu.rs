@@ -133,8 +133,10 @@ fn logits_bytes(config: &Config, settings: &TrainingSettings, batch: LargestBatc
 /// Values that a pass has in memory at a time, but for logits: what its layers keep for the backward pass, and what this needs in the last layer,
 /// where nothing is given back yet.
 fn values(config: &Config, settings: &TrainingSettings, batch: LargestBatch) -> usize {
-    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-    let (query, kv) = (config.query_width(), config.kv_width());
+    let hidden = config.hidden_size;
+    let inner = config.intermediate_size;
+    let query = config.query_width();
+    let kv = config.kv_width();
     // Before and after their norms.
     let normed = if config.query_key_norm { query + kv } else { 0 };
     // Input, both norms and the sum between them; queries, keys, values, output and log-sums of attention; the feed-forward block.
@@ -179,7 +181,8 @@ mod tests {
         assert_eq!((bytes_of(&full, MemoryUse::Weights), bytes_of(&full, MemoryUse::Moments)), (all, 2 * all));
         assert_eq!(bytes_of(&full, MemoryUse::FrozenWeights), 0);
         let of = |base_type| plan(&settings(Some(LoraSettings { base_type, ..LoraSettings::default() })));
-        let (wide, narrow) = (of(BaseType::F32), of(BaseType::Bf16));
+        let wide = of(BaseType::F32);
+        let narrow = of(BaseType::Bf16);
         assert_eq!(bytes_of(&wide, MemoryUse::FrozenWeights), all);
         let share = bytes_of(&narrow, MemoryUse::FrozenWeights) as f64 / all as f64;
         assert!((0.5..0.51).contains(&share), "norms are in fp32: {share}");

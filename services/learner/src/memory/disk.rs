@@ -67,8 +67,8 @@ impl DiskPlan {
         );
         let disks = match for_checkpoints.id == for_weights.id {
             true => {
-                let (bytes, what) =
-                    (of_checkpoints.0 + of_weights.0, format!("{} and {}", of_checkpoints.1, of_weights.1));
+                let bytes = of_checkpoints.0 + of_weights.0;
+                let what = format!("{} and {}", of_checkpoints.1, of_weights.1);
                 vec![(checkpoints, for_checkpoints.free, bytes, what)]
             }
             false => vec![
@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn a_disk_that_both_share_is_named_once_with_the_space_for_both() {
         let folder = tempfile::tempdir().unwrap();
-        let (checkpoints, weights) = (folder.path().join("checkpoints"), folder.path().join("weights"));
+        let checkpoints = folder.path().join("checkpoints");
+        let weights = folder.path().join("weights");
         let small = DiskPlan::new(1000, DType::F32, DType::BF16, [2, 2]);
         assert_eq!(small.missing(&checkpoints, &weights), Vec::<String>::new());
         let large = DiskPlan::new(1 << 50, DType::F32, DType::BF16, [2, 2]);

@@ -37,7 +37,8 @@ impl MeasuredMemory {
 
 impl fmt::Display for MeasuredMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (peak, planned) = (gibibytes(self.peak), gibibytes(self.planned));
+        let peak = gibibytes(self.peak);
+        let planned = gibibytes(self.planned);
         write!(f, "{peak} GiB at the peak, {planned} GiB planned ({:.0} %)", 100.0 * self.ratio())
     }
 }

@@ -69,7 +69,8 @@ impl MemoryPlan {
         let compute = &settings.compute;
         let lora = settings.lora_shape();
         let described = Parameters::described_with(config, lora.as_ref())?;
-        let (all, count) = (described.count() as u64, described.trained_count() as u64);
+        let all = described.count() as u64;
+        let count = described.trained_count() as u64;
         let mut pass = pass.0;
         let stays = |what, bytes| MemoryPart { what, bytes, stays: true };
         let passes = |what, bytes| MemoryPart { what, bytes, stays: false };
@@ -173,7 +174,8 @@ impl PassBytes {
             let allowed = format!("1 to max_position_embeddings = {}", config.max_position_embeddings);
             return Err(ModelError::input("longest", longest, allowed));
         }
-        let (compute, lora) = (&settings.compute, settings.lora_shape());
+        let compute = &settings.compute;
+        let lora = settings.lora_shape();
         let sequences = (compute.resolved_micro_batch_tokens() / longest).max(1);
         let pass = count_pass(
             config,

@@ -186,7 +186,8 @@ impl Optimizer {
         scale: f64,
         loss_is_finite: bool,
     ) -> Result<UpdateReport> {
-        let (target, gradient) = (target.into(), gradient.into());
+        let target = target.into();
+        let gradient = gradient.into();
         self.enter(phase, target.parameters)?;
         let learning_rate = settings.learning_rate_at(self.counts.updates, self.counts.steps);
         let clip = Clip { scale, limit: settings.max_grad_norm.unwrap_or(f64::INFINITY) };
@@ -248,7 +249,8 @@ impl Optimizer {
                 // As in torch.nn.utils.clip_grad_norm_.
                 let factor = clip.scale * (clip.limit / (scaled + 1e-6)).min(1.0);
                 for (id, (gradient, numbers)) in gradients.iter().zip(numbers).enumerate() {
-                    let (first, second) = (&mut moments.first[id], &mut moments.second[id]);
+                    let first = &mut moments.first[id];
+                    let second = &mut moments.second[id];
                     let parameter =
                         ParameterMoments { value: &mut parameters.trained_values_mut()[own.start + id], first, second };
                     parameter.update(gradient, factor, numbers)?;

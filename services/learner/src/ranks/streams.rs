@@ -235,7 +235,8 @@ impl Streams {
             let link = &mut self.links[at];
             let waiting = async { tokio::time::timeout_at(deadline, link.inbox.next()).await };
             let message = self.runtime.block_on(waiting);
-            let (rank, host) = (link.rank, link.host.clone());
+            let rank = link.rank;
+            let host = link.host.clone();
             let Ok(message) = message else {
                 return Err(RankError::Late { rank, host, what: what.to_owned(), waited: self.timeout });
             };
@@ -250,7 +251,8 @@ impl Streams {
                     return Err(RankError::Failed { rank: part.from as usize, message });
                 }
                 other => {
-                    let (found, expected) = (name_of(&other), format!("{what} of exchange {}", self.operation));
+                    let found = name_of(&other);
+                    let expected = format!("{what} of exchange {}", self.operation);
                     return Err(RankError::OutOfStep { rank, host, found, expected });
                 }
             }
@@ -259,7 +261,8 @@ impl Streams {
 
     /// Whether a part is one that may come on a link now.
     fn is_of(&self, part: &RankPart, at: usize, what: &str) -> bool {
-        let (from, ranks) = (part.from as usize, self.ranks);
+        let from = part.from as usize;
+        let ranks = self.ranks;
         let is_known = part.to.is_none_or(|to| (to as usize) < ranks && to != part.from) && from < ranks;
         let is_from_there = if self.rank == 0 { from == self.links[at].rank } else { from != self.rank };
         is_known && is_from_there && part.operation == self.operation && part.what == what

@@ -172,7 +172,8 @@ impl CheckpointStore {
     /// A checkpoint below the folder, with links and `..` resolved. Its files must not be links, which could lead anywhere.
     fn resolve(&self, path: &Path) -> Result<PathBuf, ServiceError> {
         let missing = |_| ServiceError::NotFound { what: format!("checkpoint {}", path.display()) };
-        let (root, found) = (self.folder.canonicalize().map_err(missing)?, path.canonicalize().map_err(missing)?);
+        let root = self.folder.canonicalize().map_err(missing)?;
+        let found = path.canonicalize().map_err(missing)?;
         let refused = |what: String| {
             let allowed = format!("a checkpoint below {}, without links", self.folder.display());
             ServiceError::from(FieldError::new("path", format_args!("`{}`{what}", path.display()), allowed))

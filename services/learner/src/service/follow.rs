@@ -103,7 +103,8 @@ impl Follower {
             let error = match tried {
                 Ok(link) => {
                     let division = self.place.division;
-                    let (rank, ranks) = (division.rank(), division.ranks());
+                    let rank = division.rank();
+                    let ranks = division.ranks();
                     tracing::info!(rank, ranks, "all ranks have joined");
                     let timeout = self.settings.timeout;
                     return Ok(Streams::new(rank, ranks, vec![link], timeout, self.runtime.clone()));
@@ -178,7 +179,8 @@ impl Follower {
         if header.max_lag.is_some_and(|most| most > 0) {
             step = step.with_lags()?;
         }
-        let (mut received, mut refused) = (0, None);
+        let mut received = 0;
+        let mut refused = None;
         loop {
             match told(streams)? {
                 rank_command::Kind::Group(group) if refused.is_none() => {

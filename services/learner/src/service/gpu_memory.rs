@@ -70,7 +70,9 @@ mod tests {
         let mut watch = MemoryWatch::default();
         let peaks = [500, 500, 505, 900, 1095, 1101, 1102, 1300];
         let changes = peaks.map(|peak| watch.change(&MeasuredMemory { planned: 1000, peak }));
-        let (nothing, grown, above) = (PeakChange::Nothing, PeakChange::Grown, PeakChange::AboveThePlan);
+        let nothing = PeakChange::Nothing;
+        let grown = PeakChange::Grown;
+        let above = PeakChange::AboveThePlan;
         assert_eq!(changes, [grown, nothing, nothing, grown, grown, above, nothing, grown]);
     }
 

@@ -199,7 +199,8 @@ fn file(folder: &Path, name: &str, tensors: &[(u64, u64, String)]) -> std::io::R
     let mut file = open(&folder.join(name), u64::MAX)?;
     let length = file.metadata()?.len();
     // What lies before, between and behind tensors is a part as well; tensors that overlap do not exist in files that are written here.
-    let (mut ranges, mut end) = (Vec::new(), 0);
+    let mut ranges = Vec::new();
+    let mut end = 0;
     for (offset, bytes, tensor) in tensors.into_iter().filter(|(_, bytes, _)| *bytes > 0) {
         if offset < end || offset.saturating_add(bytes) > length {
             return Err(std::io::Error::other(format!("tensor `{tensor}` of {name} is not apart from others")));
@@ -213,7 +214,8 @@ fn file(folder: &Path, name: &str, tensors: &[(u64, u64, String)]) -> std::io::R
     if end < length {
         ranges.push((length - end, String::new()));
     }
-    let (mut whole, mut parts) = (FileHasher::default(), Vec::new());
+    let mut whole = FileHasher::default();
+    let mut parts = Vec::new();
     let mut buffer = vec![0; CHUNK];
     for (bytes, tensor) in ranges {
         let mut part = FileHasher::default();

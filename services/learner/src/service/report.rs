@@ -81,7 +81,8 @@ pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts:
 }
 
 fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f64> {
-    let (mut policy, mut kl) = (PolicyStats::default(), KlStats::default());
+    let mut policy = PolicyStats::default();
+    let mut kl = KlStats::default();
     for update in &report.updates {
         policy.add(&update.policy);
         kl.add(&update.kl);

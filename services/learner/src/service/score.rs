@@ -133,7 +133,8 @@ impl Scoring {
             Ok(task) => task,
             Err(error) => return batch.into_iter().for_each(|command| fail(command, &error)),
         };
-        let (mut accepted, mut sequences) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
+        let mut accepted = Vec::with_capacity(batch.len());
+        let mut sequences = Vec::with_capacity(batch.len());
         for command in batch {
             match task.sequence(&command.item, trainer) {
                 Ok(sequence) => {

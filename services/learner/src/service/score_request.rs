@@ -58,7 +58,8 @@ impl ScoreTask {
 
     /// The tokens of an item. Checks them completely, so that it cannot fail the others.
     pub(super) fn sequence(&self, item: &ScoreItem, trainer: &Trainer) -> Result<Sequence, ServiceError> {
-        let (prompt, response) = (&item.prompt_token_ids, &item.response_token_ids);
+        let prompt = &item.prompt_token_ids;
+        let response = &item.response_token_ids;
         validate_ids(trainer.config(), "prompt_token_ids", prompt)?;
         validate_ids(trainer.config(), "response_token_ids", response)?;
         validate_length(trainer.config(), "response_token_ids", prompt.len() + response.len(), " with the prompt")?;

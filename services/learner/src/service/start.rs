@@ -50,7 +50,8 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
     let (scores, items) = mpsc::channel(settings.queue);
     let status = StatusBoard::default();
     let (ready, opened) = oneshot::channel();
-    let (thread_settings, thread_status) = (settings.clone(), status.clone());
+    let thread_settings = settings.clone();
+    let thread_status = status.clone();
     let runtime = Handle::current();
     let has_ended = meeting.as_ref().map(|_| Ending::begin());
     let spawned = std::thread::Builder::new().name("learner".into()).spawn(move || {

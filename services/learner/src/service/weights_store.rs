@@ -102,7 +102,9 @@ impl WeightsStore {
         if later {
             staged.announce();
         }
-        let (folder, keep, besides) = (self.folder.clone(), request.keep, request.keep_versions.clone());
+        let folder = self.folder.clone();
+        let keep = request.keep;
+        let besides = request.keep_versions.clone();
         let path = published.path.clone();
         let finish = move || {
             staged.finish()?;
@@ -112,7 +114,8 @@ impl WeightsStore {
         if later {
             let thread = std::thread::Builder::new().name("publish".into()).spawn(finish);
             let thread = thread.map_err(LearnerError::file(&self.folder)).map_err(convert::error)?;
-            let (version, request) = (published.version, request.clone());
+            let version = published.version;
+            let request = request.clone();
             self.unsettled = Some(Unsettled { version, request, arriving: Some(thread) });
         } else {
             finish().map_err(convert::error)?;

@@ -183,7 +183,8 @@ impl Compute {
     /// Gradients of this many parameters that are in memory at a time: as many as keep every thread busy, if half of what the host has free
     /// holds them, and never fewer than blocks one after the other need.
     pub fn gradients_at_once(&self, parameters: usize, free: Option<u64>) -> usize {
-        let (blocks, threads) = (self.gradient_blocks, self.resolved_threads());
+        let blocks = self.gradient_blocks;
+        let threads = self.resolved_threads();
         let fitting = |free: u64| usize::try_from(free / 2 / (4 * parameters.max(1) as u64)).unwrap_or(usize::MAX);
         let room = free.map_or(usize::MAX, fitting);
         room.clamp(fewest_gradients(blocks), most_gradients(blocks, threads))

@@ -149,7 +149,9 @@ pub(super) fn run(
     let place = |group| Place { block: block(group), group };
     let places: Vec<_> = responses.iter().map(|response| place(response.group())).collect();
     let settings = trainer.settings();
-    let (objective, old_logp, temperature) = (settings.objective.clone(), settings.old_logp, settings.temperature);
+    let objective = settings.objective.clone();
+    let old_logp = settings.old_logp;
+    let temperature = settings.temperature;
     let loss = PolicyLoss { settings: &objective, old_logp, regularizer_factor, responses };
     let Passed { stats, logp, .. } = trainer.accumulate(&sequences, &places, temperature, &loss, keep)?;
     trainer.pass_was_of(PassKind::Gradient, responses.iter().map(|response| response.group()));

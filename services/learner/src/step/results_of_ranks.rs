@@ -34,7 +34,8 @@ pub(super) fn gather_logp(trainer: &Trainer, responses: &mut [PlannedResponse]) 
     }
     let mut writer = ByteWriter::default();
     for response in responses.iter() {
-        let (old, reference) = (response.old_logp(), response.reference_logp());
+        let old = response.old_logp();
+        let reference = response.reference_logp();
         if old.is_none() && reference.is_none() {
             continue;
         }
@@ -94,8 +95,11 @@ fn read(reader: &mut ByteReader<'_>) -> Result<ResponseStats, RankError> {
     let [logp_sum, ratio_sum, entropy_sum, entropy_loss, largest_ratio, rollout_gap] = numbers(reader)?;
     let [loss, negative_log_ratio, correction_sum, kl_loss, kl_sum] = numbers(reader)?;
     let mut count = || reader.usize();
-    let (tokens, clipped, clipped_lower) = (count()?, count()?, count()?);
-    let (correction_bounded, kl_tokens) = (count()?, count()?);
+    let tokens = count()?;
+    let clipped = count()?;
+    let clipped_lower = count()?;
+    let correction_bounded = count()?;
+    let kl_tokens = count()?;
     let policy =
         PolicyStats { loss, tokens, clipped, clipped_lower, negative_log_ratio, correction_sum, correction_bounded };
     let kl = KlStats { loss: kl_loss, kl_sum, tokens: kl_tokens };

@@ -35,7 +35,8 @@ impl GradientProbe {
     /// The learning rate at which a step of `rule` is as long as one of `used` at `learning_rate`, for steps in proportion to the clipped gradient.
     /// Absent where a gradient is 0 or not finite.
     pub fn learning_rate(&self, rule: Aggregation, used: Aggregation, learning_rate: f64) -> Option<f64> {
-        let (rule, used) = (self.of(rule)?.clipped, self.of(used)?.clipped);
+        let rule = self.of(rule)?.clipped;
+        let used = self.of(used)?.clipped;
         Some(learning_rate * used / rule).filter(|rate| rate.is_finite() && *rate > 0.0)
     }
 }

@@ -24,7 +24,9 @@ impl Trainer {
         order: &[(Moment, usize)],
         mut taken: impl FnMut(Moment, usize, Values<'_>) -> Result<()>,
     ) -> Result<()> {
-        let (rank, moments, parts) = (self.division().rank(), self.optimizer.moments(), self.parameters_of_ranks());
+        let rank = self.division().rank();
+        let moments = self.optimizer.moments();
+        let parts = self.parameters_of_ranks();
         let mut result = Ok(());
         for &(moment, id) in order {
             let owner = parts.iter().position(|part| part.contains(&id)).expect("each parameter is of one rank");
@@ -80,7 +82,10 @@ impl Trainer {
         let ranks = self.ranks.clone();
         let bytes = ranks.broadcast("counters", Vec::new())?;
         let mut reader = ByteReader::new(0, &bytes);
-        let (updates, steps, version, seed) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
+        let updates = reader.u64()?;
+        let steps = reader.u64()?;
+        let version = reader.u64()?;
+        let seed = reader.u64()?;
         let phase = if reader.flag()? { TrainingPhase::Policy } else { TrainingPhase::Supervised };
         let numbers = StoredCounters { optimizer: UpdateCounts { updates, steps, phase }, version, seed };
         let shapes = self.parameters().trained_specs().iter().map(|spec| spec.shape.clone()).collect();

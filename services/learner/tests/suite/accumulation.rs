@@ -12,7 +12,8 @@ fn of(loss: SummedLoss) -> TargetLoss {
 }
 
 fn next_tokens(ids: &[u32], weight: f32) -> TargetSequence {
-    let (tokens, targets) = (ids[..ids.len() - 1].to_vec(), ids[1..].to_vec());
+    let tokens = ids[..ids.len() - 1].to_vec();
+    let targets = ids[1..].to_vec();
     TargetSequence { factors: vec![weight; tokens.len()], tokens, targets, ..TargetSequence::default() }
 }
 
@@ -45,7 +46,8 @@ fn a_sum_over_two_calls_is_that_of_one() {
         calls.iter().for_each(|data| drop(learner.accumulate(data, of(SummedLoss::CrossEntropy)).unwrap()));
         learner.apply(&adam()).unwrap().grad_norm
     };
-    let (once, twice) = (trained(&[&data]), trained(&[&data[..1], &data[1..]]));
+    let once = trained(&[&data]);
+    let twice = trained(&[&data[..1], &data[1..]]);
     assert!((once / twice - 1.0).abs() < 1e-5, "{once} {twice}");
 }
 

@@ -64,7 +64,8 @@ fn a_checkpoint_in_bf16_takes_half_the_room_and_rounds_weights_once() {
     assert_eq!(second.restore_checkpoint(&half).unwrap(), b"place in the data");
     assert_eq!(second.version(), 3);
     let near = |(a, b): (u32, u32)| {
-        let (a, b) = (f32::from_bits(a), f32::from_bits(b));
+        let a = f32::from_bits(a);
+        let b = f32::from_bits(b);
         b.to_bits() & 0xffff == 0 && (a - b).abs() <= a.abs() / 128.0
     };
     assert!(bits(&first).into_iter().zip(bits(&second)).all(near));

@@ -92,7 +92,8 @@ fn a_turn_is_trained_on_after_its_own_prompt() {
         response.contexts = vec![(2, vec![context, 9])];
         trained(settings(), groups)
     };
-    let (one, other) = (with(11), with(12));
+    let one = with(11);
+    let other = with(12);
     let logp = |report: &StepReport| report.response_reports[0].logp.unwrap();
     assert_ne!(logp(&one.0), logp(&other.0), "it depends on what was seen");
     assert_ne!(one.1, other.1);

@@ -91,10 +91,12 @@ fn training_changes_the_adapters_and_nothing_else() {
 fn a_seed_decides_a_and_b_begins_at_zero() {
     let base = base(1);
     let of = |seed| open(&base, with(LoraSettings { seed, ..lora() }));
-    let (one, other) = (of(1), of(2));
+    let one = of(1);
+    let other = of(2);
     assert_eq!(bits(&one), bits(&of(1)));
     for (at, spec) in one.parameters().trained_specs().iter().enumerate() {
-        let (one, other) = (&one.parameters().trained_values()[at], &other.parameters().trained_values()[at]);
+        let one = &one.parameters().trained_values()[at];
+        let other = &other.parameters().trained_values()[at];
         let bound = 1.0 / (spec.shape[1] as f32).sqrt();
         match spec.name.ends_with("lora_A.weight") {
             true => assert!(host(one) != host(other) && host(one).iter().all(|value| value.abs() <= bound)),
@@ -160,7 +162,8 @@ fn a_checkpoint_has_adapters_and_moments_alone_and_training_goes_on_bit_by_bit()
 
 #[test]
 fn a_checkpoint_for_another_base_of_another_shape_or_of_all_weights_is_refused_and_changes_nothing() {
-    let (one, other) = (base(1), base(2));
+    let one = base(1);
+    let other = base(2);
     let folder = tempfile::tempdir().unwrap();
     let [adapters, full] = ["adapters", "full"].map(|name| folder.path().join(name));
     trained(&one).save_checkpoint(&adapters, b"").unwrap();
@@ -244,7 +247,8 @@ fn a_base_in_bf16_trains_publishes_and_decodes_to_the_bits_of_the_same_values_in
         let held = learner.parameters().values()[0].dtype();
         (held, (reports, trained, digest, logits, scores(&learner)))
     };
-    let (wide, narrow) = (run(BaseType::F32), run(BaseType::Bf16));
+    let wide = run(BaseType::F32);
+    let narrow = run(BaseType::Bf16);
     assert_eq!((wide.0, narrow.0), (DType::F32, DType::BF16));
     assert!(wide.1 == narrow.1, "{:?}\n{:?}", wide.1.0, narrow.1.0);
 }
@@ -272,7 +276,8 @@ fn the_same_adapter_has_the_same_digest_wherever_its_base_lies() {
 
 #[test]
 fn another_training_begins_with_an_adapter_of_the_same_shape_and_base() {
-    let (one, other) = (base(1), base(2));
+    let one = base(1);
+    let other = base(2);
     let folder = tempfile::tempdir().unwrap();
     let (path, learner) = published(&one, folder.path(), PublishOptions::default());
     let start = |change: fn(&mut LoraSettings)| {
@@ -382,7 +387,8 @@ fn an_export_is_an_adapter_or_merged_into_a_copy_of_its_base() {
     assert_eq!(scores(&open(&base, with(start))), scores(&learner));
     let merged = to("merged", true);
     assert!(!merged.join("adapter_config.json").exists());
-    let (found, wanted) = (scores(&Learner::open(&merged, settings()).unwrap()), scores(&learner));
+    let found = scores(&Learner::open(&merged, settings()).unwrap());
+    let wanted = scores(&learner);
     let near = |(a, b): (&u32, &u32)| (f32::from_bits(*a) - f32::from_bits(*b)).abs() < 1e-4;
     assert!(found != scores(&open(&base, settings())) && found.iter().zip(&wanted).all(near));
     assert_eq!(std::fs::read(base.path().join("model.safetensors")).unwrap(), before, "the base was changed");

@@ -47,8 +47,8 @@ struct Seen {
 
 impl FakeNccl {
     fn ranks(count: usize, faults: &[Fault], seen: &Arc<Mutex<Seen>>) -> Vec<Self> {
-        let (mut to, mut from): (Vec<Vec<_>>, Vec<Vec<_>>) =
-            ((0..count).map(|_| Vec::new()).collect(), (0..count).map(|_| Vec::new()).collect());
+        let mut to: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
+        let mut from: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
         for receiver in &mut from {
             for sender in &mut to {
                 let (send, receive) = channel();

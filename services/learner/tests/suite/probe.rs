@@ -121,7 +121,8 @@ fn cosines_follow_from_the_gradients_of_single_responses() {
     let (found, report) = probe(eager(), &pair);
     let norm = |rule| found.of(rule).unwrap().norm;
     let weights = |rule: Aggregation| {
-        let (one, two) = (lengths[0], lengths[1]);
+        let one = lengths[0];
+        let two = lengths[1];
         match rule {
             Aggregation::Sequence => (0.5 / one, 0.5 / two),
             _ => (1.0 / (one + two), 1.0 / (one + two)),

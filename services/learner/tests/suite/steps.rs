@@ -163,7 +163,8 @@ fn groups_without_signal_cost_no_pass_and_count_in_the_mean_over_groups() {
     let (report, _) = trained(settings(), mixed);
     let (alone, _) = trained(settings(), groups(5, 2));
     assert_eq!((report.groups, report.groups_with_signal, report.trained_responses), (4, 2, alone.trained_responses));
-    let (half, whole) = (report.updates[0].grad_norm, alone.updates[0].grad_norm);
+    let half = report.updates[0].grad_norm;
+    let whole = alone.updates[0].grad_norm;
     assert!((half / whole - 0.5).abs() < 1e-6, "{half} for half of {whole}");
 }
 
@@ -349,7 +350,8 @@ fn gdpo_normalises_each_component_whatever_its_size() {
             settings.objective.kl_coefficient = kl;
             trained(settings, with_components(scale))
         };
-        let ((report, plain), (_, larger)) = (run(1.0), run(100.0));
+        let (report, plain) = run(1.0);
+        let (_, larger) = run(100.0);
         assert_same_update(&plain, &larger);
         let mut alone = with_components(1.0);
         alone.iter_mut().flat_map(|group| &mut group.responses).for_each(|response| response.components.clear());

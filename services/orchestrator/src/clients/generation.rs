@@ -48,7 +48,8 @@ impl Generation {
         retrier: Retrier,
         events: Events,
     ) -> Result<Self, RunError> {
-        let (field, limit) = ("endpoints.generation", connections.max_message());
+        let field = "endpoints.generation";
+        let limit = connections.max_message();
         let max_outstanding = connections.settings().max_rollouts;
         Ok(Self {
             dispatcher: connections.dispatcher(field, &[endpoint.to_owned()], max_outstanding, ITEM_DEADLINE)?,
@@ -101,10 +102,12 @@ impl Generation {
     /// Updates the engines to a weights version. A warning reports engines that fail; if all fail the call is retried. Only
     /// `EngineWeights` calls it, which keeps updates in order.
     pub(crate) async fn update_weights(&self, weights: &WeightsRef, in_flight: PauseMode) -> Result<(), Halt> {
-        let (pause_mode, weights_ref) = (in_flight.into(), Some(weights.clone()));
+        let pause_mode = in_flight.into();
+        let weights_ref = Some(weights.clone());
         let request = UpdateWeightsRequest { weights: weights_ref, pause_mode, ..UpdateWeightsRequest::default() };
         let call = || {
-            let (mut client, request) = (self.client.clone(), request.clone());
+            let mut client = self.client.clone();
+            let request = request.clone();
             async move {
                 let response = client.update_weights(self.retrier.request(request)).await?.into_inner();
                 let failed = |outcome: EngineUpdateOutcome| outcome == EngineUpdateOutcome::Failed;
@@ -138,10 +141,12 @@ impl Generation {
         temperature: f32,
     ) -> Result<Option<Vec<ProvenEngine>>, Halt> {
         let sequences = sequences.iter().map(|ids| TokenSequence { token_ids: ids.clone() }).collect();
-        let (version, temperature) = (Some(version), Some(temperature));
+        let version = Some(version);
+        let temperature = Some(temperature);
         let request = ProveWeightsRequest { version, sequences, temperature, ..ProveWeightsRequest::default() };
         let call = || {
-            let (mut client, request) = (self.client.clone(), request.clone());
+            let mut client = self.client.clone();
+            let request = request.clone();
             async move {
                 let response = match client.prove_weights(self.retrier.request(request)).await {
                     Err(status) if has_reason(&status, Reason::VersionMismatch) => return Ok(None),

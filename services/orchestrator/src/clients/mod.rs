@@ -86,7 +86,8 @@ impl Services {
         stop: Stop,
     ) -> Result<Self, RunError> {
         let services = Self::without_learner(endpoints, settings, events.clone(), stop)?;
-        let (connections, retrier) = (Connections::new(settings)?, services.retrier.clone());
+        let connections = Connections::new(settings)?;
+        let retrier = services.retrier.clone();
         let learner = Learner::connect(&endpoints.learner, &connections, retrier, events)?;
         Ok(Self { learner: Some(learner), ..services })
     }

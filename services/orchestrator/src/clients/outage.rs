@@ -64,7 +64,8 @@ impl Outage {
         }
         let Some(retry) = ongoing.retries.next_retry() else {
             let waited_ms = ongoing.retries.waited().unwrap_or_default().as_millis() as u64;
-            let (service, endpoint) = (self.service, self.endpoint.clone());
+            let service = self.service;
+            let endpoint = self.endpoint.clone();
             return Err(RunError::ServiceLost { service, endpoint, waited_ms, message: self.message.clone() }.into());
         };
         ongoing.next_report = now + retry.pause;

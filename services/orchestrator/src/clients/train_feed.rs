@@ -70,7 +70,8 @@ impl TrainFeed {
 
     /// All messages from the first on, as they come.
     pub(super) fn stream(&self) -> impl Stream<Item = TrainRequest> + Send + use<> {
-        let (messages, fill) = (Arc::clone(&self.messages), self.fill.subscribe());
+        let messages = Arc::clone(&self.messages);
+        let fill = self.fill.subscribe();
         futures_util::stream::unfold((messages, fill, 0), |(messages, mut fill, next)| async move {
             let ready = fill.wait_for(|fill| fill.messages > next || fill.closed).await.ok()?.messages > next;
             if !ready {

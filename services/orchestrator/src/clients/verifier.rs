@@ -61,7 +61,8 @@ impl VerifierClient {
         connections: &Connections,
         retrier: Retrier,
     ) -> Result<Self, RunError> {
-        let (limit, settings) = (connections.max_message(), connections.settings());
+        let limit = connections.max_message();
+        let settings = connections.settings();
         let worker = |url: &String| -> Result<_, RunError> {
             let client = RewardClient::new(connections.channel(field, url)?);
             Ok((url.clone(), client.max_decoding_message_size(limit).max_encoding_message_size(limit)))

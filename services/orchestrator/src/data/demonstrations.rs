@@ -67,7 +67,8 @@ impl Demonstrations {
                     (prompt_ids(encoder, problem)?, answer)
                 }
             };
-            let (prompt, answer) = (prompt.len(), answer.len());
+            let prompt = prompt.len();
+            let answer = answer.len();
             if answer == 0 || prompt + answer > context {
                 let found = format!("{answer} tokens after {prompt}");
                 let allowed =

@@ -173,7 +173,8 @@ pub(crate) fn encode(
         problems.iter().zip(rendered)
     });
     for (problem, rendered) in rendered {
-        let (id, file) = (&problem.id, problem.origin.file);
+        let id = &problem.id;
+        let file = problem.origin.file;
         let rendered = match rendered {
             Ok(rendered) if rendered.token_ids.is_empty() => {
                 Err("has 0 tokens, allowed: at least one token".to_owned())

@@ -101,7 +101,8 @@ impl PromptSampler {
 impl EpochOrder {
     fn at(&mut self, position: u64) -> usize {
         let length = self.length as u64;
-        let (epoch, within) = (position / length, (position % length) as usize);
+        let epoch = position / length;
+        let within = (position % length) as usize;
         if !self.shuffle {
             return within;
         }

@@ -44,7 +44,8 @@ pub(crate) fn named_prompts(
     context: usize,
     cancel: Cancel<'_>,
 ) -> Result<Vec<Vec<Prompt>>, RunError> {
-    let (evaluation, data) = (&settings.evaluation, &settings.data);
+    let evaluation = &settings.evaluation;
+    let data = &settings.data;
     let mut all = Vec::new();
     for (index, (benchmark, problems)) in evaluation.benchmarks.iter().zip(problems).enumerate() {
         let field = |name: &str| format!("evaluation.benchmarks[{index}].{name}");
@@ -81,7 +82,8 @@ impl Benchmarks {
         (data, held_out): (&str, &[Prompt]),
         named: Vec<Vec<Prompt>>,
     ) -> Result<Self, RunError> {
-        let (evaluation, training) = (&settings.evaluation, &settings.sampling);
+        let evaluation = &settings.evaluation;
+        let training = &settings.sampling;
         let group = |sampling: AnswerSampling| {
             Arc::new(GroupSampling {
                 settings: SamplingSettings {
@@ -100,7 +102,8 @@ impl Benchmarks {
             all.push(Benchmark { name: data.to_owned(), prompts: held_out, sampling, half: 0, in_average: false });
         }
         for (index, (benchmark, prompts)) in evaluation.benchmarks.iter().zip(named).enumerate() {
-            let (name, sampling) = (benchmark.name(), group(evaluation.sampling_of(benchmark, training)));
+            let name = benchmark.name();
+            let sampling = group(evaluation.sampling_of(benchmark, training));
             let half = u64::from(evenkeel_seeds::upper_half(&name));
             // Held-out problems have the name of the data. A collision is practically impossible, but would be silent.
             if let Some(other) = all.iter().find(|other| other.half == half || file_name(&other.name) == name) {

@@ -82,7 +82,8 @@ impl Scores {
     /// Accuracies by name, each with its standard error over problems, and values in addition to them.
     fn accuracies(&self) -> (BTreeMap<String, Estimate>, ExtraMetrics) {
         let problems: Vec<Vec<Attempt>> = self.problems.values().map(|problem| problem.attempts.clone()).collect();
-        let (k, mut extra) = (self.samples, Vec::new());
+        let k = self.samples;
+        let mut extra = Vec::new();
         let Some(found) = Accuracies::of(&problems) else { return Default::default() };
         let mean = format!("mean@{k}");
         let mut named = BTreeMap::from([(mean.clone(), found.mean)]);
@@ -141,7 +142,8 @@ impl Scores {
                 by_source.entry(source).or_default().push(problem);
             }
         }
-        let (name, mean) = (&self.name, format!("mean@{}", self.samples));
+        let name = &self.name;
+        let mean = format!("mean@{}", self.samples);
         for (source, problems) in by_source {
             let attempts: Vec<Vec<Attempt>> = problems.iter().map(|problem| problem.attempts.clone()).collect();
             if let Some(found) = Accuracies::of(&attempts) {
@@ -159,7 +161,8 @@ impl Scores {
 pub(crate) fn advice(all: &[Scores]) -> Option<String> {
     let problems = || all.iter().flat_map(|scores| scores.problems.values());
     let sum = |of: fn(&ProblemScores) -> usize| problems().map(of).sum::<usize>();
-    let (answers, unanswered) = (sum(|problem| problem.attempts.len()), sum(|problem| problem.unanswered));
+    let answers = sum(|problem| problem.attempts.len());
+    let unanswered = sum(|problem| problem.unanswered);
     if answers == 0 || unanswered as f64 <= MOST * answers as f64 {
         return None;
     }

@@ -28,7 +28,8 @@ pub struct LiveRun {
 impl LiveRun {
     /// Follows a run from now on. Must be called within a runtime.
     pub(crate) fn follow(run_id: &str, directory: &Path, events: &Events, services: Weak<Services>) -> Self {
-        let (log, mut subscription) = (LogTail::default(), events.subscribe());
+        let log = LogTail::default();
+        let mut subscription = events.subscribe();
         let lines = log.clone();
         tokio::spawn(async move {
             while let Some(event) = subscription.recv().await {

@@ -66,7 +66,8 @@ impl Source for RunReader {
 
 /// The page of a view, rendered on a thread that may block.
 pub(super) async fn page_of(view: &Arc<RunView>, live: Option<&LiveRun>) -> Result<Arc<RenderedPage>, RunError> {
-    let (view, state) = (Arc::clone(view), live.map(|run| run.progress().state));
+    let view = Arc::clone(view);
+    let state = live.map(|run| run.progress().state);
     let rendered = tokio::task::spawn_blocking(move || view.page(state)).await;
     Ok(rendered.map_err(|error| RunError::Defect(error.to_string()))??)
 }

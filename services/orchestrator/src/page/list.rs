@@ -35,7 +35,8 @@ impl Source for RunsReader {
 
 /// The page of a view, rendered on a thread that may block.
 pub(super) async fn page_of(view: &Arc<RunsView>, chosen: &[String]) -> Result<Arc<RenderedPage>, RunError> {
-    let (view, chosen) = (Arc::clone(view), chosen.to_vec());
+    let view = Arc::clone(view);
+    let chosen = chosen.to_vec();
     let rendered = tokio::task::spawn_blocking(move || view.page(&chosen)).await;
     Ok(rendered.map_err(|error| RunError::Defect(error.to_string()))??)
 }

@@ -58,7 +58,8 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits)
             Ok(permit) => {
                 let router = router.clone();
                 connections.spawn(async move {
-                    let (_permit, _open) = (permit, PageConnection::open());
+                    let _permit = permit;
+                    let _open = PageConnection::open();
                     connection(stream, router, limits).await;
                 });
             }

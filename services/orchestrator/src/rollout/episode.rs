@@ -248,7 +248,9 @@ impl Episode {
     /// # Errors
     /// A service that stays away; a stop.
     pub(super) async fn verify(self, accepted: Accepted) -> Result<Sample, Halt> {
-        let (began, span, prompt) = (self.began, self.span, trace_of_prompt(self.batch.run_id(), &self.request));
+        let began = self.began;
+        let span = self.span;
+        let prompt = trace_of_prompt(self.batch.run_id(), &self.request);
         let sample = self.score(accepted).await?;
         record_sample(&sample, prompt, span, began.unwrap_or_else(SystemTime::now));
         Ok(sample)
@@ -256,7 +258,9 @@ impl Episode {
 
     /// Gives the sample up.
     pub(super) fn give_up(self, message: String, late: bool) -> Sample {
-        let (began, span, prompt) = (self.began, self.span, trace_of_prompt(self.batch.run_id(), &self.request));
+        let began = self.began;
+        let span = self.span;
+        let prompt = trace_of_prompt(self.batch.run_id(), &self.request);
         let sample = self.failed(message, late);
         record_sample(&sample, prompt, span, began.unwrap_or_else(SystemTime::now));
         sample
@@ -269,7 +273,8 @@ impl Episode {
         accepted: &mut impl FnMut(),
     ) -> Result<Generated, Halt> {
         let policy = self.services().retry_policy();
-        let (mut unavailable, mut lost) = (policy.with_jitter(self.id()).backoff(), false);
+        let mut unavailable = policy.with_jitter(self.id()).backoff();
+        let mut lost = false;
         loop {
             let start = self.batch.begin_attempt().await;
             let item = self.batch.generate_item(&self.request, self.number, part, self.span);

@@ -135,7 +135,8 @@ impl InFlightGroup {
         let segments = samples.iter().flat_map(|sample| &sample.segments);
         let versions = segments.filter_map(|segment| segment.policy_version).map(|version| version..=version);
         let versions = versions.reduce(|all, one| *all.start().min(one.start())..=*all.end().max(one.end()));
-        let (sampled, last_rollout) = ((self.began, SystemTime::now()), self.last_rollout);
+        let sampled = (self.began, SystemTime::now());
+        let last_rollout = self.last_rollout;
         SampledGroup { request: self.request, sampled, last_rollout, versions, samples }
     }
 }

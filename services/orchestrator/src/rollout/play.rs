@@ -76,7 +76,9 @@ impl Episode {
         weights: Option<WeightsRef>,
     ) -> Result<SegmentEnd, Halt> {
         let turns = self.batch().turns();
-        let (mut states, mut retries, began) = (States::open(), 0, Instant::now());
+        let mut states = States::open();
+        let mut retries = 0;
+        let began = Instant::now();
         let mut backoff = self.services().retry_policy().with_jitter(self.id()).backoff();
         loop {
             let attempt = self.attempt(task, weights.clone(), states).await?;
@@ -147,7 +149,8 @@ impl Episode {
         let budget = text.budget(self.whole().max_tokens);
         let has_own_prompts = text.rewrites() || text.is_agent();
         let mut response = GrowingResponse::to_prompt(self.request().prompt_token_ids.len(), has_own_prompts);
-        let (mut record, mut engine) = (EpisodeRecord::default(), String::new());
+        let mut record = EpisodeRecord::default();
+        let mut engine = String::new();
         let mut talk = Talk::begin(text, self.request().asked.clone(), request).map_err(|stuck| stop(stuck, table))?;
         if let Some(prompt) = talk.first_prompt(text).map_err(|stuck| stop(stuck, table))? {
             self.begin(&mut response, &mut record, text, prompt)?;
@@ -255,11 +258,13 @@ impl Episode {
         text: &EpisodeText,
         prompt: Vec<u32>,
     ) -> Result<(), Stop> {
-        let (budget, asked) = (text.budget(self.whole().max_tokens), &self.request().prompt_token_ids);
+        let budget = text.budget(self.whole().max_tokens);
+        let asked = &self.request().prompt_token_ids;
         if prompt[..] != asked[..] {
             record.prompted(text.text(&prompt).map_err(Halt::from)?);
         }
-        let (tokens, of_row) = (prompt.len(), asked.len());
+        let tokens = prompt.len();
+        let of_row = asked.len();
         response.begin(asked, prompt);
         if budget.fits(response.used(), 0) {
             return Ok(());

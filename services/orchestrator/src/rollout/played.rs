@@ -70,7 +70,8 @@ impl EpisodeRecord {
             let role = if message.role() == MessageRole::Tool { "tool" } else { "user" };
             // Tokens are of all of them together.
             let tokens = if index == last { tokens } else { 0 };
-            let (role, text) = (role.to_owned(), message.content);
+            let role = role.to_owned();
+            let text = message.content;
             self.turns.push(RolloutTurn { role, text, tokens, trained: false, reward: None });
         }
     }

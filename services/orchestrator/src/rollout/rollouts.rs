@@ -77,7 +77,8 @@ impl Rollouts {
 
     /// Adds a group, whose episodes belong to that span in logs. None of them begins before [`Self::sample`].
     pub(crate) fn add(&mut self, request: GroupRequest, span: Span) {
-        let (group, size) = (request.number(), request.sampling.samples);
+        let group = request.number();
+        let size = request.sampling.samples;
         let waiting = |sample| (SampleKey { group, sample }, (None, AtStage::enter(Stage::Queued)));
         self.waiting.extend((0..size).map(waiting));
         self.groups.insert(group, InFlightGroup::new(request, span));

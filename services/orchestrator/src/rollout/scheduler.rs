@@ -35,7 +35,8 @@ impl RolloutScheduler {
 
     /// Adds a group; its samples start within [`Self::next_group`].
     pub(crate) fn add(&mut self, request: GroupRequest) {
-        let (group, size) = (request.number(), request.sampling.samples);
+        let group = request.number();
+        let size = request.sampling.samples;
         self.queue.extend((0..size).map(|sample| SampleKey { group, sample }));
         self.rollouts.add(request, Span::current());
     }

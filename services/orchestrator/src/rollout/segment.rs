@@ -66,7 +66,8 @@ mod tests {
             max_tokens in 1..5000_u32, versions in 1..9_u32,
         ) {
             let versions = versions.min(max_tokens);
-            let (segments, whole) = (segments(versions, max_tokens), SamplingSettings::plain(max_tokens, 1));
+            let segments = segments(versions, max_tokens);
+            let whole = SamplingSettings::plain(max_tokens, 1);
             let mut sampled = 0;
             for segment in 0..segments.count() {
                 if sampled == max_tokens {

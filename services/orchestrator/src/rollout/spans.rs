@@ -36,7 +36,8 @@ pub(crate) fn record_prompt(run_id: &str, group: &SampledGroup, step: Option<Tra
     if !spans_are_wanted() {
         return;
     }
-    let (request, (began, ended)) = (group.request(), group.sampled());
+    let request = group.request();
+    let (began, ended) = group.sampled();
     let correct = group.samples().iter().filter(|sample| sample.is_correct()).count();
     let span = Span::new("prompt", trace_of_prompt(run_id, request), began, ended)
         .with("run", run_id.to_owned())

@@ -90,7 +90,9 @@ impl Table {
     /// Has a turn carried out.
     pub(super) async fn step(&mut self, act: Act) -> Result<Observed, Broken> {
         let turn = self.states.act().map_err(|error| self.defect(&error.to_string()))?;
-        let (episode_id, attempt, deadline_ms) = (self.id.clone(), self.states.attempt(), self.step_ms());
+        let episode_id = self.id.clone();
+        let attempt = self.states.attempt();
+        let deadline_ms = self.step_ms();
         self.send(Kind::Act(Act { episode_id, attempt, turn, deadline_ms, ..act })).await;
         match self.answer().await? {
             Event::Observed(Observed { reward: Some(reward), .. }) if !reward.is_finite() => {
@@ -104,7 +106,9 @@ impl Table {
     /// Has what was reached scored.
     pub(super) async fn end(&mut self) -> Result<Scored, Broken> {
         self.states.end().map_err(|error| self.defect(&error.to_string()))?;
-        let (episode_id, attempt, deadline_ms) = (self.id.clone(), self.states.attempt(), self.step_ms());
+        let episode_id = self.id.clone();
+        let attempt = self.states.attempt();
+        let deadline_ms = self.step_ms();
         let reason = CloseReason::Budget.into();
         self.send(Kind::Close(CloseEpisode { episode_id, attempt, reason, deadline_ms })).await;
         self.scored().await
@@ -145,7 +149,8 @@ impl Table {
         let Kind::Act(act) = kind else { return };
         let observed = Observed { turn: act.turn, done: true, ..Observed::default() };
         let answers = [Event::Observed(observed), Event::Scored(Scored::default())];
-        let (id, attempt) = (&self.id, act.attempt);
+        let id = &self.id;
+        let attempt = act.attempt;
         events.extend(answers.map(|kind| EnvironmentEvent { episode_id: id.clone(), attempt, kind: Some(kind) }));
     }
 

@@ -65,7 +65,8 @@ impl Requirements {
         request: &GroupRequest,
         part: &ResponsePart,
     ) -> Result<usize, RolloutMismatch> {
-        let (reason, sampling) = (rollout.finish_reason(), &part.sampling);
+        let reason = rollout.finish_reason();
+        let sampling = &part.sampling;
         if !matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition) {
             return Err(RolloutMismatch::FinishReason(reason));
         }
@@ -202,7 +203,8 @@ mod tests {
             let error = validate(&other, Some(3)).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
-        let (mut warm, request) = (requirements(), with_temperature(0.7));
+        let mut warm = requirements();
+        let request = with_temperature(0.7);
         let part = part(Some(3), &request);
         assert_eq!(warm.validate(&rollout(), &request, &part), Err(RolloutMismatch::RawLogProbabilities));
         warm.for_training = false;

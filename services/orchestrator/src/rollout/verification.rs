@@ -57,7 +57,9 @@ pub(super) async fn verify(
     pauses: RetryPolicy,
 ) -> VerificationOutcome {
     let VerifyRequest { mut item, mut with_tests } = request;
-    let (mut left, mut backoff, mut ever_late) = (attempts, pauses.backoff(), false);
+    let mut left = attempts;
+    let mut backoff = pauses.backoff();
+    let mut ever_late = false;
     loop {
         let Dispatched { result, attempts: used } = verdict.request(item.clone(), left).await;
         let unknown_tests = |verdict: &Verdict| verdict.invalid_reason() == InvalidReason::UnknownTests;

@@ -77,7 +77,8 @@ impl Reward for Worker {
     type VerifyStream = ReceiverStream<Result<Verdict, Status>>;
 
     async fn verify(&self, request: Request<Streaming<Message>>) -> Result<Response<Self::VerifyStream>, Status> {
-        let (mut requests, worker) = (request.into_inner(), self.clone());
+        let mut requests = request.into_inner();
+        let worker = self.clone();
         let (sender, receiver) = mpsc::channel(8);
         tokio::spawn(async move {
             while let Ok(Some(message)) = requests.message().await {
@@ -205,7 +206,8 @@ async fn tests_are_sent_once_free_of_charge() {
 #[tokio::test]
 async fn a_worker_that_is_away_is_an_outage_as_long_as_a_verdict_is_awaited() {
     let fixture = Fixture::start(Duration::from_secs(60)).await;
-    let (services, request) = (Arc::clone(&fixture.services), fixture.request());
+    let services = Arc::clone(&fixture.services);
+    let request = fixture.request();
     *fixture.worker.faults.lock().unwrap() = [Fault::Silent].into();
     let verifying = tokio::spawn(async move {
         let verdict = services.reward().await_verdict();

@@ -40,7 +40,8 @@ impl CheckpointKeeper {
         directory: &RunDirectory,
         gate: ChangeGate,
     ) -> Self {
-        let (run_id, identity) = (directory.run_id().to_owned(), directory.identity().to_owned());
+        let run_id = directory.run_id().to_owned();
+        let identity = directory.identity().to_owned();
         let forked_from = directory.forked_from().cloned();
         let best = BestKeeper::new(&settings.keep_best, directory.path());
         Self {
@@ -63,7 +64,8 @@ impl CheckpointKeeper {
     /// A learner that was trained already. Its weights may belong to another run.
     pub(super) async fn start(&self) -> Result<Position, Halt> {
         let status = self.services.learner().status().await?;
-        let (version, run_id) = (status.version, &self.run_id);
+        let version = status.version;
+        let run_id = &self.run_id;
         if version == 0 {
             return Ok(Position::start(&self.identity));
         }
@@ -140,9 +142,11 @@ impl CheckpointKeeper {
             Some(weights_ref::Source::Path(at)) => at.path.clone(),
             _ => String::new(),
         };
-        let (metric, step) = (self.best.metric().to_owned(), position.step());
+        let metric = self.best.metric().to_owned();
+        let step = position.step();
         let best = Best { metric, value, step, policy_version: position.version(), checkpoint, weights };
-        let (services, keeper) = (Arc::clone(&self.services), &mut self.best);
+        let services = Arc::clone(&self.services);
+        let keeper = &mut self.best;
         services.retrier().write(Path::new(BEST_FILE), || keeper.set(best.clone())).await
     }
 

@@ -79,7 +79,8 @@ impl EvaluationRequest {
         let folder = Folder::new(&model);
         let config = ConfigFile::read(&folder)?;
         let tokenizer = Tokenizer::of(&folder, &config)?;
-        let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
+        let context = config.max_position_embeddings()? as usize;
+        let vocabulary_size = config.vocab_size()?;
         let (mut dataset, cancel) = (Dataset::empty(), || false);
         let problems = benchmark_problems(&settings, &mut dataset, &LoadLimits::unbounded().data(), &cancel)?;
         let encoder = Encoder::new(&folder, tokenizer.clone(), &settings, &described)?;
@@ -95,7 +96,8 @@ impl EvaluationRequest {
             serde_json::to_string_pretty(&dataset.report).map_err(|error| RunError::Defect(error.to_string()))?;
         replace(&output.join(DATA_FILE), &(report + "\n"))?;
 
-        let (events, stop) = (Events::new(0), Stop::new());
+        let events = Events::new(0);
+        let stop = Stop::new();
         let endpoints = Endpoints {
             generation,
             reward,

@@ -43,7 +43,8 @@ impl IdleTimes {
 
 fn sentence(engines_idle: f64, learner_idle: f64, lag: u32) -> String {
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-    let (engines, learner) = (percent(engines_idle), percent(learner_idle));
+    let engines = percent(engines_idle);
+    let learner = percent(learner_idle);
     match (engines_idle > BUSY, learner_idle > BUSY) {
         (false, false) => {
             format!("balanced: engines waited {engines} of the time for weights, the learner {learner} for rollouts")

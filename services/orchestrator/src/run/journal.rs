@@ -140,9 +140,12 @@ impl RunJournal {
         // Compressing a large step takes a while.
         let encoded = tokio::task::spawn_blocking(move || encode_rollouts(&rollouts)).await;
         let bytes = encoded.map_err(|error| RunError::Defect(error.to_string()))??;
-        let (every, evaluations) = (self.resolved.settings.evaluation.every, &self.evaluations);
+        let every = self.resolved.settings.evaluation.every;
+        let evaluations = &self.evaluations;
         let is_evaluated = |step: u64| evaluations.has(step) || (every > 0 && step.is_multiple_of(every));
-        let (path, rollouts, mut written) = (self.rollouts.path().to_owned(), &mut self.rollouts, (true, Vec::new()));
+        let path = self.rollouts.path().to_owned();
+        let rollouts = &mut self.rollouts;
+        let mut written = (true, Vec::new());
         let write = || rollouts.write(step, &bytes, is_evaluated).map(|done| written = done);
         self.retrier.write(&path, write).await?;
         tracing::debug!(step, bytes = bytes.len(), micros = began.elapsed().as_micros() as u64, "samples are kept");
@@ -204,7 +207,8 @@ impl RunJournal {
 
     /// The first steps, supervised steps and evaluations whose lines a return to a position removes.
     fn bounds(&self, position: &Position) -> [u64; 3] {
-        let (step, warm_start_steps) = (position.step(), position.warm_start_steps());
+        let step = position.step();
+        let warm_start_steps = position.warm_start_steps();
         let after_warm_start = warm_start_steps == self.resolved.settings.warm_start.steps;
         // Evaluations are of the weights after that many steps: the one at the checkpoint itself stays.
         [step + 1, warm_start_steps + 1, if after_warm_start { step + 1 } else { 0 }]
@@ -291,7 +295,8 @@ impl RunJournal {
     }
 
     fn write_summary(&self, state: RunState) -> Result<Summary, RunError> {
-        let (steps, warm_start) = (Curves::of(&self.steps.read()?), Curves::of(&self.warm_start.read()?));
+        let steps = Curves::of(&self.steps.read()?);
+        let warm_start = Curves::of(&self.warm_start.read()?);
         let evaluations = self.evaluations.read()?;
         let run_id = self.directory.run_id();
         let ResolvedRecipe { settings, toml, aggregation, objective, .. } = &self.resolved;
@@ -340,7 +345,8 @@ const SCORE: &str = "critic/score/mean";
 /// That a step which was done again has the answers that it had and other rewards: a verifier that is no function of the answer, or another one.
 fn other_rewards(before: &MetricsLine, now: &MetricsLine) -> Option<String> {
     let has_same_answers = LENGTHS.iter().all(|name| before.get(name) == now.get(name));
-    let (was, is) = (before.get(SCORE)?, now.get(SCORE)?);
+    let was = before.get(SCORE)?;
+    let is = now.get(SCORE)?;
     (has_same_answers && was != is).then(|| {
         format!(
             "step {} was done before, with answers of the same lengths and a mean reward of {was} instead of {is}: the same answers do not get \

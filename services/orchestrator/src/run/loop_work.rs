@@ -98,7 +98,8 @@ impl<'a> LoopParts<'a> {
         events.begin_samples();
         events.enter_phase(RunState::Evaluating);
         let line = self.evaluator.evaluate(step, &reference).await?;
-        let (version, complete) = (reference.version, line.is_some());
+        let version = reference.version;
+        let complete = line.is_some();
         if let Some(line) = line {
             self.records.lock().await.evaluation(line).await?;
         }

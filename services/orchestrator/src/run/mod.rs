@@ -145,9 +145,11 @@ pub fn start_run(
     endpoints: Endpoints,
     options: RunOptions,
 ) -> Result<RunHandle, RunError> {
-    let (events, stop) = (Events::new(recipe.settings.run.steps), Stop::new());
+    let events = Events::new(recipe.settings.run.steps);
+    let stop = Stop::new();
     let subscription = events.subscribe();
-    let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
+    let run_id = directory.run_id().to_owned();
+    let path = directory.path().to_owned();
     let cancel = options.cancel.clone();
     let run = run_loop::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
     Cancelled::check(&|| cancel.is_cancelled())?;

@@ -40,7 +40,8 @@ struct Head {
 impl Position {
     /// The start of a run.
     pub(super) fn start(identity: &str) -> Self {
-        let (identity, state) = (identity.to_owned(), LoopState::default());
+        let identity = identity.to_owned();
+        let state = LoopState::default();
         Self { format: FORMAT, identity, warm_start_steps: 0, state, lines: BTreeMap::new() }
     }
 
@@ -127,7 +128,9 @@ impl Position {
     pub(super) fn forked(bytes: &[u8], identity: &str) -> Result<Self, StateProblem> {
         let position = Self::parse(bytes)?;
         // Lines are of the other run's files.
-        let (identity, state, lines) = (identity.to_owned(), position.state.forked(), BTreeMap::new());
+        let identity = identity.to_owned();
+        let state = position.state.forked();
+        let lines = BTreeMap::new();
         Ok(Self { identity, state, lines, ..position })
     }
 

@@ -144,11 +144,13 @@ impl Preflight {
     /// 0 and empty fields are unknown to the service.
     fn check_model(&self, service: Dependency, model: Option<&ModelInfo>, needed: usize) -> Result<(), Incompatible> {
         let Some(model) = model else { return Ok(()) };
-        let (folder, reported) = (self.vocabulary_size, model.vocabulary_size);
+        let folder = self.vocabulary_size;
+        let reported = model.vocabulary_size;
         if reported != 0 && reported != folder {
             return Err(Incompatible::Vocabulary { service, folder, reported });
         }
-        let (folder, reported) = (&self.tokenizer_digest, &model.tokenizer_digest);
+        let folder = &self.tokenizer_digest;
+        let reported = &model.tokenizer_digest;
         if !reported.is_empty() && reported != folder {
             return Err(Incompatible::Tokenizer { service, folder: folder.clone(), reported: reported.clone() });
         }

@@ -73,7 +73,8 @@ impl RolloutRecord {
         let (problem, index) = group.problem();
         for (number, sample) in (0..).zip(group.samples()) {
             let report = reports.and_then(|reports| reports.get(number as usize));
-            let (rewards, detail) = (sample.rewards(), &sample.verdict_detail);
+            let rewards = sample.rewards();
+            let detail = &sample.verdict_detail;
             rollouts.push(Rollout {
                 step,
                 group: group.number(),

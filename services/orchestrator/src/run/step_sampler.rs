@@ -40,7 +40,8 @@ impl StepSampler {
         audit: Arc<SamplerAudit>,
     ) -> Self {
         let weights_of_sources: Vec<f64> = prompts.sources.iter().map(|source| source.weight).collect();
-        let (seed, shuffle) = (settings.run.seed, settings.data.shuffle);
+        let seed = settings.run.seed;
+        let shuffle = settings.data.shuffle;
         Self {
             rollouts,
             order: Mutex::new(PromptSampler::new(prompts.sources_of_train(), &weights_of_sources, seed, shuffle)),
@@ -64,7 +65,8 @@ impl StepSampler {
     /// # Errors
     /// [`RunError::Late`], [`RunError::Invalid`]; [`RunError::NoSamples`] where nothing is left.
     pub(super) fn check(&self, step: u64, batch: &StepBatch) -> Result<(), RunError> {
-        let (what, settings) = (format!("step {step}"), self.rollouts.services().settings());
+        let what = format!("step {step}");
+        let settings = self.rollouts.services().settings();
         let dropped_samples: DroppedSamples = batch.samples().collect();
         dropped_samples.check_late(&what, settings)?;
         let mut samples = batch.groups.iter().flat_map(SampledGroup::samples);

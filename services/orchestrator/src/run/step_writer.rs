@@ -67,7 +67,8 @@ impl StepWriter {
         journal.append(&line).await?;
         times.record();
         sampled.batch.record();
-        let (run_id, trace) = (self.training.run_id(), self.training.trace(step));
+        let run_id = self.training.run_id();
+        let trace = self.training.trace(step);
         sampled.batch.groups.iter().for_each(|group| record_prompt(run_id, group, Some(trace)));
         sampled.batch.dropped.iter().for_each(|group| record_prompt(run_id, group, None));
         record_step(run_id, step, report.version, trace, *times);

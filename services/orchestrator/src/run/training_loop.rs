@@ -41,7 +41,8 @@ impl<'a> TrainingLoop<'a> {
     /// # Errors
     /// A position without the weights that its next steps are sampled with, or with prompts that data order would skip.
     pub(super) fn new(rules: Rules, position: Position, in_progress: InProgress<'a>) -> Result<Self, CheckpointError> {
-        let (step, state) = (position.step(), position.state());
+        let step = position.step();
+        let state = position.state();
         if let Some((weights, sampled)) = state.missing_weights(&rules) {
             return Err(CheckpointError::WeightsUnnamed { step, weights, sampled });
         }
@@ -73,7 +74,8 @@ impl<'a> TrainingLoop<'a> {
 
     /// Begins something, in the order of a step. Returns how the run has ended, where it has.
     fn act(&mut self, action: Action) -> Result<Option<RunOutcome>, Halt> {
-        let (state, doing) = (self.position.state(), &mut self.in_progress);
+        let state = self.position.state();
+        let doing = &mut self.in_progress;
         match action {
             // Sample. A step begins once the engines are on their way to its weights; each prompt becomes a group of episodes, and each
             // episode is sampled segment by segment: with `pipeline.partial` by several versions, one after the other.

@@ -33,7 +33,8 @@ impl WeightSync {
         directory: &RunDirectory,
         settings: &LoopSettings,
     ) -> Self {
-        let (keep, engines) = (settings.checkpoint.keep_weights, settings.sampling.engines_while_training);
+        let keep = settings.checkpoint.keep_weights;
+        let engines = settings.sampling.engines_while_training;
         Self { services, weights, directory: directory.clone(), keep, engines }
     }
 

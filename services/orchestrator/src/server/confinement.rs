@@ -37,7 +37,8 @@ pub(super) fn confine(recipe: &ResolvedRecipe, settings: &OrchestratorSettings) 
 
 /// Every file that the settings name, or the pattern of several, with its field.
 fn files_of(settings: &LoopSettings) -> Vec<(String, PathBuf)> {
-    let (data, client) = (&settings.data, &settings.services.client);
+    let data = &settings.data;
+    let client = &settings.services.client;
     let mut files = Vec::new();
     let mut all = |field: &str, named: &[PathBuf]| {
         let indexed = named.iter().enumerate().map(|(index, path)| (format!("{field}[{index}]"), path.clone()));
@@ -82,13 +83,15 @@ mod tests {
     fn files_and_models_of_a_client_are_below_the_roots() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().canonicalize().unwrap();
-        let (root, other) = (dir.join("data"), dir.join("other"));
+        let root = dir.join("data");
+        let other = dir.join("other");
         for folder in [&root, &other] {
             std::fs::create_dir_all(folder.join("model")).unwrap();
             std::fs::write(folder.join("a.jsonl"), "").unwrap();
         }
         std::os::unix::fs::symlink(other.join("a.jsonl"), root.join("b.jsonl")).unwrap();
-        let (model, listen) = (root.join("model"), "127.0.0.1:1");
+        let model = root.join("model");
+        let listen = "127.0.0.1:1";
         let inside = |settings: &mut LoopSettings| settings.data.files = vec![root.join("a.jsonl")];
         assert_eq!(refused(&[&root], listen, &model, inside), None);
         let error = refused(&[&root], listen, &other.join("model"), |_| ()).unwrap();

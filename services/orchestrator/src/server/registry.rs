@@ -41,9 +41,11 @@ enum Lifecycle {
 impl Entry {
     /// Follows a run to its end.
     pub(super) fn follow(handle: RunHandle, directory: RunDirectory) -> Self {
-        let (run_id, identity) = (handle.run_id().to_owned(), directory.identity().to_owned());
+        let run_id = handle.run_id().to_owned();
+        let identity = directory.identity().to_owned();
         let path = handle.directory().to_owned();
-        let (events, stop) = (handle.events().clone(), handle.stop_on_drop());
+        let events = handle.events().clone();
+        let stop = handle.stop_on_drop();
         tokio::spawn(event_log::log_events(run_id.clone(), handle.subscribe()));
         let (sender, lifecycle) = watch::channel(Lifecycle::Active);
         tokio::spawn(async move {

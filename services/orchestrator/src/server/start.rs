@@ -84,13 +84,16 @@ impl OrchestratorService {
             }
             let permit = self.start_permits().acquire_owned().await;
             let permit = permit.map_err(|error| ServiceError::Internal { message: error.to_string() })?;
-            let (service, request, cancel) = (self.clone(), request.clone(), cancel.clone());
+            let service = self.clone();
+            let request = request.clone();
+            let cancel = cancel.clone();
             let runtime = tokio::runtime::Handle::current();
             let (sender, decided) = oneshot::channel();
             // Data sets and models are loaded on a thread of its own: not on those that answer calls, nor on one that the runtime would wait
             // for at the end of the process. The run itself belongs to the runtime.
             let thread = std::thread::Builder::new().name("start".to_owned()).spawn(move || {
-                let (_permit, _runtime) = (permit, runtime.enter());
+                let _permit = permit;
+                let _runtime = runtime.enter();
                 let _ = sender.send(service.decide(starter, &request, &cancel));
             });
             thread.map_err(|error| ServiceError::Internal { message: format!("no thread to load a run: {error}") })?;
@@ -144,7 +147,8 @@ impl OrchestratorService {
             _ => RunDirectory::create(&path, recipe.record()),
         };
         let directory = directory.map_err(service_error)?;
-        let (limits, cancel) = (self.settings().limits.clone(), cancel.clone());
+        let limits = self.settings().limits.clone();
+        let cancel = cancel.clone();
         let options = RunOptions { limits, cancel, accept_changed_inputs: request.accept_changed_inputs };
         let mut endpoints = self.settings().endpoints.clone();
         let describing = describe_environments(&recipe.settings, &endpoints.environment);
@@ -176,7 +180,8 @@ impl OrchestratorService {
         let stored = stored(path).map_err(service_error)?;
         let mut registry = self.registry();
         let entry = registry.get(run_id).filter(|entry| entry.exists());
-        let (active, other) = (registry.active(), registry.starting());
+        let active = registry.active();
+        let other = registry.starting();
         let known = entry.as_ref().map(|entry| entry.identity());
         let known = known.or(stored.as_ref().map(|run| run.settings_hash.as_str()));
         let is_active = active.as_ref().is_some_and(|entry| entry.run_id() == run_id);

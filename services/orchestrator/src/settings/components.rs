@@ -90,7 +90,8 @@ impl ShapingSettings {
         finite("wrong", self.wrong)?;
         let allowed = format!("above shaping.wrong, which is {}", self.wrong);
         FieldError::ensure(self.correct > self.wrong, "correct", self.correct, allowed)?;
-        let (buffer, most) = (self.overlong_buffer_tokens, sampling.max_tokens);
+        let buffer = self.overlong_buffer_tokens;
+        let most = sampling.max_tokens;
         let allowed = format!("0 to sampling.max_tokens, which is {most}");
         FieldError::ensure(buffer <= most, "overlong_buffer_tokens", buffer, allowed)?;
         let penalty = self.overlong_penalty;

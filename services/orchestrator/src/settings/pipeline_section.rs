@@ -119,7 +119,9 @@ impl PipelineSettings {
     }
 
     fn validate_partial(&self, sampling: &PolicySamplingSettings) -> Result<(), FieldError> {
-        let (lag, split, versions) = (self.max_lag, self.split, self.max_versions);
+        let lag = self.max_lag;
+        let split = self.split;
+        let versions = self.max_versions;
         if !self.partial {
             return match versions == Self::default().max_versions {
                 true => Ok(()),

@@ -135,7 +135,8 @@ impl LoopSettings {
         let named = self.data.environment.iter().chain(&self.data.environments);
         for name in named.clone() {
             if evenkeel_environment::Origin::of("data.environment", name)?.is_agent() {
-                let (turns, allowed) = (self.turns.max_turns, format!("at most {MOST_REWRITTEN} with `{name}`"));
+                let turns = self.turns.max_turns;
+                let allowed = format!("at most {MOST_REWRITTEN} with `{name}`");
                 FieldError::ensure(turns <= MOST_REWRITTEN, "turns.max_turns", turns, allowed)?;
             }
         }

@@ -223,7 +223,8 @@ async fn a_checkpoint_has_the_prompts_that_wait_and_only_this_order_goes_on_from
         let audit = evenkeel_run_report::audit(&RunRecord::read(&path).unwrap()).unwrap();
         assert!(audit.is_clean() && audit.sentence().contains("more are still being sampled"), "{}", audit.sentence());
 
-        let (mut other, to) = (recipe.clone(), dir.path().join("fork"));
+        let mut other = recipe.clone();
+        let to = dir.path().join("fork");
         (other.pipeline.order, other.run.name) = (StepOrder::Data, "fork".into());
         let other = resolved(&other);
         let directory = RunDirectory::fork(&to, other.record(), &path, 1).unwrap();
@@ -260,7 +261,8 @@ async fn prompts_are_started_in_data_order_and_no_more_than_a_step_for_each_step
         let running = tokio::spawn(finish(cluster.begin(&path, &recipe)));
         while !running.is_finished() {
             // What is started is looked at first: the learner may have gone on since.
-            let ((prompts, _), done) = (farthest(), cluster.learner.state.groups.lock().unwrap().len());
+            let (prompts, _) = farthest();
+            let done = cluster.learner.state.groups.lock().unwrap().len();
             assert!(prompts <= (done + 3) * 4, "{prompts} prompts are started, {done} steps are done");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

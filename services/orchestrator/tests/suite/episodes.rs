@@ -53,8 +53,8 @@ async fn an_episode_is_one_sequence_of_which_the_sampled_tokens_are_trained_on()
             assert_eq!((line.get("episodes/turns/mean"), line.get("episodes/tool_errors")), (Some(2.0), Some(0.0)));
             assert_eq!((line.get("episodes/same_engine"), line.get("episodes/sequences/mean")), (Some(1.0), None));
             assert!(line.get("timing_s/environment_idle").is_some_and(|idle| idle >= 0.0));
-            let (length, added) =
-                (line.get("response_length/mean").unwrap(), line.get("episodes/added_tokens/mean").unwrap());
+            let length = line.get("response_length/mean").unwrap();
+            let added = line.get("episodes/added_tokens/mean").unwrap();
             let samples: Vec<_> = groups.iter().flat_map(|group| &group.samples).collect();
             let longest = samples
                 .iter()
@@ -238,7 +238,8 @@ fn thoughtful_turn(item: &GenerateItem) -> Option<String> {
     let prompt = text_of(&item.prompt_token_ids);
     let (_, asked) = prompt.rsplit_once("user\n")?;
     let (a, b) = asked.split_once('=')?.0.split_once('+')?;
-    let (a, b): (u64, u64) = (a.parse().ok()?, b.parse().ok()?);
+    let a: u64 = a.parse().ok()?;
+    let b: u64 = b.parse().ok()?;
     let seed = item.sampling.as_ref().and_then(|sampling| sampling.seed).unwrap();
     let said = match asked.contains("tool\n") {
         false => {
@@ -319,9 +320,11 @@ async fn a_warm_start_imitates_turns_after_what_the_environment_said() {
         table.run("run", &settings).await.unwrap();
         let examples = table.cluster.learner.state.examples.lock().unwrap().clone();
         assert_eq!(examples.len(), 32);
-        let (mut first, mut second) = (0, 0);
+        let mut first = 0;
+        let mut second = 0;
         for example in examples {
-            let (prompt, said) = (text_of(&example.prompt_token_ids), text_of(&example.response_token_ids));
+            let prompt = text_of(&example.prompt_token_ids);
+            let said = text_of(&example.response_token_ids);
             assert_eq!(example.response_token_ids.last(), Some(&1), "the end of the turn is learnt");
             assert!(prompt.ends_with("assistant\n"), "{prompt}");
             match said.strip_prefix("\\boxed{") {

@@ -77,7 +77,8 @@ async fn what_is_held_out_is_never_trained_on_and_improves() {
         let (_, summary) = cluster.run(&path, &recipe).await.1.unwrap();
         let data = evenkeel_data::arithmetic::dataset(recipe.run.seed, 40, &Rules::default());
         let held_out: BTreeSet<String> = data.held_out.iter().map(|problem| text(&problem.prompt)).collect();
-        let (mut asked, mut trained) = (BTreeSet::new(), BTreeSet::new());
+        let mut asked = BTreeSet::new();
+        let mut trained = BTreeSet::new();
         for item in cluster.generation.state.seen.lock().unwrap().iter() {
             let id: SampleId = item.sample_id.parse().unwrap();
             let prompts = if id.group.purpose == Purpose::Eval { &mut asked } else { &mut trained };

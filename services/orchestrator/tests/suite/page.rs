@@ -34,7 +34,8 @@ async fn get(address: SocketAddr, path: &str) -> (String, String) {
 async fn follow(address: SocketAddr, path: &str, until: &[&str]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await.unwrap();
-    let (mut text, mut buffer) = (String::new(), vec![0; 1 << 16]);
+    let mut text = String::new();
+    let mut buffer = vec![0; 1 << 16];
     while !until.iter().all(|words| text.contains(words)) {
         let read = stream.read(&mut buffer).await.unwrap();
         assert!(read > 0, "the stream ended: {text}");

@@ -57,7 +57,8 @@ async fn a_split_and_partial_answers_go_together() {
 async fn a_later_part_continues_its_answer_with_a_seed_of_its_own_and_evaluations_have_one_part() {
     bounded(async {
         let (_dir, path) = temp();
-        let (cluster, mut recipe) = (Cluster::start().await, partial(2, 3));
+        let cluster = Cluster::start().await;
+        let mut recipe = partial(2, 3);
         recipe.sampling.min_tokens = 10;
         cluster.run(&path, &recipe).await.1.unwrap();
         let seen = cluster.generation.state.seen.lock().unwrap();
@@ -91,7 +92,8 @@ async fn a_later_part_continues_its_answer_with_a_seed_of_its_own_and_evaluation
 async fn all_parts_of_an_answer_share_its_attempts() {
     bounded(async {
         let (_dir, path) = temp();
-        let (cluster, mut recipe) = (Cluster::start().await, partial(2, 3));
+        let cluster = Cluster::start().await;
+        let mut recipe = partial(2, 3);
         // Every other attempt at one sample of each group fails, so that each of its parts does.
         let failures: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
         let counted = Arc::clone(&failures);
@@ -170,7 +172,8 @@ async fn fewer_samples_at_once_than_a_step_has_do_not_hold_it_up() {
 async fn prompts_in_flight_are_part_of_a_checkpoint_and_sampled_again() {
     bounded(async {
         let (_dir, path) = temp();
-        let (cluster, recipe) = (Cluster::start().await, partial(2, 3));
+        let cluster = Cluster::start().await;
+        let recipe = partial(2, 3);
         let handle = cluster.begin(&path, &recipe);
         let progress = handle.progress();
         // The third step is begun, and with it two that follow it.

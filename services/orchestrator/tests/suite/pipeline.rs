@@ -42,7 +42,8 @@ async fn the_groups_of_a_step_are_sampled_by_the_weights_of_so_many_steps_before
         let mut all = Vec::new();
         for max_lag in [0, 1, 2, 16] {
             let (_dir, path) = temp();
-            let (cluster, recipe) = (Cluster::start().await, lagging(max_lag));
+            let cluster = Cluster::start().await;
+            let recipe = lagging(max_lag);
             assert_eq!(cluster.run(&path, &recipe).await.1.unwrap().0, RunOutcome::Completed);
             assert_versions(&cluster, &recipe, 0);
             let lags: Vec<_> = metrics(&path).iter().map(|line| line.get("pipeline/lag")).collect();
@@ -62,8 +63,10 @@ async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahea
     bounded(async {
         for max_lag in [1, 2] {
             let (_dir, path) = temp();
-            let (cluster, recipe) = (Cluster::start().await, lagging(max_lag));
-            let (seen, steps) = (Arc::clone(&cluster.generation.state), recipe.run.steps);
+            let cluster = Cluster::start().await;
+            let recipe = lagging(max_lag);
+            let seen = Arc::clone(&cluster.generation.state);
+            let steps = recipe.run.steps;
             let newest = move || {
                 let seen = seen.seen.lock().unwrap();
                 let ids = seen.iter().map(|item| item.group_id.parse::<GroupId>().unwrap());
@@ -78,7 +81,8 @@ async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahea
             let running = tokio::spawn(finish(handle));
             while !running.is_finished() {
                 // What is sampled is looked at first: the learner may have gone on since.
-                let (sampled, done) = (farthest(), cluster.learner.state.groups.lock().unwrap().len() as u64);
+                let sampled = farthest();
+                let done = cluster.learner.state.groups.lock().unwrap().len() as u64;
                 assert!(sampled <= done + 1 + u64::from(max_lag), "step {sampled} is sampled, {done} are done");
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -96,7 +100,8 @@ async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahea
 async fn with_stragglers(recipe: &LoopSettings, loses: bool) -> Vec<String> {
     let (_dir, path) = temp();
     let cluster = Cluster::start().await;
-    let (state, last) = (Arc::downgrade(&cluster.generation.state), recipe.run.steps);
+    let state = Arc::downgrade(&cluster.generation.state);
+    let last = recipe.run.steps;
     let lag = u64::from(recipe.pipeline.max_lag);
     let next_is_seen = move |sample: &SampleId| {
         let state = state.upgrade().unwrap();
@@ -233,7 +238,8 @@ async fn evaluations_are_of_the_weights_of_their_step_and_the_best_checkpoint_wa
                 }
             }
             // The line of an evaluation comes before the checkpoint that it decides about.
-            let (mut evaluated, mut late) = (BTreeSet::new(), 0);
+            let mut evaluated = BTreeSet::new();
+            let mut late = 0;
             for event in &events {
                 match &**event {
                     Event::Line(line) if line.kind == evenkeel_proto::v1::StepKind::Evaluation => {
@@ -258,7 +264,8 @@ async fn evaluations_are_of_the_weights_of_their_step_and_the_best_checkpoint_wa
 async fn the_weights_that_a_checkpoint_needs_stay_with_it() {
     bounded(async {
         let (_dir, path) = temp();
-        let (cluster, mut recipe) = (Cluster::start().await, lagging(2));
+        let cluster = Cluster::start().await;
+        let mut recipe = lagging(2);
         recipe.checkpoint.every = 4;
         cluster.run(&path, &recipe).await.1.unwrap();
         let kept = cluster.learner.state.kept_besides.lock().unwrap().clone();
@@ -277,7 +284,8 @@ async fn the_weights_that_a_checkpoint_needs_stay_with_it() {
 async fn weights_that_are_gone_are_named_and_the_run_goes_on_once_they_are_back() {
     bounded(async {
         let (_dir, path) = temp();
-        let (cluster, recipe) = (Cluster::start().await, lagging(2));
+        let cluster = Cluster::start().await;
+        let recipe = lagging(2);
         let handle = cluster.begin(&path, &recipe);
         let progress = handle.progress();
         until(|| progress.borrow().step >= 3).await;
@@ -302,12 +310,14 @@ async fn weights_that_are_gone_are_named_and_the_run_goes_on_once_they_are_back(
 async fn a_fork_begins_without_a_lag() {
     bounded(async {
         let (dir, path) = temp();
-        let (cluster, recipe) = (Cluster::start().await, lagging(2));
+        let cluster = Cluster::start().await;
+        let recipe = lagging(2);
         cluster.run(&path, &recipe).await.1.unwrap();
         cluster.learner.state.groups.lock().unwrap().clear();
         let mut forked = lagging(1);
         forked.run.name = "fork".into();
-        let (resolved, to) = (resolved(&forked), dir.path().join("fork"));
+        let resolved = resolved(&forked);
+        let to = dir.path().join("fork");
         let directory = RunDirectory::fork(&to, resolved.record(), &path, 4).unwrap();
         let handle = start_run(resolved, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
@@ -321,7 +331,8 @@ async fn sampling_does_not_wait_for_weights_while_the_engines_evaluate() {
     const EVALUATION: Duration = Duration::from_millis(300);
     bounded(async {
         let (_dir, path) = temp();
-        let (cluster, mut recipe) = (Cluster::start().await, lagging(1));
+        let cluster = Cluster::start().await;
+        let mut recipe = lagging(1);
         (recipe.run.steps, recipe.evaluation.every) = (4, 1);
         let begun = Mutex::new(BTreeMap::<u64, Instant>::new());
         *cluster.generation.state.fates.lock().unwrap() = Some(Box::new(move |id, _| {
@@ -343,7 +354,8 @@ async fn sampling_does_not_wait_for_weights_while_the_engines_evaluate() {
 async fn each_step_says_what_it_waited_for_and_the_end_says_what_to_change() {
     bounded(async {
         let (_dir, path) = temp();
-        let (cluster, recipe) = (Cluster::start().await, lagging(1));
+        let cluster = Cluster::start().await;
+        let recipe = lagging(1);
         cluster.generation.state.max_delay_ms.store(60, Ordering::Relaxed);
         let (events, result) = cluster.run(&path, &recipe).await;
         result.unwrap();

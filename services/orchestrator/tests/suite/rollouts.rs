@@ -29,7 +29,8 @@ async fn every_sample_of_a_step_is_kept_with_what_the_learner_did_with_it() {
         let mut recipe = three_steps();
         recipe.run.rollout_tokens = true;
         cluster.run(&path, &recipe).await.1.unwrap();
-        let (kept, sent) = (kept(&path), cluster.learner.state.groups.lock().unwrap());
+        let kept = kept(&path);
+        let sent = cluster.learner.state.groups.lock().unwrap();
         assert_eq!(kept.keys().copied().collect::<Vec<_>>(), [1, 2, 3], "steps count from 1");
         for (step, rollouts) in &kept {
             let samples: Vec<_> = sent[step].iter().flat_map(|group| &group.samples).collect();
@@ -169,7 +170,8 @@ async fn at_the_bound_old_steps_are_thinned_out_and_the_run_goes_on() {
         recipe.run.rollouts_disk = ByteSize::b(sizes(&whole) / 2);
         let (events, result) = Cluster::start().await.run(&path, &recipe).await;
         assert_eq!(result.unwrap().1.steps, 12);
-        let (left, thinned) = (kept(&path), thinned_rollouts(&path).unwrap());
+        let left = kept(&path);
+        let thinned = thinned_rollouts(&path).unwrap();
         assert!(sizes(&path) <= recipe.run.rollouts_disk.bytes() && !thinned.is_empty());
         assert!([5, 10, 12].iter().all(|step| left.contains_key(step)), "{:?}", left.keys());
         assert_eq!(left.keys().copied().chain(thinned).collect::<BTreeSet<_>>(), (1..=12).collect());

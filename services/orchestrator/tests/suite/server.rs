@@ -247,7 +247,8 @@ async fn a_configured_run_without_its_end_is_resumed_though_all_its_steps_have_l
     bounded(async {
         let cluster = Cluster::start().await;
         let dir = tempfile::tempdir().unwrap();
-        let (file, runs) = (dir.path().join("own.toml"), dir.path().join("runs"));
+        let file = dir.path().join("own.toml");
+        let runs = dir.path().join("runs");
         std::fs::write(&file, toml::to_string(&Program::of(&recipe())).unwrap()).unwrap();
         let settings = OrchestratorSettings {
             runs: runs.clone(),

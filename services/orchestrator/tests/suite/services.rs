@@ -201,7 +201,8 @@ async fn services_that_do_not_go_together_are_refused() {
         // A learner that holds another run's weights is not taken for a new one.
         let (_dir, first) = temp();
         cluster.run(&first, &recipe()).await.1.unwrap();
-        let (_dir2, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let _dir2 = tempfile::tempdir().unwrap();
+        let second = tempfile::tempdir().unwrap();
         let error = cluster.run(&second.path().join("other"), &recipe()).await.1.unwrap_err().to_string();
         assert!(error.contains("of run `run`, restart it for `other`"), "{error}");
     })
@@ -242,7 +243,8 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
     };
     let refused = |change: &Change| {
         let (_dir, path) = temp();
-        let (mut recipe, mut endpoints) = (recipe(), endpoints());
+        let mut recipe = recipe();
+        let mut endpoints = endpoints();
         change(&mut recipe, &mut endpoints);
         let recipe = resolved(&recipe);
         let directory = RunDirectory::create(&path, recipe.record()).unwrap();

@@ -34,7 +34,8 @@ impl Reward for Verifier {
     type VerifyStream = ReceiverStream<Result<Verdict, Status>>;
 
     async fn verify(&self, request: Request<Streaming<VerifyRequest>>) -> Result<Response<Self::VerifyStream>, Status> {
-        let (mut requests, verifier) = (request.into_inner(), self.clone());
+        let mut requests = request.into_inner();
+        let verifier = self.clone();
         let (sender, receiver) = mpsc::channel(8);
         tokio::spawn(async move {
             while let Ok(Some(message)) = requests.message().await {
@@ -106,7 +107,8 @@ fn judge(item: &VerifyItem) -> Verdict {
 fn rows(path: &Path) -> PathBuf {
     let row = |n: u32| {
         let source = if n.is_multiple_of(2) { "game/sums" } else { "school" };
-        let (a, b) = (10 + n, 50 + n);
+        let a = 10 + n;
+        let b = 50 + n;
         let sum = a + b;
         format!("{{\"prompt\": \"{a}+{b}=\\n\", \"answer\": {sum}, \"data_source\": \"{source}\"}}\n")
     };
@@ -129,7 +131,8 @@ fn over(path: &Path, verifier: Option<(&str, VerifierSettings)>) -> LoopSettings
 async fn rows_go_to_the_verifier_of_their_data_source_and_the_others_to_the_reward_service() {
     bounded(async {
         let (_dir, path) = temp();
-        let (cluster, games) = (Cluster::start().await, Running::start(judge).await);
+        let cluster = Cluster::start().await;
+        let games = Running::start(judge).await;
         let mut recipe = over(&path, Some(("games", games.settings(&["game/*"]))));
         recipe.shaping.weights = [("brevity".to_owned(), 2.0)].into();
         let (_, summary) = cluster.run(&path, &recipe).await.1.unwrap();
@@ -185,7 +188,8 @@ async fn a_verifier_that_answers_nonsense_ends_the_run_by_its_share_and_is_never
     bounded(async {
         for (judge, words) in cases {
             let (_dir, path) = temp();
-            let (cluster, games) = (Cluster::start().await, Running::start(judge).await);
+            let cluster = Cluster::start().await;
+            let games = Running::start(judge).await;
             let mut recipe = over(&path, Some(("games", games.settings(&["game/*"]))));
             (recipe.evaluation.before, recipe.evaluation.after) = (false, false);
             let error = cluster.run(&path, &recipe).await.1.unwrap_err();
@@ -235,7 +239,8 @@ async fn a_verifier_that_is_not_there_or_judges_nothing_is_refused_by_name_befor
     bounded(async {
         let cluster = Cluster::start().await;
         let other = Running::with_status(judge, RewardGetStatusResponse::default()).await;
-        let (gone, good) = (Running::start(judge).await, Running::start(judge).await);
+        let gone = Running::start(judge).await;
+        let good = Running::start(judge).await;
         let settings = gone.settings(&["game/*"]);
         drop(gone.server.kill().await);
         // Not only the first worker is asked.

@@ -52,7 +52,8 @@ impl Forwarder {
 fn answer(id: String, result: Result<Verdict, DispatchError>) -> Verdict {
     match result {
         Ok(verdict) if VerifyItems::disposition(&verdict) == Disposition::Failed => {
-            let (detail, worker) = (verdict.reason_with_detail(), verdict.worker);
+            let detail = verdict.reason_with_detail();
+            let worker = verdict.worker;
             Verdict { worker, ..Verdict::invalid(id, InvalidReason::AttemptsExhausted, detail) }
         }
         Ok(verdict) => Verdict { id, ..verdict },

@@ -35,7 +35,8 @@ impl Workers {
             let connector = self.connector.clone();
             asked.spawn(tokio::time::timeout(STATUS_TIMEOUT, ask(connector, address)));
         }
-        let (mut together, mut answered) = (None, 0_u64);
+        let mut together = None;
+        let mut answered = 0_u64;
         while let Some(answer) = asked.join_next().await {
             if let Ok(Ok(Some(status))) = answer {
                 answered += 1;

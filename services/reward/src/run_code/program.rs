@@ -40,7 +40,8 @@ pub(super) async fn run(
         let _ends = cancel.clone().drop_guard();
         let (sender, receiver) = oneshot::channel();
         let submitting = {
-            let (verifier, task) = (Arc::clone(verifier), task.clone());
+            let verifier = Arc::clone(verifier);
+            let task = task.clone();
             // It waits while the interpreter is prepared.
             tokio::task::spawn_blocking(move || {
                 verifier.run_program(task, cancel, move |verdict| drop(sender.send(verdict)))

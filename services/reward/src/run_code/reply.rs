@@ -45,7 +45,8 @@ impl Reply {
     }
 
     fn new(status: &'static str, message: String, run_result: Option<RunResult>, worker: &str) -> Self {
-        let (executor_pod_name, files) = (worker.to_owned(), json!({}));
+        let executor_pod_name = worker.to_owned();
+        let files = json!({});
         Self { status, message, compile_result: None, run_result, executor_pod_name, files }
     }
 

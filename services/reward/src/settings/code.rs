@@ -181,7 +181,8 @@ impl CodeSettings {
         if self.threads > MAX_THREADS {
             return Err(FieldError::new("threads", self.threads, format!("0 (the number of cores) to {MAX_THREADS}")));
         }
-        let (limits, max) = (&self.limits, &self.max_limits);
+        let limits = &self.limits;
+        let max = &self.max_limits;
         let refused = |field: &str, value: &dyn fmt::Display, minimum: &dyn fmt::Display, max: &dyn fmt::Display| {
             let allowed = format!("{minimum} to max_limits.{field}, which is {max}");
             Err(FieldError::new(format!("limits.{field}"), value, allowed))

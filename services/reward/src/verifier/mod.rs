@@ -117,7 +117,8 @@ impl Verifier {
                 fits(&id, "math.gold", task.gold.len(), self.max_field_bytes)?;
                 fits(&id, "math.prompt", task.prompt.as_ref().map_or(0, String::len), self.max_field_bytes)?;
                 if task.alternatives.len() > MAX_ALTERNATIVES {
-                    let (count, allowed) = (task.alternatives.len(), format!("at most {MAX_ALTERNATIVES}"));
+                    let count = task.alternatives.len();
+                    let allowed = format!("at most {MAX_ALTERNATIVES}");
                     let error = FieldError::new("math.alternatives", format_args!("{count} gold answers"), allowed);
                     return Err(Box::new(Verdict::refused(id, error)));
                 }

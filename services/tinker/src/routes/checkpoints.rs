@@ -25,7 +25,8 @@ pub(super) struct Page {
 
 impl Page {
     fn of(&self, all: Vec<Value>) -> (Vec<Value>, Value) {
-        let (limit, offset) = (self.limit.unwrap_or(100).min(PAGE), self.offset.unwrap_or(0));
+        let limit = self.limit.unwrap_or(100).min(PAGE);
+        let offset = self.offset.unwrap_or(0);
         let cursor = json!({"limit": limit, "offset": offset, "total_count": all.len()});
         (all.into_iter().skip(offset).take(limit).collect(), cursor)
     }
@@ -139,17 +140,21 @@ pub(super) async fn weights_info(State(front): State<Arc<Front>>, body: Bytes) -
 
 /// A time as RFC 3339 writes it.
 fn time(seconds: u64) -> String {
-    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    let days = seconds / 86_400;
+    let of_day = seconds % 86_400;
     // Civil from days (Howard Hinnant), for dates after 1970.
     let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let era = shifted / 146_097;
+    let of_era = shifted % 146_097;
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * shifted_month + 2) / 5 + 1;
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    let hour = of_day / 3600;
+    let minute = of_day / 60 % 60;
+    let second = of_day % 60;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 

@@ -168,7 +168,8 @@ fn begin(
     let id = promise.id().to_owned();
     created.insert(model.clone(), id.clone());
     drop(created);
-    let (front, answer) = (Arc::clone(front), json!({"request_id": id, "model_id": model}));
+    let front = Arc::clone(front);
+    let answer = json!({"request_id": id, "model_id": model});
     tokio::spawn(async move { begun(&front, session, model, user_metadata, origin, promise).await });
     Ok(ok(answer))
 }

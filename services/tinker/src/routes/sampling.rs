@@ -145,7 +145,8 @@ pub(super) async fn sample(State(front): State<Arc<Front>>, body: Bytes) -> Resu
     };
     let (session, weights) = weights_of(&front, &sampler)?;
     front.sessions.heard(&session);
-    let (digest, number) = (sha256(&body), request.seq_id);
+    let digest = sha256(&body);
+    let number = request.seq_id;
     let mut sampled = front.sampled.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(SampleRequest { digest: taken, id, sequences }) = sampled.get(&(sampler.clone(), number)) {
         return match *taken == digest {

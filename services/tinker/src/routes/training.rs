@@ -33,11 +33,14 @@ pub(super) async fn forward_backward(
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
     // Large ones take a while.
-    let (digest, size, bytes) = (sha256(&body), body.len(), body);
+    let digest = sha256(&body);
+    let size = body.len();
+    let bytes = body;
     let decoded = tokio::task::spawn_blocking(move || {
         let request = ForwardBackwardRequest::decode(bytes)
             .map_err(|error| ApiError::bad(format!("the body is not a ForwardBackwardRequest: {error}")))?;
-        let (model, number) = (request.model_id.clone(), request.seq_id);
+        let model = request.model_id.clone();
+        let number = request.seq_id;
         Ok::<_, ApiError>((model, number, accumulation(request)))
     });
     let decoded = decoded.await.map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;

@@ -12,7 +12,8 @@ use crate::{Agent, TENSORS, assert_same, bounded, settings};
 #[tokio::test]
 async fn a_version_is_fetched_once_and_then_there() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let published = source.publish(3, &TENSORS);
         let pulled = agent.pull(&published).await.unwrap();
@@ -29,8 +30,10 @@ async fn a_version_is_fetched_once_and_then_there() {
 #[tokio::test]
 async fn engines_and_agents_of_one_node_share_one_copy() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
-        let (one, two) = (Agent::start(&source, folder.path()).await, Agent::start(&source, folder.path()).await);
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
+        let one = Agent::start(&source, folder.path()).await;
+        let two = Agent::start(&source, folder.path()).await;
         let published = source.publish(1, &TENSORS);
         source.pause(Duration::from_millis(5));
         let (a, b, c, d) =
@@ -47,12 +50,14 @@ async fn engines_and_agents_of_one_node_share_one_copy() {
 #[tokio::test]
 async fn only_tensors_that_changed_are_fetched() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         agent.pull(&source.publish(1, &TENSORS)).await.unwrap();
         let mut changed = TENSORS;
         changed[2].1 = 33;
-        let (next, before) = (source.publish(2, &changed), source.sent());
+        let next = source.publish(2, &changed);
+        let before = source.sent();
         let pulled = agent.pull(&next).await.unwrap();
         assert_same(&pulled.path, &next);
         // The tensor, and the marker, which names the version.
@@ -62,7 +67,8 @@ async fn only_tensors_that_changed_are_fetched() {
         assert_eq!(pulled.fetched_bytes + pulled.reused_bytes, next.size());
         // So they are by a process that has fetched nothing before.
         drop(agent);
-        let (next, before) = (source.publish(3, &TENSORS), source.sent());
+        let next = source.publish(3, &TENSORS);
+        let before = source.sent();
         let pulled = Agent::start(&source, folder.path()).await.pull(&next).await.unwrap();
         assert_same(&pulled.path, &next);
         assert_eq!(source.sent() - before, 200_000 + marker);
@@ -73,7 +79,8 @@ async fn only_tensors_that_changed_are_fetched() {
 #[tokio::test]
 async fn what_is_reused_is_verified_as_well() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let first = agent.pull(&source.publish(1, &TENSORS)).await.unwrap();
         // A disk that does not keep what it was given.
@@ -95,7 +102,8 @@ async fn what_is_reused_is_verified_as_well() {
 #[tokio::test]
 async fn a_copy_that_is_not_what_its_marker_says_is_fetched_again_by_the_next_process() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let published = source.publish(1, &TENSORS);
         let agent = Agent::start(&source, folder.path()).await;
         let first = agent.pull(&published).await.unwrap();
@@ -113,7 +121,8 @@ async fn a_copy_that_is_not_what_its_marker_says_is_fetched_again_by_the_next_pr
 #[tokio::test]
 async fn a_version_that_is_gone_or_was_published_again_is_refused_and_what_is_here_stays() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let old = source.publish(4, &TENSORS);
         let current = source.publish(5, &TENSORS);
@@ -139,7 +148,8 @@ async fn a_version_that_is_gone_or_was_published_again_is_refused_and_what_is_he
 #[tokio::test]
 async fn the_newest_copies_stay_and_folders_of_others_are_left_alone() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let foreign = folder.path().join("mine");
         std::fs::create_dir(&foreign).unwrap();
@@ -161,7 +171,8 @@ async fn the_newest_copies_stay_and_folders_of_others_are_left_alone() {
 #[tokio::test]
 async fn a_disk_without_room_is_refused_with_both_sizes_and_nothing_is_left_of_it() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         source.publish(1, &TENSORS);
         let mut large = source.publish(2, &TENSORS);
@@ -182,11 +193,13 @@ async fn a_disk_without_room_is_refused_with_both_sizes_and_nothing_is_left_of_i
 #[tokio::test]
 async fn bandwidth_stays_below_its_bound() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let max_rate = Some(ByteSize::kib(512));
         let agent =
             Agent::with(evenkeel_weights_agent::WeightsAgentSettings { max_rate, ..settings(&source, folder.path()) });
-        let (agent, published) = (agent.await, source.publish(1, &TENSORS));
+        let agent = agent.await;
+        let published = source.publish(1, &TENSORS);
         let began = Instant::now();
         agent.pull(&published).await.unwrap();
         let least = published.size() as f64 / (512.0 * 1024.0);

@@ -13,7 +13,8 @@ use crate::{Agent, TENSORS, assert_same, bounded, settings};
 #[tokio::test]
 async fn a_stream_that_is_cut_goes_on_where_it_ended() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let published = source.publish(1, &TENSORS);
         source.fail([Fault::Cut(40_000), Fault::End(70_000), Fault::Cut(0), Fault::Silence(30_000), Fault::Cut(1)]);
@@ -28,7 +29,8 @@ async fn a_stream_that_is_cut_goes_on_where_it_ended() {
 #[tokio::test]
 async fn a_pull_that_was_given_up_is_continued_by_the_next_also_in_another_process() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let published = source.publish(1, &TENSORS);
         source.pause(Duration::from_millis(40));
@@ -46,7 +48,8 @@ async fn a_pull_that_was_given_up_is_continued_by_the_next_also_in_another_proce
 #[tokio::test]
 async fn a_tensor_that_arrives_damaged_is_fetched_again_alone() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let one_by_one = WeightsAgentSettings { max_files: 1, ..settings(&source, folder.path()) };
         let agent = Agent::with(one_by_one).await;
         let published = source.publish(1, &TENSORS);
@@ -63,7 +66,8 @@ async fn a_tensor_that_arrives_damaged_is_fetched_again_alone() {
 #[tokio::test]
 async fn bytes_that_stay_damaged_are_refused_by_their_tensor_and_never_get_a_name() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let published = source.publish(1, &TENSORS);
         source
@@ -80,7 +84,8 @@ async fn bytes_that_stay_damaged_are_refused_by_their_tensor_and_never_get_a_nam
 #[tokio::test]
 async fn a_description_of_other_weights_is_refused() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let published = source.publish(1, &TENSORS);
         source.say(1, |published| published.description.files[2].digest = sha256("other"));
@@ -97,7 +102,8 @@ async fn a_description_of_other_weights_is_refused() {
 #[tokio::test]
 async fn a_learner_that_is_away_is_waited_for_and_named() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let published = source.publish(1, &TENSORS);
         let quick = WeightsAgentSettings {
             learner: "http://127.0.0.1:1".into(),
@@ -115,7 +121,8 @@ async fn a_learner_that_is_away_is_waited_for_and_named() {
 #[tokio::test]
 async fn a_digest_that_is_none_is_refused() {
     bounded(async {
-        let (source, folder) = (Source::start().await, tempfile::tempdir().unwrap());
+        let source = Source::start().await;
+        let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let mut published = source.publish(1, &TENSORS);
         published.digest = "sha256:../..".into();

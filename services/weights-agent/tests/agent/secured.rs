@@ -32,7 +32,8 @@ async fn with_certificates_only_the_generation_service_has_weights_fetched_and_o
     bounded(async {
         let certificates = Folder::new(&["localhost", "agent", "generation", "dashboard"]);
         let learner = server(&certificates, &[("agent", Role::Agent), ("dashboard", Role::Reader)]);
-        let (source, folder) = (Source::with(learner).await, tempfile::tempdir().unwrap());
+        let source = Source::with(learner).await;
+        let folder = tempfile::tempdir().unwrap();
         let published = source.publish(1, &TENSORS);
         let agent = |name: &str| WeightsAgentSettings {
             server: server(&certificates, &[("generation", Role::Agent), ("dashboard", Role::Reader)]),
@@ -60,7 +61,8 @@ async fn a_token_is_needed_where_the_learner_has_one_and_its_absence_is_named() 
         tokens.write("token", "token-of-an-agent-in-a-test\n");
         let auth = AuthSettings { tokens: [(Role::Agent, tokens.path("token"))].into(), ..AuthSettings::default() };
         let source = Source::with(ServerSettings { auth, ..ServerSettings::default() }).await;
-        let (folder, published) = (tempfile::tempdir().unwrap(), source.publish(1, &TENSORS));
+        let folder = tempfile::tempdir().unwrap();
+        let published = source.publish(1, &TENSORS);
         let status = Agent::start(&source, folder.path()).await.pull(&published).await.unwrap_err();
         assert!(status.message().contains("a bearer token is required"), "{status}");
         let client = ClientSettings { token_file: Some(tokens.path("token")), ..ClientSettings::default() };

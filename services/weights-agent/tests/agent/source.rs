@@ -194,7 +194,8 @@ impl Weights for Service {
     async fn read(&self, request: Request<WeightsReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
         let request = request.into_inner();
         let published = self.find(request.version, &request.digest)?;
-        let (begin, size) = (request.offset as usize, request.size_bytes as usize);
+        let begin = request.offset as usize;
+        let size = request.size_bytes as usize;
         let mut content = published.files[&request.file][begin..begin + size].to_vec();
         let fault = self.0.faults.lock().unwrap().pop_front();
         if let Some(Fault::Damage(at)) = fault

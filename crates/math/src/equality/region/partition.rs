@@ -47,7 +47,8 @@ impl<'v> Partition<'v> {
 
     /// `None` if the value is not a number.
     fn insert(&mut self, value: &'v Value, fuel: &mut Fuel) -> Option<Result<(), Reason>> {
-        let (mut low, mut high) = (0, self.ends.len());
+        let mut low = 0;
+        let mut high = self.ends.len();
         while low < high {
             let middle = (low + high) / 2;
             let Some(&end) = self.ends.get(middle) else { break };
@@ -142,7 +143,8 @@ fn order(a: &Value, b: &Value, rules: &Rules, fuel: &mut Fuel) -> Option<Result<
             _ => {}
         }
     }
-    let (x, y) = (enclosure(a, fuel)?, enclosure(b, fuel)?);
+    let x = enclosure(a, fuel)?;
+    let y = enclosure(b, fuel)?;
     let difference = Precision::new(320).subtract(&x, &y).ok()?;
     Some(match () {
         () if difference.is_negative() => Ok(Ordering::Less),

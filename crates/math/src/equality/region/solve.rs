@@ -80,7 +80,8 @@ fn one(left: &Value, sign: Sign, right: &Value) -> Option<(String, Region)> {
     if !sign.is_order() && sign != Sign::NotEqual {
         return None;
     }
-    let (left, right) = (left_side(left)?, left_side(right)?);
+    let left = left_side(left)?;
+    let right = left_side(right)?;
     if let Some(folded) = absolute(&left.1, sign, &right.1).or_else(|| absolute(&right.1, sign.flipped(), &left.1)) {
         return Some(folded);
     }
@@ -143,7 +144,8 @@ fn linear(left: &Expr, sign: Sign, right: &Expr) -> Option<(String, Region)> {
         return None;
     }
     let at = |x: &RBig| exact_at(&difference, x);
-    let (zero, one) = (at(&RBig::ZERO)?, at(&RBig::ONE)?);
+    let zero = at(&RBig::ZERO)?;
+    let one = at(&RBig::ONE)?;
     let slope = one - zero.clone();
     if slope.is_zero() {
         return None;

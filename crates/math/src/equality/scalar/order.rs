@@ -22,7 +22,8 @@ pub(super) fn same(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Result<bool, 
     }
     fuel.spend(gold.len() * 2)?;
     let mut classes = HashMap::new();
-    let (gold, answer) = (class(gold, &mut classes), class(answer, &mut classes));
+    let gold = class(gold, &mut classes);
+    let answer = class(answer, &mut classes);
     Ok(gold.is_some() && gold == answer)
 }
 

@@ -68,13 +68,15 @@ pub(super) fn of(expr: &Expr) -> i64 {
             Node::Add(a, b) => at(a).with(at(b), i64::saturating_add),
             Node::Multiply(a, b) => at(a).with(at(b), i64::saturating_mul),
             Node::Divide(a, b) => {
-                let (above, below) = (at(a), at(b));
+                let above = at(a);
+                let below = at(b);
                 let divisor = above.divisor.saturating_mul(below.constant.unwrap_or(1)).saturating_mul(below.divisor);
                 let bound = |above: i64, _| above.saturating_mul(below.divisor);
                 Part { divisor, ..above.with(below, bound) }
             }
             Node::Power(a, b) => {
-                let (base, exponent) = (at(a), at(b));
+                let base = at(a);
+                let exponent = at(b);
                 let root = exponent.constant.is_some() && exponent.divisor > 1 && base.constant.is_none();
                 let mut power = base.with(exponent, |base, exponent| grown(base.max(2), exponent));
                 power.root |= root;

@@ -36,7 +36,8 @@ pub(super) fn e(bits: usize) -> Result<IBig> {
     // The sum of the inverses of all factorials.
     let e = E.get_or_init(|| {
         let mut term = IBig::ONE << (BITS + 32);
-        let (mut sum, mut n) = (term.clone(), 1_u32);
+        let mut sum = term.clone();
+        let mut n = 1_u32;
         while !term.is_zero() {
             term /= IBig::from(n);
             sum += &term;
@@ -52,7 +53,8 @@ fn inverse_series(n: u32, hyperbolic: bool) -> IBig {
     let one = IBig::ONE << (BITS + 32);
     let square = IBig::from(u64::from(n) * u64::from(n));
     let mut power = one / IBig::from(n);
-    let (mut sum, mut odd) = (IBig::ZERO, 1_u32);
+    let mut sum = IBig::ZERO;
+    let mut odd = 1_u32;
     while !power.is_zero() {
         let term = &power / IBig::from(odd);
         if hyperbolic || odd % 4 == 1 {

@@ -21,7 +21,9 @@ pub(super) fn exp(x: &IBig, bits: usize) -> Result<(IBig, i64)> {
     let k = i64::try_from(&turns).unwrap_or(0);
     let r = (x - turns * ln2) >> EXP_HALVINGS;
     let one = IBig::ONE << bits;
-    let (mut sum, mut term, mut n) = (one.clone(), one, 1_u32);
+    let mut sum = one.clone();
+    let mut term = one;
+    let mut n = 1_u32;
     loop {
         term = ((term * &r) >> bits) / IBig::from(n);
         if term.is_zero() || term == IBig::NEG_ONE {
@@ -42,7 +44,9 @@ pub(super) fn ln_near_one(m: &IBig, bits: usize) -> IBig {
     // ln m = 2 artanh((m - 1)/(m + 1))
     let z = ((m - &one) << bits) / (m + &one);
     let square = (&z * &z) >> bits;
-    let (mut sum, mut power, mut odd) = (z.clone(), z, 1_u32);
+    let mut sum = z.clone();
+    let mut power = z;
+    let mut odd = 1_u32;
     loop {
         power = (power * &square) >> bits;
         odd += 2;
@@ -64,7 +68,8 @@ pub(super) fn sin_cos(x: &IBig, bits: usize) -> Result<(IBig, IBig)> {
     let r = x - &turns * &quarter;
     let square = (&r * &r) >> bits;
     let one = IBig::ONE << bits;
-    let (sin, cos) = (alternating(r, &square, 1, bits), alternating(one, &square, 0, bits));
+    let sin = alternating(r, &square, 1, bits);
+    let cos = alternating(one, &square, 0, bits);
     let quadrant = i64::try_from(&(turns & IBig::from(3))).unwrap_or(0);
     Ok(match quadrant {
         0 => (sin, cos),
@@ -76,7 +81,8 @@ pub(super) fn sin_cos(x: &IBig, bits: usize) -> Result<(IBig, IBig)> {
 
 /// `first - first·x²/((n+1)(n+2)) + ...`
 fn alternating(first: IBig, square: &IBig, mut n: u32, bits: usize) -> IBig {
-    let (mut sum, mut term) = (first.clone(), first);
+    let mut sum = first.clone();
+    let mut term = first;
     loop {
         term = -((term * square) >> bits) / IBig::from((n + 1) * (n + 2));
         n += 2;
@@ -97,7 +103,9 @@ pub(super) fn arctan(x: &IBig, bits: usize) -> IBig {
         x = (x << bits) / (&one + IBig::from(hypotenuse));
     }
     let square = (&x * &x) >> bits;
-    let (mut sum, mut power, mut odd) = (x.clone(), x, 1_u32);
+    let mut sum = x.clone();
+    let mut power = x;
+    let mut odd = 1_u32;
     loop {
         power = -((power * &square) >> bits);
         odd += 2;

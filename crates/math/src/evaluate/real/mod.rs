@@ -81,7 +81,8 @@ impl Precision {
         // Bits below this are dropped.
         let lowest = a.magnitude().max(b.magnitude()) - (self.bits as i64) - 16;
         let exponent = a.exponent.min(b.exponent).max(lowest);
-        let (a, b) = (self.aligned(a, exponent), self.aligned(b, exponent));
+        let a = self.aligned(a, exponent);
+        let b = self.aligned(b, exponent);
         self.round(a.middle + b.middle, a.error + b.error, exponent)
     }
 
@@ -115,7 +116,8 @@ impl Precision {
     }
 
     pub(crate) fn divide(&self, a: &Real, b: &Real) -> Result {
-        let (above, below) = (a.abs_middle(), b.abs_middle());
+        let above = a.abs_middle();
+        let below = b.abs_middle();
         if below.is_zero() && b.error.is_zero() {
             return Err(EvalError::Undefined);
         }
@@ -155,7 +157,8 @@ impl Precision {
         }
         let size = shift.unsigned_abs() as usize;
         let exponent = (a.exponent - shift) / 2;
-        let (middle, error) = (a.middle.clone() << size, IBig::from(a.error.clone()) << size);
+        let middle = a.middle.clone() << size;
+        let error = IBig::from(a.error.clone()) << size;
         let above = (&middle + &error).unsigned_abs().sqrt() + UBig::ONE;
         if a.contains_zero() {
             // Between zero and the root of the upper end.
@@ -276,12 +279,14 @@ impl Real {
 
     /// The floor. `None` if the enclosure spans an integer.
     pub(crate) fn floor(&self) -> Option<Self> {
-        let (low, high) = (&self.middle - &self.error, &self.middle + &self.error);
+        let low = &self.middle - &self.error;
+        let high = &self.middle + &self.error;
         if self.exponent >= 0 {
             return self.error.is_zero().then(|| self.clone());
         }
         let shift = usize::try_from(self.exponent.unsigned_abs()).ok()?;
-        let (low, high) = (low >> shift, high >> shift);
+        let low = low >> shift;
+        let high = high >> shift;
         (low == high).then_some(Self { middle: low, error: UBig::ZERO, exponent: 0 })
     }
 

@@ -212,7 +212,8 @@ impl Parser<'_, '_, '_> {
         if below >= above {
             return false;
         }
-        let (above, below) = (self.builder.integer(above), self.builder.integer(below));
+        let above = self.builder.integer(above);
+        let below = self.builder.integer(below);
         let node = self.builder.push(Node::Call2(Function::Binomial, above, below));
         self.stack.push_operand(node, LastOperand::Other);
         self.cursor.jump(end);

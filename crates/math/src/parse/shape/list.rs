@@ -107,7 +107,8 @@ fn without_name(mut items: Vec<Value>) -> (Option<Value>, Vec<Value>) {
         && let [name, value] = relation.members.as_slice()
         && name.is_name()
     {
-        let (name, value) = (name.clone(), value.clone());
+        let name = name.clone();
+        let value = value.clone();
         items.splice(..1, [value]);
         return (Some(name), items);
     }
@@ -144,7 +145,8 @@ pub(super) fn continued(mut items: Vec<Value>) -> Vec<Value> {
     else {
         return items;
     };
-    let (step, gap) = (last - first, next - last);
+    let step = last - first;
+    let gap = next - last;
     if step == 0 || gap % step != 0 || !(1..=MAX_CONTINUED).contains(&(gap / step)) {
         return items;
     }

@@ -234,7 +234,8 @@ fn added(a: &Matrix, b: &Matrix) -> Option<Matrix> {
 }
 
 fn multiplied(a: &Matrix, b: &Matrix) -> Option<Matrix> {
-    let (inner, columns) = (a.columns, b.columns.max(1));
+    let inner = a.columns;
+    let columns = b.columns.max(1);
     if b.cells.len() != inner * columns || a.cells.len() * columns > MAX_PRODUCTS {
         return None;
     }
@@ -243,7 +244,8 @@ fn multiplied(a: &Matrix, b: &Matrix) -> Option<Matrix> {
         for column in 0..columns {
             let mut sum: Option<crate::expr::Expr> = None;
             for (left, right) in row.iter().zip(b.cells.iter().skip(column).step_by(columns)) {
-                let (left, right) = (left.scalar()?, right.scalar()?);
+                let left = left.scalar()?;
+                let right = right.scalar()?;
                 // Bounds the growth of nested products.
                 if left.len() + right.len() > 256 {
                     return None;

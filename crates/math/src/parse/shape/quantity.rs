@@ -203,7 +203,10 @@ fn is_noun(word: &str) -> bool {
 /// The product of powers of units formed by all of these tokens.
 fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
     let mut unit = Unit::none();
-    let (mut at, mut inverse, mut words, mut prefix) = (range.start, false, 0, 1);
+    let mut at = range.start;
+    let mut inverse = false;
+    let mut words = 0;
+    let mut prefix = 1;
     while at < range.end {
         match tokens.kind(at) {
             Kind::Space | Kind::Command("cdot" | "times") | Kind::Symbol('*' | '.') => at += 1,

@@ -55,7 +55,8 @@ pub(super) fn all_except(context: &mut Context<'_, '_, '_>, range: Range<usize>)
         return Ok(None);
     }
     let mut at = range.start + 1;
-    let (mut is_real, mut is_except) = (false, false);
+    let mut is_real = false;
+    let mut is_except = false;
     while at < range.end {
         match (tokens.kind(at), word(at)) {
             (Kind::Space, _) => {}
@@ -131,7 +132,8 @@ fn reals(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Region> {
     let is_zero = |kind: &Kind<'_>| matches!(kind, Kind::Numeral(numeral) if numeral.integer == "0" && !numeral.point);
     let half = |negative: bool, closed: bool| {
         let zero = Value::Number(Number::default());
-        let (zero, far) = (End { value: Box::new(zero), closed }, Value::Infinite { negative });
+        let zero = End { value: Box::new(zero), closed };
+        let far = Value::Infinite { negative };
         let far = End { value: Box::new(far), closed: false };
         if negative { Region::Interval(far, zero) } else { Region::Interval(zero, far) }
     };

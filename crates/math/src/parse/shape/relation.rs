@@ -29,7 +29,8 @@ fn sign(kind: &Kind<'_>) -> Option<Sign> {
 /// Members with signs between them. `None` without a sign, or if a side is empty.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let (mut ranges, mut signs) = (Vec::new(), Vec::new());
+    let mut ranges = Vec::new();
+    let mut signs = Vec::new();
     let mut is_outside = false;
     let mut start = range.start;
     while let Some(at) = tokens.find(start..range.end, |kind| sign(kind).is_some()) {
@@ -98,7 +99,8 @@ fn modulus(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Ra
         (false, _) => (before, range.end),
         (true, false) => return None,
     };
-    let (value, modulus) = (tokens.trimmed(value), tokens.trimmed(at + 1..end));
+    let value = tokens.trimmed(value);
+    let modulus = tokens.trimmed(at + 1..end);
     (!value.is_empty() && !modulus.is_empty()).then_some((value, modulus))
 }
 

@@ -136,7 +136,8 @@ impl RopeScaling {
         match self {
             Self::Linear { factor } => frequency / factor as f32,
             Self::Llama3 { factor, low_freq_factor, high_freq_factor, original_max_position_embeddings } => {
-                let (factor, original) = (factor as f32, original_max_position_embeddings);
+                let factor = factor as f32;
+                let original = original_max_position_embeddings;
                 let wave = (TAU as f32) / frequency;
                 if wave > (original / low_freq_factor) as f32 {
                     return frequency / factor;

@@ -74,7 +74,8 @@ impl Yarn {
     /// From the wavelengths of a head's pairs (over 2π), in f32 as in transformers.
     pub(super) fn frequencies(&self, wavelengths: impl Iterator<Item = f32>, theta: f64, head_dim: usize) -> Vec<f32> {
         let [first, last] = self.ramp(theta, head_dim);
-        let (begin, length) = (first as f32, (last - first) as f32);
+        let begin = first as f32;
+        let length = (last - first) as f32;
         let scaled = |(i, wavelength): (usize, f32)| {
             let kept = 1.0 - ((i as f32 - begin) / length).clamp(0.0, 1.0);
             1.0 / (self.factor as f32 * wavelength) * (1.0 - kept) + 1.0 / wavelength * kept
@@ -88,7 +89,8 @@ impl Yarn {
             let waves = self.original_max_position_embeddings / (turns * TAU);
             head_dim as f64 * libm::log(waves) / (2.0 * libm::log(theta))
         };
-        let (mut first, mut last) = (pair(self.beta_fast), pair(self.beta_slow));
+        let mut first = pair(self.beta_fast);
+        let mut last = pair(self.beta_slow);
         if self.is_truncated {
             (first, last) = (first.floor(), last.ceil());
         }
@@ -122,7 +124,8 @@ mod tests {
             // In f64 from the definition, with the pairs of 32 turns and of one.
             let exact = 1e6f64.powf(-(i as f64) / 64.0);
             let pair = |turns: f64| 64.0 * (32_768.0 / (turns * TAU)).ln() / 1e6f64.ln();
-            let (first, last) = (pair(32.0).floor(), pair(1.0).ceil());
+            let first = pair(32.0).floor();
+            let last = pair(1.0).ceil();
             let divided = ((i as f64 - first) / (last - first)).clamp(0.0, 1.0);
             let wanted = exact * (1.0 - divided) + exact / 4.0 * divided;
             assert!((f64::from(found) / wanted - 1.0).abs() < 1e-5, "{i}: {found} for {wanted}");

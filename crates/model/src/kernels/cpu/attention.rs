@@ -31,9 +31,11 @@ impl Attention for Cpu {
         let mut out = Matrix::uninitialized(q.rows(), q.width());
         let mut log_sum = Matrix::uninitialized(q.rows(), shape.heads);
         let width = q.width();
-        let (mut all_keys, mut all_values) = (Seen::new(k, segments), Seen::new(v, segments));
+        let mut all_keys = Seen::new(k, segments);
+        let mut all_values = Seen::new(v, segments);
         for segment in segments {
-            let (k, v) = (all_keys.by(segment), all_values.by(segment));
+            let k = all_keys.by(segment);
+            let v = all_values.by(segment);
             for block in blocks(segment) {
                 let mut scores = Matrix::uninitialized(block.queries, block.keys);
                 for head in 0..shape.heads {
@@ -68,12 +70,16 @@ impl Attention for Cpu {
         segments: &[Segment],
     ) -> Result<[Matrix; 3]> {
         let AttentionForward { q, k, v, out, log_sum } = forward;
-        let (width, kv_width) = (q.width(), k.width());
+        let width = q.width();
+        let kv_width = k.width();
         let mut dq = Matrix::uninitialized(q.rows(), width);
-        let (mut dk, mut dv) = (Matrix::zeros(k.rows(), kv_width), Matrix::zeros(v.rows(), kv_width));
-        let (mut all_keys, mut all_values) = (Seen::new(k, segments), Seen::new(v, segments));
+        let mut dk = Matrix::zeros(k.rows(), kv_width);
+        let mut dv = Matrix::zeros(v.rows(), kv_width);
+        let mut all_keys = Seen::new(k, segments);
+        let mut all_values = Seen::new(v, segments);
         for segment in segments {
-            let (k, v) = (all_keys.by(segment), all_values.by(segment));
+            let k = all_keys.by(segment);
+            let v = all_values.by(segment);
             for block in blocks(segment) {
                 let Block { row, queries, keys, .. } = block;
                 let mut scores = Matrix::uninitialized(queries, keys);

@@ -109,7 +109,8 @@ fn attend_row(out: &mut [f32], q: &[f32], cache: &Cache, shape: HeadShape, score
         let at = head / per_kv * cache.capacity * dim;
         score_blocks(&mut scores[..blocks], q, &cache.keys[at..][..cache.capacity * dim], cache.capacity);
         let scores = &mut scores[..cache.length];
-        let (largest, scale) = (max(scores), shape.scale());
+        let largest = max(scores);
+        let scale = shape.scale();
         for x in scores.iter_mut() {
             *x = exp((*x - largest) * scale);
         }

@@ -22,7 +22,8 @@ impl Head for Cpu {
         for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
             let logits = logits(hidden, input, first, rows)?;
             let range = first..first + rows;
-            let (logp, entropy) = (&mut scores.logp[range.clone()], &mut scores.entropy[range.clone()]);
+            let logp = &mut scores.logp[range.clone()];
+            let entropy = &mut scores.entropy[range.clone()];
             score(&logits, vocabulary, &input.targets[range], logp, entropy);
             kept = (rows == hidden.rows()).then_some(logits);
         }
@@ -135,7 +136,8 @@ struct RowGradients<'a> {
 fn logit_gradients(logits: &mut [f32], vocabulary: usize, rows: RowGradients<'_>) {
     let inverse_temperature = 1.0 / rows.temperature;
     for (i, row) in logits.chunks_exact_mut(vocabulary).enumerate() {
-        let (a, b) = (rows.dlogp[i] * inverse_temperature, rows.dentropy[i] * inverse_temperature);
+        let a = rows.dlogp[i] * inverse_temperature;
+        let b = rows.dentropy[i] * inverse_temperature;
         let largest = max(row);
         if b == 0.0 {
             // The common case, without the entropy's logarithms.

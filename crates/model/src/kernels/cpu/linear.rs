@@ -56,7 +56,9 @@ impl Linear for Cpu {
     }
 
     fn linear_backward_weight(&self, dy: &Matrix, x: &Matrix, weight: &mut Vec<f32>) -> Result<()> {
-        let (rows, out, input) = (x.rows(), dy.width(), x.width());
+        let rows = x.rows();
+        let out = dy.width();
+        let input = x.width();
         let dy = View::rows_of(dy, rows, out, out);
         matmul(weight, input, dy.t(), View::rows_of(x, rows, input, input), 1.0, Store::Add);
         Ok(())

@@ -27,7 +27,9 @@ const FEW: usize = 32;
 /// # Panics
 /// If the shapes disagree or exceed the slices, which is a bug in this crate.
 pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
-    let (m, n, inner) = (a.rows, b.columns, a.columns);
+    let m = a.rows;
+    let n = b.columns;
+    let inner = a.columns;
     assert_eq!(inner, b.rows, "inner dimensions of a product");
     assert!(m == 0 || n == 0 || (m - 1) * c_stride + n <= c.len(), "destination of a product");
     assert!(n <= c_stride || m <= 1, "rows of a destination overlap");
@@ -52,13 +54,16 @@ pub fn reads_weights_by_rows() -> bool {
 
 /// The product of operands that [`matmul`] has checked.
 fn without_wide(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
-    let (m, n, inner) = (a.rows, b.columns, a.columns);
+    let m = a.rows;
+    let n = b.columns;
+    let inner = a.columns;
     if inner == 0 && store == Store::Set {
         (0..m).for_each(|i| c[i * c_stride..][..n].fill(0.0));
     }
     for first in (0..inner).step_by(INNER) {
         let step = INNER.min(inner - first);
-        let (a, b) = (a.columns(first, step), b.rows(first, step));
+        let a = a.columns(first, step);
+        let b = b.rows(first, step);
         let store = if first > 0 { Store::Add } else { store };
         if leaves_the_order(a, b) {
             in_order(c, c_stride, a, b, alpha, store);
@@ -151,8 +156,10 @@ mod tests {
             false => View::rows_of(data, rows, columns, columns),
             true => View::rows_of(data, columns, rows, rows).t(),
         };
-        let (a, b) = (values(m * inner, seed), values(inner * n, seed + 1));
-        let (a, b) = (view(&a, m, inner, transposed[0]), view(&b, inner, n, transposed[1]));
+        let a = values(m * inner, seed);
+        let b = values(inner * n, seed + 1);
+        let a = view(&a, m, inner, transposed[0]);
+        let b = view(&b, inner, n, transposed[1]);
         let stride = n + seed as usize % 3;
         let mut found = values(m * stride, seed + 2);
         let mut expected = found.clone();

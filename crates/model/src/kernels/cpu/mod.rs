@@ -85,7 +85,8 @@ fn missing_instructions() -> Vec<&'static str> {
     ]
     .map(|(name, there)| (name, there || !is_x86_feature_detected!("avx512f")));
     #[cfg(not(target_arch = "x86_64"))]
-    let (found, wide): ([(&str, bool); 0], [(&str, bool); 0]) = ([], []);
+    let found: [(&str, bool); 0] = [];
+    let wide: [(&str, bool); 0] = [];
     found.into_iter().chain(wide).filter(|(_, there)| !there).map(|(name, _)| name).collect()
 }
 

@@ -37,11 +37,14 @@ fn rotate(x: &mut [f32], width: usize, table: &Table, positions: &[u32], sign: f
     let half = table.half;
     for (row, &position) in x.chunks_exact_mut(width).zip(positions) {
         let at = position as usize * half;
-        let (cos, sin) = (&table.cos[at..][..half], &table.sin[at..][..half]);
+        let cos = &table.cos[at..][..half];
+        let sin = &table.sin[at..][..half];
         for head in row.chunks_exact_mut(2 * half) {
             let (a, b) = head.split_at_mut(half);
             for i in 0..half {
-                let (u, v, s) = (a[i], b[i], sin[i] * sign);
+                let u = a[i];
+                let v = b[i];
+                let s = sin[i] * sign;
                 a[i] = u * cos[i] - v * s;
                 b[i] = v * cos[i] + u * s;
             }

@@ -101,7 +101,9 @@ mod tests {
         // Among them more rows than a block has, blocks that are cut off, and single rows and columns.
         for (rows, out, input) in [(1, 1, 1), (3, 5, 7), (17, 1300, 520), (1, 2500, 300), (9, 513, 1), (2, 700, 1100)] {
             let [wide, narrow] = weights(out, input);
-            let (x, dy, add) = (matrix(rows, input, 1), matrix(rows, out, 2), matrix(rows, out, 4));
+            let x = matrix(rows, input, 1);
+            let dy = matrix(rows, out, 2);
+            let add = matrix(rows, out, 4);
             for add in [None, Some(&add)] {
                 let of = |weight: &Tensor| cpu.linear(&x, weight, None, add).unwrap();
                 assert_eq!(bits(&of(&narrow)), bits(&of(&wide)), "{rows} {out} {input}");
@@ -117,9 +119,12 @@ mod tests {
     #[test]
     fn so_have_the_head_and_the_embedding() {
         let cpu = Cpu::new().unwrap();
-        let (rows, vocabulary, width) = (5, 1700, 240);
+        let rows = 5;
+        let vocabulary = 1700;
+        let width = 240;
         let [wide, narrow] = weights(vocabulary, width);
-        let (hidden, targets) = (matrix(rows, width, 1), [0, 3, 1699, 512, 511]);
+        let hidden = matrix(rows, width, 1);
+        let targets = [0, 3, 1699, 512, 511];
         let of = |weight: &Tensor, chunk_rows: usize| {
             let input = HeadInput { weight, adapter: None, targets: &targets, temperature: 0.7, chunk_rows };
             let (scores, kept) = cpu.head(&hidden, input).unwrap();

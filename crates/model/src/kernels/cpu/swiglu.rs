@@ -33,7 +33,10 @@ fn forward(y: &mut [f32], gate: &[f32], up: &[f32]) {
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma", "x86_64+avx2+fma"))]
 fn backward(dgate: &mut [f32], dup: &mut [f32], dy: &[f32], gate: &[f32], up: &[f32]) {
     let n = dy.len();
-    let (dgate, dup, gate, up) = (&mut dgate[..n], &mut dup[..n], &gate[..n], &up[..n]);
+    let dgate = &mut dgate[..n];
+    let dup = &mut dup[..n];
+    let gate = &gate[..n];
+    let up = &up[..n];
     for i in 0..n {
         let s = sigmoid(gate[i]);
         dup[i] = dy[i] * gate[i] * s;

@@ -25,7 +25,8 @@ impl<'a> View<'a> {
 
     /// The values of a tensor of rank 2 from its first one on, in any strides.
     pub(super) fn of_matrix(data: &'a [f32], tensor: &Tensor) -> Self {
-        let (dims, strides) = (tensor.dims(), tensor.stride());
+        let dims = tensor.dims();
+        let strides = tensor.stride();
         Self { data, rows: dims[0], columns: dims[1], row_stride: strides[0], column_stride: strides[1] }
     }
 

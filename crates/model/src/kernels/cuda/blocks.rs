@@ -27,12 +27,14 @@ impl<D: Device> Cuda<D> {
         let out = self.blank(q.rows(), q.width())?;
         let log_sum = self.blank_of(Type::F32, q.rows(), shape.heads)?;
         for rows in sequences(starts) {
-            let (keys, values) = (self.shared(k, rows, shape)?, self.shared(v, rows, shape)?);
+            let keys = self.shared(k, rows, shape)?;
+            let values = self.shared(v, rows, shape)?;
             let scores = self.scores(rows, shape, Type::F32)?;
             let narrow = self.narrow(rows, shape)?;
             let weights = narrow.as_ref().unwrap_or(&scores);
             for (offset, queries) in chunks(rows.length, self.attention_block) {
-                let (block, row) = (self.block(shape, offset, queries), rows.first + offset);
+                let block = self.block(shape, offset, queries);
+                let row = rows.first + offset;
                 self.multiply(block_scores(block, q.operand(row), keys.operand, shape, scores.at()))?;
                 self.run(block.softmax(self.device.properties(), scores.at(), weights.at(), log_sum.row(row)))?;
                 let to = out.operand(row).every(shape.dim);
@@ -58,13 +60,16 @@ impl<D: Device> Cuda<D> {
         let dots = self.blank_of(Type::F32, q.rows(), shape.heads)?;
         self.run(self.heads(shape, q.rows()).dots(properties, dout.at(), out.at(), dots.at()))?;
         for rows in sequences(starts) {
-            let (keys, values) = (self.shared(k, rows, shape)?, self.shared(v, rows, shape)?);
+            let keys = self.shared(k, rows, shape)?;
+            let values = self.shared(v, rows, shape)?;
             let [dkeys, dvalues] = [self.sums(rows, shape)?, self.sums(rows, shape)?];
             let [scores, dweights] = [self.scores(rows, shape, Type::F32)?, self.scores(rows, shape, Type::F32)?];
             let [narrow, dnarrow] = [self.narrow(rows, shape)?, self.narrow(rows, shape)?];
-            let (weights, dscores) = (narrow.as_ref().unwrap_or(&scores), dnarrow.as_ref().unwrap_or(&dweights));
+            let weights = narrow.as_ref().unwrap_or(&scores);
+            let dscores = dnarrow.as_ref().unwrap_or(&dweights);
             for (offset, queries) in chunks(rows.length, self.attention_block) {
-                let (block, row) = (self.block(shape, offset, queries), rows.first + offset);
+                let block = self.block(shape, offset, queries);
+                let row = rows.first + offset;
                 let [query, dquery] = [q, dout].map(|matrix| matrix.operand(row).every(shape.dim));
                 self.multiply(block_scores(block, query, keys.operand, shape, scores.at()))?;
                 self.multiply(block_scores(block, dquery, values.operand, shape, dweights.at()))?;
@@ -90,7 +95,8 @@ impl<D: Device> Cuda<D> {
     }
 
     fn block(&self, shape: HeadShape, offset: usize, queries: usize) -> ScoreBlock {
-        let (heads, scale) = (shape.heads, shape.scale());
+        let heads = shape.heads;
+        let scale = shape.scale();
         ScoreBlock { kind: self.kind, heads, queries, keys: offset + queries, offset, scale }
     }
 

@@ -243,7 +243,8 @@ impl Device for CandleDevice {
     }
 
     fn tensor(&self, memory: CudaSlice<u8>, shape: &Shape) -> Result<Tensor> {
-        let (count, bytes) = (shape.elem_count(), memory.len());
+        let count = shape.elem_count();
+        let bytes = memory.len();
         if bytes != 4 * count {
             return Err(ModelError::input("bytes of a tensor", bytes, format!("{}", 4 * count)));
         }
@@ -295,22 +296,26 @@ impl Device for CandleDevice {
     }
 
     fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &CudaSlice<u8>) -> Result<()> {
-        let (from, room) = (&from.values()[range], to.len());
+        let from = &from.values()[range];
+        let room = to.len();
         if room < size_of_val(from) {
             return Err(ModelError::input("bytes to copy to the device", size_of_val(from), format!("up to {room}")));
         }
-        let (stream, to) = (self.stream_of(DeviceStream::HostToDevice), self.address(to).0);
+        let stream = self.stream_of(DeviceStream::HostToDevice);
+        let to = self.address(to).0;
         stream.context().bind_to_thread().map_err(failed)?;
         // SAFETY: both memories are large enough and stay until the device has settled, as the trait asks for.
         unsafe { result::memcpy_htod_async(to, from, stream.cu_stream()) }.map_err(failed)
     }
 
     fn copy_out(&self, from: &CudaSlice<u8>, to: &mut dyn HostValues, range: Range<usize>) -> Result<()> {
-        let (to, there) = (&mut to.values_mut()[range], from.len());
+        let to = &mut to.values_mut()[range];
+        let there = from.len();
         if there < size_of_val(to) {
             return Err(ModelError::input("bytes to copy to the host", size_of_val(to), format!("up to {there}")));
         }
-        let (stream, from) = (self.stream_of(DeviceStream::DeviceToHost), self.address(from).0);
+        let stream = self.stream_of(DeviceStream::DeviceToHost);
+        let from = self.address(from).0;
         stream.context().bind_to_thread().map_err(failed)?;
         // SAFETY: as in `copy_in`.
         unsafe { result::memcpy_dtoh_async(to, from, stream.cu_stream()) }.map_err(failed)

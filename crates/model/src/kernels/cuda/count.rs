@@ -92,7 +92,9 @@ impl Counter {
     /// Takes what was counted since the last call. What is allocated stays so.
     pub fn take(&self) -> Counts {
         let mut counts = lock(&self.counts);
-        let (live, end, pinned) = (counts.live, counts.end, counts.pinned);
+        let live = counts.live;
+        let end = counts.end;
+        let pinned = counts.pinned;
         std::mem::replace(&mut *counts, Counts { live, peak: live, end, pinned, ..Counts::default() })
     }
 
@@ -141,7 +143,8 @@ impl Device for Counter {
 
     fn allocate(&self, bytes: usize) -> Result<Counted> {
         let mut counts = lock(&self.counts);
-        let (at, bytes) = (Pointer(counts.end), (bytes as u64).next_multiple_of(ALIGNMENT));
+        let at = Pointer(counts.end);
+        let bytes = (bytes as u64).next_multiple_of(ALIGNMENT);
         let free = self.memory - counts.live;
         if bytes > free {
             let reason = format!("{free} of {} bytes are free", self.memory);

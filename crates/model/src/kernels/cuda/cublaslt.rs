@@ -171,7 +171,8 @@ fn layout(operand: Operand, [rows, columns]: [usize; 2], batch: usize) -> Result
     let [rows, columns] = if operand.transposed { [columns, rows] } else { [rows, columns] };
     let layout =
         result::create_matrix_layout(kind, columns as u64, rows as u64, operand.stride as i64).map_err(failed)?;
-    let (count, stride) = (batch as i32, operand.batch_stride as i64);
+    let count = batch as i32;
+    let stride = operand.batch_stride as i64;
     let count_and_stride: [(_, *const c_void, usize); 2] = [
         (Of::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, (&raw const count).cast(), 4),
         (Of::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, (&raw const stride).cast(), 8),

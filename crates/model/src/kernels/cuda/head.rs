@@ -75,7 +75,8 @@ impl<D: Device> Head for Cuda<D> {
         let dlogits = narrow.as_ref().unwrap_or(&all.logits);
         for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
             let logits = self.logits(hidden, &all, input, (first, rows))?;
-            let (log_sum, entropy) = (kept.log_sum.row(first), kept.entropy(first));
+            let log_sum = kept.log_sum.row(first);
+            let entropy = kept.entropy(first);
             let coefficients = [&dlogp, &dentropy].map(|column| column.row(first));
             let to = (self.kind, dlogits.at());
             self.run(logit_gradients(self.device.properties(), logits, [log_sum, entropy], coefficients, to))?;

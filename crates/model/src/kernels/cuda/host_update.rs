@@ -67,7 +67,8 @@ impl<D: Device> Cuda<D> {
     ) -> Result<()> {
         let bytes = self.buffer_bytes(counts.iter().copied()) / (BUFFERS * Moment::ALL.len());
         for _ in 0..BUFFERS {
-            let (first, second) = (self.device.allocate(bytes)?, self.device.allocate(bytes)?);
+            let first = self.device.allocate(bytes)?;
+            let second = self.device.allocate(bytes)?;
             buffers.push(Buffer { first, second, free: self.device.record(DeviceStream::Compute)? });
         }
         for (number, piece) in pieces(counts, self.moment_piece).enumerate() {
@@ -93,7 +94,8 @@ impl<D: Device> Cuda<D> {
         let part = |tensor: &Tensor| Ok::<_, ModelError>(Pointer(device.parameter(tensor)?.0 + 4 * first as u64));
         let weight = part(&update.weights[parameter])?;
         let state = [weight, device.address(&buffer.first), device.address(&buffer.second)];
-        let (gradient, numbers) = (part(&update.gradients[parameter])?, update.numbers[parameter]);
+        let gradient = part(&update.gradients[parameter])?;
+        let numbers = update.numbers[parameter];
         self.run(adamw(device.properties(), numbers, count, state, gradient, update.factor))?;
 
         device.wait(DeviceStream::DeviceToHost, &device.record(DeviceStream::Compute)?)?;

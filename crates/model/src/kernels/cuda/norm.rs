@@ -24,7 +24,8 @@ impl<D: Device> RmsNorm for Cuda<D> {
         grad: &mut Gradient<D::Memory>,
         into: Option<Self::Matrix>,
     ) -> Result<Self::Matrix> {
-        let (norm, properties) = (norm_of(x, weight, epsilon), self.device.properties());
+        let norm = norm_of(x, weight, epsilon);
+        let properties = self.device.properties();
         let added = into.as_ref().map_or(Pointer::NULL, Matrix::at);
         let dx = into.map_or_else(|| self.blank(x.rows(), x.width()), Ok)?;
         let parts = self.blank_of(Type::F32, norm.partial_rows(properties), norm.width)?;

@@ -32,8 +32,10 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
             arrays.weights.iter().zip(moments).zip(arrays.gradients).zip(updates)
         {
             let at = |tensor: &Tensor| self.device.parameter(tensor);
-            let (state, gradient) = ([at(weight)?, at(first)?, at(second)?], at(gradient)?);
-            let (count, factor) = (weight.elem_count(), self.factor(&found));
+            let state = [at(weight)?, at(first)?, at(second)?];
+            let gradient = at(gradient)?;
+            let count = weight.elem_count();
+            let factor = self.factor(&found);
             self.run(adamw(self.device.properties(), *numbers, count, state, gradient, factor))?;
         }
         self.read_norm(&found)

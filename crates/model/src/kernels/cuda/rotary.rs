@@ -56,7 +56,8 @@ impl<D: Device> HeadNorm for Cuda<D> {
             return self.rotary(normed, input.table, input.positions, RotaryDirection::Forward);
         }
         let y = self.blank(x.rows(), x.width())?;
-        let (heads, tables) = (heads_of(x, input), self.tables(input)?);
+        let heads = heads_of(x, input);
+        let tables = self.tables(input)?;
         self.run(heads.forward(self.device.properties(), x.at(), tables, y.at()))?;
         Ok(y)
     }
@@ -73,7 +74,9 @@ impl<D: Device> HeadNorm for Cuda<D> {
             let dy = self.rotary(dy, input.table, input.positions, RotaryDirection::Backward)?;
             return self.rms_norm_backward(&dy, x, input.weight, input.epsilon, grad, None);
         }
-        let (heads, tables, properties) = (heads_of(x, input), self.tables(input)?, self.device.properties());
+        let heads = heads_of(x, input);
+        let tables = self.tables(input)?;
+        let properties = self.device.properties();
         let parts = self.blank_of(Type::F32, heads.partial_rows(properties), 2 * heads.half)?;
         self.run(heads.backward(properties, [dy.at(), x.at()], tables, [dy.at(), parts.at()]))?;
         self.add_columns(ColumnSum { kind: Type::F32, rows: parts.rows(), width: parts.width() }, parts.at(), grad)?;

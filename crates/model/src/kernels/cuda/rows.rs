@@ -10,7 +10,8 @@ use crate::kernels::Rows;
 impl<D: Device> Rows for Cuda<D> {
     fn embed(&self, table: &Tensor, ids: &[u32]) -> Result<Self::Matrix> {
         let y = self.blank(ids.len(), table.dim(1)?)?;
-        let (from, list) = (self.device.parameter(table)?, self.upload_ids(ids)?);
+        let from = self.device.parameter(table)?;
+        let list = self.upload_ids(ids)?;
         self.run(embed(self.device.properties(), self.copy(&y), from, self.device.address(&list), y.at()))?;
         Ok(y)
     }
@@ -19,14 +20,17 @@ impl<D: Device> Rows for Cuda<D> {
         let segments = Segments::of(ids);
         let [order, starts, distinct] =
             [&segments.order, &segments.starts, &segments.ids].map(|list| self.upload_ids(list));
-        let (order, starts, distinct) = (order?, starts?, distinct?);
+        let order = order?;
+        let starts = starts?;
+        let distinct = distinct?;
         let lists = [&order, &starts, &distinct].map(|list| self.device.address(list));
         let sizes = [dy.rows(), segments.ids.len(), dy.width()];
         self.run(embed_backward(self.device.properties(), dy.kind(), sizes, dy.at(), lists, table.at()))
     }
 
     fn select_rows(&self, x: &Self::Matrix, rows: &[u32]) -> Result<Self::Matrix> {
-        let (y, list) = (self.blank(rows.len(), x.width())?, self.upload_ids(rows)?);
+        let y = self.blank(rows.len(), x.width())?;
+        let list = self.upload_ids(rows)?;
         self.run(gather(self.device.properties(), self.copy(&y), x.at(), self.device.address(&list), y.at()))?;
         Ok(y)
     }

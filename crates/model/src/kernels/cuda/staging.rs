@@ -152,7 +152,8 @@ mod tests {
     impl Late {
         fn settle(&self, until: usize) {
             for (slot, bytes, at, to_device) in &self.given.borrow()[self.done.get().min(until)..until] {
-                let (mut memory, mut slot) = (self.memory.borrow_mut(), slot.borrow_mut());
+                let mut memory = self.memory.borrow_mut();
+                let mut slot = slot.borrow_mut();
                 for i in 0..*bytes {
                     match to_device {
                         true => drop(memory.insert(at + i as u64, slot[i])),

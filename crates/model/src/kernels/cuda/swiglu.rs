@@ -15,7 +15,8 @@ impl<D: Device> SwiGlu for Cuda<D> {
 
     fn swiglu_backward(&self, dy: &Self::Matrix, gate: &Self::Matrix, up: &Self::Matrix) -> Result<[Self::Matrix; 2]> {
         let [dgate, dup] = [self.blank(gate.rows(), gate.width())?, self.blank(gate.rows(), gate.width())?];
-        let (inputs, outputs) = ([gate.at(), up.at()], [dgate.at(), dup.at()]);
+        let inputs = [gate.at(), up.at()];
+        let outputs = [dgate.at(), dup.at()];
         self.run(swiglu_backward(self.device.properties(), gate.kind(), gate.values(), dy.at(), inputs, outputs))?;
         Ok([dgate, dup])
     }

@@ -93,7 +93,9 @@ impl InplaceOp3 for Value {
         sl: &Layout,
     ) -> Result<()> {
         let AdamW { step, second_root, epsilon, shrink, .. } = self.0;
-        let (shrink, step, epsilon) = (shrink as f32, step as f32, epsilon as f32);
+        let shrink = shrink as f32;
+        let step = step as f32;
+        let epsilon = epsilon as f32;
         let inverse_root = 1.0 / second_root as f32;
         let moments = values(first, fl)?.iter().zip(values(second, sl)?);
         for (w, (m, v)) in values_mut(weight, wl)?.iter_mut().zip(moments) {

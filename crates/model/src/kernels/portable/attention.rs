@@ -19,9 +19,11 @@ impl Attention for Portable {
         shape: HeadShape,
         segments: &[Segment],
     ) -> Result<(Tensor, Tensor)> {
-        let (mut outs, mut log_sums) = (Vec::new(), Vec::new());
+        let mut outs = Vec::new();
+        let mut log_sums = Vec::new();
         for segment in segments.iter().filter(|segment| segment.rows.length > 0) {
-            let (k, v) = (seen(k, segment, shape)?, seen(v, segment, shape)?);
+            let k = seen(k, segment, shape)?;
+            let v = seen(v, segment, shape)?;
             for (first, queries) in chunks(segment.rows.length, BLOCK) {
                 let offset = segment.prefix.length + first;
                 let keys = offset + queries;
@@ -47,17 +49,22 @@ impl Attention for Portable {
     ) -> Result<[Tensor; 3]> {
         let AttentionForward { q, k, v, out, log_sum } = forward;
         let mut dqs = Vec::new();
-        let (mut dks, mut dvs) = (SeenGradients::new(segments), SeenGradients::new(segments));
+        let mut dks = SeenGradients::new(segments);
+        let mut dvs = SeenGradients::new(segments);
         for (number, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.rows.length > 0) {
-            let (k, v) = (seen(k, segment, shape)?, seen(v, segment, shape)?);
+            let k = seen(k, segment, shape)?;
+            let v = seen(v, segment, shape)?;
             let mut dk = Tensor::zeros(k.shape(), DType::F32, &self.device)?;
             let mut dv = dk.clone();
             for (first, queries) in chunks(segment.rows.length, BLOCK) {
-                let (row, offset) = (segment.rows.first + first, segment.prefix.length + first);
+                let row = segment.rows.first + first;
+                let offset = segment.prefix.length + first;
                 let keys = offset + queries;
-                let (q, dout) = (heads(q, row, queries, shape)?, heads(dout, row, queries, shape)?);
+                let q = heads(q, row, queries, shape)?;
+                let dout = heads(dout, row, queries, shape)?;
                 let out = heads(out, row, queries, shape)?;
-                let (k, v) = (k.narrow(1, 0, keys)?.contiguous()?, v.narrow(1, 0, keys)?.contiguous()?);
+                let k = k.narrow(1, 0, keys)?.contiguous()?;
+                let v = v.narrow(1, 0, keys)?.contiguous()?;
                 let log_sum = log_sum.narrow(0, row, queries)?.t()?.unsqueeze(D::Minus1)?;
                 let p = scores(&q, &k, shape, offset)?.broadcast_sub(&log_sum)?.exp()?;
                 let along = (dout.to_dtype(DType::F32)? * out.to_dtype(DType::F32)?)?.sum_keepdim(D::Minus1)?;

@@ -35,7 +35,8 @@ impl CachedAttention for Portable {
         let mut outs = Vec::with_capacity(rows.len());
         let mut row = 0;
         for (&count, cache) in rows.iter().zip(caches) {
-            let (new_keys, new_values) = (heads(k, row, count, shape)?, heads(v, row, count, shape)?);
+            let new_keys = heads(k, row, count, shape)?;
+            let new_values = heads(v, row, count, shape)?;
             let (keys, values) = match cache.0.take() {
                 Some((keys, values)) => (Tensor::cat(&[keys, new_keys], 1)?, Tensor::cat(&[values, new_values], 1)?),
                 None => (new_keys, new_values),

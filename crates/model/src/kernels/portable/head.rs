@@ -39,7 +39,8 @@ impl Head for Portable {
             let column = |values: &[f32]| -> Result<Tensor> {
                 Ok(Tensor::from_slice(&values[range.clone()], (rows, 1), &self.device)?)
             };
-            let (a, b) = (column(&coefficients.logp)?, column(&coefficients.entropy)?);
+            let a = column(&coefficients.logp)?;
+            let b = column(&coefficients.entropy)?;
             let of_rows = narrow(&terms, first, rows)?;
             let log_p = log_p(&of_rows, input.temperature)?;
             let inner = log_p.broadcast_add(&column(&scores.entropy)?)?.broadcast_mul(&b)?.broadcast_add(&a)?;

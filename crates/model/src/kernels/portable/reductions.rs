@@ -30,7 +30,8 @@ pub fn squares_of(gradients: &[Tensor]) -> Result<Vec<f64>> {
 /// Tensors that are not fp32.
 pub fn products_of(one: &[Tensor], other: &[Tensor]) -> Result<Vec<f64>> {
     let product = |(one, other): (&Tensor, &Tensor)| {
-        let (one, other) = (one.flatten_all()?.to_vec1::<f32>()?, other.flatten_all()?.to_vec1::<f32>()?);
+        let one = one.flatten_all()?.to_vec1::<f32>()?;
+        let other = other.flatten_all()?.to_vec1::<f32>()?;
         Ok(products(&one, &other))
     };
     one.iter().zip(other).map(product).collect()
@@ -65,7 +66,8 @@ fn squares(gradient: &Tensor) -> Result<f64> {
 fn products(one: &[f32], other: &[f32]) -> f64 {
     let product = |(&x, &y): (&f32, &f32)| f64::from(x) * f64::from(y);
     let mut sums = [0.0f64; 8];
-    let (ones, others) = (one.chunks_exact(8), other.chunks_exact(8));
+    let ones = one.chunks_exact(8);
+    let others = other.chunks_exact(8);
     let rest: f64 = ones.remainder().iter().zip(others.remainder()).map(product).sum();
     for (one, other) in ones.zip(others) {
         for (sum, pair) in sums.iter_mut().zip(one.iter().zip(other)) {

@@ -14,7 +14,9 @@ impl SwiGlu for Portable {
     }
 
     fn swiglu_backward(&self, dy: &Tensor, gate: &Tensor, up: &Tensor) -> Result<[Tensor; 2]> {
-        let (dy, gate, up) = (dy.to_dtype(DType::F32)?, gate.to_dtype(DType::F32)?, up.to_dtype(DType::F32)?);
+        let dy = dy.to_dtype(DType::F32)?;
+        let gate = gate.to_dtype(DType::F32)?;
+        let up = up.to_dtype(DType::F32)?;
         let s = sigmoid(&gate)?;
         let silu = (&gate * &s)?;
         let dup = (&dy * &silu)?;

@@ -125,7 +125,8 @@ impl<'a, K: Arrays> Pass<'a, K> {
             };
             if let Some(at) = own.or(new).or_else(|| shared(&state)) {
                 let part = &mut state.parts[at];
-                let (index, number) = (part.micro_batches.start + part.taken, part.before + part.taken);
+                let index = part.micro_batches.start + part.taken;
+                let number = part.before + part.taken;
                 part.taken += 1;
                 return Some(Taken { pass: self, part: at, index, number, block: part.block.clone(), result: None });
             }

@@ -198,7 +198,8 @@ mod tests {
         let expected = "listen is \"0.0.0.0:50051\" in plaintext, allowed: a loopback address, certificates (`tls`), \
                         or `insecure = true` next to it on a trusted network";
         assert_eq!(error, expected);
-        let (certificate_file, key_file) = ("a.pem".into(), "a.key".into());
+        let certificate_file = "a.pem".into();
+        let key_file = "a.key".into();
         let tls = Some(ServerTlsSettings { certificate_file, key_file, client_ca_file: None });
         assert_eq!(ServerSettings { tls, ..ServerSettings::on("0.0.0.0:50051") }.validate(), Ok(()));
     }

@@ -229,7 +229,8 @@ async fn truncated_distributions(pair: &mut Pair) {
             all.truncate(19);
             all.into_iter().collect()
         };
-        let (ours, theirs) = (drawable(&ours), drawable(&theirs));
+        let ours = drawable(&ours);
+        let theirs = drawable(&theirs);
         if ours.keys().collect::<Vec<_>>() != theirs.keys().collect::<Vec<_>>() {
             pair.differences.push(format!("{fields}: support {ours:?} and {theirs:?}"));
             continue;

@@ -54,7 +54,8 @@ impl Pair {
         let own = [".id", ".created", ".message", ".system_fingerprint", ".root"];
         match (ours, theirs) {
             (Value::Object(a), Value::Object(b)) => {
-                let (mine, other): (BTreeSet<_>, BTreeSet<_>) = (a.keys().collect(), b.keys().collect());
+                let mine: BTreeSet<_> = a.keys().collect();
+                let other: BTreeSet<_> = b.keys().collect();
                 if mine != other && !path.ends_with("top_logprobs") && !path.contains(".top_logprobs.") {
                     self.differences.push(format!("{path}: keys {mine:?} and {other:?}"));
                 }

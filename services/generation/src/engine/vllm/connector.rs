@@ -59,7 +59,8 @@ where
     }
 
     fn call(&mut self, target: T) -> Self::Future {
-        let (connecting, counter) = (self.inner.call(target), self.counter.clone());
+        let connecting = self.inner.call(target);
+        let counter = self.counter.clone();
         Box::pin(async move {
             let connection = connecting.await?;
             // Counted before anything can be sent over it.

@@ -28,12 +28,14 @@ impl Frames {
                 self.searched = self.buffer.len();
                 return None;
             };
-            let (from, to) = (self.consumed, self.searched + length);
+            let from = self.consumed;
+            let to = self.searched + length;
             self.consumed = to + 1;
             self.searched = self.consumed;
             let line = self.buffer[from..to].trim_ascii_end();
             let Some(data) = line.strip_prefix(b"data:") else { continue };
-            let (start, end) = (from + line.len() - data.trim_ascii_start().len(), from + line.len());
+            let start = from + line.len() - data.trim_ascii_start().len();
+            let end = from + line.len();
             if start < end {
                 return Some(&self.buffer[start..end]);
             }
@@ -53,7 +55,8 @@ mod tests {
     const STREAM: &[u8] = b": comment\n\ndata: {\"a\":1}\n\ndata:{\"b\":2}\r\n\r\nevent: x\ndata: [DONE]\n\ndata: half";
 
     fn frames(pieces: &[&[u8]]) -> (Vec<String>, usize) {
-        let (mut frames, mut found) = (Frames::default(), Vec::new());
+        let mut frames = Frames::default();
+        let mut found = Vec::new();
         for piece in pieces {
             frames.push(piece);
             while let Some(data) = frames.next() {

@@ -21,7 +21,9 @@ impl VllmClient {
 
 /// Parses Prometheus' text format. A server with several engines has a line for each: counts add up, and the fullest cache counts.
 fn parse(text: &str) -> Option<EngineMetrics> {
-    let (mut running, mut waiting, mut cache_usage) = (None, None, 0.0_f64);
+    let mut running = None;
+    let mut waiting = None;
+    let mut cache_usage = 0.0_f64;
     for line in text.lines() {
         let Some((series, value)) = line.rsplit_once(' ') else { continue };
         let name = series.split('{').next().unwrap_or_default();

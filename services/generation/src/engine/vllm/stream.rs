@@ -33,7 +33,8 @@ pub(super) async fn read(
     limit: usize,
     tokens: &mut SampledTokens,
 ) -> Result<SampleOutcome, EngineClientError> {
-    let (mut frames, mut reader) = (Frames::default(), StreamReader::default());
+    let mut frames = Frames::default();
+    let mut reader = StreamReader::default();
     while let Some(bytes) = response.chunk().await.map_err(|error| transport(COMPLETIONS, error))? {
         frames.push(&bytes);
         while let Some(data) = frames.next() {
@@ -112,7 +113,8 @@ mod tests {
             traceparent: None,
             stream: true,
         };
-        let (mut reader, mut tokens) = (StreamReader::default(), SampledTokens::default());
+        let mut reader = StreamReader::default();
+        let mut tokens = SampledTokens::default();
         for frame in frames {
             reader.take(frame.as_bytes(), &request, &mut tokens).map_err(|error| error.to_string())?;
         }

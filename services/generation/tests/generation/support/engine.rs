@@ -315,7 +315,8 @@ async fn load_adapter(State(shared): App, axum::Json(body): axum::Json<Value>) -
         return response;
     }
     let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
-    let (name, path) = (text("lora_name"), text("lora_path"));
+    let name = text("lora_name");
+    let path = text("lora_path");
     if name.is_empty() || path.is_empty() {
         return refusal(400, "Both 'lora_name' and 'lora_path' must be provided.".into());
     }
@@ -399,7 +400,8 @@ async fn wake_up(State(shared): App, Query(query): Query<BTreeMap<String, String
 }
 
 async fn metrics(State(shared): App) -> Response {
-    let (running, waiting) = (shared.live.load(Ordering::SeqCst), shared.waiting.load(Ordering::SeqCst));
+    let running = shared.live.load(Ordering::SeqCst);
+    let waiting = shared.waiting.load(Ordering::SeqCst);
     let text = format!(
         "vllm:num_requests_running{{engine=\"0\"}} {running}.0\nvllm:num_requests_waiting{{engine=\"0\"}} {waiting}.0\n\
          vllm:kv_cache_usage_perc{{engine=\"0\"}} 0.5\n"

@@ -113,7 +113,8 @@ fn serve(stream: &Arc<CudaStream>, comm: &Comm, orders: &Receiver<Order>) {
 }
 
 fn begin(stream: &Arc<CudaStream>, comm: &Comm, parts: &[Vec<u8>], sizes: &[usize]) -> Result<Group, String> {
-    let (mut sent, mut come) = (Vec::new(), Vec::new());
+    let mut sent = Vec::new();
+    let mut come = Vec::new();
     // Copies and room first: within a group there are sends and receives alone.
     for (part, &size) in parts.iter().zip(sizes) {
         sent.push((!part.is_empty()).then(|| stream.clone_htod(part)).transpose().map_err(driver)?);

@@ -68,7 +68,8 @@ impl<N: NcclCalls, C: Collective> NcclRanks<N, C> {
     /// # Errors
     /// A rank that is lost meanwhile, and what NCCL refuses.
     pub fn join(mut calls: N, mut rendezvous: C, timeout: Duration) -> Result<Self, RankError> {
-        let (rank, ranks) = (rendezvous.rank(), rendezvous.ranks());
+        let rank = rendezvous.rank();
+        let ranks = rendezvous.ranks();
         let failed = |message| RankError::Failed { rank, message: format!("NCCL: {message}") };
         // A rank that cannot make an id tells the others by an empty one, instead of keeping them waiting.
         let made = if rank == 0 { calls.unique_id() } else { Ok(Vec::new()) };
@@ -121,7 +122,8 @@ impl<N: NcclCalls, C: Collective> NcclRanks<N, C> {
         }
         let exchange = number(head.get(..8).unwrap_or_default());
         let other = if exchange == self.operation { " of something else" } else { "" };
-        let (host, found) = (format!("rank {rank}"), format!("exchange {exchange}{other}"));
+        let host = format!("rank {rank}");
+        let found = format!("exchange {exchange}{other}");
         let expected = format!("exchange {}", self.operation);
         let error = RankError::OutOfStep { rank, host, found, expected };
         self.failure = Some(error.clone());

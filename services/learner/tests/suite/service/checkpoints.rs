@@ -129,7 +129,8 @@ async fn checkpoints_outside_the_checkpoint_folder_are_refused() {
     let mut service = start().await;
     service.step(1, 0).await.unwrap();
     let saved = service.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
-    let (root, inside) = (service.folder.path().to_owned(), service.folder.path().join("checkpoints"));
+    let root = service.folder.path().to_owned();
+    let inside = service.folder.path().join("checkpoints");
     let outside = root.join("outside");
     std::fs::create_dir(&outside).unwrap();
     for file in std::fs::read_dir(&saved.path).unwrap() {

@@ -76,7 +76,8 @@ async fn each_token_of_an_answer_counts_for_the_lag_of_its_own_version() {
     // As answers that are sampled in parts: the first three tokens by older weights than the others.
     let version = |place| if place < 3 { 0 } else { 1 };
     let groups = vec![of_versions(4, 0, version), of_versions(5, 1, version)];
-    let (mut older, mut newer) = (0, 0);
+    let mut older = 0;
+    let mut newer = 0;
     for message in &groups {
         let train_request::Kind::Group(group) = message else { unreachable!("message makes groups") };
         for segment in group.samples.iter().flat_map(|sample| &sample.segments) {
@@ -96,7 +97,8 @@ async fn each_token_of_an_answer_counts_for_the_lag_of_its_own_version() {
 async fn a_lag_is_refused_by_a_learner_that_recomputes() {
     let mut service = start().await;
     let header = |max_lag| TrainHeader { max_lag, ..service.header(TrainKind::Grpo, 1, 0, 1) };
-    let (lagging, synchronous) = (header(Some(1)), header(Some(0)));
+    let lagging = header(Some(1));
+    let synchronous = header(Some(0));
     let error = service.train(lagging, Vec::new()).await.unwrap_err();
     assert!(error.message().contains("max_lag is 1, allowed: 0 or absent with the learner's old_logp"), "{error}");
     service.train(synchronous, vec![of_version(1, 0, 0)]).await.unwrap();

@@ -9,10 +9,12 @@ use crate::support::settings;
 #[tokio::test]
 async fn steps_that_are_due_report_the_gradient_of_every_rule_and_train_alike() {
     let probed = TrainingSettings { probe_gradients: ProbeSettings { every: 2, rules: Vec::new() }, ..settings() };
-    let (mut probed, mut plain) = (start_training(probed).await, start().await);
+    let mut probed = start_training(probed).await;
+    let mut plain = start().await;
     assert_eq!(probed.hash, plain.hash);
     for step in 0..3 {
-        let (found, known) = (probed.step(step + 1, step).await.unwrap(), plain.step(step + 1, step).await.unwrap());
+        let found = probed.step(step + 1, step).await.unwrap();
+        let known = plain.step(step + 1, step).await.unwrap();
         let own = |name: &str| name.starts_with("probe/") || name == "timing_s/probe_gradients";
         let is_due = step != 1;
         assert_eq!(found.metrics.keys().any(|name| own(name)), is_due, "step {step}");

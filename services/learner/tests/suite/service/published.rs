@@ -101,7 +101,8 @@ async fn a_replaced_group_scores_as_a_folder_that_is_written_with_those_tensors(
     assert_eq!(status.tensor_groups, ["embeddings", "norms", "attention", "mlp", "layer 0", "layer 1"]);
     // Of the current version, whose tensors are shared, and of an older one.
     for (version, other) in [(3, 0), (3, 1), (2, 0)] {
-        let (base, from) = (service.parameters(version), service.parameters(other));
+        let base = service.parameters(version);
+        let from = service.parameters(other);
         let whole = service.opened(version);
         let names = &status.tensor_groups;
         let answers = service.score(names.iter().map(|name| replaced(version, name, other)).collect()).await;

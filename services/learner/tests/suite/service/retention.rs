@@ -39,7 +39,8 @@ async fn the_head_of_a_tied_model_is_written_out_where_engines_need_it_and_not_o
         published.push((response.already_published, HeadForm::of(config.json()), has_head));
         verify_published(&folder).unwrap();
     }
-    let (tied, written_out) = (HeadForm::Tied, HeadForm::WrittenOut);
+    let tied = HeadForm::Tied;
+    let written_out = HeadForm::WrittenOut;
     let expected = [(false, tied, false), (false, written_out, true), (true, written_out, true), (false, tied, false)];
     assert_eq!(published, expected);
 }

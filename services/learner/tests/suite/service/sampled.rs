@@ -9,7 +9,9 @@ use super::{item, start};
 use crate::support::{learner, settings};
 
 fn sampling(top_p: f32, top_k: u32, min_p: f32) -> SamplingDistribution {
-    let (top_p, top_k, min_p) = (Some(top_p), Some(top_k), Some(min_p));
+    let top_p = Some(top_p);
+    let top_k = Some(top_k);
+    let min_p = Some(min_p);
     SamplingDistribution { top_p, top_k, min_p, end_token_ids: vec![1, 17] }
 }
 
@@ -101,7 +103,8 @@ async fn every_statistic_is_that_of_a_dense_computation_from_the_models_logits()
     for (asked, answer) in asked.iter().zip(&answers) {
         let statistics = answer.statistics.as_ref().unwrap();
         assert!(statistics.has_length(5));
-        let (temperature, cut) = (asked.temperature.unwrap(), asked.sampling.as_ref().unwrap());
+        let temperature = asked.temperature.unwrap();
+        let cut = asked.sampling.as_ref().unwrap();
         for (at, wanted) in dense(&logits[rows.clone()], &item.response_token_ids, temperature, cut).iter().enumerate()
         {
             for (number, (found, wanted)) in listed(statistics, at).iter().zip(wanted).enumerate() {

@@ -40,7 +40,9 @@ async fn read(
     offset: u64,
     size_bytes: u64,
 ) -> Result<Vec<u8>, Status> {
-    let (version, digest, file) = (weights.version, weights.digest.clone(), file.to_owned());
+    let version = weights.version;
+    let digest = weights.digest.clone();
+    let file = file.to_owned();
     let request = WeightsReadRequest { version, digest, file, offset, size_bytes };
     let mut stream = client.read(request).await?.into_inner();
     let mut all = Vec::new();
@@ -64,7 +66,8 @@ fn folder_of(service: &TestService) -> std::path::PathBuf {
 
 /// What is described and read is what is on the disk, tensor by tensor.
 async fn assert_whole(service: &mut TestService) {
-    let (weights, mut client) = (published(service).await, files(service).await);
+    let weights = published(service).await;
+    let mut client = files(service).await;
     let description = describe(&mut client, &weights).await.unwrap();
     let stored = content(&folder_of(service));
     assert_eq!(description.files.iter().map(|file| &file.name).collect::<Vec<_>>(), stored.keys().collect::<Vec<_>>());
@@ -101,7 +104,8 @@ async fn so_is_an_adapter_whose_digest_covers_what_it_is() {
 #[tokio::test]
 async fn a_version_that_is_gone_or_has_other_weights_is_refused_by_both_calls() {
     let mut service = start().await;
-    let (weights, mut client) = (published(&mut service).await, files(&service).await);
+    let weights = published(&mut service).await;
+    let mut client = files(&service).await;
     let size = content(&folder_of(&service))["config.json"].len() as u64;
     let others = [
         (WeightsRef { version: 7, ..weights.clone() }, "version 7 is not published, or not any more"),
@@ -123,7 +127,8 @@ async fn a_version_that_is_gone_or_has_other_weights_is_refused_by_both_calls() 
 #[tokio::test]
 async fn only_bytes_of_files_of_the_version_are_read() {
     let mut service = start().await;
-    let (weights, mut client) = (published(&mut service).await, files(&service).await);
+    let weights = published(&mut service).await;
+    let mut client = files(&service).await;
     std::fs::write(service.folder.path().join("secret"), "secret").unwrap();
     for name in ["../secret", "../../secret", "/etc/passwd", "", ".", "..", ".hidden"] {
         let status = read(&mut client, &weights, name, 0, 1).await.unwrap_err();
@@ -143,7 +148,8 @@ async fn only_bytes_of_files_of_the_version_are_read() {
 #[tokio::test]
 async fn files_that_changed_since_they_were_published_are_not_handed_out() {
     let mut service = start().await;
-    let (weights, mut client) = (published(&mut service).await, files(&service).await);
+    let weights = published(&mut service).await;
+    let mut client = files(&service).await;
     let path = folder_of(&service).join("model.safetensors");
     let mut bytes = std::fs::read(&path).unwrap();
     *bytes.last_mut().unwrap() ^= 1;

@@ -74,7 +74,8 @@ impl Pool {
     ) -> u64 {
         let mut state = self.state();
         state.next += 1;
-        let (connection, most) = (state.next, most.min(self.most));
+        let connection = state.next;
+        let most = most.min(self.most);
         let worker = Worker { connection, requests, environments, most, episodes: HashMap::new() };
         state.workers.insert(address.clone(), worker);
         drop(state);
@@ -217,7 +218,8 @@ impl EpisodeLink {
 impl Drop for EpisodeLink {
     fn drop(&mut self) {
         if !self.is_over {
-            let (episode_id, attempt) = (self.id.clone(), self.attempt);
+            let episode_id = self.id.clone();
+            let attempt = self.attempt;
             let close =
                 CloseEpisode { episode_id, attempt, reason: CloseReason::Cancelled.into(), ..CloseEpisode::default() };
             // A worker that cannot be told hears nothing more of the episode, and ends it.
@@ -261,7 +263,8 @@ mod tests {
     #[tokio::test]
     async fn an_episode_goes_to_the_worker_with_the_fewest_and_waits_where_all_are_full() {
         let pool = Pool::new(2);
-        let (_a, _b) = (worker(&pool, "a", 9), worker(&pool, "b", 1));
+        let _a = worker(&pool, "a", 9);
+        let _b = worker(&pool, "b", 1);
         let mut links = Vec::new();
         for id in ["1", "2", "3"] {
             links.push(pool.open(request(id)).await);

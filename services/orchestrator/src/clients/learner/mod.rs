@@ -82,7 +82,8 @@ impl Learner {
             write_out_head: self.write_out_head.load(Ordering::Relaxed),
         };
         let call = || {
-            let (mut client, request) = (self.client.clone(), request.clone());
+            let mut client = self.client.clone();
+            let request = request.clone();
             async move { client.publish(self.retrier.request(request)).await.map(Response::into_inner) }
         };
         let response = self.retrier.call(Dependency::Learner, &self.endpoint, "Publish", call).await?;
@@ -99,7 +100,8 @@ impl Learner {
     /// Writes a checkpoint that includes the state of the loop.
     pub(crate) async fn save_checkpoint(&self, request: SaveCheckpointRequest) -> Result<CheckpointRef, Halt> {
         let call = || {
-            let (mut client, request) = (self.client.clone(), request.clone());
+            let mut client = self.client.clone();
+            let request = request.clone();
             async move { client.save_checkpoint(self.retrier.request(request)).await.map(Response::into_inner) }
         };
         let response = self.retrier.call(Dependency::Learner, &self.endpoint, "SaveCheckpoint", call).await?;
@@ -110,7 +112,8 @@ impl Learner {
     pub(crate) async fn load_checkpoint(&self, run_id: &str) -> Result<Option<LoadCheckpointResponse>, Halt> {
         let request = LoadCheckpointRequest { run_id: run_id.to_owned(), ..LoadCheckpointRequest::default() };
         let call = || {
-            let (mut client, request) = (self.client.clone(), request.clone());
+            let mut client = self.client.clone();
+            let request = request.clone();
             async move {
                 match client.load_checkpoint(self.retrier.request(request)).await {
                     Ok(response) => Ok(Some(response.into_inner())),
@@ -135,7 +138,8 @@ impl Learner {
             which: Some(Which::Step(step)),
         };
         let call = || {
-            let (mut client, request) = (self.client.clone(), request.clone());
+            let mut client = self.client.clone();
+            let request = request.clone();
             async move { client.load_checkpoint(self.retrier.request(request)).await.map(Response::into_inner) }
         };
         self.retrier.call(Dependency::Learner, &self.endpoint, "LoadCheckpoint", call).await
@@ -144,7 +148,8 @@ impl Learner {
     /// Returns to the weights that the learner was started with, which are then those of this run at version 0.
     pub(crate) async fn reset(&self, run_id: &str) -> Result<(), Halt> {
         let call = || {
-            let (mut client, request) = (self.client.clone(), ResetRequest { run_id: run_id.to_owned() });
+            let mut client = self.client.clone();
+            let request = ResetRequest { run_id: run_id.to_owned() };
             async move { client.reset(self.retrier.request(request)).await.map(drop) }
         };
         self.retrier.call(Dependency::Learner, &self.endpoint, "Reset", call).await

@@ -117,7 +117,8 @@ impl Learner {
     async fn score_items(&self, mut items: Vec<ScoreItem>) -> Result<Result<Vec<ScoreResponse>, NotScored>, Halt> {
         items.iter_mut().enumerate().for_each(|(number, item)| item.id = number.to_string());
         let call = || {
-            let (mut client, items) = (self.client.clone(), items.clone());
+            let mut client = self.client.clone();
+            let items = items.clone();
             async move {
                 let mut found = vec![ScoreResponse::default(); items.len()];
                 let request = self.retrier.request(tokio_stream::iter(items.into_iter().map(Into::into)));

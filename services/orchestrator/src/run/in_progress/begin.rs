@@ -27,7 +27,8 @@ impl<'a> InProgress<'a> {
         let waited = std::mem::take(&mut self.idle) + self.idle_since.map(|since| since.elapsed()).unwrap_or_default();
         self.idle_since = None;
         let feed = self.parts.session.open_step(step, base_version);
-        let (audit, sleep) = (self.parts.sampler.audit(step, first_prompt), self.parts.weights.engines_sleep());
+        let audit = self.parts.sampler.audit(step, first_prompt);
+        let sleep = self.parts.weights.engines_sleep();
         let span = tracing::info_span!("step", step);
         self.steps.insert(step, StepGroups::new(feed, span, version, waited, audit, self.parts.sampler.kept(), sleep));
     }
@@ -64,7 +65,8 @@ impl<'a> InProgress<'a> {
 
     /// The step has all its groups: it is checked, and the rest of it goes to the learner.
     pub(in crate::run) fn close(&mut self, closed: ClosedStep) -> Result<(), Halt> {
-        let (step, sampler) = (closed.step, self.parts.sampler);
+        let step = closed.step;
+        let sampler = self.parts.sampler;
         let Some(groups) = self.steps.get_mut(&step) else { return Ok(()) };
         let lengths = (self.order == StepOrder::Completion)
             .then(|| StepLengths::new(&groups.batch.groups, self.finished.values(), &self.rollouts, closed.overtaken));
@@ -130,11 +132,13 @@ impl<'a> InProgress<'a> {
         let (Some(groups), Some((report, reported))) = (self.steps.remove(&step), self.report.take()) else {
             return self.defect("a step is recorded that is not trained");
         };
-        let (version, began) = (groups.version, self.began);
+        let version = groups.version;
+        let began = self.began;
         let state = position.state();
         // Without a lag the engines have got the weights of the step itself.
         let shown = if self.samples_ahead { version } else { state.version_of(step) };
-        let (published_in, updated) = (self.weights.get(&state.version_of(step)), self.updates.get(&shown).cloned());
+        let published_in = self.weights.get(&state.version_of(step));
+        let updated = self.updates.get(&shown).cloned();
         let published_in = published_in.map(|(_, took)| *took).unwrap_or_default();
         // Later steps are of this version or of a later one.
         self.updates = self.updates.split_off(&shown);
@@ -145,7 +149,8 @@ impl<'a> InProgress<'a> {
         let Some(sampled) = groups.into_sampled(|prompt| self.parts.sampler.epoch_of(prompt)) else {
             return self.defect("a step is recorded that is not full");
         };
-        let (last_rollout, last_verdict) = (sampled.last_rollout.max(began), sampled.last_verdict.max(began));
+        let last_rollout = sampled.last_rollout.max(began);
+        let last_verdict = sampled.last_verdict.max(began);
         let times = StepTimes {
             generation: last_rollout - began,
             reward: last_verdict.saturating_duration_since(last_rollout),
@@ -160,7 +165,8 @@ impl<'a> InProgress<'a> {
             learner: not_begun + idle(&report),
             sampling: sampling_waited,
         };
-        let (proof, says_waits) = (updated.and_then(|updated| updated.proof), self.samples_ahead);
+        let proof = updated.and_then(|updated| updated.proof);
+        let says_waits = self.samples_ahead;
         let finished = FinishedStep { sampled, report, times, proof, waits, says_waits };
         self.spawn_within(step, self.parts.record(step, finished, position.warm_start_steps()));
     }

@@ -172,7 +172,8 @@ impl<'a> InProgress<'a> {
             }
             Done::Trained(step, report) => {
                 self.training = None;
-                let (expected, found) = (position.state().version_of(step), report.version);
+                let expected = position.state().version_of(step);
+                let found = report.version;
                 if found != expected {
                     let message = format!("it produced version {found} from version {}", expected - 1);
                     let what = format!("step {step}");

@@ -168,11 +168,14 @@ impl EngineEvidence {
     /// The share of the squared gap that goes along with a prediction.
     fn explained(&self, supposed: Option<&Scores>, text: &ScoredText, engine: &Scores) -> f64 {
         let Some(supposed) = supposed else { return 0.0 };
-        let (mut along, mut size, mut all) = (0.0, 0.0, 0.0);
+        let mut along = 0.0;
+        let mut size = 0.0;
+        let mut all = 0.0;
         let tokens = text.learner.iter().flatten().zip(engine.iter().flatten()).zip(supposed.iter().flatten());
         for ((&learner, &engine), &supposed) in tokens {
             let weight = self.noise.weight(f64::from(learner));
-            let (gap, predicted) = (f64::from(engine) - f64::from(learner), f64::from(supposed) - f64::from(learner));
+            let gap = f64::from(engine) - f64::from(learner);
+            let predicted = f64::from(supposed) - f64::from(learner);
             along += weight * gap * predicted;
             size += weight * predicted * predicted;
             all += weight * gap * gap;
@@ -202,11 +205,13 @@ impl EngineEvidence {
 
 /// By how much of what `supposed` predicts the engine is off, by least squares; 0 where nothing is predicted.
 pub(super) fn slope(learner: &Scores, engine: &Scores, supposed: &Scores) -> f64 {
-    let (mut along, mut size) = (0.0, 0.0);
+    let mut along = 0.0;
+    let mut size = 0.0;
     for ((&learner, &engine), &supposed) in
         learner.iter().flatten().zip(engine.iter().flatten()).zip(supposed.iter().flatten())
     {
-        let (gap, predicted) = (f64::from(engine) - f64::from(learner), f64::from(supposed) - f64::from(learner));
+        let gap = f64::from(engine) - f64::from(learner);
+        let predicted = f64::from(supposed) - f64::from(learner);
         if gap.is_finite() && predicted.is_finite() {
             along += gap * predicted;
             size += predicted * predicted;

@@ -149,7 +149,8 @@ impl Engines {
         let undecided: Vec<&Suspicion> =
             suspicions.iter().filter(|suspicion| !self.known(suspicion).excluded).collect();
         if undecided.is_empty() {
-            let (engines, parts) = (self.all.len(), suspicions.len());
+            let engines = self.all.len();
+            let parts = suspicions.len();
             return format!(
                 "proven for {engines} engine{}: {parts} ways of having other weights are excluded",
                 plural(engines)

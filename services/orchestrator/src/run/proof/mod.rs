@@ -159,7 +159,8 @@ impl Proof {
 
     /// Text of a version with the learner's scores.
     async fn score(&self, versions: Versions, turn: &[Suspicion], size: ProbeSize) -> Result<ScoredText, Halt> {
-        let (began, version) = (Instant::now(), versions.current);
+        let began = Instant::now();
+        let version = versions.current;
         let sequences = self.text().draw(version, size);
         let right = self.published_scores(&sequences, &ScoreWeights { version, ..ScoreWeights::default() }).await?;
         let (learner, impossible) = match right {
@@ -293,14 +294,17 @@ impl Proof {
         text: &ScoredText,
         number: usize,
     ) -> Result<Option<ScoredText>, Halt> {
-        let (began, version, count) = (Instant::now(), versions.current, text.sequences.len());
+        let began = Instant::now();
+        let version = versions.current;
+        let count = text.sequences.len();
         let tokens = text.learner.iter().map(Vec::len).max().unwrap_or(1);
         // Sequences are drawn one after the other.
         let mut sequences = self.text().draw(version, ProbeSize { sequences: (number + 1) * count, tokens });
         let sequences = sequences.split_off((number * count).min(sequences.len()));
         let right = self.published_scores(&sequences, &ScoreWeights { version, ..ScoreWeights::default() }).await?;
         let Ok(learner) = right else { return Ok(None) };
-        let (supposed, impossible) = (BTreeMap::new(), None);
+        let supposed = BTreeMap::new();
+        let impossible = None;
         let mut further = ScoredText { sequences, learner, supposed, impossible, took: began.elapsed() };
         self.suppose(&mut further, versions, &[Suspicion::Base, Suspicion::Excess]).await?;
         Ok(Some(further))
@@ -344,7 +348,8 @@ impl Proof {
         for batch in batches.into_iter().filter(|batch| !batch.is_empty()) {
             let pick = |all: &[Vec<u32>]| batch.iter().map(|&at| all[at].clone()).collect::<Vec<_>>();
             let scores = |all: &Scores| -> Scores { batch.iter().map(|&at| all[at].clone()).collect() };
-            let (learner, base) = (scores(&text.learner), base.map(scores));
+            let learner = scores(&text.learner);
+            let base = base.map(scores);
             let engines = self.engine_scores(weights, &pick(&text.sequences)).await?;
             self.state().engines.calibrate(&shares, &learner, base.as_ref(), &engines);
         }

@@ -82,7 +82,8 @@ fn pieces<'a>(
 ) -> Vec<Vec<u32>> {
     let mut all: Vec<&[u32]> = Vec::new();
     texts.for_each(|text| cut(text, size.length(), below, &mut all));
-    let (mut pieces, mut beginnings) = (Vec::new(), BTreeSet::new());
+    let mut pieces = Vec::new();
+    let mut beginnings = BTreeSet::new();
     while pieces.len() < size.sequences && !all.is_empty() {
         let piece = all.swap_remove(below(all.len()));
         if beginnings.insert(&piece[..piece.len().min(BEGINNING)]) {

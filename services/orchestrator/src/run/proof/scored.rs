@@ -25,7 +25,8 @@ pub(super) struct ScoredText {
 /// On the way from `learner` to `supposed`, this share of it; beyond or on the other side for shares above 1 and below 0.
 pub(super) fn towards(learner: &Scores, supposed: &Scores, share: f64) -> Scores {
     let token = |(&learner, &supposed): (&f32, &f32)| {
-        let (learner, supposed) = (f64::from(learner), f64::from(supposed));
+        let learner = f64::from(learner);
+        let supposed = f64::from(supposed);
         (learner + share * (supposed - learner)) as f32
     };
     let sequence = |(learner, supposed): (&Vec<f32>, &Vec<f32>)| learner.iter().zip(supposed).map(token).collect();
@@ -46,7 +47,8 @@ pub(super) struct Gap {
 impl Gap {
     /// Between scores of the same tokens. A value that is no number is infinitely far away.
     pub(super) fn between(a: &Scores, b: &Scores) -> Self {
-        let (mut gap, mut count) = (Self::default(), 0_usize);
+        let mut gap = Self::default();
+        let mut count = 0_usize;
         for (&a, &b) in a.iter().flatten().zip(b.iter().flatten()) {
             let apart = (f64::from(a) - f64::from(b)).abs();
             let apart = if apart.is_nan() { f64::INFINITY } else { apart };

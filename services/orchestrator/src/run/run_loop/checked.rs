@@ -63,7 +63,8 @@ impl Checked {
         let mut settings = resolved.settings.clone();
         evenkeel_config::Settings::validate(&settings)?;
         loading.limits.validate_run(&settings)?;
-        let (seed, held_out) = (settings.run.seed, settings.evaluation.problems);
+        let seed = settings.run.seed;
+        let held_out = settings.evaluation.problems;
         let limits = loading.limits.data();
         let cancel: Cancel<'_> = &|| loading.cancel.is_cancelled();
         let mut dataset = dataset(&settings.data, seed, held_out, &limits, cancel)?;
@@ -73,7 +74,8 @@ impl Checked {
         let folder = loading.model_folder(&folder);
         let config = ConfigFile::read(&folder)?;
         let tokenizer = Tokenizer::of(&folder, &config)?;
-        let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
+        let context = config.max_position_embeddings()? as usize;
+        let vocabulary_size = config.vocab_size()?;
         if let Some(id) = settings.sampling.stop_token_ids.iter().find(|&&id| id >= vocabulary_size) {
             let allowed = format!("ids below vocab_size of config.json, which is {vocabulary_size}");
             return Err(FieldError::new("sampling.stop_token_ids", id, allowed).into());
@@ -135,7 +137,8 @@ impl Checked {
 
     /// What the run would ask of its services.
     pub(in crate::run) fn needs(&self) -> StartNeeds {
-        let (prompts, benchmarks) = (&self.prompts, &self.benchmarks);
+        let prompts = &self.prompts;
+        let benchmarks = &self.benchmarks;
         let mut kinds: BTreeSet<_> = benchmarks.kinds().into_iter().collect();
         kinds.extend(prompts.kinds());
         let verifiers = &prompts.verifiers() | &benchmarks.verifiers();

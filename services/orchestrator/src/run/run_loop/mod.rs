@@ -133,7 +133,9 @@ impl RunLoop {
     async fn run_with_rewinds(&mut self) -> Result<RunOutcome, RunError> {
         let mut from_checkpoint = self.directory.is_resumed() || self.directory.forked_from().is_some();
         let directory = self.directory.clone();
-        let (mut rewinds, mut lost, mut started) = (RewindCount::default(), None, false);
+        let mut rewinds = RewindCount::default();
+        let mut lost = None;
+        let mut started = false;
         loop {
             let attempt = self.attempt(from_checkpoint, lost.take(), &mut started);
             let message = match in_place(&directory, attempt).await {
@@ -197,8 +199,9 @@ impl RunLoop {
         let state = position.state().resumed(self.journal.evaluated());
         *position.state_mut() = state;
         self.services.events().forget_samples();
-        let (step, order, is_ahead) =
-            (position.step(), self.settings.pipeline.order, self.settings.pipeline.max_lag > 0);
+        let step = position.step();
+        let order = self.settings.pipeline.order;
+        let is_ahead = self.settings.pipeline.max_lag > 0;
         let also_keep = self.checkpoints.kept_versions().chain(position.earlier_versions()).collect();
         // The checkpoint that the run has just come from is not written again.
         let is_saved = from_checkpoint && step > 0;

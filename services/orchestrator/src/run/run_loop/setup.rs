@@ -62,7 +62,8 @@ pub(in crate::run) fn prepare(
     };
     let Checked { settings, encoder, vocabulary_size, context, prompts, benchmarks, demonstrations, report, .. } =
         checked;
-    let (tokenizer, episodes) = (encoder.tokenizer.clone(), Arc::clone(&encoder.episodes));
+    let tokenizer = encoder.tokenizer.clone();
+    let episodes = Arc::clone(&encoder.episodes);
     let unread_arguments = encoder.prompts.unread_arguments();
     let mut notes = resolved.notes.clone();
     let start_files = match directory.begun_with() {
@@ -79,10 +80,14 @@ pub(in crate::run) fn prepare(
     notes.extend(directory.forked_from().into_iter().flat_map(ForkOrigin::notes));
     notes.extend(checked.notes);
     let endpoints = checked.endpoints;
-    let (settings, prompts) = (Arc::new(settings), Arc::new(prompts));
+    let settings = Arc::new(settings);
+    let prompts = Arc::new(prompts);
     let services = Arc::new(Services::connect(&endpoints, &settings.services, events.clone(), stop)?);
-    let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
-    let (seed, groups, max_lag) = (settings.run.seed, settings.sampling.prompts_per_step, settings.pipeline.max_lag);
+    let run_id = directory.run_id();
+    let hash = resolved.learner_settings_hash.clone();
+    let seed = settings.run.seed;
+    let groups = settings.sampling.prompts_per_step;
+    let max_lag = settings.pipeline.max_lag;
     let session = Arc::new(TrainingSteps::new(Arc::clone(&services), run_id, seed, groups, max_lag, hash));
     let engines = EngineWeights::new(Arc::clone(&services));
     let weights = Arc::new(WeightSync::new(Arc::clone(&services), Arc::clone(&engines), &directory, &settings));

@@ -208,7 +208,8 @@ impl EngineChecks {
         let inside: Vec<&Token> = tokens.iter().filter(|token| token.learner.is_finite()).collect();
         let mut squares = 0.0;
         for token in &inside {
-            let (gap, surprise) = (token.engine - token.learner, token.surprise);
+            let gap = token.engine - token.learner;
+            let surprise = token.surprise;
             squares += gap * gap;
             let sums = &mut self.sums;
             sums.surprise += token.learner + token.entropy;
@@ -236,7 +237,8 @@ impl EngineChecks {
             // Drawn tokens favour those that the engine makes likelier; half of the weight takes that out but for the third order.
             let terms = |tolerated: f64, factor: fn(&Token) -> f64| {
                 self_normalized(inside.iter().map(|token| {
-                    let (gap, factor) = (token.engine - token.learner, factor(token));
+                    let gap = token.engine - token.learner;
+                    let factor = factor(token);
                     let weight = importance_weight(token.learner, token.engine).min(4.0).sqrt();
                     weight * factor * (sign * gap - tolerated * factor)
                 }))

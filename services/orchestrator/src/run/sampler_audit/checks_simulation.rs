@@ -155,7 +155,8 @@ fn highest(kind: &Kind, answering: &[(Vec<f64>, Vec<f64>)], seed: u64) -> (f64, 
     let mut quick = Quick(rng(seed, Stream::SamplerAudit { step: 0 }).next_u64() | 1);
     let mut checks = EngineChecks::new(kind.tolerances);
     let threshold = 2.0 * Check::ALL.len() as f64 / ALPHA;
-    let (mut highest, mut answer) = ((0.0, Check::Temperature), Vec::with_capacity(LONGEST));
+    let mut highest = (0.0, Check::Temperature);
+    let mut answer = Vec::with_capacity(LONGEST);
     for _ in 0..STEPS {
         checks.begin_round();
         answered(answering, &mut quick).iter().for_each(|evidence| checks.add_copy(evidence));
@@ -179,7 +180,8 @@ fn highest(kind: &Kind, answering: &[(Vec<f64>, Vec<f64>)], seed: u64) -> (f64, 
 
 /// For each kind of engine: runs, those that were accused, and the highest share of a threshold.
 fn simulate(runs: u64) -> Vec<(&'static str, u64, u64, f64, Check)> {
-    let (kinds, answering) = (kinds(), answering());
+    let kinds = kinds();
+    let answering = answering();
     let parts = thread::available_parallelism().map_or(1, usize::from) as u64;
     let of_kind = |kind: &Kind, first: u64, count: u64| {
         let part = |part: u64| (first..first + count).filter(move |run| run % parts == part);
@@ -211,7 +213,8 @@ fn of_a_few_hundred_audited_runs_none_is_accused() {
 #[allow(clippy::print_stdout, reason = "its numbers are what it is for")]
 fn a_hundred_thousand_audited_runs() {
     println!("| engine | runs | accused | nearest to its threshold |\n|---|---|---|---|");
-    let (mut runs, mut accused) = (0, 0);
+    let mut runs = 0;
+    let mut accused = 0;
     for (name, count, found, highest, check) in simulate(100_000) {
         println!("| {name} | {count} | {found} | {highest:.2} ({}) |", check.name());
         runs += count;

@@ -66,7 +66,8 @@ impl Policy {
 
     /// The learner's view of a token that the engine reports with that log-probability.
     fn token(&self, token: usize, engine: f64, uniform: f64) -> Token {
-        let (p, entropy) = (self.0[token], -self.mean(|log_p| log_p));
+        let p = self.0[token];
+        let entropy = -self.mean(|log_p| log_p);
         let clipped = |log_p: f64| (log_p + entropy).clamp(-4.0, 4.0);
         let below = self.mass(|_, other| other < p) + uniform * self.mass(|_, other| other == p);
         let floor = 0.05 * self.0.iter().copied().fold(0.0, f64::max);
@@ -94,7 +95,8 @@ impl Policy {
 type Engine = fn(&Policy, &mut dyn FnMut() -> f64) -> (Policy, Policy);
 
 fn run(tolerances: Tolerances, sequences: usize, engine: Engine) -> EngineChecks {
-    let (mut uniforms, mut at) = (Uniforms::new(11, Stream::Tokens), 0);
+    let mut uniforms = Uniforms::new(11, Stream::Tokens);
+    let mut at = 0;
     let mut uniform = move || {
         at += 1;
         uniforms.at(at)
@@ -200,7 +202,8 @@ fn log_probabilities_of_other_tokens_are_told_by_their_size() {
 #[test]
 fn where_the_settings_truncate_tokens_outside_of_the_cut_are_found() {
     // The learner's distribution is the truncated one; the engine ignores the setting.
-    let (mut uniforms, mut at) = (Uniforms::new(12, Stream::Tokens), 0);
+    let mut uniforms = Uniforms::new(12, Stream::Tokens);
+    let mut at = 0;
     let mut uniform = move || {
         at += 1;
         uniforms.at(at)
@@ -211,7 +214,8 @@ fn where_the_settings_truncate_tokens_outside_of_the_cut_are_found() {
         let tokens: Vec<Token> = (0..32)
             .map(|_| {
                 let policy = Policy::of((0..64).map(|_| 5.0 * (uniform() - 0.5)).collect::<Vec<_>>());
-                let (token, cut) = (policy.draw(uniform()), policy.top_p(0.8));
+                let token = policy.draw(uniform());
+                let cut = policy.top_p(0.8);
                 cut.token(token, policy.0[token].ln(), uniform())
             })
             .collect();
@@ -225,7 +229,8 @@ fn where_the_settings_truncate_tokens_outside_of_the_cut_are_found() {
 fn a_first_token_that_is_missing_is_found_in_long_answers_of_a_noisy_engine() {
     let noise = CalibratedNoise { is_exact: false, usual_sequence: 0.06 };
     let audited = |is_missing: bool| {
-        let (mut uniforms, mut at) = (Uniforms::new(13, Stream::Tokens), 0);
+        let mut uniforms = Uniforms::new(13, Stream::Tokens);
+        let mut at = 0;
         let mut uniform = move || {
             at += 1;
             uniforms.at(at)

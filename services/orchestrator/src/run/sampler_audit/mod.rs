@@ -117,7 +117,8 @@ impl SamplerAudit {
     pub(super) fn step(self: &Arc<Self>, step: u64, first: u64) -> StepAudit {
         let is_due = self.is_on() && (!self.samples_ahead || (step - 1).is_multiple_of(self.settings.every));
         let count = if is_due { self.settings.sequences } else { 0 };
-        let (prompts, samples) = (u64::from(self.first_update), self.sampling.group_size);
+        let prompts = u64::from(self.first_update);
+        let samples = self.sampling.group_size;
         let (chosen, used) = selection::choose(self.seed, step, first, prompts, samples, count);
         let mut state = self.state();
         let is_new = step >= state.next_step;

@@ -35,7 +35,8 @@ impl AuditReport {
             }
         }
         let sum = |of: &dyn Fn(&EngineChecks) -> f64| engines.iter().map(|engine| of(engine)).sum::<f64>();
-        let (tokens, outside) = (sum(&|engine| engine.sums.tokens as f64), sum(&|engine| engine.sums.outside as f64));
+        let tokens = sum(&|engine| engine.sums.tokens as f64);
+        let outside = sum(&|engine| engine.sums.outside as f64);
         let mut set = |name: MetricName, value: f64| self.values.insert(name, value);
         set(metric::AUDIT_TOKENS.into(), tokens);
         set(metric::AUDIT_COPIES.into(), sum(&|engine| engine.sums.copies as f64));

@@ -35,7 +35,8 @@ pub(super) fn finding(check: Check, engine: &EngineChecks, threshold: f64) -> St
 fn temperature(engine: &EngineChecks) -> (String, &'static str) {
     let sums = &engine.sums;
     let tokens = (sums.tokens - sums.outside).max(1) as f64;
-    let (mean, variance) = (sums.surprise / tokens, sums.variance / tokens);
+    let mean = sums.surprise / tokens;
+    let variance = sums.variance / tokens;
     let relative = 1.0 / (1.0 + mean / variance).max(0.01);
     let what = format!(
         "log p + entropy of its tokens is {mean:+.4} nats on average, which should be 0 (variance {variance:.2}): as of a temperature \
@@ -72,7 +73,8 @@ fn truncation(engine: &EngineChecks) -> (String, &'static str) {
 fn log_probabilities(engine: &EngineChecks) -> (String, &'static str) {
     let sums = &engine.sums;
     let tokens = (sums.tokens - sums.outside).max(1) as f64;
-    let (size, mean) = ((sums.squared_gap / tokens).sqrt(), sums.gap / tokens);
+    let size = (sums.squared_gap / tokens).sqrt();
+    let mean = sums.gap / tokens;
     let slope = sums.gap_by_surprise / sums.squared_surprise.max(f64::MIN_POSITIVE);
     let what = format!(
         "its log-probabilities of its own tokens are {size:.2e} nats (root mean square) from the learner's under the same version, {mean:+.2e} \

@@ -55,7 +55,8 @@ impl LoopState {
         let replacements = if rules.dynamic { open.zero_advantage } else { 0 };
         let end = open.first + (rules.groups + replacements).min(rules.prompts_limit);
         while self.steps[at].started < end && !self.steps[at].is_full {
-            let (step, position) = (self.steps[at].step, self.steps[at].started - self.steps[at].first);
+            let step = self.steps[at].step;
+            let position = self.steps[at].started - self.steps[at].first;
             let prompt = self.prompts.take();
             self.steps[at].started += 1;
             let segments = rules.segments_of(position);

@@ -180,7 +180,8 @@ fn write_letters<S: Serializer>(episodes: &[Episode], serializer: S) -> Result<S
 fn read_letters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Episode>, D::Error> {
     let episode = |letter: char| {
         let number = (letter as u32).checked_sub(FIRST_LETTER)?;
-        let (segment, phase) = (number / PHASES.len() as u32, number % PHASES.len() as u32);
+        let segment = number / PHASES.len() as u32;
+        let phase = number % PHASES.len() as u32;
         Some(Episode { segment: u8::try_from(segment).ok()?, phase: PHASES[phase as usize] })
     };
     let letters = String::deserialize(deserializer)?;

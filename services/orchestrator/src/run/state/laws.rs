@@ -57,7 +57,9 @@ fn in_data_order() -> impl Strategy<Value = Rules> {
 fn expected(rules: &Rules, zero_advantage: &dyn Fn(u64) -> bool) -> Vec<(Vec<u64>, Vec<u64>)> {
     let mut next = 0;
     let step = |_| {
-        let (mut taken, mut dropped, first) = (Vec::new(), Vec::new(), next);
+        let mut taken = Vec::new();
+        let mut dropped = Vec::new();
+        let first = next;
         while (taken.len() as u64) < rules.groups && next - first < rules.prompts_limit {
             if rules.dynamic && zero_advantage(next) { &mut dropped } else { &mut taken }.push(next);
             next += 1;
@@ -219,7 +221,9 @@ proptest! {
         let mut simulation = Simulation::new(&rules, seed, &zero_advantage);
         simulation.history = Some(Vec::new());
         run_to_end(&mut simulation, 0)?;
-        let (mut kept, mut recorded, mut has_report) = (rules.origin, rules.origin, false);
+        let mut kept = rules.origin;
+        let mut recorded = rules.origin;
+        let mut has_report = false;
         for action in simulation.history.take().unwrap().into_iter().flat_map(|(_, actions)| actions) {
             match action {
                 Action::BeginStep { step, .. } => prop_assert!(step == recorded + 1 && kept == recorded),

@@ -220,7 +220,8 @@ impl LoopState {
     /// Everything that can be done now, in the order in which it is to be begun.
     fn decide(&mut self, rules: &Rules, mut actions: Vec<Action>) -> Vec<Action> {
         loop {
-            let (before, end) = (actions.len(), self.ends_before);
+            let before = actions.len();
+            let end = self.ends_before;
             let has_changed = self.move_engines(rules, &mut actions)
                 | self.evaluate(rules, &mut actions)
                 | self.learn(rules, &mut actions)

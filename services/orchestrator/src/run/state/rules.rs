@@ -47,7 +47,8 @@ pub(super) struct Segments {
 impl Rules {
     /// The rules that the settings make of a run which begins after step `origin`; `evaluates`: there are problems to evaluate on.
     pub(in crate::run) fn new(settings: &LoopSettings, origin: u64, evaluates: bool) -> Self {
-        let (pipeline, sampling) = (&settings.pipeline, &settings.sampling);
+        let pipeline = &settings.pipeline;
+        let sampling = &settings.sampling;
         Self {
             order: pipeline.order,
             lag: pipeline.max_lag.into(),

@@ -167,7 +167,8 @@ impl<'a> Simulation<'a> {
                 let whole = self.at.whole.entry(episode.prompt).or_default();
                 *whole += 1;
                 if *whole == self.rules.group_size {
-                    let (prompt, zero_advantage) = (episode.prompt, (self.zero_advantage)(episode.prompt));
+                    let prompt = episode.prompt;
+                    let zero_advantage = (self.zero_advantage)(episode.prompt);
                     self.at.work.push(Work::Comes(LoopEvent::GroupFinished { prompt, zero_advantage }));
                 }
                 LoopEvent::ResponseEnded(episode)

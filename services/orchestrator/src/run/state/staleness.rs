@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn the_first_weights_start_what_fits_into_the_steps_up_to_their_last_one() {
-        let (rules, mut out) = (rules(4, 2, 100), GroupsOut::default());
+        let rules = rules(4, 2, 100);
+        let mut out = GroupsOut::default();
         assert_eq!(out.may_start(&rules, Filling { step: 8, groups: 0 }, 7), 12);
         (0..12).for_each(|_| out.start(7));
         (0..4).for_each(|_| out.remove(7));
@@ -94,7 +95,9 @@ mod tests {
 
     #[test]
     fn a_step_keeps_room_for_groups_that_would_be_too_old_for_the_next_one() {
-        let (rules, mut out, mut at) = (rules(2, 1, 100), GroupsOut::default(), Filling { step: 2, groups: 0 });
+        let rules = rules(2, 1, 100);
+        let mut out = GroupsOut::default();
+        let mut at = Filling { step: 2, groups: 0 };
         (0..2).for_each(|_| out.start(0));
         (0..2).for_each(|_| out.start(1));
         let lets_take = |out: &GroupsOut, at| [0, 1].map(|by| out.lets_take(&rules, at, by));

@@ -53,7 +53,8 @@ pub(crate) fn turn(item: &GenerateItem) -> Option<String> {
     let (_, asked) = prompt.rsplit_once("user\n")?;
     let (sum, _) = asked.split_once('=')?;
     let (a, b) = sum.split_once('+')?;
-    let (a, b): (u64, u64) = (a.parse().ok()?, b.parse().ok()?);
+    let a: u64 = a.parse().ok()?;
+    let b: u64 = b.parse().ok()?;
     let sampled = |source: i32| source == i32::from(SegmentSource::Sampled);
     let turns = item.prefix_segments.iter().filter(|segment| sampled(segment.source)).count();
     let before: usize = item.prefix_segments.iter().map(|segment| segment.token_ids.len()).sum();
@@ -76,7 +77,8 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) async fn start(most: u64) -> Self {
-        let (cluster, environment) = (Cluster::start().await, FakeEnvironment::start(most).await);
+        let cluster = Cluster::start().await;
+        let environment = FakeEnvironment::start(most).await;
         *cluster.generation.state.answers.lock().unwrap() = Some(Box::new(turn));
         let folder = tempfile::tempdir().unwrap();
         let model = model(folder.path());

@@ -72,7 +72,8 @@ impl FakeEnvironment {
 
 /// An agent that the worker has besides.
 pub(crate) fn agent() -> Description {
-    let (name, digest) = ("agent:scripted.py".to_owned(), "sha256:0".to_owned());
+    let name = "agent:scripted.py".to_owned();
+    let digest = "sha256:0".to_owned();
     Description { name, tools: Vec::new(), digest, user_speaks: true, is_agent: true, ..BuiltIn::Calculator.into() }
 }
 
@@ -89,7 +90,9 @@ fn answers(episodes: &mut HashMap<String, Box<dyn Played>>, kind: Kind) -> Vec<E
             vec![event(&open.episode_id, open.attempt, Event::Opened(Opened::default()))]
         }
         Kind::Act(act) => {
-            let (id, attempt, turn) = (act.episode_id.clone(), act.attempt, act.turn);
+            let id = act.episode_id.clone();
+            let attempt = act.attempt;
+            let turn = act.turn;
             let episode = episodes.get_mut(&id).unwrap();
             let done = step(episode.as_mut(), &act.message.clone().unwrap(), act.finish_reason());
             let observed = Observed {
@@ -125,7 +128,8 @@ impl Environment for Service {
     type RunStream = ReceiverStream<Result<EnvironmentEvent, Status>>;
 
     async fn run(&self, request: Request<Streaming<EnvironmentRequest>>) -> Result<Response<Self::RunStream>, Status> {
-        let (mut requests, service) = (request.into_inner(), self.clone());
+        let mut requests = request.into_inner();
+        let service = self.clone();
         let (sender, receiver) = mpsc::channel(64);
         tokio::spawn(async move {
             let mut episodes = HashMap::new();

@@ -114,7 +114,8 @@ impl FakeGeneration {
             max_running: 10_000,
             grace: Duration::ZERO,
         };
-        let (state, items) = (Arc::clone(&self.state), Some(ItemServer::new(limits, drain)));
+        let state = Arc::clone(&self.state);
+        let items = Some(ItemServer::new(limits, drain));
         Self { state, items, ..Self::default() }
     }
 
@@ -224,7 +225,8 @@ async fn generate(
     if let Some(code) = scripted {
         return failed(code);
     }
-    let (weights, _begun) = (current.lock().unwrap().clone(), Begun::count(&begun));
+    let weights = current.lock().unwrap().clone();
+    let _begun = Begun::count(&begun);
     // Without a version the engines answer with whatever they have.
     if item.policy_version.is_some_and(|version| version != weights.version || weights.digest.is_empty()) {
         return failed(FailureCode::FailedPrecondition);
@@ -282,7 +284,9 @@ impl Generation for FakeGeneration {
         &self,
         request: Request<Streaming<GenerateRequest>>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
-        let (state, weights, begun) = (Arc::clone(&self.state), Arc::clone(&self.weights), Arc::clone(&self.begun));
+        let state = Arc::clone(&self.state);
+        let weights = Arc::clone(&self.weights);
+        let begun = Arc::clone(&self.begun);
         let handler =
             move |item, _: ItemContext| generate(Arc::clone(&state), Arc::clone(&weights), Arc::clone(&begun), item);
         Ok(self.items.as_ref().unwrap().serve(request, handler))
@@ -341,7 +345,8 @@ impl Generation for FakeGeneration {
         let scores = request.sequences.iter().map(|sequence| {
             let ids = &sequence.token_ids;
             let scores = (1..ids.len()).map(|at| score(&digest, stuck.as_ref(), ids[at - 1], ids[at]) + off).collect();
-            let (last, sampled) = (ids[ids.len() - 1], 5);
+            let last = ids[ids.len() - 1];
+            let sampled = 5;
             SequenceScores {
                 log_probabilities: scores,
                 sampled_token_id: sampled,

@@ -125,7 +125,8 @@ impl FakeLearner {
             end_probabilities: each(&|id| f32::from(u8::from(ends.contains(&id)))),
         };
         let log_probabilities = statistics.log_probabilities.clone();
-        let (id, statistics) = (item.id.clone(), Some(statistics));
+        let id = item.id.clone();
+        let statistics = Some(statistics);
         ScoreResponse { id, log_probabilities, version, statistics, ..ScoreResponse::default() }
     }
 
@@ -188,7 +189,9 @@ impl FakeLearner {
                 return Err(ServiceError::DataLoss { message }.into());
             }
         }
-        let (mut groups, mut examples, mut digest) = (Vec::new(), 0, before.digest);
+        let mut groups = Vec::new();
+        let mut examples = 0;
+        let mut digest = before.digest;
         while let Some(request) = requests.next().await {
             match request?.kind {
                 Some(train_request::Kind::Group(group)) => {
@@ -217,7 +220,8 @@ impl FakeLearner {
         }
         let number = |salt: u64| (mix(digest ^ salt) >> 11) as f64 / (1_u64 << 53) as f64;
         // Something that looks like training, with everything that was sent in its noise.
-        let (early, noise) = (1.0 / (1.0 + (header.step - 1) as f64 / 8.0), number(3));
+        let early = 1.0 / (1.0 + (header.step - 1) as f64 / 8.0);
+        let noise = number(3);
         let metrics = [
             ("actor/pg_clipfrac", 0.02 * noise),
             ("actor/ppo_kl", 1e-4 * noise),
@@ -427,7 +431,8 @@ fn sample_reports(groups: &[TrainGroup]) -> Vec<SampleReport> {
             let advantage = sample.shaped_reward.map_or(0.0, |reward| reward - mean);
             let trained = advantage != 0.0 && !sample.exclude_from_loss;
             let of_trained = |value: f64| trained.then_some(value);
-            let (log_probability, ratio) = (of_trained(-0.25), of_trained(1.0));
+            let log_probability = of_trained(-0.25);
+            let ratio = of_trained(1.0);
             SampleReport { advantage, weight: 1.0 / all, trained, log_probability, ratio }
         };
         group.samples.iter().map(report).collect::<Vec<_>>()

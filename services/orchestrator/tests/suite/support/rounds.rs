@@ -34,7 +34,8 @@ fn cursors(cluster: &Cluster) -> BTreeMap<u64, u64> {
 
 /// The round that samples a token, by its place in the answer and that of its group in the step.
 fn round_of(recipe: &LoopSettings, place: u64, token: usize) -> u64 {
-    let (pipeline, groups) = (&recipe.pipeline, u64::from(recipe.sampling.prompts_per_step));
+    let pipeline = &recipe.pipeline;
+    let groups = u64::from(recipe.sampling.prompts_per_step);
     let versions = if pipeline.partial { u64::from(pipeline.max_versions) } else { 1 };
     let (first, last) = match place {
         place if place >= groups => (u64::from(pipeline.split > 0) + versions - 1, 1),
@@ -47,7 +48,8 @@ fn round_of(recipe: &LoopSettings, place: u64, token: usize) -> u64 {
 /// Every token that the learner was sent is of the weights that the place of its group in the step and its own in the answer say. Returns
 /// how many answers are of several.
 pub(crate) fn assert_versions(cluster: &Cluster, recipe: &LoopSettings) -> usize {
-    let (mut of_several, cursors) = (0, cursors(cluster));
+    let mut of_several = 0;
+    let cursors = cursors(cluster);
     let groups = cluster.learner.state.groups.lock().unwrap();
     assert_eq!(groups.len() as u64, recipe.run.steps);
     for (&step, groups) in groups.iter() {
@@ -108,7 +110,8 @@ pub(crate) async fn assert_survives_lost_engines(recipe: &LoopSettings) {
 pub(crate) async fn assert_stops_and_goes_on(recipe: &LoopSettings) {
     let (_dir, path) = temp();
     let cluster = Cluster::start().await;
-    let (mut handle, mut done) = (cluster.begin(&path, recipe), 0);
+    let mut handle = cluster.begin(&path, recipe);
+    let mut done = 0;
     while done < recipe.run.steps {
         let progress = handle.progress();
         until(|| progress.borrow().step > done).await;

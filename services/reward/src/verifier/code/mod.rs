@@ -65,7 +65,8 @@ impl CodeVerifier {
         done: impl FnOnce(Verdict) + Send + 'static,
     ) {
         let ReadProgram { id, question, task: asked } = work;
-        let (unsupported, max_text) = (self.settings.unsupported, self.max_text_bytes);
+        let unsupported = self.settings.unsupported;
+        let max_text = self.max_text_bytes;
         let pool = match self.pool.get(&|line| tracing::info!("{line}")) {
             Ok(pool) => pool,
             // Another attempt on this worker would fail as well: something is missing on the machine.
@@ -80,7 +81,8 @@ impl CodeVerifier {
 
     /// The limits on a program that names only its memory in bytes: the highest that the settings allow.
     pub(super) fn limits_up_to(&self, memory: Option<u64>) -> Limits {
-        let (default, max) = (&self.settings.limits, &self.settings.max_limits);
+        let default = &self.settings.limits;
+        let max = &self.settings.max_limits;
         Limits {
             cpu: max.cpu,
             program_cpu: max.program_cpu,

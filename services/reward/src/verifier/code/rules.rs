@@ -80,7 +80,8 @@ pub(super) fn rules(task: &CodeTask, settings: &CodeSettings) -> Result<Rules, F
 }
 
 fn limits(requested: &CodeLimits, settings: &CodeSettings) -> Result<Limits, FieldError> {
-    let (default, max) = (&settings.limits, &settings.max_limits);
+    let default = &settings.limits;
+    let max = &settings.max_limits;
     let program_cpu = match requested.program_cpu_ms {
         None => default.program_cpu,
         ms => Some(duration("program_cpu_ms", ms, Duration::ZERO, max.program_cpu.unwrap_or(Duration::MAX))?),

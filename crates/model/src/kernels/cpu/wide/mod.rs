@@ -68,7 +68,9 @@ pub(super) fn is_supported() -> bool {
 /// On a processor without the vectors.
 pub(super) fn product(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
     assert!(is_supported(), "a processor with AVX-512");
-    let (m, n, inner) = (a.rows, b.columns, a.columns);
+    let m = a.rows;
+    let n = b.columns;
+    let inner = a.columns;
     assert_eq!(inner, b.rows, "inner dimensions of a product");
     assert!((m - 1) * c_stride + n <= c.len(), "destination of a product");
     assert!(a.end() <= a.data.len() && b.end() <= b.data.len(), "operands of a product");
@@ -80,7 +82,8 @@ pub(super) fn product(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, 
     BUFFER.with_borrow_mut(|buffer| {
         for first in (0..inner).step_by(DEPTH) {
             let depth = DEPTH.min(inner - first);
-            let (rows, lanes) = (rows.columns(first, depth), lanes.rows(first, depth));
+            let rows = rows.columns(first, depth);
+            let lanes = lanes.rows(first, depth);
             let store = if first > 0 { Store::Add } else { store };
             #[expect(unsafe_code, reason = "instructions that not every processor has")]
             // SAFETY: the processor has them, and views and destination are within their slices, by the assertions above.

@@ -13,7 +13,8 @@ use super::vectors::{LANES, first_lanes, read_columns};
 #[expect(unsafe_code, reason = "vectors are read and written by pointers")]
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn pack_lanes(to: &mut [f32], lanes: View<'_>, first: usize, vectors: usize) {
-    let (depth, step) = (lanes.rows, vectors * LANES);
+    let depth = lanes.rows;
+    let step = vectors * LANES;
     for vector in 0..vectors {
         let lane = first + vector * LANES;
         let width = LANES.min(lanes.columns - lane);

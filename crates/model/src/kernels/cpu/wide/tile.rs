@@ -142,7 +142,8 @@ impl Tile {
             }
             return;
         }
-        let (values, stride) = (&from.values[lane * from.stride + row..], from.stride);
+        let values = &from.values[lane * from.stride + row..];
+        let stride = from.stride;
         let whole = if height == ROWS { width / LANES * LANES } else { 0 };
         for first in (0..whole).step_by(LANES) {
             for half in [0, 4] {

@@ -20,9 +20,11 @@ pub(super) fn first_lanes(count: usize) -> __mmask16 {
 #[target_feature(enable = "avx512f")]
 fn turned([a, b, c, d]: [__m512; 4]) -> [__m512; 4] {
     let pairs = |x, y| (_mm512_castps_pd(_mm512_unpacklo_ps(x, y)), _mm512_castps_pd(_mm512_unpackhi_ps(x, y)));
-    let ((a, b), (c, d)) = (pairs(a, b), pairs(c, d));
+    let (a, b) = pairs(a, b);
+    let (c, d) = pairs(c, d);
     let both = |x, y| [_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), _mm512_castpd_ps(_mm512_unpackhi_pd(x, y))];
-    let ([a, c], [b, d]) = (both(a, c), both(b, d));
+    let [a, c] = both(a, c);
+    let [b, d] = both(b, d);
     [a, c, b, d]
 }
 
