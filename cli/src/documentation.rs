@@ -127,8 +127,8 @@ pub(crate) fn schema_of<T: JsonSchema>() -> Value {
         .to_value()
 }
 
-/// A recipe's TOML with a comment over every key: the doc comment of the field that it is read into. Keys without a value stand as comments
-/// at the end of their section.
+/// A recipe's TOML with a comment over every key: the doc comment of the field that it is read into. Keys without a
+/// value stand as comments at the end of their section.
 fn documented(toml: &str) -> String {
     let schema = schema();
     let mut text = String::new();

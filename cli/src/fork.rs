@@ -81,7 +81,8 @@ fn choose(directory: &Path, run_id: &str, step: Option<u64>) -> Result<(u64, Pat
     }
 }
 
-/// Copies a folder of files. Where the file system allows both share the bytes: files of a checkpoint are never changed in place.
+/// Copies a folder of files. Where the file system allows both share the bytes: files of a checkpoint are never changed
+/// in place.
 fn link(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {

@@ -1,5 +1,5 @@
-//! `evenkeel guest`: builds the interpreter of the sandbox before a reward worker needs it. `evenkeel sandbox-worker`: runs programs with it
-//! in a worker process.
+//! `evenkeel guest`: builds the interpreter of the sandbox before a reward worker needs it. `evenkeel sandbox-worker`:
+//! runs programs with it in a worker process.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! `evenkeel health`: whether servers are well, as one line and an exit status. For health checks of containers, which have no other program.
+//! `evenkeel health`: whether servers are well, as one line and an exit status. For health checks of containers, which
+//! have no other program.
 
 use std::process::ExitCode;
 use std::time::Duration;

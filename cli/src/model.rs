@@ -1,5 +1,5 @@
-//! `evenkeel model`: the model that a recipe begins with, in a folder that services can be given before any run starts; copies of models for
-//! vLLM, models of llama.cpp, and the worker extension with which vLLM proves what it has loaded.
+//! `evenkeel model`: the model that a recipe begins with, in a folder that services can be given before any run starts;
+//! copies of models for vLLM, models of llama.cpp, and the worker extension with which vLLM proves what it has loaded.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -86,8 +86,8 @@ fn write_extension(options: &WorkerExtensionOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Creates a fresh one unless it exists, or links the folder of `model.path`. In a cluster the learner and the engine open the folder before
-/// any run starts; whatever the recipe, they find the model under the same name.
+/// Creates a fresh one unless it exists, or links the folder of `model.path`. In a cluster the learner and the engine
+/// open the folder before any run starts; whatever the recipe, they find the model under the same name.
 fn write(options: &ModelOptions) -> Result<ExitCode> {
     let recipe = recipe::load(&options.recipe, &options.set)?.settings;
     match recipe.model.folder()? {

@@ -1,5 +1,5 @@
-//! What `train` requires of a recipe besides valid settings, before a service starts. The dry run calls the same functions, so that it refuses
-//! what `train` refuses.
+//! What `train` requires of a recipe besides valid settings, before a service starts. The dry run calls the same
+//! functions, so that it refuses what `train` refuses.
 
 use std::path::Path;
 
@@ -19,12 +19,13 @@ use crate::recipe::Recipe;
 /// Nobody is connected to.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
-/// Settings that say which fresh model is meant. `model.fresh.context_tokens` is not among them: recipes without a model have it to go with
-/// their longest answers.
+/// Settings that say which fresh model is meant. `model.fresh.context_tokens` is not among them: recipes without a
+/// model have it to go with their longest answers.
 const FRESH: [&str; 7] =
     ["vocabulary_size", "hidden_size", "intermediate_size", "layers", "heads", "kv_heads", "head_dim"];
 
-/// Refuses a recipe that says nothing of its model, or of its data: an overlay for others, which would train a tiny fresh model on sums.
+/// Refuses a recipe that says nothing of its model, or of its data: an overlay for others, which would train a tiny
+/// fresh model on sums.
 ///
 /// # Errors
 /// The setting that is missing.
@@ -44,8 +45,8 @@ pub(crate) fn names_model_and_data(loaded: &Loaded<Recipe>) -> Result<(), FieldE
     Ok(())
 }
 
-/// Reads everything that the run would read, and checks it as the run itself does. A fresh model is created below `folder`. `described` are the
-/// environments that do not come with the program.
+/// Reads everything that the run would read, and checks it as the run itself does. A fresh model is created below
+/// `folder`. `described` are the environments that do not come with the program.
 ///
 /// # Errors
 /// What the run would refuse.

@@ -1,4 +1,5 @@
-//! `evenkeel train` and `evenkeel resume` as a launcher starts them on every rank: rank 0 is the run, the others are ranks of its learner.
+//! `evenkeel train` and `evenkeel resume` as a launcher starts them on every rank: rank 0 is the run, the others are
+//! ranks of its learner.
 
 use std::process::ExitCode;
 
@@ -21,7 +22,8 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// What this process is by its recipe and the launcher's environment; `None` for rank 0, and for a run without ranks.
+    /// What this process is by its recipe and the launcher's environment; `None` for rank 0, and for a run without
+    /// ranks.
     pub(crate) fn of(options: &TrainOptions, set: &[String]) -> Result<Option<Self>> {
         let recipe = match (&options.resume, &options.from) {
             // With ranks it is refused.

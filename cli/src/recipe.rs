@@ -1,7 +1,7 @@
 //! Recipes: the settings of all services for one run.
 //!
-//! Services do not know each other's settings; this crate knows all of them. A value that several services need is set once and derived
-//! for the others (see [`shared`]); a recipe that sets them to different values is refused.
+//! Services do not know each other's settings; this crate knows all of them. A value that several services need is set
+//! once and derived for the others (see [`shared`]); a recipe that sets them to different values is refused.
 
 mod built_in;
 mod compose;
@@ -92,8 +92,8 @@ impl Settings for Recipe {
     };
 }
 
-/// The recipes of these names or files, each over the ones before, with the environment and `--set` on top. Without any it is
-/// `arithmetic`.
+/// The recipes of these names or files, each over the ones before, with the environment and `--set` on top. Without any
+/// it is `arithmetic`.
 pub(crate) fn load(recipes: &[String], set: &[String]) -> Result<Loaded<Recipe>> {
     let layers = if recipes.is_empty() { Layers::of(&[DEFAULT]) } else { Layers::of(recipes) };
     finish(layers?.loader()?, set)
@@ -155,8 +155,8 @@ pub(crate) fn finish_fork(origin: Loader, fork: Loader, set: &[String]) -> Resul
     Ok(resolve_fork(origin.environment()?, fork.environment()?.set(set)?)?)
 }
 
-/// Resolves the recipe of a fork, which may not differ from that of its origin in everything: the fresh model is also what a KL term refers
-/// to, and with another seed it would be another one.
+/// Resolves the recipe of a fork, which may not differ from that of its origin in everything: the fresh model is also
+/// what a KL term refers to, and with another seed it would be another one.
 fn resolve_fork(origin: Loader, fork: Loader) -> Result<Recipe, ConfigError> {
     let theirs = resolve(origin)?.settings;
     let ours = resolve(fork)?;

@@ -27,7 +27,8 @@ pub(crate) fn print_error(error: &anyhow::Error) {
     say_line(&format!("error: {}", in_words(error)));
 }
 
-/// An error with its causes, without the passwords of URLs. Some errors have their cause in their own words: it is not repeated.
+/// An error with its causes, without the passwords of URLs. Some errors have their cause in their own words: it is not
+/// repeated.
 pub(crate) fn in_words(error: &anyhow::Error) -> String {
     let causes = error.chain().skip(1).map(ToString::to_string);
     let text = causes.fold(error.to_string(), |text, cause| match text.ends_with(&cause) {

@@ -1,4 +1,5 @@
-//! `evenkeel serve tinker`: the front that speaks Tinker's API, with the learner, the engine and the generation service behind it in one process.
+//! `evenkeel serve tinker`: the front that speaks Tinker's API, with the learner, the engine and the generation service
+//! behind it in one process.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,7 +35,8 @@ pub(crate) struct TinkerService {
     pub(crate) publish_type: PublishType,
     /// The front.
     pub(crate) tinker: TinkerSettings,
-    /// The learner, whose adapters have rank 32 and alpha 32 by default. What a client decides is not used: its objective and its optimizers.
+    /// The learner, whose adapters have rank 32 and alpha 32 by default. What a client decides is not used: its
+    /// objective and its optimizers.
     pub(crate) learner: TrainingSettings,
     /// The embedded engine, unless `generation.endpoints` names others.
     pub(crate) engine: EngineSettings,

@@ -105,7 +105,8 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
                 Limit::Grace => {
                     screen.clear();
                     screen.out_of_grace(ending.grace, &path);
-                    // Neither a checkpoint nor the end of a call is waited for: what is on the disk is the last checkpoint.
+                    // Neither a checkpoint nor the end of a call is waited for: what is on the disk is the last
+                    // checkpoint.
                     std::process::exit(ending.exit_status().into());
                 }
             },
@@ -128,7 +129,8 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
         }
         Ok(joined) => joined,
         Err(error) if has_begun => bail!("{}\n{}", terminal::in_words(&error.into()), resume_hint(&path)),
-        // It was refused before its first step: what it says is what is to be changed, and nothing stands in the way of the next try.
+        // It was refused before its first step: what it says is what is to be changed, and nothing stands in the way of
+        // the next try.
         Err(error) => {
             directory.discard();
             return Err(error.into());
@@ -165,8 +167,8 @@ impl Ending {
         Self { grace, first: None, limits: None, is_step_over: false }
     }
 
-    /// How the run is to stop now; `None` where nothing changes. A second Ctrl-C ends it at once. A scheduler may repeat its signal, which
-    /// starts no new grace.
+    /// How the run is to stop now; `None` where nothing changes. A second Ctrl-C ends it at once. A scheduler may
+    /// repeat its signal, which starts no new grace.
     fn received(&mut self, received: Received) -> Option<StopWhen> {
         if !received.is_from_person() && self.limits.is_none() {
             let now = Instant::now();
@@ -271,7 +273,8 @@ async fn start(
     }
     // Prompts have what its environments say of themselves.
     let environments = Environments::start(&recipe).await?;
-    // Before a function of the user's own is called; a run that is resumed is checked against its record as well, when it starts.
+    // Before a function of the user's own is called; a run that is resumed is checked against its record as well, when
+    // it starts.
     if !directory.is_resumed() && recipe.data.verifiers.values().any(VerifierSettings::is_started) {
         preconditions::check_inputs(&recipe, &resolved, directory.path(), &environments.described)?;
     }

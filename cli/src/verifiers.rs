@@ -1,5 +1,5 @@
-//! Custom verifiers that a run starts itself: Python files with reward functions, and programs of the user's own. Each is watched, restarted
-//! where it was, and ends with the run.
+//! Custom verifiers that a run starts itself: Python files with reward functions, and programs of the user's own. Each
+//! is watched, restarted where it was, and ends with the run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::TcpListener;
@@ -28,7 +28,8 @@ const LISTEN: &str = "EVENKEEL_VERIFIER_LISTEN";
 const START: Duration = Duration::from_secs(120);
 /// How often it is tried whether it listens.
 const POLL: Duration = Duration::from_millis(50);
-/// Pauses before a restart: each is twice the one before, and the first again once it has run for longer than the longest.
+/// Pauses before a restart: each is twice the one before, and the first again once it has run for longer than the
+/// longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Lines of what it said last, for the error of one that does not start; and the longest of them, in bytes.

@@ -1,5 +1,6 @@
-//! The verifier of `examples/` in a run, reward functions that a run starts itself, and the commands of the documentation. They need grpcio,
-//! which is installed once into the target directory; where no package index can be reached the tests are reported as ignored.
+//! The verifier of `examples/` in a run, reward functions that a run starts itself, and the commands of the
+//! documentation. They need grpcio, which is installed once into the target directory; where no package index can be
+//! reached the tests are reported as ignored.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

@@ -1,4 +1,5 @@
-//! Data sets as they are published, with the tokenizer of a published model. Neither is in the repository: see crates/testkit.
+//! Data sets as they are published, with the tokenizer of a published model. Neither is in the repository: see
+//! crates/testkit.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::path::Path;

@@ -1,7 +1,9 @@
-//! With the feature `images`: compiles the kernels by nvcc, for each architecture to machine code, and once to PTX for those of the future.
+//! With the feature `images`: compiles the kernels by nvcc, for each architecture to machine code, and once to PTX for
+//! those of the future.
 //!
-//! nvcc is the one in `NVCC`, in `CUDA_HOME`, or on the path. What was compiled before by the same compiler from the same text is kept. What
-//! the assembler says of a kernel (registers, spills) lies beside it in a `.log` file, which `.ci/kernel_usage.py` reads.
+//! nvcc is the one in `NVCC`, in `CUDA_HOME`, or on the path. What was compiled before by the same compiler from the
+//! same text is kept. What the assembler says of a kernel (registers, spills) lies beside it in a `.log` file, which
+//! `.ci/kernel_usage.py` reads.
 #![allow(clippy::print_stdout, reason = "this is how a build script speaks to cargo")]
 
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! Ids of groups and samples, and the seed that follows from an id. Nothing else may decide a sample's seed: that is what makes a
-//! run the same twice, in one process or five, resumed or not.
+//! Ids of groups and samples, and the seed that follows from an id. Nothing else may decide a sample's seed: that is
+//! what makes a run the same twice, in one process or five, resumed or not.
 
 use std::fmt;
 use std::str::FromStr;
@@ -53,8 +53,9 @@ pub struct SampleId {
 }
 
 impl SampleId {
-    /// The seed of the sample in the run of that seed, below 2^63 since engines take signed integers. Part of the protocol
-    /// (`evenkeel_seeds` says how it is derived, from numbers that count from 0): other seeds for the same id would be another run.
+    /// The seed of the sample in the run of that seed, below 2^63 since engines take signed integers. Part of the
+    /// protocol (`evenkeel_seeds` says how it is derived, from numbers that count from 0): other seeds for the same id
+    /// would be another run.
     pub fn seed(self, run_seed: u64) -> u64 {
         let GroupId { purpose, step, prompt } = self.group;
         let sample = u64::from(self.sample);

@@ -1,10 +1,10 @@
 //! The gRPC APIs of Evenkeel's services.
 //!
-//! [`v1`] holds the messages and gRPC stubs of package `evenkeel.v1`, generated from the `.proto` files beside this crate, which are the
-//! reference for every field. The generated code is in the repository; `tests/generated.rs` renews it and fails where it is out of date.
-//! Clients and servers come with the feature `grpc`; without it there are the messages alone, and no runtime. The other modules are what both
-//! client and server need and that needs nothing else: ids and seeds, the way from segments to tokens, checks that name the field, names of
-//! enum values.
+//! [`v1`] holds the messages and gRPC stubs of package `evenkeel.v1`, generated from the `.proto` files beside this
+//! crate, which are the reference for every field. The generated code is in the repository; `tests/generated.rs` renews
+//! it and fails where it is out of date. Clients and servers come with the feature `grpc`; without it there are the
+//! messages alone, and no runtime. The other modules are what both client and server need and that needs nothing else:
+//! ids and seeds, the way from segments to tokens, checks that name the field, names of enum values.
 #![forbid(unsafe_code)]
 
 mod failure;

@@ -50,8 +50,8 @@ impl SamplingSettings {
         }
     }
 
-    /// Settings for the rest of a response that has `sampled` tokens, fewer than `max_tokens`: what is left of the limits, and a seed of its
-    /// own, since the same one would repeat the random numbers of the first tokens.
+    /// Settings for the rest of a response that has `sampled` tokens, fewer than `max_tokens`: what is left of the
+    /// limits, and a seed of its own, since the same one would repeat the random numbers of the first tokens.
     pub fn rest(&self, sampled: u32) -> Self {
         if sampled == 0 {
             return self.clone();
@@ -70,7 +70,8 @@ impl SamplingSettings {
         Self { max_tokens, min_tokens: self.min_tokens.min(max_tokens), ..self }
     }
 
-    /// Whether every token of the vocabulary can be drawn, so that the log-probabilities are those of the whole distribution.
+    /// Whether every token of the vocabulary can be drawn, so that the log-probabilities are those of the whole
+    /// distribution.
     pub fn is_untruncated(&self) -> bool {
         self.top_p == 1.0 && self.top_k == 0 && self.min_p == 0.0
     }

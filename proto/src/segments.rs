@@ -33,8 +33,8 @@ impl Segment {
     }
 }
 
-/// Adds sampled tokens to the end of a response: to its last segment where that was sampled by the same version, otherwise as a
-/// segment of their own.
+/// Adds sampled tokens to the end of a response: to its last segment where that was sampled by the same version,
+/// otherwise as a segment of their own.
 pub fn append_sampled(segments: &mut Vec<Segment>, token_ids: &[u32], log_probabilities: &[f32], policy_version: u64) {
     if token_ids.is_empty() {
         return;

@@ -45,7 +45,8 @@ impl TrainHeader {
 }
 
 impl TrainGroup {
-    /// The responses of the samples, in their order. Refuses a group that no step can learn from, naming the field within it.
+    /// The responses of the samples, in their order. Refuses a group that no step can learn from, naming the field
+    /// within it.
     pub fn responses(&self) -> Result<Vec<FlatResponse>, FieldError> {
         if self.group_id.is_empty() {
             return Err(FieldError::missing("group_id", "the id of the group"));
@@ -90,8 +91,8 @@ impl TrainSample {
         Ok(response)
     }
 
-    /// Where each sequence of the response begins that has a prompt of its own: the index of its first token, and that prompt. The segments
-    /// and contexts are valid.
+    /// Where each sequence of the response begins that has a prompt of its own: the index of its first token, and that
+    /// prompt. The segments and contexts are valid.
     pub fn sequences(&self) -> impl Iterator<Item = (usize, &[u32])> {
         self.contexts.iter().map(|context| {
             let before = self.segments.iter().take(context.segment as usize);

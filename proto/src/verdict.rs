@@ -56,8 +56,8 @@ impl Verdict {
         self.outcome().is_verdict()
     }
 
-    /// Whether the message is one that a verifier may send: an outcome, a reward from 0 to 1 exactly where it is a verdict, and components
-    /// from -1 to 1.
+    /// Whether the message is one that a verifier may send: an outcome, a reward from 0 to 1 exactly where it is a
+    /// verdict, and components from -1 to 1.
     pub fn validate(&self) -> Result<(), FieldError> {
         self.validate_reward()?;
         if self.components.len() > MAX_COMPONENTS {
@@ -105,8 +105,8 @@ impl Verdict {
 }
 
 impl Verdict {
-    /// A verdict that contradicts itself is a defect of the verifier, and neither half of it is to be trained on. Between both ends a reward
-    /// may be a share of the tests.
+    /// A verdict that contradicts itself is a defect of the verifier, and neither half of it is to be trained on.
+    /// Between both ends a reward may be a share of the tests.
     fn validate_agreement(&self, reward: f64) -> Result<(), FieldError> {
         let outcome = self.outcome();
         match (outcome == Outcome::Correct, reward) {

@@ -24,7 +24,8 @@ pub fn validate_kept_versions(field: &str, keep: u32) -> Result<(), FieldError> 
     FieldError::ensure(keep != 1, field, keep, allowed)
 }
 
-/// The group of [`LearnerGetStatusResponse::tensor_groups`] that a learner of adapters has besides those of its tensors: no adapters at all.
+/// The group of [`LearnerGetStatusResponse::tensor_groups`] that a learner of adapters has besides those of its
+/// tensors: no adapters at all.
 pub const BASE_GROUP: &str = "base";
 
 /// The group of the model's head, if that is trained and not the embedding.

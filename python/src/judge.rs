@@ -36,8 +36,8 @@ pub(crate) fn judge(completion: &str, golds: &[GoldText<'_>], prompt: Option<&st
         let judged = judge_one(completion, *gold, prompt, rules);
         let is_correct = judged.reason.outcome() == CheckOutcome::Equal;
         let is_invalid = |judged: &Judged| judged.reason.outcome() == CheckOutcome::BadGold;
-        // As the reward service decides: an unreadable gold answer is irrelevant if there is a readable one, and a copy says more than a
-        // difference.
+        // As the reward service decides: an unreadable gold answer is irrelevant if there is a readable one, and a copy
+        // says more than a difference.
         if is_correct || judged.reason == Reason::Copied || best.as_ref().is_none_or(is_invalid) {
             best = Some(judged);
         }

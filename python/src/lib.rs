@@ -1,9 +1,10 @@
-//! The native part of the Python package `evenkeel_rlvr`: verdicts on mathematics and on programs, and the weights of balanced aggregation, as
-//! the crates `evenkeel-math`, `evenkeel-sandbox` and `evenkeel-objective` compute them.
+//! The native part of the Python package `evenkeel_rlvr`: verdicts on mathematics and on programs, and the weights of
+//! balanced aggregation, as the crates `evenkeel-math`, `evenkeel-sandbox` and `evenkeel-objective` compute them.
 //!
-//! What a model wrote never raises: it has a verdict. What the caller passed wrongly raises an exception of the package that names the
-//! argument. A panic becomes such an exception too. Importing this starts no thread, and only a pool of programs has threads that outlive a
-//! call: a child that is forked knows such a pool as another process's and leaves it alone.
+//! What a model wrote never raises: it has a verdict. What the caller passed wrongly raises an exception of the package
+//! that names the argument. A panic becomes such an exception too. Importing this starts no thread, and only a pool of
+//! programs has threads that outlive a call: a child that is forked knows such a pool as another process's and leaves
+//! it alone.
 #![forbid(unsafe_code)]
 
 mod arguments;

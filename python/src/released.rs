@@ -1,7 +1,8 @@
 //! Work without the interpreter's lock, also while the interpreter ends.
 //!
-//! A daemon thread that asks for the lock of an interpreter that ends is ended by it in the middle of native code, which up to Python 3.13 takes the
-//! process down with it. So it never asks: it stays where it is until the process is gone.
+//! A daemon thread that asks for the lock of an interpreter that ends is ended by it in the middle of native code,
+//! which up to Python 3.13 takes the process down with it. So it never asks: it stays where it is until the process is
+//! gone.
 
 use std::sync::OnceLock;
 use std::thread::{self, ThreadId};

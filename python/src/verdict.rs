@@ -94,7 +94,8 @@ impl Verdict {
         })
     }
 
-    /// Whether an answer copied from the task would have been recognised: the prompt was given and the rules ask for it.
+    /// Whether an answer copied from the task would have been recognised: the prompt was given and the rules ask for
+    /// it.
     #[getter]
     fn copies_checked(&self) -> bool {
         self.copies_checked

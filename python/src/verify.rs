@@ -16,10 +16,11 @@ use crate::released::released;
 use crate::text::{exact, lossy};
 use crate::verdict::Verdict;
 
-/// Texts up to this length are judged without giving up the interpreter's lock: to get it back may take a thousand times longer than the
-/// check, while other threads compute.
+/// Texts up to this length are judged without giving up the interpreter's lock: to get it back may take a thousand
+/// times longer than the check, while other threads compute.
 const HELD_BYTES: usize = 64 << 10;
-/// Steps of a check up to which the lock is kept: those of four gold answers under the default limit, some milliseconds.
+/// Steps of a check up to which the lock is kept: those of four gold answers under the default limit, some
+/// milliseconds.
 const HELD_FUEL: u64 = 640_000;
 /// Items of a batch between which a signal, such as Ctrl-C, is looked for.
 const BETWEEN_SIGNALS: usize = 4096;

@@ -1,7 +1,8 @@
-//! Well-behaved clients of mathematics and of programs: items at fixed times, regardless of the results of earlier ones.
+//! Well-behaved clients of mathematics and of programs: items at fixed times, regardless of the results of earlier
+//! ones.
 //!
-//! They use the client that a training run uses, which begins lost items again and waits where a worker is full; a latency is from the
-//! moment at which an item was due to its verdict.
+//! They use the client that a training run uses, which begins lost items again and waits where a worker is full; a
+//! latency is from the moment at which an item was due to its verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -99,7 +100,8 @@ async fn warm_up(dispatcher: &Dispatcher<VerifyItems>) {
     while programs.join_next().await.is_some() {}
 }
 
-/// Sends until the time is over. Items are due at fixed times: a client that waited for answers would send less while they are slow.
+/// Sends until the time is over. Items are due at fixed times: a client that waited for answers would send less while
+/// they are slow.
 async fn send(
     client: Client,
     dispatcher: Dispatcher<VerifyItems>,

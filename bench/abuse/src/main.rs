@@ -1,4 +1,5 @@
-//! What `run.py` starts: honest clients that measure, and hostile ones that count. Each prints one line of JSON at its end.
+//! What `run.py` starts: honest clients that measure, and hostile ones that count. Each prints one line of JSON at its
+//! end.
 //!
 //! ```text
 //! evenkeel-bench-abuse honest REWARD_URL SECONDS           mathematics and programs: verdicts and latencies

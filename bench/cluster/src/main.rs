@@ -1,5 +1,5 @@
-//! What a cluster consists of besides the services that are measured: engines, reward workers and a learner that only take time, all in this
-//! process. `run.py` starts it, and the real services beside it.
+//! What a cluster consists of besides the services that are measured: engines, reward workers and a learner that only
+//! take time, all in this process. `run.py` starts it, and the real services beside it.
 //!
 //! ```text
 //! evenkeel-bench-cluster MODEL ENGINES WORKERS SAMPLE_MS VERDICT_MS STEP_MS

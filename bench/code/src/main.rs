@@ -1,7 +1,7 @@
 //! Runs the programs and tests that `run.py` runs natively, and prints the measurements as one line of JSON.
 //!
-//! `evenkeel-bench-code FILE`: the file comes from `run.py`, {"groups": {name: [{program, inputs}]}, "kernels": {name: program}}. All tests
-//! of a program are run; their output does not matter.
+//! `evenkeel-bench-code FILE`: the file comes from `run.py`, {"groups": {name: [{program, inputs}]}, "kernels": {name:
+//! program}}. All tests of a program are run; their output does not matter.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;

@@ -1,7 +1,8 @@
-//! Turns of episodes with an interpreter of their own, as the environment `python` plays them; prints the measurements as one line of JSON.
+//! Turns of episodes with an interpreter of their own, as the environment `python` plays them; prints the measurements
+//! as one line of JSON.
 //!
-//! `evenkeel-bench-turns SECONDS`: every core has a worker process with many sessions. Each turn runs the next of a few short programs, as models
-//! write them, and the last of an episode ends it: the next turn begins another one.
+//! `evenkeel-bench-turns SECONDS`: every core has a worker process with many sessions. Each turn runs the next of a few
+//! short programs, as models write them, and the last of an episode ends it: the next turn begins another one.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
@@ -85,7 +86,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long turns took while every core had others to do, in seconds: first ones, which start an interpreter, and later ones.
+/// How long turns took while every core had others to do, in seconds: first ones, which start an interpreter, and later
+/// ones.
 #[derive(Default)]
 struct Times {
     first: Vec<f64>,

@@ -1,5 +1,5 @@
-//! A client that sends the same requests to an engine as the service does, without the service: it parses ids and log-probabilities and
-//! keeps nothing.
+//! A client that sends the same requests to an engine as the service does, without the service: it parses ids and
+//! log-probabilities and keeps nothing.
 
 use std::error::Error;
 use std::sync::Arc;

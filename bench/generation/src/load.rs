@@ -20,7 +20,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Time that an engine with this delay takes for a sample: between 80 % and 120 % of it, so that samples do not all end at once.
+    /// Time that an engine with this delay takes for a sample: between 80 % and 120 % of it, so that samples do not all
+    /// end at once.
     pub(crate) fn delay(delay_ms: u64, seed: u64) -> Duration {
         let part = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
         Duration::from_micros(delay_ms * 800 + delay_ms * 400 * part / 1024)

@@ -1,5 +1,5 @@
-//! What a training step gives a GPU, counted through the learner's own host code on a device that computes nothing: launches, bytes and
-//! operations, and the memory that is allocated at a time. Computed, not measured.
+//! What a training step gives a GPU, counted through the learner's own host code on a device that computes nothing:
+//! launches, bytes and operations, and the memory that is allocated at a time. Computed, not measured.
 
 use std::path::Path;
 
@@ -145,7 +145,8 @@ mod tests {
         let config = Config { num_layers: 2, ..case.config.clone() };
         let case = Case { config, length: 1024, ..case };
         let counts = case.pass().unwrap();
-        // Seven products of scores instead of six, over whole blocks on the diagonal: (n + 1) / n of n blocks of 512. And the logits twice.
+        // Seven products of scores instead of six, over whole blocks on the diagonal: (n + 1) / n of n blocks of 512.
+        // And the logits twice.
         let layers = 2.0 * 6.0 * 8.0 * 1024.0 * 1024.0 * 2048.0;
         let scores = layers * (7.0 / 6.0 * 1.5 - 1.0);
         let logits = 2.0 * (8.0 * 1024.0) * 2048.0 * 151_936.0;

@@ -1,8 +1,9 @@
 //! GRPO steps of the arithmetic recipe on the device against the same steps on the CPU.
 //!
-//! The CPU's learner samples, and each step on the device begins with the CPU's weights and moments and the same groups. So a difference is one
-//! of the arithmetic of a single step. Learners that go on from their own weights drift apart by orders of magnitude in 50 steps, whatever the
-//! first rounding was: 2e-7 of the gradient's norm became 3.5 times it.
+//! The CPU's learner samples, and each step on the device begins with the CPU's weights and moments and the same
+//! groups. So a difference is one of the arithmetic of a single step. Learners that go on from their own weights drift
+//! apart by orders of magnitude in 50 steps, whatever the first rounding was: 2e-7 of the gradient's norm became 3.5
+//! times it.
 
 use std::io::Write;
 
@@ -24,7 +25,8 @@ const STEPS: u64 = 50;
 const STEPS_ON_CPU: u64 = 4;
 const WARM_START_ON_CPU: u64 = 60;
 
-/// Largest differences in a step: of the loss, of the norm of the gradient (relative), of the entropy, of the change of the weights (relative).
+/// Largest differences in a step: of the loss, of the norm of the gradient (relative), of the entropy, of the change of
+/// the weights (relative).
 type Differences = [f64; 4];
 
 const NAMES: [&str; 4] = ["loss", "gradient norm, relative", "entropy", "change of the weights, relative"];

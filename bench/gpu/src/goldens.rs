@@ -1,4 +1,5 @@
-//! The repository's goldens: logits, log-probabilities and gradients of transformers, and three training steps of PyTorch.
+//! The repository's goldens: logits, log-probabilities and gradients of transformers, and three training steps of
+//! PyTorch.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -29,7 +30,8 @@ struct Limits {
 
 /// Those of the CPU's tests.
 const F32: Limits = Limits { logit: 1e-5, logp: 1e-5, gradient: 1e-5, gradients: 1e-5 };
-/// About twice what candle's bf16 operations show on a CPU, where each product is rounded once from fp32: 0.081, 0.046, 0.043 and 0.028.
+/// About twice what candle's bf16 operations show on a CPU, where each product is rounded once from fp32: 0.081, 0.046,
+/// 0.043 and 0.028.
 const BF16: Limits = Limits { logit: 0.16, logp: 0.09, gradient: 0.08, gradients: 0.055 };
 
 /// Everything.

@@ -1,4 +1,5 @@
-//! Evenkeel's own kernels and cuBLASLt's products on the device, against the CPU's: the checks that the tests run on fibres.
+//! Evenkeel's own kernels and cuBLASLt's products on the device, against the CPU's: the checks that the tests run on
+//! fibres.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

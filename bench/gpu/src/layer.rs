@@ -1,5 +1,5 @@
-//! One decoder layer and the head at the width of Qwen3-1.7B, timed as differences of whole passes, so that what a pass costs besides
-//! them does not count.
+//! One decoder layer and the head at the width of Qwen3-1.7B, timed as differences of whole passes, so that what a pass
+//! costs besides them does not count.
 
 use anyhow::Result;
 use candle_core::{DType, Device};

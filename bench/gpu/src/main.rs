@@ -1,7 +1,8 @@
-//! `evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu] [--only PART]`: what `correct.sh`, `memcheck.sh` and `speed.sh` run. Results are files
-//! in the folder OUT; docs/gpu.md says what they hold. With `cpu` the tensor operations run on the CPU, which shows that the checks
-//! themselves work. Two commands need no GPU: `evenkeel-bench-gpu count OUT` counts what one would be given, `publish OUT` publishes weights of
-//! full size out of the host's memory.
+//! `evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu] [--only PART]`: what `correct.sh`, `memcheck.sh`
+//! and `speed.sh` run. Results are files in the folder OUT; docs/gpu.md says what they hold. With `cpu` the tensor
+//! operations run on the CPU, which shows that the checks themselves work. Two commands need no GPU:
+//! `evenkeel-bench-gpu count OUT` counts what one would be given, `publish OUT` publishes weights of full size out of
+//! the host's memory.
 //!
 //! Exit status: 0 if every check passed, 1 if one failed, 77 if there is no usable GPU and nothing was run.
 #![allow(clippy::print_stdout, reason = "a command whose output is its result")]

@@ -1,4 +1,5 @@
-//! Weights published to a reader that waits, beside the plain work: the same files digested and written out of memory by as many threads.
+//! Weights published to a reader that waits, beside the plain work: the same files digested and written out of memory
+//! by as many threads.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,7 +20,8 @@ use crate::shapes::{cases, random};
 /// On a GPU, seconds until weights of Qwen3-1.7B are published, and until a reader has them.
 const PUBLISHED: f64 = 2.0;
 const READ: f64 = 3.0;
-/// On a host alone, where conversion to bf16 is the host's work too: by the plain work, in processor time, which other processes do not lengthen.
+/// On a host alone, where conversion to bf16 is the host's work too: by the plain work, in processor time, which other
+/// processes do not lengthen.
 const PLAIN: f64 = 1.8;
 /// Files that the learner writes at the same time, at most.
 const WRITERS: usize = 8;
@@ -136,7 +138,8 @@ impl Drop for Folder {
     }
 }
 
-/// On a memory disk if it has room for the published files and the plain ones beside them, else in the folder of results.
+/// On a memory disk if it has room for the published files and the plain ones beside them, else in the folder of
+/// results.
 fn place(bytes: u64, otherwise: &Path) -> Result<Folder> {
     let memory = Path::new(MEMORY_DISK);
     let has_room = memory.is_dir() && free_space(memory).is_ok_and(|space| space.free > bytes + bytes / 2);
@@ -146,8 +149,8 @@ fn place(bytes: u64, otherwise: &Path) -> Result<Folder> {
     Ok(Folder(folder))
 }
 
-/// Seconds until the weights are published, until a reader that waited has read them, and of processors until they are published; and the sizes
-/// of their files.
+/// Seconds until the weights are published, until a reader that waited has read them, and of processors until they are
+/// published; and the sizes of their files.
 fn to_reader(learner: &Learner, folder: &Path, options: PublishOptions) -> Result<([f64; 3], Vec<u64>)> {
     let target = folder.join(format!("step-{}", learner.version()));
     let began = Instant::now();
@@ -163,8 +166,8 @@ fn to_reader(learner: &Learner, folder: &Path, options: PublishOptions) -> Resul
     })
 }
 
-/// Reads every file of a folder as soon as it exists, through a buffer, as an engine hands weights on to its device. Returns the sizes of the
-/// files of weights.
+/// Reads every file of a folder as soon as it exists, through a buffer, as an engine hands weights on to its device.
+/// Returns the sizes of the files of weights.
 fn wait_and_read(folder: &Path, failed: &AtomicBool) -> Result<Vec<u64>> {
     while !folder.exists() {
         if failed.load(Ordering::Relaxed) {

@@ -150,8 +150,8 @@ impl Report {
         Self { only: part.map(str::to_owned), ..self }
     }
 
-    /// Runs a part. Its error fails the run and ends only the part; what was recorded before it stays. The file is written after each part, so that
-    /// a run that is stopped has left what it knew.
+    /// Runs a part. Its error fails the run and ends only the part; what was recorded before it stays. The file is
+    /// written after each part, so that a run that is stopped has left what it knew.
     pub(crate) fn part(&mut self, name: &str, run: impl FnOnce(&mut Part<'_>) -> Result<()>) {
         self.known.push(name.to_owned());
         if self.only.as_deref().is_some_and(|only| only != name) {

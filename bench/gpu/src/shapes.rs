@@ -78,8 +78,8 @@ pub(crate) fn tiny(like: &Config) -> Config {
     }
 }
 
-/// The micro-batches of the recipes. The large model has two ways to fit: everything recomputed, or moments in the host's memory, which makes
-/// room for what is dear to compute.
+/// The micro-batches of the recipes. The large model has two ways to fit: everything recomputed, or moments in the
+/// host's memory, which makes room for what is dear to compute.
 pub(crate) fn cases() -> [Case; 4] {
     let small = Case {
         name: "Qwen3-1.7B",
@@ -104,7 +104,8 @@ pub(crate) fn cases() -> [Case; 4] {
     [small, long, large, streamed]
 }
 
-/// What a case that is changed to fit a smaller card is to reach at least, as a share of the peak: recomputing costs a quarter.
+/// What a case that is changed to fit a smaller card is to reach at least, as a share of the peak: recomputing costs a
+/// quarter.
 const FITTED_AIM: f64 = 0.35;
 
 impl Case {
@@ -119,7 +120,8 @@ impl Case {
         }
     }
 
-    /// The first way that fits this much memory: as it is; recomputing more; fewer sequences; moments in the host's memory.
+    /// The first way that fits this much memory: as it is; recomputing more; fewer sequences; moments in the host's
+    /// memory.
     pub(crate) fn fitted(self, memory: u64) -> Result<Self> {
         let mut least = u64::MAX;
         let mut places = vec![self.moments];
@@ -187,7 +189,8 @@ impl Case {
         }
     }
 
-    /// 6 N T, with the head once, and 6 s² heads dim for each sequence and layer. What is computed again does not count.
+    /// 6 N T, with the head once, and 6 s² heads dim for each sequence and layer. What is computed again does not
+    /// count.
     pub(crate) fn flops(&self) -> f64 {
         let Config { hidden_size, intermediate_size, num_layers, vocab_size, .. } = self.config;
         let query = self.config.query_width();

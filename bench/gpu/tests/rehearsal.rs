@@ -1,4 +1,5 @@
-//! The first hour on a card, rehearsed on a CPU: every step of `first-hour.sh`, on tiny models, and what a step leaves where it fails.
+//! The first hour on a card, rehearsed on a CPU: every step of `first-hour.sh`, on tiny models, and what a step leaves
+//! where it fails.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! An update of adapters beside a base in bf16 and beside the same in fp32: CPU time, and the memory that the base takes.
+//! An update of adapters beside a base in bf16 and beside the same in fp32: CPU time, and the memory that the base
+//! takes.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,5 @@
-//! An update of adapters beside one of all weights, on the same batch and in turns: CPU time, which other programs do not change.
+//! An update of adapters beside one of all weights, on the same batch and in turns: CPU time, which other programs do
+//! not change.
 
 use std::path::Path;
 

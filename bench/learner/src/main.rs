@@ -1,16 +1,17 @@
 //! `evenkeel-bench-learner train|decode FOLDER REPS TOKENS`: times the case in FOLDER and prints one JSON
 //! line. `run.py` calls it beside PyTorch.
 //!
-//! `evenkeel-bench-learner score MODEL REPS TOKENS`: times scoring of that many tokens, plain and with the statistics of what was
-//! sampled. MODEL is a folder, or `smollm2` for random weights of that shape.
+//! `evenkeel-bench-learner score MODEL REPS TOKENS`: times scoring of that many tokens, plain and with the statistics
+//! of what was sampled. MODEL is a folder, or `smollm2` for random weights of that shape.
 //!
-//! `evenkeel-bench-learner products MODEL REPS ROWS`: the rate of each matrix product of that model with that many rows, as a part of that of a
-//! large square one.
+//! `evenkeel-bench-learner products MODEL REPS ROWS`: the rate of each matrix product of that model with that many
+//! rows, as a part of that of a large square one.
 //!
-//! `evenkeel-bench-learner lora MODEL REPS TOKENS`: times an update of adapters beside one of all weights, over that many tokens of responses.
+//! `evenkeel-bench-learner lora MODEL REPS TOKENS`: times an update of adapters beside one of all weights, over that
+//! many tokens of responses.
 //!
-//! `evenkeel-bench-learner base MODEL REPS TOKENS`: the same beside a base that is held in bf16, which MODEL stores so, and in fp32, with the memory
-//! that each takes.
+//! `evenkeel-bench-learner base MODEL REPS TOKENS`: the same beside a base that is held in bf16, which MODEL stores so,
+//! and in fp32, with the memory that each takes.
 
 mod base;
 mod decode;

@@ -1,7 +1,7 @@
 //! Judges pairs of gold answers and answers, from a file of JSON lines, and prints what it found and how long it took.
 //!
-//! `evenkeel-bench-math FILE SECONDS` reads rows `{set, kind, gold, answer, form, profile, expected}` and prints one JSON object a line:
-//! first one for each row with its outcome, then one for each set and kind with its rate.
+//! `evenkeel-bench-math FILE SECONDS` reads rows `{set, kind, gold, answer, form, profile, expected}` and prints one
+//! JSON object a line: first one for each row with its outcome, then one for each set and kind with its rate.
 #![allow(clippy::print_stdout, reason = "that is its output")]
 
 mod pairs;

@@ -1,6 +1,6 @@
 //! Times the objective of a whole step on one core: 2,048 responses of 8,192 tokens, the weights of every aggregation
-//! rule and loss and gradient of the policy term, f32 in and out, against a limit of 300 ms and against the same formulas
-//! written plainly.
+//! rule and loss and gradient of the policy term, f32 in and out, against a limit of 300 ms and against the same
+//! formulas written plainly.
 //!
 //! Run it with `cargo run --release -p evenkeel-bench-objective`. It exits with status 1 above the limit.
 #![forbid(unsafe_code)]

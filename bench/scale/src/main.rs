@@ -1,6 +1,7 @@
-//! CPU time of a verification of a plain answer: judged in place, over a stream of items, call by call, and over both with TLS; beside a unary
-//! call of tonic with messages of the same size that judges nothing. Client and server are in this process, so that its CPU time is that of
-//! both. What gRPC costs is the difference to judging in place. The ways take turns, and each counts with its median.
+//! CPU time of a verification of a plain answer: judged in place, over a stream of items, call by call, and over both
+//! with TLS; beside a unary call of tonic with messages of the same size that judges nothing. Client and server are in
+//! this process, so that its CPU time is that of both. What gRPC costs is the difference to judging in place. The ways
+//! take turns, and each counts with its median.
 //!
 //! ```text
 //! evenkeel-bench-scale [ITEMS [ROUNDS]]

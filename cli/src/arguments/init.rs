@@ -15,7 +15,8 @@ pub(crate) struct InitOptions {
     /// Write also a reward function, reward.py, and the file that serves it, evenkeel_verifier.py, beside the recipe.
     #[arg(long)]
     pub(crate) verifier: bool,
-    /// Write also an environment with several turns, environment.py, and the file that plays it, evenkeel_environment.py, beside the recipe.
+    /// Write also an environment with several turns, environment.py, and the file that plays it,
+    /// evenkeel_environment.py, beside the recipe.
     #[arg(long)]
     pub(crate) environment: bool,
     /// The recipe.

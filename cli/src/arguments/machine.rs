@@ -33,7 +33,8 @@ pub(crate) struct GpuPlanOptions {
     /// Tokens in a micro-batch: compute.micro_batch_tokens. 0 uses the setting's own default.
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     pub(crate) micro_batch_tokens: usize,
-    /// What is recomputed: compute.recompute. If this option or the next is absent, all of its variants are printed, and one must fit.
+    /// What is recomputed: compute.recompute. If this option or the next is absent, all of its variants are printed,
+    /// and one must fit.
     #[arg(long, value_name = "WHAT", value_parser = one_of(Recompute::ALL, Recompute::name))]
     pub(crate) recompute: Option<Recompute>,
     /// Where AdamW's moments are kept: optimizer.moments.

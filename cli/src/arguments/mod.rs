@@ -48,16 +48,18 @@ pub(crate) enum Command {
     Resume(ResumeOptions),
     /// Write a recipe for own rows and an own model, commented, and the files of an own reward function.
     Init(InitOptions),
-    /// Compare settings over several seeds, with the statistics to judge differences: run every combination, or use existing runs.
+    /// Compare settings over several seeds, with the statistics to judge differences: run every combination, or use
+    /// existing runs.
     Compare(CompareOptions),
     /// Run one service until a signal stops it.
     Serve(ServeOptions),
     /// Check the health of servers, one line each; the exit status says whether all are healthy.
     Health(HealthOptions),
-    /// Create the fresh model of a recipe, or link the model that it starts from, for services that need it before the run starts; or
-    /// prepare a model, or vLLM, for training.
+    /// Create the fresh model of a recipe, or link the model that it starts from, for services that need it before the
+    /// run starts; or prepare a model, or vLLM, for training.
     Model(ModelArguments),
-    /// Write the model of a run as a Hugging Face folder: weights, tokenizer, chat template, generation_config.json, model card.
+    /// Write the model of a run as a Hugging Face folder: weights, tokenizer, chat template, generation_config.json,
+    /// model card.
     Export(ExportOptions),
     /// List the runs in a folder: state, steps, reward, accuracy, rule.
     Runs(RunsOptions),
@@ -65,8 +67,8 @@ pub(crate) enum Command {
     Watch(WatchOptions),
     /// Print the metrics of a run as one table, for spreadsheets and Weights & Biases.
     Metrics(MetricsOptions),
-    /// Check that each prompt in the data order of a run was trained on, filtered for a stated reason or found invalid, exactly once, and
-    /// compare lengths of trained and sampled answers; exit status 1 if the check fails.
+    /// Check that each prompt in the data order of a run was trained on, filtered for a stated reason or found invalid,
+    /// exactly once, and compare lengths of trained and sampled answers; exit status 1 if the check fails.
     Audit(AuditOptions),
     /// Write the report of a run as its files are now, whether the run is active or not: one page without scripts.
     Report(ReportOptions),

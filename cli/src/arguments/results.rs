@@ -8,14 +8,15 @@ use super::whole;
 
 #[derive(Args)]
 pub(crate) struct EvalOptions {
-    /// Folder with the model's tokenizer and chat template, also with its weights if no engine is named; or hf:OWNER/NAME. A folder with a LoRA
-    /// adapter as PEFT writes it is evaluated beside its base.
+    /// Folder with the model's tokenizer and chat template, also with its weights if no engine is named; or
+    /// hf:OWNER/NAME. A folder with a LoRA adapter as PEFT writes it is evaluated beside its base.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) model: PathBuf,
     /// The model that an adapter belongs to: a folder or hf:OWNER/NAME [default: what its adapter_config.json names].
     #[arg(long, value_name = "FOLDER")]
     pub(crate) base: Option<PathBuf>,
-    /// An engine that serves the model, as http://HOST:PORT. May be repeated [default: the embedded engine, with the model in the folder].
+    /// An engine that serves the model, as http://HOST:PORT. May be repeated [default: the embedded engine, with the
+    /// model in the folder].
     #[arg(long, value_name = "URL")]
     pub(crate) engine: Vec<String>,
     /// Problems: Parquet, or one JSON object per line. May be repeated [default: the benchmarks of the recipe].
@@ -27,8 +28,8 @@ pub(crate) struct EvalOptions {
     /// Sampling temperature; 0 is greedy decoding [default: the recipe's, or 1 without a recipe].
     #[arg(long, value_name = "T")]
     pub(crate) temperature: Option<f32>,
-    /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this [default: the
-    /// recipe's, or 1 without a recipe].
+    /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this
+    /// [default: the recipe's, or 1 without a recipe].
     #[arg(long, value_name = "P")]
     pub(crate) top_p: Option<f32>,
     /// Maximum response length [default: the recipe's, or 2048 without a recipe].
@@ -56,7 +57,8 @@ pub(crate) struct GenerateOptions {
     /// Folder of a model, such as one that `evenkeel export` wrote, or hf:OWNER/NAME.
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// What it is asked: a user message where the model has a chat template, otherwise the text to go on from. `-` reads standard input.
+    /// What it is asked: a user message where the model has a chat template, otherwise the text to go on from. `-`
+    /// reads standard input.
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: String,
     /// System message before it.
@@ -81,12 +83,12 @@ pub(crate) struct ShowOptions {
     /// Directory of a run, output folder of `evenkeel eval`, a file of answers, or a file of a run's `rollouts`.
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
-    /// The evaluation after this number of GRPO steps; the training samples of this step where it was not evaluated [default: the last
-    /// evaluation].
+    /// The evaluation after this number of GRPO steps; the training samples of this step where it was not evaluated
+    /// [default: the last evaluation].
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) step: Option<u64>,
-    /// The samples that the step was trained on, those that were filtered or failed included [default step: the newest one; with
-    /// --problem all].
+    /// The samples that the step was trained on, those that were filtered or failed included [default step: the newest
+    /// one; with --problem all].
     #[arg(long, conflicts_with = "benchmark")]
     pub(crate) train: bool,
     /// Only this benchmark. May be repeated [default: all].
@@ -182,7 +184,8 @@ pub(crate) struct ExportOptions {
     /// The folder to write; it must be empty or new.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) to: PathBuf,
-    /// Number of GRPO steps done: selects a checkpoint, or published weights that the run still has [default: the newest checkpoint].
+    /// Number of GRPO steps done: selects a checkpoint, or published weights that the run still has [default: the
+    /// newest checkpoint].
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) step: Option<u64>,
     /// Data type of the weights [default: that of the model that the run started from].
@@ -191,7 +194,8 @@ pub(crate) struct ExportOptions {
     /// Maximum size of one weight file, such as `2GiB` [default: 5 GB, as in transformers].
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_file: Option<String>,
-    /// Merge the adapters of a run with `learner.lora` into a copy of their base, instead of writing them as a folder of PEFT.
+    /// Merge the adapters of a run with `learner.lora` into a copy of their base, instead of writing them as a folder
+    /// of PEFT.
     #[arg(long)]
     pub(crate) merged: bool,
 }

@@ -42,7 +42,8 @@ impl Service {
 pub(crate) struct ServeOptions {
     /// The service.
     pub(crate) service: Service,
-    /// Use the service's part of a recipe; the orchestrator starts or resumes that run. Several are merged, later ones win.
+    /// Use the service's part of a recipe; the orchestrator starts or resumes that run. Several are merged, later ones
+    /// win.
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) recipe: Vec<String>,
     /// Settings of the service as TOML; the environment (EVENKEEL__KEY) and --set override them.
@@ -51,11 +52,12 @@ pub(crate) struct ServeOptions {
     /// Override one setting, such as `server.listen=0.0.0.0:50051`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port). Defaults
-    /// to the environment variable EVENKEEL_METRICS.
+    /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port).
+    /// Defaults to the environment variable EVENKEEL_METRICS.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
-    /// Serve programs over HTTP as SandboxFusion does, at http://ADDRESS/run_code: short for `--set http.listen=ADDRESS`. Reward workers only.
+    /// Serve programs over HTTP as SandboxFusion does, at http://ADDRESS/run_code: short for `--set
+    /// http.listen=ADDRESS`. Reward workers only.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<String>,
     /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317: one trace per prompt
@@ -75,13 +77,15 @@ pub(crate) struct ModelArguments {
 
 #[derive(Subcommand)]
 pub(crate) enum ModelCommand {
-    /// Copy a model whose head is its embedding for vLLM: the head is written out, so that vLLM takes it with every update. Start vLLM on the
-    /// copy; the run goes on with the model itself, or with the copy. A model with a head of its own needs no copy: DIR becomes a link to it.
+    /// Copy a model whose head is its embedding for vLLM: the head is written out, so that vLLM takes it with every
+    /// update. Start vLLM on the copy; the run goes on with the model itself, or with the copy. A model with a head of
+    /// its own needs no copy: DIR becomes a link to it.
     Untie(UntieOptions),
-    /// Import a GGUF file of llama.cpp: it becomes a Hugging Face folder with the values in f32, the tokenizer and its chat template.
+    /// Import a GGUF file of llama.cpp: it becomes a Hugging Face folder with the values in f32, the tokenizer and its
+    /// chat template.
     Import(ImportOptions),
-    /// Write the worker extension of vLLM that proves weights exactly, by digests of the tensors that vLLM computes with: a Python file for
-    /// `vllm serve --worker-extension-cls`.
+    /// Write the worker extension of vLLM that proves weights exactly, by digests of the tensors that vLLM computes
+    /// with: a Python file for `vllm serve --worker-extension-cls`.
     WorkerExtension(WorkerExtensionOptions),
 }
 
@@ -120,14 +124,16 @@ pub(crate) struct ModelOptions {
     /// Override one setting of the recipe. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The folder; it is created if it does not exist. If the recipe starts from an existing model, it becomes a link to that model.
+    /// The folder; it is created if it does not exist. If the recipe starts from an existing model, it becomes a link
+    /// to that model.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
 
 #[derive(Args)]
 pub(crate) struct ConfigOptions {
-    /// Only these settings or sections, such as `sampling.max_tokens`: the value, where it was written, its default and what it is.
+    /// Only these settings or sections, such as `sampling.max_tokens`: the value, where it was written, its default and
+    /// what it is.
     #[arg(value_name = "KEY", conflicts_with = "list")]
     pub(crate) keys: Vec<String>,
     /// A built-in recipe or a TOML file; several are merged, later ones win [default: arithmetic].
@@ -146,8 +152,8 @@ pub(crate) struct ConfigOptions {
 
 #[derive(Args)]
 pub(crate) struct HealthOptions {
-    /// What to check, one after the other: http://HOST:PORT or https://HOST:PORT for the health of a gRPC server, http://HOST:PORT/PATH for
-    /// a page that must return 200, such as http://127.0.0.1:8000/health of an engine.
+    /// What to check, one after the other: http://HOST:PORT or https://HOST:PORT for the health of a gRPC server,
+    /// http://HOST:PORT/PATH for a page that must return 200, such as http://127.0.0.1:8000/health of an engine.
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<String>,
     /// Check one service of a gRPC server, such as evenkeel.v1.Reward [default: the whole server].

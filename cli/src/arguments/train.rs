@@ -15,7 +15,8 @@ pub(crate) struct TrainOptions {
     /// A built-in recipe or a TOML file; several are merged, later ones win [default: arithmetic].
     #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "resume")]
     pub(crate) recipe: Vec<String>,
-    /// Start a new run from the checkpoint of another run after step N [default: its newest], with its settings and --set on top.
+    /// Start a new run from the checkpoint of another run after step N [default: its newest], with its settings and
+    /// --set on top.
     #[arg(long, value_name = "DIR[@N]", conflicts_with_all = ["recipe", "resume"])]
     pub(crate) from: Option<String>,
     /// Override one setting, such as `learner.optimizer.learning_rate=1e-5`. May be repeated.
@@ -24,7 +25,8 @@ pub(crate) struct TrainOptions {
     /// Total number of GRPO steps.
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) steps: Option<u64>,
-    /// Compute the gradient of every aggregation rule on the batch of the first step and every N-th after it; this changes no result.
+    /// Compute the gradient of every aggregation rule on the batch of the first step and every N-th after it; this
+    /// changes no result.
     #[arg(long, value_name = "every=N", value_parser = every)]
     pub(crate) probe_gradients: Option<u64>,
     /// Directory of the run [default: runs/RECIPE-SEED, or DIR-from-N with --from; with a number if it exists].
@@ -33,19 +35,19 @@ pub(crate) struct TrainOptions {
     /// Resume the run in this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
-    /// Resume the run in the directory that --out names, if there is one, with its own settings and --set; else begin it. For schedulers, which
-    /// start a job again with the command that it had.
+    /// Resume the run in the directory that --out names, if there is one, with its own settings and --set; else begin
+    /// it. For schedulers, which start a job again with the command that it had.
     #[arg(long = "continue", requires = "out", conflicts_with_all = ["from", "dry_run"])]
     pub(crate) continues: bool,
-    /// Resume although files that the run reads, or lines that it wrote, are not what they were. The run says so in its record, its summary and
-    /// its report.
+    /// Resume although files that the run reads, or lines that it wrote, are not what they were. The run says so in its
+    /// record, its summary and its report.
     #[arg(long, requires = "resume")]
     pub(crate) accept_changed_inputs: bool,
     /// Print one JSON line per step on stdout, and nothing else; with --dry-run one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Start nothing: check files, templates, gold answers, memory and engines, print what the run will cost and everything that keeps it
-    /// from starting. Fails if the run cannot start.
+    /// Start nothing: check files, templates, gold answers, memory and engines, print what the run will cost and
+    /// everything that keeps it from starting. Fails if the run cannot start.
     #[arg(long, conflicts_with_all = ["from", "resume"])]
     pub(crate) dry_run: bool,
     /// Say also what the learner computes.
@@ -67,8 +69,8 @@ pub(crate) struct ResumeOptions {
     /// Total number of GRPO steps, with those that are done: more than the run had extend it.
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) steps: Option<u64>,
-    /// Resume although files that the run reads, or lines that it wrote, are not what they were. The run says so in its record, its summary and
-    /// its report.
+    /// Resume although files that the run reads, or lines that it wrote, are not what they were. The run says so in its
+    /// record, its summary and its report.
     #[arg(long)]
     pub(crate) accept_changed_inputs: bool,
     /// Print one JSON line per step on stdout, and nothing else.
@@ -108,7 +110,8 @@ pub(crate) struct CompareOptions {
     /// Recipes, each a task of its own; a study, such as studies/four-regimes; or directories of existing runs.
     #[arg(value_name = "RECIPE|STUDY|RUN", required = true)]
     pub(crate) names: Vec<String>,
-    /// A setting and its values, such as `learner.objective.aggregation=token,balanced`. If repeated, every combination is run.
+    /// A setting and its values, such as `learner.objective.aggregation=token,balanced`. If repeated, every combination
+    /// is run.
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     pub(crate) vary: Vec<String>,
     /// The quick version of a study, which shows only that it works.
@@ -129,7 +132,8 @@ pub(crate) struct CompareOptions {
     /// Override one setting in all runs. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The measure that conclusions are drawn from, such as `last-accuracy` [default: that, or `last-reward` without evaluations].
+    /// The measure that conclusions are drawn from, such as `last-accuracy` [default: that, or `last-reward` without
+    /// evaluations].
     #[arg(long, value_name = "MEASURE")]
     pub(crate) primary: Option<String>,
     /// Count the steps until the mean reward reaches this.

@@ -8,9 +8,11 @@ use super::whole;
 
 #[derive(Subcommand)]
 pub(crate) enum VerifyCommand {
-    /// Judge mathematical answers: JSON rows {id, gold, prediction or completion, and optionally prompt}, with a verdict row for each on stdout.
+    /// Judge mathematical answers: JSON rows {id, gold, prediction or completion, and optionally prompt}, with a
+    /// verdict row for each on stdout.
     Math(VerifyMathOptions),
-    /// Judge programs: JSON rows {question, completion} or {question, programs}, with a verdict row for each program on stdout.
+    /// Judge programs: JSON rows {question, completion} or {question, programs}, with a verdict row for each program on
+    /// stdout.
     Code(VerifyCodeOptions),
 }
 
@@ -31,7 +33,8 @@ pub(crate) struct VerifyMathOptions {
     /// Profile for rows that name none [default: default].
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) profile: String,
-    /// Column of the gold answer, such as `reward_model.ground_truth` [default: gold, or the columns of published data sets].
+    /// Column of the gold answer, such as `reward_model.ground_truth` [default: gold, or the columns of published data
+    /// sets].
     #[arg(long, value_name = "FIELD")]
     pub(crate) gold_field: Option<String>,
 }
@@ -56,7 +59,8 @@ pub(crate) struct VerifyCodeOptions {
     /// Count instructions instead of time, so that no verdict depends on the machine.
     #[arg(long)]
     pub(crate) deterministic: bool,
-    /// Largest error of a number whose expected value is written as a float; 0 for none [default: 1e-6, or that of the service].
+    /// Largest error of a number whose expected value is written as a float; 0 for none [default: 1e-6, or that of the
+    /// service].
     #[arg(long, value_name = "ERROR")]
     pub(crate) float_tolerance: Option<f64>,
     /// Run every test even after one failed.

@@ -1,5 +1,5 @@
-//! Fenced blocks of a page. The first word after the fence is the language, which the book and GitHub show; the others are for the tests:
-//! `untested`, `run`, or what a block of settings belongs to.
+//! Fenced blocks of a page. The first word after the fence is the language, which the book and GitHub show; the others
+//! are for the tests: `untested`, `run`, or what a block of settings belongs to.
 
 use super::pages::Page;
 

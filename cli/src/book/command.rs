@@ -1,5 +1,5 @@
-//! Commands on the pages: each is one that the program, Cargo, Docker or grpcurl takes, with settings, recipes, files, packages, tests,
-//! services and calls that exist.
+//! Commands on the pages: each is one that the program, Cargo, Docker or grpcurl takes, with settings, recipes, files,
+//! packages, tests, services and calls that exist.
 
 use std::path::Path;
 

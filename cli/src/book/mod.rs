@@ -1,5 +1,5 @@
-//! The documentation, held against the program: reference pages are written from the code, and every command and every recipe of a
-//! page is one that the program takes.
+//! The documentation, held against the program: reference pages are written from the code, and every command and every
+//! recipe of a page is one that the program takes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod blocks;

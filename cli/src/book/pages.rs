@@ -1,4 +1,5 @@
-//! The pages that people write: README.md, CONTRIBUTING.md, SECURITY.md and docs/, without what is written from the code.
+//! The pages that people write: README.md, CONTRIBUTING.md, SECURITY.md and docs/, without what is written from the
+//! code.
 
 use std::path::{Path, PathBuf};
 

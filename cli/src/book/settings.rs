@@ -1,4 +1,5 @@
-//! Blocks of settings: each is read as a recipe, a study, or the settings of a server, so that no key or value of a page is unknown.
+//! Blocks of settings: each is read as a recipe, a study, or the settings of a server, so that no key or value of a
+//! page is unknown.
 
 use evenkeel_config::{Loader, Settings};
 use evenkeel_engine::EngineSettings;
@@ -46,7 +47,8 @@ pub(super) fn of_service(service: Service, text: &str, set: &[String]) -> Result
     }
 }
 
-/// Reads a block as what its mark says: a service, a `study`, the section of a recipe in which it stands, or a whole recipe.
+/// Reads a block as what its mark says: a service, a `study`, the section of a recipe in which it stands, or a whole
+/// recipe.
 fn check(block: &Block) -> Result<(), String> {
     let mark = block.marks.first().map_or("", String::as_str);
     let services = [

@@ -3,8 +3,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The commands of a text, each as its words. Redirections, comments and the texts of here-documents are left out; `$NAME` and `$(...)`
-/// stay as they are written.
+/// The commands of a text, each as its words. Redirections, comments and the texts of here-documents are left out;
+/// `$NAME` and `$(...)` stay as they are written.
 ///
 /// # Errors
 /// What is never closed.

@@ -36,7 +36,8 @@ fn sources_of_test(package: &Path, test: &str) -> Vec<PathBuf> {
     }
 }
 
-/// Packages, targets and tests that exist. Where it runs this program, how: `cargo run --release -- train` is `evenkeel train`.
+/// Packages, targets and tests that exist. Where it runs this program, how: `cargo run --release -- train` is `evenkeel
+/// train`.
 pub(super) fn cargo(words: &[String]) -> Result<Option<Vec<String>>, String> {
     let (own, theirs) = match words.iter().position(|word| word == "--") {
         Some(at) => (&words[..at], &words[at + 1..]),

@@ -1,6 +1,7 @@
 //! The policy-gradient loss of each arm, late in its runs: where it lies, and how far it swings.
 //!
-//! Before the first update of a batch it follows from the advantages and the rule alone; with several updates a batch it is a finding.
+//! Before the first update of a batch it follows from the advantages and the rule alone; with several updates a batch
+//! it is a finding.
 
 use std::fmt::Write;
 use std::path::Path;

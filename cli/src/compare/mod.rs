@@ -95,7 +95,8 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is to be run: by the command line alone, or by a study with the command line over it. The options have what the study adds.
+/// What is to be run: by the command line alone, or by a study with the command line over it. The options have what the
+/// study adds.
 fn asked(given: &CompareOptions) -> Result<(CompareOptions, Request)> {
     let mut study = None;
     for name in &given.names {

@@ -1,4 +1,5 @@
-//! What a comparison runs: tasks, arms and seeds. It is kept in the folder of the comparison, so that the same command continues it.
+//! What a comparison runs: tasks, arms and seeds. It is kept in the folder of the comparison, so that the same command
+//! continues it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -76,7 +77,8 @@ impl Plan {
     /// A plan whose settings are all accepted.
     ///
     /// # Errors
-    /// Two recipes of one name, a setting that is varied twice or does not exist, values that a recipe refuses, arms that compute the same.
+    /// Two recipes of one name, a setting that is varied twice or does not exist, values that a recipe refuses, arms
+    /// that compute the same.
     pub(super) fn new(asked: Request) -> Result<(Self, Vec<Variant>)> {
         let Request { recipes, varied, varied_in, set, threads, seeds } = asked;
         let at_least_one = |field: &str, value: u64| match value {
@@ -145,7 +147,8 @@ impl Plan {
         threads.into_iter().chain(self.set.iter().cloned())
     }
 
-    /// Keeps the plan in a folder, or finds it there. A folder with another plan is refused, naming the difference; more seeds are welcome.
+    /// Keeps the plan in a folder, or finds it there. A folder with another plan is refused, naming the difference;
+    /// more seeds are welcome.
     pub(super) fn keep(&self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
         if let Ok(text) = std::fs::read_to_string(&path) {

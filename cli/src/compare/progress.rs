@@ -1,4 +1,5 @@
-//! What a terminal shows while a comparison runs: a table that grows by a row with each run, and below it how far the others are.
+//! What a terminal shows while a comparison runs: a table that grows by a row with each run, and below it how far the
+//! others are.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;

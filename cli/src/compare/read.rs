@@ -18,7 +18,8 @@ const REWARD: &str = "critic/score/mean";
 const LENGTHS: [&str; 3] = ["aggregation/length_cv", "aggregation/length_gap", "response_length/mean"];
 /// The setting of the aggregation rule.
 const RULE: &str = "learner.objective.aggregation";
-/// Sections whose settings must be the same in all runs that are compared: what is asked, of which model, and how answers are judged.
+/// Sections whose settings must be the same in all runs that are compared: what is asked, of which model, and how
+/// answers are judged.
 const SAME: &[&str] = &["model.", "data.", "evaluation.", "reward."];
 /// Settings of these that say where something is, or how fast it goes.
 const OF_A_PLACE: &[&str] =

@@ -50,7 +50,8 @@ pub(super) fn write_markdown(folder: &Path, comparison: &Comparison, behind: &st
     replace(&folder.join(MARKDOWN), &format!("# {title}\n\n{}{behind}", comparison.to_markdown()))
 }
 
-/// Writes the same for each task by itself, next to its runs, if there are several. A task whose runs all failed has nothing to compare.
+/// Writes the same for each task by itself, next to its runs, if there are several. A task whose runs all failed has
+/// nothing to compare.
 pub(super) fn write_tasks(folder: &Path, runs: &[Run], options: &Options) -> Result<()> {
     let tasks: BTreeSet<&str> = runs.iter().map(|run| run.task.as_str()).collect();
     if tasks.len() < 2 {

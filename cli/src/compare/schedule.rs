@@ -19,8 +19,8 @@ pub(super) enum JobEvent {
     Ended(usize, JobOutcome),
 }
 
-/// Runs all jobs, `at_once` at a time, in their order where several could start. After Ctrl-C, SIGTERM or SIGHUP nothing starts any more, and
-/// the runs end after their step. Returns how each ended, where it did.
+/// Runs all jobs, `at_once` at a time, in their order where several could start. After Ctrl-C, SIGTERM or SIGHUP
+/// nothing starts any more, and the runs end after their step. Returns how each ended, where it did.
 pub(super) async fn run_all(
     jobs: &[Job],
     at_once: usize,
@@ -71,7 +71,8 @@ pub(super) async fn run_all(
             }
             received = signals.next() => {
                 is_stopping = true;
-                // A terminal tells the runs as well, since they are of one process group; a scheduler may tell this process alone.
+                // A terminal tells the runs as well, since they are of one process group; a scheduler may tell this
+                // process alone.
                 if !received.is_from_person() {
                     tell_end.send_replace(true);
                 }

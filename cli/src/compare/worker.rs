@@ -35,7 +35,8 @@ pub(super) fn is_finished(directory: &Path, steps: u64) -> bool {
     did_all_steps(directory, steps)
 }
 
-/// Starts or resumes a run and waits for its end. `program` is this program, as a command. `on_step` gets the number of GRPO steps done.
+/// Starts or resumes a run and waits for its end. `program` is this program, as a command. `on_step` gets the number of
+/// GRPO steps done.
 ///
 /// The run ends after its step once `end` is true, as after SIGTERM.
 pub(super) async fn run(

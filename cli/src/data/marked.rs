@@ -1,4 +1,5 @@
-//! Whether prompts ask for an answer in a form in which the verifier for mathematics finds it: an answer that is not marked is no answer.
+//! Whether prompts ask for an answer in a form in which the verifier for mathematics finds it: an answer that is not
+//! marked is no answer.
 
 use evenkeel_chat::Prompt;
 use evenkeel_data::{Problem, TaskKind};

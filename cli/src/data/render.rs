@@ -50,8 +50,8 @@ enum Outcome {
     Error { error: String },
 }
 
-/// Prints a line for each row of this folder, in their order. A line that is no row is named on stderr and makes the command fail in the
-/// end; a conversation that cannot be rendered does not.
+/// Prints a line for each row of this folder, in their order. A line that is no row is named on stderr and makes the
+/// command fail in the end; a conversation that cannot be rendered does not.
 pub(super) fn render(options: &DataRenderOptions) -> Result<ExitCode> {
     let renderer = Renderer::read(&crate::hub::folder("--model", &options.model)?)?;
     let path = &options.json;

@@ -1,5 +1,5 @@
-//! What steps and evaluations cost, before anything is measured: tokens, floating-point operations and bytes. docs/recipes.md states the
-//! formulas.
+//! What steps and evaluations cost, before anything is measured: tokens, floating-point operations and bytes.
+//! docs/recipes.md states the formulas.
 
 use evenkeel_data::Part;
 use evenkeel_learner::{DiskPlan, OldLogp, PublishType, TrainingSettings};
@@ -124,7 +124,8 @@ pub(super) fn disk(recipe: &Recipe, config: &Config) -> DiskPlan {
     DiskPlan::new(trained(&recipe.learner, config), recipe.model.checkpoint_type, recipe.model.publish_type, kept)
 }
 
-/// What a tied head takes once more where engines of the user's own load it, in bytes; `None` where none is written out.
+/// What a tied head takes once more where engines of the user's own load it, in bytes; `None` where none is written
+/// out.
 pub(super) fn written_out_head(recipe: &Recipe, config: &Config) -> Option<u64> {
     let values = (config.vocab_size * config.hidden_size) as u64;
     let loaded = config.tie_word_embeddings && !recipe.generation.endpoints.is_empty();
@@ -152,8 +153,8 @@ pub(super) fn step_cost(recipe: &Recipe, config: &Config, passes: Passes, prompt
     }
 }
 
-/// Forward passes over the batch without a backward one: for old log-probabilities of all mini-batches but the first, and for the
-/// reference of a KL term.
+/// Forward passes over the batch without a backward one: for old log-probabilities of all mini-batches but the first,
+/// and for the reference of a KL term.
 fn scored_share(learner: &TrainingSettings, prompts: u64) -> f64 {
     let size = learner.mini_batch_groups as u64;
     let old = match learner.old_logp {

@@ -1,4 +1,5 @@
-//! Files, rows, gold answers and prompts, each file by itself: what is wrong with one does not hide what is wrong with the next.
+//! Files, rows, gold answers and prompts, each file by itself: what is wrong with one does not hide what is wrong with
+//! the next.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,9 @@
 //! Floating-point operations of a model.
 //!
-//! With M the parameters in matrix products (all matrices of the layers, and the head once), a = layers x heads x width of a head, and
-//! a sequence of s tokens, a forward pass takes `2 M s + 2 a s^2` operations: a multiplication and an addition for each parameter and
-//! token, and causal attention. A backward pass takes twice that. Recomputed activations are not counted.
+//! With M the parameters in matrix products (all matrices of the layers, and the head once), a = layers x heads x width
+//! of a head, and a sequence of s tokens, a forward pass takes `2 M s + 2 a s^2` operations: a multiplication and an
+//! addition for each parameter and token, and causal attention. A backward pass takes twice that. Recomputed
+//! activations are not counted.
 
 use evenkeel_model::{Config, parameter_specs};
 
@@ -73,7 +74,8 @@ mod tests {
 
     #[test]
     fn operations_of_a_trained_token_are_six_for_each_parameter_and_the_attention() {
-        // Published shapes, by hand: 1.7B has 28 layers of 50.33 M and a head of 311.16 M, 7B 28 of 233.05 M and 544.99 M.
+        // Published shapes, by hand: 1.7B has 28 layers of 50.33 M and a head of 311.16 M, 7B 28 of 233.05 M and 544.99
+        // M.
         for (config, length, wanted) in [
             (small(), 2048.0, 11.03e9),
             (small(), 4096.0, 11.74e9),

@@ -1,6 +1,7 @@
 //! `evenkeel train --dry-run`: whether a run can start, what is missing if not, and what it will cost.
 //!
-//! Nothing is written, but that a model of the hub comes into its cache, and no service is started. Whatever is wrong is collected, so that one look shows all of it.
+//! Nothing is written, but that a model of the hub comes into its cache, and no service is started. Whatever is wrong
+//! is collected, so that one look shows all of it.
 
 mod cost;
 mod data;

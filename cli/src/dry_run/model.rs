@@ -68,7 +68,8 @@ pub(super) fn parameters(config: &Config) -> u64 {
     parameter_specs(config).0.iter().map(|spec| size(&spec.shape)).sum()
 }
 
-/// Looks at the folder, or at the shape of the fresh model. Prompts have the tools of the environments that are described.
+/// Looks at the folder, or at the shape of the fresh model. Prompts have the tools of the environments that are
+/// described.
 pub(super) fn look(recipe: &Recipe, described: &Descriptions, findings: &mut Findings) -> ModelFacts {
     let path = &match recipe.model.folder() {
         Ok(Some(path)) => path,
@@ -122,7 +123,8 @@ fn check_stop_tokens(recipe: &Recipe, config: &Config, findings: &mut Findings) 
     }
 }
 
-/// Compares the tensors of the folder with those of the architecture, and reads their values: one that is not finite would end the run.
+/// Compares the tensors of the folder with those of the architecture, and reads their values: one that is not finite
+/// would end the run.
 fn check_weights(folder: &Folder, config: &Config, findings: &mut Findings) {
     let path = folder.path();
     let files = match WeightFiles::read(folder) {

@@ -1,4 +1,5 @@
-//! What the proof of weights will be able to see, foreseen from the learning rate, the tokens of a proof and the type of the engines.
+//! What the proof of weights will be able to see, foreseen from the learning rate, the tokens of a proof and the type
+//! of the engines.
 
 use evenkeel_learner::PublishType;
 use evenkeel_orchestrator::ProofSettings;

@@ -62,8 +62,8 @@ pub(super) async fn look(recipe: &Recipe, data: &DataFacts, needs: Option<&Start
     }
 }
 
-/// Asks every worker of every custom verifier what it judges; those that the run starts are started for that, as `train` does. Returns the
-/// components of all of them; `None` where one could not be asked.
+/// Asks every worker of every custom verifier what it judges; those that the run starts are started for that, as
+/// `train` does. Returns the components of all of them; `None` where one could not be asked.
 async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) -> Option<Vec<String>> {
     let connector = match Connector::new("services.client", recipe.services.client.clone()) {
         Ok(connector) => connector,

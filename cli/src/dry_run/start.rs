@@ -10,8 +10,8 @@ use super::model::ModelFacts;
 use crate::preconditions;
 use crate::recipe::Recipe;
 
-/// Reads everything that the run would read, and looks for what its services would refuse. Files that were found to be missing or wrong
-/// before say so themselves. Returns what the run would ask of its services, where it could be read.
+/// Reads everything that the run would read, and looks for what its services would refuse. Files that were found to be
+/// missing or wrong before say so themselves. Returns what the run would ask of its services, where it could be read.
 pub(super) fn look(
     recipe: &Recipe,
     resolved: &ResolvedRecipe,

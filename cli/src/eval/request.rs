@@ -14,7 +14,8 @@ use crate::recipe::{self, Recipe};
 /// What holds without a recipe, below `--set` and the other options.
 const DEFAULTS: &str = "[evaluation]\nsamples = 8\ntemperature = 1.0\nmax_tokens = 2048";
 
-/// The recipe of the command line with its benchmarks and sampling on top. They are settings like any other, so that the whole is validated.
+/// The recipe of the command line with its benchmarks and sampling on top. They are settings like any other, so that
+/// the whole is validated.
 pub(super) fn recipe(options: &EvalOptions) -> Result<Recipe> {
     let load = |set: &[String]| match options.recipe.is_empty() {
         false => recipe::load(&options.recipe, set),

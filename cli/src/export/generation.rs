@@ -6,7 +6,8 @@ use evenkeel_model_folder::{ConfigFile, Folder, Tokenizer, name};
 use evenkeel_orchestrator::PolicySamplingSettings;
 use serde_json::{Map, Value, json};
 
-/// That of the model with every token that ended a response in training; without one, with the sampling of the training as well.
+/// That of the model with every token that ended a response in training; without one, with the sampling of the training
+/// as well.
 pub(super) fn config(model: &Folder, config: &ConfigFile, sampling: &PolicySamplingSettings) -> Result<Value> {
     let tokenizer = Tokenizer::read(model)?;
     let ends = end_tokens(model, config, tokenizer.as_ref())?;

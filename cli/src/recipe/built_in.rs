@@ -43,8 +43,8 @@ const RULES: &[(&str, &str)] = &[
     ("batch-token", include_str!("../../../deploy/recipes/paper/rules/batch-token.toml")),
 ];
 
-/// The names that `--recipe` takes besides files: recipes, overlays, the family of tasks, and the runs of the paper. Parts of the last two
-/// (`trails/base`, `paper/base`, `paper/models/...`) are no runs of their own and not among them.
+/// The names that `--recipe` takes besides files: recipes, overlays, the family of tasks, and the runs of the paper.
+/// Parts of the last two (`trails/base`, `paper/base`, `paper/models/...`) are no runs of their own and not among them.
 pub(super) fn names() -> Vec<String> {
     let mut names: Vec<String> = RECIPES.iter().map(|(name, _)| (*name).to_owned()).collect();
     names.extend(TRAILS.iter().map(|(name, _)| format!("trails/{name}")));

@@ -21,23 +21,25 @@ use serde::{Deserialize, Serialize};
 use super::Recipe;
 use crate::hub::{self, Found};
 
-/// Tolerance of a proof of weights if everything is in f32, in nats: sums in another order differ by a thousandth of it.
+/// Tolerance of a proof of weights if everything is in f32, in nats: sums in another order differ by a thousandth of
+/// it.
 const EXACT_TOLERANCE: f64 = 0.01;
 
 /// Section `model`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ModelSettings {
-    /// Folder of a Hugging Face model with its tokenizer.json, or its name on the hub: `hf:OWNER/NAME`, with `@REVISION` for a branch, a tag
-    /// or a commit other than `main`. A run notes the commit. Absent: a fresh, tiny Qwen3 with one token per character is created in `model`
-    /// of the run directory, from the seed.
+    /// Folder of a Hugging Face model with its tokenizer.json, or its name on the hub: `hf:OWNER/NAME`, with
+    /// `@REVISION` for a branch, a tag or a commit other than `main`. A run notes the commit. Absent: a fresh, tiny
+    /// Qwen3 with one token per character is created in `model` of the run directory, from the seed.
     pub(crate) path: Option<PathBuf>,
     /// Type of the weights that the learner publishes for the engines: `f32`, `bf16` or `f16`.
     pub(crate) publish_type: PublishType,
-    /// Type of weights and moments in checkpoints: `f32`, from which a run resumes bit for bit, or `bf16` with half the disk space.
+    /// Type of weights and moments in checkpoints: `f32`, from which a run resumes bit for bit, or `bf16` with half the
+    /// disk space.
     pub(crate) checkpoint_type: CheckpointType,
-    /// Shape of the fresh model: `vocabulary_size`, `hidden_size`, `intermediate_size`, `layers`, `heads`, `kv_heads`, `head_dim`,
-    /// `context_tokens`, `tied` (the head is the embedding), `deviation` of its random matrices.
+    /// Shape of the fresh model: `vocabulary_size`, `hidden_size`, `intermediate_size`, `layers`, `heads`, `kv_heads`,
+    /// `head_dim`, `context_tokens`, `tied` (the head is the embedding), `deviation` of its random matrices.
     pub(crate) fresh: FreshShape,
 }
 
@@ -48,8 +50,8 @@ impl ModelSettings {
         Some(ModelName::parse("model.path", &path.to_string_lossy()))
     }
 
-    /// Puts the commit into a name that does not have one, and brings the model into the cache: what a run begins with is part of its
-    /// identity. Where only PyPI has it, its folder takes the place of its name.
+    /// Puts the commit into a name that does not have one, and brings the model into the cache: what a run begins with
+    /// is part of its identity. Where only PyPI has it, its folder takes the place of its name.
     ///
     /// # Errors
     /// A model that cannot be had from the hub.
@@ -87,7 +89,8 @@ struct RunIdentity<'a> {
 /// How the note with the learner's formula begins.
 const FORMULA: &str = "objective: ";
 
-/// Whether a note is the formula that the learner computes, or what it does not act on: both belong to every recipe, not to a mistake in one.
+/// Whether a note is the formula that the learner computes, or what it does not act on: both belong to every recipe,
+/// not to a mistake in one.
 pub(crate) fn is_formula(note: &str) -> bool {
     note.starts_with(FORMULA) || note.starts_with("learner: the clip of")
 }
@@ -169,8 +172,8 @@ impl Recipe {
             .collect()
     }
 
-    /// The same for a run whose services are all in this process: the types of all numbers are known, and with them how far the
-    /// log-probabilities of engines may be from the learner's.
+    /// The same for a run whose services are all in this process: the types of all numbers are known, and with them how
+    /// far the log-probabilities of engines may be from the learner's.
     pub(crate) fn resolved_for_this_process(&self) -> Result<ResolvedRecipe, ConfigError> {
         let mut resolved = self.resolved()?;
         resolved.settings.proof.tolerance = Some(self.proof_tolerance());

@@ -1,4 +1,5 @@
-//! Settings that are allowed and that hardly anybody means: runs that can never learn, and those whose gradient is biased.
+//! Settings that are allowed and that hardly anybody means: runs that can never learn, and those whose gradient is
+//! biased.
 
 use evenkeel_engine::EngineSettings;
 use evenkeel_objective::PolicyTerm;

@@ -1,5 +1,5 @@
-//! What a recipe must satisfy whose engines sample ahead of the learner: what is kept of weights, which log-probabilities engines give, and
-//! what the learner can train on.
+//! What a recipe must satisfy whose engines sample ahead of the learner: what is kept of weights, which
+//! log-probabilities engines give, and what the learner can train on.
 
 use evenkeel_generation::LogProbabilitySetting;
 use evenkeel_learner::{OldLogp, SampledVersions, VersionMix};
@@ -31,7 +31,8 @@ pub(super) fn note(recipe: &Recipe) -> Option<String> {
     })
 }
 
-/// Engines may have to be brought back to every version from which samples are drawn: the newest and `max_lag` before it.
+/// Engines may have to be brought back to every version from which samples are drawn: the newest and `max_lag` before
+/// it.
 fn validate_retention(max_lag: u32, keep_weights: u32) -> Result<(), FieldError> {
     match keep_weights.checked_sub(1) {
         Some(most) if max_lag > most => {
@@ -44,7 +45,8 @@ fn validate_retention(max_lag: u32, keep_weights: u32) -> Result<(), FieldError>
     }
 }
 
-/// Refuses a loss with the engines' log-probabilities where these are not those of the distribution that is sampled from.
+/// Refuses a loss with the engines' log-probabilities where these are not those of the distribution that is sampled
+/// from.
 fn validate_log_probabilities(recipe: &Recipe) -> Result<(), FieldError> {
     let sampling = &recipe.sampling;
     let learner = &recipe.learner;

@@ -1,8 +1,9 @@
-//! Layers: a recipe, what it builds on (`base`), and the recipes that are put over it, in the order in which they are merged.
+//! Layers: a recipe, what it builds on (`base`), and the recipes that are put over it, in the order in which they are
+//! merged.
 //!
 //! `base` is the name of a recipe, or a list of them: built-in recipes, or files next to the one that names them. A
-//! recipe comes over its bases. One that is reached twice counts once, where it is reached first, so that two overlays may build on
-//! the same base and the second one undoes nothing of the first.
+//! recipe comes over its bases. One that is reached twice counts once, where it is reached first, so that two overlays
+//! may build on the same base and the second one undoes nothing of the first.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,8 @@ impl Layers {
         })
     }
 
-    /// What is to be said of recipes that the later ones override key by key, as a full listing of settings does that is put over them.
+    /// What is to be said of recipes that the later ones override key by key, as a full listing of settings does that
+    /// is put over them.
     pub(super) fn without_effect(&self) -> Vec<String> {
         let mut said = Vec::new();
         for (index, layer) in self.layers.iter().enumerate() {

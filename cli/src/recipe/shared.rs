@@ -1,7 +1,7 @@
 //! Values that several services need.
 //!
-//! Each is set in one place and derived everywhere else. A recipe need not repeat it; if it does with another value, it is refused with
-//! the names of both settings.
+//! Each is set in one place and derived everywhere else. A recipe need not repeat it; if it does with another value, it
+//! is refused with the names of both settings.
 //!
 //! | value | is set as | and derived for |
 //! |---|---|---|
@@ -42,8 +42,8 @@ pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// A recipe as TOML without the values that [`derive()`] adds, so that the settings that they follow can be changed when it is read
-/// again.
+/// A recipe as TOML without the values that [`derive()`] adds, so that the settings that they follow can be changed
+/// when it is read again.
 pub(super) fn without_derived(recipe: &Recipe) -> Result<Table, ConfigError> {
     let mut table = to_table(recipe)?;
     if let Some(learner) = table.get_mut("learner").and_then(Value::as_table_mut) {

@@ -29,8 +29,8 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// A file that is named. Of a run: with `--train` the samples of training steps, otherwise the answers of an evaluation, unless the step is
-    /// one that was trained and not evaluated, or nothing was evaluated.
+    /// A file that is named. Of a run: with `--train` the samples of training steps, otherwise the answers of an
+    /// evaluation, unless the step is one that was trained and not evaluated, or nothing was evaluated.
     pub(super) fn of(options: &ShowOptions) -> Result<Self> {
         let run = &options.run;
         if run.is_file() {

@@ -41,7 +41,8 @@ impl Page {
         serde_json::from_str(&body).context("the response is not from the page of a run")
     }
 
-    /// One request over a connection of its own. HTTP 1.0, so that the answer is as long as the connection: it needs no client library.
+    /// One request over a connection of its own. HTTP 1.0, so that the answer is as long as the connection: it needs no
+    /// client library.
     async fn get(&self, LineCursor { steps, evaluations }: LineCursor) -> Result<String> {
         let Self { host, path } = self;
         let mut stream = TcpStream::connect(host).await?;

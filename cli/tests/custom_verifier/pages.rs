@@ -1,5 +1,5 @@
-//! The commands of the documentation that are cheap enough to run: blocks of README.md and docs/ that are marked `run`, in their order,
-//! in one folder for each page.
+//! The commands of the documentation that are cheap enough to run: blocks of README.md and docs/ that are marked `run`,
+//! in their order, in one folder for each page.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! The same run on this processor and on an emulated one, bit for bit: `cargo test --release --test emulated`.
 //!
-//! The other processor is qemu's Haswell (Debian: `apt-get install qemu-user`), which has AVX2 and FMA and never AVX-512, so that the
-//! comparison says most on a machine with AVX-512. Without qemu, or on another architecture, the tests are listed as ignored.
+//! The other processor is qemu's Haswell (Debian: `apt-get install qemu-user`), which has AVX2 and FMA and never
+//! AVX-512, so that the comparison says most on a machine with AVX-512. Without qemu, or on another architecture, the
+//! tests are listed as ignored.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test prints what it compared, and may panic")]
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! A server that takes adapters by name, as vLLM does, and computes them as the embedded engine does: in front of one engine for the base and one
-//! for each adapter. It can be made to go wrong in the ways that vLLM does without an error.
+//! A server that takes adapters by name, as vLLM does, and computes them as the embedded engine does: in front of one
+//! engine for the base and one for each adapter. It can be made to go wrong in the ways that vLLM does without an
+//! error.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -74,8 +74,8 @@ fn a_run_with_an_agent_is_killed_resumed_and_bound_to_its_program() {
     assert_eq!(lines(&killed), lines(&whole), "the same seeds, the same episodes");
 }
 
-/// `VERIFIERS_PYTHON` is an interpreter with the package as it is published, and `uv` beside it or on the path: its harness is a script that uv
-/// runs.
+/// `VERIFIERS_PYTHON` is an interpreter with the package as it is published, and `uv` beside it or on the path: its
+/// harness is a script that uv runs.
 #[test]
 #[ignore = "VERIFIERS_PYTHON must name a Python with verifiers 0.4.0"]
 fn a_taskset_is_trained_on_with_the_package_itself() {

@@ -1,5 +1,5 @@
-//! The learner computes the log-probabilities that the engine sampled with: with the first weights, and after each of five updates
-//! that real training steps made. An engine that kept old weights, or took them wrongly, would differ.
+//! The learner computes the log-probabilities that the engine sampled with: with the first weights, and after each of
+//! five updates that real training steps made. An engine that kept old weights, or took them wrongly, would differ.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test prints what it measured, and may panic")]
 
 use std::path::Path;
@@ -26,8 +26,8 @@ fn agrees(run: &Path) {
     }
 }
 
-/// What the learner computes with other weights than those that sampled must show: scores under the first and under the last published
-/// weights differ by far more than engine and learner may.
+/// What the learner computes with other weights than those that sampled must show: scores under the first and under the
+/// last published weights differ by far more than engine and learner may.
 fn stale_weights_would_show(run: &Path) {
     let [first, last] = ["step-60", "step-65"].map(|name| {
         let learner = Learner::open(&run.join("weights").join(name), TrainingSettings::default()).unwrap();

@@ -1,4 +1,5 @@
-//! What the documentation says about ports, and what the image is built from, held against the services and the workspace.
+//! What the documentation says about ports, and what the image is built from, held against the services and the
+//! workspace.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -37,7 +38,8 @@ fn listening(commands: &[String]) -> BTreeMap<String, String> {
     commands.iter().filter_map(port).collect()
 }
 
-/// The port and, where it names one, the service of each documented call: `grpcurl ... HOST:PORT evenkeel.v1.NAME/Method`.
+/// The port and, where it names one, the service of each documented call: `grpcurl ... HOST:PORT
+/// evenkeel.v1.NAME/Method`.
 fn calls(commands: &[String]) -> Vec<(String, Option<String>)> {
     let mut calls = Vec::new();
     for command in commands.iter().filter(|command| command.contains("grpcurl -")) {

@@ -30,7 +30,8 @@ fn qwen2() -> Value {
     })
 }
 
-/// The folders that the paper's recipes name: configurations and tokenizers without weights, and a few rows of each data set.
+/// The folders that the paper's recipes name: configurations and tokenizers without weights, and a few rows of each
+/// data set.
 fn workplace(folder: &Path) {
     let tokenizer = written_model(folder).join("tokenizer.json");
     for (name, config) in [("Qwen3-1.7B", qwen3()), ("Qwen2.5-Math-7B", qwen2())] {

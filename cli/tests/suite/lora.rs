@@ -180,7 +180,8 @@ fn what_no_adapter_of_the_model_can_be_is_refused_before_the_run_and_the_learnin
     }
 }
 
-/// Between the generation service and an engine: passes everything on, and has the engine load another folder than it is told.
+/// Between the generation service and an engine: passes everything on, and has the engine load another folder than it
+/// is told.
 struct Meddler {
     address: SocketAddr,
     /// The folder that is loaded instead, if any.
@@ -280,7 +281,8 @@ fn an_engine_that_answers_as_the_base_or_with_a_stale_adapter_is_found_by_the_pr
     for name in names(&oldest) {
         std::fs::copy(oldest.join(&name), kept.join(&name)).unwrap();
     }
-    // An adapter that was evicted: the base answers. From the first proof of a process that begins with adapters that have learned.
+    // An adapter that was evicted: the base answers. From the first proof of a process that begins with adapters that
+    // have learned.
     *meddler.instead.lock().unwrap() = Some(model.clone());
     let error = refused(resume(&run));
     assert!(error.contains("it answers as the base model"), "{error}");

@@ -1,5 +1,5 @@
-//! Runs of adapters with an engine that takes them by name, as vLLM does: every version arrives beside the one before it, and an engine that
-//! answers with anything else is found.
+//! Runs of adapters with an engine that takes them by name, as vLLM does: every version arrives beside the one before
+//! it, and an engine that answers with anything else is found.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,8 @@ fn with_engine(mut command: Command, engine: &AdapterServer) -> Command {
 fn a_run_with_adapters_by_name_is_that_of_the_embedded_engine_and_leaves_one_behind() {
     let dir = tempfile::tempdir().unwrap();
     let model = learned(dir.path());
-    // With a lag samples are drawn from several versions at a time: from as many as the engine computes, and from one more.
+    // With a lag samples are drawn from several versions at a time: from as many as the engine computes, and from one
+    // more.
     for lag in [0, 1, 2] {
         let run = |name: &str, engine: Option<&AdapterServer>| {
             let out = dir.path().join(format!("{name}-{lag}"));

@@ -1,4 +1,5 @@
-//! The binary as a user meets it: its commands, what they write, what they refuse, and that a run is the same run however it is run.
+//! The binary as a user meets it: its commands, what they write, what they refuse, and that a run is the same run
+//! however it is run.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod adapter_server;

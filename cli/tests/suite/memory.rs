@@ -12,12 +12,12 @@ use crate::support::{Process, evenkeel, succeed, summary, train_recipe};
 
 /// What a plan may be off on a quiet machine.
 const TOLERANCE: f64 = 0.05;
-/// The same for any machine: how many samples engine and learner have at the same moment depends on what else it does, and how much of what
-/// was given back it takes again on its allocator.
+/// The same for any machine: how many samples engine and learner have at the same moment depends on what else it does,
+/// and how much of what was given back it takes again on its allocator.
 const ANYWHERE: f64 = 0.15;
 
-/// A model of 54 million random weights. Of its samples one in five ends early, so that groups differ in their lengths and by that in their
-/// rewards; the others are as long as the plan takes all to be.
+/// A model of 54 million random weights. Of its samples one in five ends early, so that groups differ in their lengths
+/// and by that in their rewards; the others are as long as the plan takes all to be.
 const RECIPE: &str = r#"
 [run]
 steps = 2

@@ -1,4 +1,5 @@
-//! What a run shows to the outside: the series that it is documented to have, and traces from a prompt to its gradient step.
+//! What a run shows to the outside: the series that it is documented to have, and traces from a prompt to its gradient
+//! step.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! An environment in a Python file of one's own, and programs as a tool, through the whole program: the example, a tiny model, and the file as an
-//! input of the run.
+//! An environment in a Python file of one's own, and programs as a tool, through the whole program: the example, a tiny
+//! model, and the file as an input of the run.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,8 @@ fn recipe(folder: &Path) -> (PathBuf, PathBuf) {
     (path, environment)
 }
 
-/// Kills a run after two steps, and resumes it: with another content of the file it is refused, since that is another environment.
+/// Kills a run after two steps, and resumes it: with another content of the file it is refused, since that is another
+/// environment.
 pub(crate) fn is_killed_and_resumed_with_its_file(
     file: &Path,
     changed: impl Fn(&str) -> String,

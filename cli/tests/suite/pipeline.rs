@@ -8,7 +8,8 @@ use crate::support::{
     written_model,
 };
 
-/// Settings with which a run may have a lag: which policy is in the denominator, and weights that engines may be brought back to.
+/// Settings with which a run may have a lag: which policy is in the denominator, and weights that engines may be
+/// brought back to.
 const SAMPLED_BEFORE: [&str; 2] = ["learner.old_logp=proximal", "checkpoint.keep_weights=3"];
 
 fn lagging(out: &Path, max_lag: u32) -> Command {
@@ -76,7 +77,8 @@ pub(crate) fn assert_agrees_on(folder: &Path, recipe: &Path, model: impl FnOnce(
     whole
 }
 
-/// The groups of a run's steps, each with the oldest and the newest version that sampled it, and the version that its step began with.
+/// The groups of a run's steps, each with the oldest and the newest version that sampled it, and the version that its
+/// step began with.
 fn versions(run: &Path) -> Vec<(u64, u64, u64)> {
     let text = prompts(run);
     let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());

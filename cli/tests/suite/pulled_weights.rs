@@ -1,5 +1,5 @@
-//! Weights that engines cannot read where the learner writes them: an agent on each of two nodes, which here are two folders and two addresses of
-//! loopback, fetches them. Engines may read the folder of their node and no other.
+//! Weights that engines cannot read where the learner writes them: an agent on each of two nodes, which here are two
+//! folders and two addresses of loopback, fetches them. Engines may read the folder of their node and no other.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

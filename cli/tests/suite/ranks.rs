@@ -1,6 +1,8 @@
-//! Runs whose learner is several processes, as a launcher starts them: their numbers are those of one process, whichever rank is lost.
+//! Runs whose learner is several processes, as a launcher starts them: their numbers are those of one process,
+//! whichever rank is lost.
 //!
-//! `EVENKEEL_RANK_KILLS=10 cargo test --release --workspace --test suite -- ranks::a_rank_that_is_killed` kills ten times at random moments.
+//! `EVENKEEL_RANK_KILLS=10 cargo test --release --workspace --test suite -- ranks::a_rank_that_is_killed` kills ten
+//! times at random moments.
 
 use std::path::Path;
 use std::process::Command;

@@ -192,7 +192,8 @@ fn the_engines_weights_are_proven_after_every_update_and_shown_to_tensorboard() 
         // Both compute in f32: only sums in another order differ.
         assert!(value("proof/max_gap") < 1e-3 && value("proof/engines") == 1.0, "{line}");
         assert!(value("timing_s/proof") < value("timing_s/step"), "{line}");
-        // Natural logarithm of the evidence for a fault: that of a run without one. A step without a signal moves nothing.
+        // Natural logarithm of the evidence for a fault: that of a run without one. A step without a signal moves
+        // nothing.
         assert!(value("proof/evidence") < 5.0, "{line}");
         excluded = value("proof/excluded/unchanged");
     }

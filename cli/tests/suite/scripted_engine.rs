@@ -1,4 +1,5 @@
-//! A server with the part of vLLM's HTTP API that samples need. Of the answers to a prompt as many are right as its script says.
+//! A server with the part of vLLM's HTTP API that samples need. Of the answers to a prompt as many are right as its
+//! script says.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

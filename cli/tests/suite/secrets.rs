@@ -1,4 +1,5 @@
-//! Secrets: a run with tokens, keys and certificates everywhere leaves nothing of them in what it writes, logs and answers.
+//! Secrets: a run with tokens, keys and certificates everywhere leaves nothing of them in what it writes, logs and
+//! answers.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! A tied model and a real vLLM: the commands that prepare both, what is refused before the first step, and that every tensor arrives.
+//! A tied model and a real vLLM: the commands that prepare both, what is refused before the first step, and that every
+//! tensor arrives.
 #![allow(clippy::print_stdout, reason = "a test prints what it measured")]
 
 use std::fmt::Write;
@@ -163,8 +164,8 @@ impl Setting {
 /// VLLM=ENV/bin/vllm VLLM_TIED_MODEL=DIR cargo test --release --workspace --test suite a_tied_model_and_a_real_vllm -- --ignored --nocapture
 /// ```
 ///
-/// With `VLLM_KEEP=FOLDER` the logs and the run stay there, and after the tenth step vLLM serves until `FOLDER/hold.log` is removed: other
-/// programs can ask it, too.
+/// With `VLLM_KEEP=FOLDER` the logs and the run stay there, and after the tenth step vLLM serves until
+/// `FOLDER/hold.log` is removed: other programs can ask it, too.
 #[test]
 #[ignore = "needs a real vLLM: VLLM is its program, VLLM_TIED_MODEL a tied model"]
 fn a_tied_model_and_a_real_vllm() {

@@ -523,7 +523,8 @@ fn keys_are_required_where_there_are_some_and_never_logged() {
     assert!(message.contains("tinker.listen") && message.contains("in plaintext"), "{message}");
 }
 
-/// Asks over TLS as a client that trusts this certificate; `None` where it does not believe the front. The first line of the answer.
+/// Asks over TLS as a client that trusts this certificate; `None` where it does not believe the front. The first line
+/// of the answer.
 async fn ask_encrypted(port: u16, trusted: &Path, request: &str) -> Option<String> {
     let tls = Some(ClientTlsSettings { ca_file: trusted.to_owned(), ..ClientTlsSettings::default() });
     let client = Connector::new("client", ClientSettings { tls, ..ClientSettings::default() }).unwrap();

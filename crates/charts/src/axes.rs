@@ -27,7 +27,8 @@ impl Axes {
         HEIGHT - BOTTOM - self.y.at(y) * (HEIGHT - TOP - BOTTOM)
     }
 
-    /// Lines at the ticks of y, labels at those of both, and the names of the axes: that of y lies above it, where it can be read.
+    /// Lines at the ticks of y, labels at those of both, and the names of the axes: that of y lies above it, where it
+    /// can be read.
     pub(crate) fn grid(&self, svg: &mut String, x_label: &str, y_label: &str) {
         let right = WIDTH - RIGHT;
         let base = HEIGHT - BOTTOM;

@@ -83,7 +83,8 @@ impl Bars {
         self.bars.is_empty()
     }
 
-    /// The data as CSV: name, value, and the ends of the interval; the name begins with the heading where there are headings.
+    /// The data as CSV: name, value, and the ends of the interval; the name begins with the heading where there are
+    /// headings.
     pub fn to_csv(&self) -> String {
         let mut text = "name,value,low,high\n".to_owned();
         let mut group = String::new();

@@ -145,8 +145,8 @@ impl Chart {
         ))
     }
 
-    /// The series that are drawn, each under its label: of those that coincide the first, which says so; and one that coincides with another
-    /// for a while says until when.
+    /// The series that are drawn, each under its label: of those that coincide the first, which says so; and one that
+    /// coincides with another for a while says until when.
     fn drawn(&self) -> Vec<(&Series, String)> {
         let mut drawn: Vec<(&Series, Vec<&str>, String)> = Vec::new();
         for series in &self.series {

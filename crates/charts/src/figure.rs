@@ -80,7 +80,8 @@ impl From<Histogram> for Figure {
     }
 }
 
-/// Figures side by side. Below them a sentence for each whose values never change, and one that names those without data.
+/// Figures side by side. Below them a sentence for each whose values never change, and one that names those without
+/// data.
 pub fn figures(all: impl IntoIterator<Item = Figure>) -> Html {
     let mut drawn = Html::new();
     let mut sentences = Html::new();

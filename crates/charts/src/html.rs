@@ -2,8 +2,8 @@
 
 use std::fmt::{Display, Write};
 
-/// A piece of HTML. It consists of markup that is spelled out in a program (`&'static str`) and of escaped text, so that inserting it is
-/// safe wherever the text came from.
+/// A piece of HTML. It consists of markup that is spelled out in a program (`&'static str`) and of escaped text, so
+/// that inserting it is safe wherever the text came from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Html(String);
 
@@ -101,7 +101,8 @@ impl FromIterator<Html> for Html {
     }
 }
 
-/// The text with everything escaped that would end a text or an attribute. Control characters that HTML does not allow become `�`.
+/// The text with everything escaped that would end a text or an attribute. Control characters that HTML does not allow
+/// become `�`.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

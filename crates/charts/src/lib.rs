@@ -1,10 +1,12 @@
 //! Charts as SVG and pages around them.
 //!
-//! A [`Page`] is one self-contained HTML file without scripts: [`Section`]s of text, [`Table`]s and [`Figure`]s. Figures are a [`Chart`]
-//! (lines, bands, error bars over steps), a [`Plane`] (two quantities over each other, coloured by step), [`Bars`] or a [`Histogram`]; each has its data as
-//! CSV within the page. A figure without data, or whose values never change, is a sentence instead ([`figures`]).
+//! A [`Page`] is one self-contained HTML file without scripts: [`Section`]s of text, [`Table`]s and [`Figure`]s.
+//! Figures are a [`Chart`] (lines, bands, error bars over steps), a [`Plane`] (two quantities over each other, coloured
+//! by step), [`Bars`] or a [`Histogram`]; each has its data as CSV within the page. A figure without data, or whose
+//! values never change, is a sentence instead ([`figures`]).
 //!
-//! What comes from outside enters as text: [`Html`] is made of markup that this program spells out and of text that is escaped.
+//! What comes from outside enters as text: [`Html`] is made of markup that this program spells out and of text that is
+//! escaped.
 #![forbid(unsafe_code)]
 
 mod axes;

@@ -71,7 +71,8 @@ impl Page {
         self.document(&head, &[], sections)
     }
 
-    /// The same page as a server serves it, which follows a stream of events. Sections without content have their places.
+    /// The same page as a server serves it, which follows a stream of events. Sections without content have their
+    /// places.
     pub fn to_live_document(&self, live: Live<'_>) -> String {
         let head = Html::element("link", &[("rel", "icon"), ("href", "data:,")], Html::new());
         let style = Html::built(format!("<link rel=\"stylesheet\" href=\"{}\">\n", crate::html::escape(live.style)));

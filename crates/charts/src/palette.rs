@@ -1,9 +1,9 @@
 //! The colours of pages.
 //!
-//! Every colour of a line has a contrast of at least 3 to 1 with the page and the figure behind it (WCAG 2.2, 1.4.11), text at least 4.5 to 1
-//! (1.4.3). The first four, which nearly every figure does with, differ by at least 25 units of CIELAB for every kind of colour vision and
-//! all eight by at least 17, as simulated by Machado, Oliveira and Fernandes (2009) at full severity. The tests compute both. Lines differ by
-//! their dashes as well.
+//! Every colour of a line has a contrast of at least 3 to 1 with the page and the figure behind it (WCAG 2.2, 1.4.11),
+//! text at least 4.5 to 1 (1.4.3). The first four, which nearly every figure does with, differ by at least 25 units of
+//! CIELAB for every kind of colour vision and all eight by at least 17, as simulated by Machado, Oliveira and Fernandes
+//! (2009) at full severity. The tests compute both. Lines differ by their dashes as well.
 
 use std::fmt::Write;
 

@@ -41,8 +41,8 @@ impl Trajectory {
     }
 }
 
-/// Two quantities over each other, coloured by step: from light to dark on paper, from dark to light on a dark screen. The start is a
-/// ring, the end a dot. With several trajectories each has its colour instead.
+/// Two quantities over each other, coloured by step: from light to dark on paper, from dark to light on a dark screen.
+/// The start is a ring, the end a dot. With several trajectories each has its colour instead.
 #[derive(Debug, Clone)]
 pub struct Plane {
     title: String,

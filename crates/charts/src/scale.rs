@@ -41,8 +41,8 @@ impl Scale {
         Self { low: first as f64 * step, high: last as f64 * step, ticks }
     }
 
-    /// From the lowest to the highest value, with the round ticks in between: for steps, where room at the ends says nothing. One value
-    /// alone still has a width.
+    /// From the lowest to the highest value, with the round ticks in between: for steps, where room at the ends says
+    /// nothing. One value alone still has a width.
     pub(crate) fn tight(values: impl Iterator<Item = f64>, wanted: usize) -> Self {
         let finite = values.filter(|value| value.is_finite());
         let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));

@@ -71,8 +71,8 @@ impl Series {
         Self { colour: colour.clamp(1, COLOURS), ..self }
     }
 
-    /// Every value that an axis must reach. A band counts as far as its line's own range to either side: the wide intervals of few values
-    /// would leave the lines no room.
+    /// Every value that an axis must reach. A band counts as far as its line's own range to either side: the wide
+    /// intervals of few values would leave the lines no room.
     pub(crate) fn ends(&self) -> impl Iterator<Item = f64> {
         let values = self.points.iter().map(|point| point.y);
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)));

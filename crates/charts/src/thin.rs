@@ -27,7 +27,8 @@ pub(crate) fn thinned(points: &[Point]) -> Vec<Point> {
     thinned
 }
 
-/// Each point as the mean of five, itself in the middle; of fewer near the ends, so that the line neither lags nor leads.
+/// Each point as the mean of five, itself in the middle; of fewer near the ends, so that the line neither lags nor
+/// leads.
 pub(crate) fn averaged(points: &[Point]) -> Vec<Point> {
     let mean = |middle: usize| {
         let radius = RADIUS.min(middle).min(points.len() - 1 - middle);

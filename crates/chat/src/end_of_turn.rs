@@ -9,8 +9,9 @@ use crate::template::{ChatTemplate, TemplateArguments};
 /// Words of the assistant that no template writes.
 const PROBE: &str = "evenkeelprobe";
 
-/// The tokens that end a response, in the files of the folder and in its chat template. What the model learned in chats ends with the
-/// template's, whatever the files say: those of a Qwen2.5 base model name `<|endoftext|>`, its template ends turns with `<|im_end|>`.
+/// The tokens that end a response, in the files of the folder and in its chat template. What the model learned in chats
+/// ends with the template's, whatever the files say: those of a Qwen2.5 base model name `<|endoftext|>`, its template
+/// ends turns with `<|im_end|>`.
 ///
 /// A template that cannot be compiled ends nothing: the model may be asked without it.
 ///
@@ -34,8 +35,8 @@ pub fn end_tokens(
 }
 
 impl ChatTemplate {
-    /// The special token that the template puts after what the assistant said. `None` where it is not a special token, or where the
-    /// template refuses an answer to a question.
+    /// The special token that the template puts after what the assistant said. `None` where it is not a special token,
+    /// or where the template refuses an answer to a question.
     pub fn end_of_turn(&self, tokenizer: &Tokenizer) -> Option<u32> {
         let messages = [Message::text("user", "?"), Message::text("assistant", PROBE)];
         let text = self.render(&conversation(&messages), &TemplateArguments::default()).ok()?;

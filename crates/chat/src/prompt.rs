@@ -46,8 +46,8 @@ impl Prompt {
     }
 }
 
-/// A message of a conversation: an object with the text `role` and, mostly, `content`. Other keys (`tool_calls`, `name`,
-/// `reasoning_content`) are for the template.
+/// A message of a conversation: an object with the text `role` and, mostly, `content`. Other keys (`tool_calls`,
+/// `name`, `reasoning_content`) are for the template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message(Map<String, Value>);
 
@@ -93,7 +93,8 @@ impl Message {
         self.0.get("role").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Appends to the content: to its text, or to the last text among its parts. A content without any text gets a part.
+    /// Appends to the content: to its text, or to the last text among its parts. A content without any text gets a
+    /// part.
     pub(crate) fn append(&mut self, text: &str) {
         match self.0.get_mut("content") {
             Some(Value::String(content)) => content.push_str(text),

@@ -63,9 +63,9 @@ pub struct RenderedPrompt {
 
 /// Turns prompts into text and tokens. Clones share everything; threads may render at the same time.
 ///
-/// If the folder has a template, a text becomes one user message, otherwise it goes to the model as it is. A conversation that ends
-/// with the assistant is continued, any other is followed by what the template puts before an answer; the arguments
-/// `add_generation_prompt` and `continue_final_message` say otherwise.
+/// If the folder has a template, a text becomes one user message, otherwise it goes to the model as it is. A
+/// conversation that ends with the assistant is continued, any other is followed by what the template puts before an
+/// answer; the arguments `add_generation_prompt` and `continue_final_message` say otherwise.
 #[derive(Debug, Clone)]
 pub struct PromptRenderer {
     template: Option<Arc<ChatTemplate>>,

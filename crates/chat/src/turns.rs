@@ -1,8 +1,9 @@
 //! What stands between two turns of a model, in tokens.
 //!
-//! A conversation is one growing list of tokens: what the model sampled is never decoded and encoded again. What an observation adds is the
-//! difference of two renderings of a fixed conversation, with and without it: everything behind the token that ended the turn before. That
-//! this does not depend on the conversation, and that the template leaves earlier turns as they are, is checked once, when a renderer is made.
+//! A conversation is one growing list of tokens: what the model sampled is never decoded and encoded again. What an
+//! observation adds is the difference of two renderings of a fixed conversation, with and without it: everything behind
+//! the token that ended the turn before. That this does not depend on the conversation, and that the template leaves
+//! earlier turns as they are, is checked once, when a renderer is made.
 
 use evenkeel_errors::FieldError;
 use serde_json::{Value, json};
@@ -40,11 +41,11 @@ pub struct TurnSettings {
     pub tools_in: ToolsIn,
     /// Whether the user may say something between turns, besides tools.
     pub user_speaks: bool,
-    /// Leave earlier turns in the context as they were sampled, even where the template would write them otherwise, as those do that strip
-    /// reasoning.
+    /// Leave earlier turns in the context as they were sampled, even where the template would write them otherwise, as
+    /// those do that strip reasoning.
     pub keeps_turns: bool,
-    /// An agent asks: its conversations and tools are not known beforehand. A template that takes no results of tools is then no reason to
-    /// refuse the model.
+    /// An agent asks: its conversations and tools are not known beforehand. A template that takes no results of tools
+    /// is then no reason to refuse the model.
     pub is_agent: bool,
 }
 
@@ -89,9 +90,11 @@ pub struct TurnRenderer {
     end_text: String,
     /// The fixed turn before an observation.
     said: Message,
-    /// The same before results of tools. `None`: the template takes none, or what it writes depends on the turns before.
+    /// The same before results of tools. `None`: the template takes none, or what it writes depends on the turns
+    /// before.
     called: Option<Message>,
-    /// Renders what stands between turns without the tools, which are most of the text. `None`: the template writes it otherwise then.
+    /// Renders what stands between turns without the tools, which are most of the text. `None`: the template writes it
+    /// otherwise then.
     brief: Option<PromptRenderer>,
 }
 
@@ -99,8 +102,9 @@ impl TurnRenderer {
     /// A renderer whose template passed all checks.
     ///
     /// # Errors
-    /// By the name of the setting that helps: a model without a chat template, a template that takes no tools, does not end turns with a
-    /// special token, rewrites earlier turns, or writes observations that depend on the turns before them.
+    /// By the name of the setting that helps: a model without a chat template, a template that takes no tools, does not
+    /// end turns with a special token, rewrites earlier turns, or writes observations that depend on the turns before
+    /// them.
     pub fn new(prompts: &PromptRenderer, settings: &TurnSettings) -> Result<Self, FieldError> {
         let no_template =
             || FieldError::new("chat template", "absent", "one, since episodes with several turns are chats");
@@ -166,8 +170,8 @@ impl TurnRenderer {
         Ok(messages)
     }
 
-    /// The prompt of a later turn as the template renders the whole conversation, which may write earlier turns otherwise than they were
-    /// sampled.
+    /// The prompt of a later turn as the template renders the whole conversation, which may write earlier turns
+    /// otherwise than they were sampled.
     ///
     /// # Errors
     /// Messages that the template does not render.

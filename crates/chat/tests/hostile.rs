@@ -1,4 +1,5 @@
-//! Templates of somebody who means harm: each ends in an error or in a text, soon, within bounded memory, and aborts nothing.
+//! Templates of somebody who means harm: each ends in an error or in a text, soon, within bounded memory, and aborts
+//! nothing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! What transformers' `apply_chat_template` gave: for committed templates and conversations, and for published ones outside the repository.
+//! What transformers' `apply_chat_template` gave: for committed templates and conversations, and for published ones
+//! outside the repository.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ use evenkeel_testkit::{outside, run, test};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Errors that only have to be errors: neither the template's nor transformers' own words, but those of Python's interpreter.
+/// Errors that only have to be errors: neither the template's nor transformers' own words, but those of Python's
+/// interpreter.
 const INTERPRETER: &[&str] = &["TypeError", "ZeroDivisionError", "TemplateSyntaxError", "TemplateAssertionError"];
 
 fn main() -> ExitCode {

@@ -247,14 +247,16 @@ fn qwen3(folder: &Path) {
     let sampled = "<think>\nUse it.\n</think>\n\n<tool_call>\n{\"name\": \"calculator\", \"arguments\": {\"expression\": \"123*456\"}}\n</tool_call><|im_end|>";
     let thinking = published(folder, json!({}));
     is_the_rendering(&thinking, &Folder::new(folder), json!({}), turn, sampled);
-    // Another message of the user strips the reasoning before it, and without thinking the empty block of the prompt is stripped.
+    // Another message of the user strips the reasoning before it, and without thinking the empty block of the prompt is
+    // stripped.
     let plain = published(folder, json!({"enable_thinking": false}));
     for (prompts, settings) in [(&thinking, TurnSettings { user_speaks: true, ..settings() }), (&plain, settings())] {
         let error = refused(prompts, &settings);
         assert!(error.starts_with("earlier_turns is \"as-template\", allowed: \"keep\""), "{error}");
         assert!(TurnRenderer::new(prompts, &TurnSettings { keeps_turns: true, ..settings }).is_ok());
     }
-    // What the template makes of it: reasoning goes before a message of the user, and stays before the result of a tool.
+    // What the template makes of it: reasoning goes before a message of the user, and stays before the result of a
+    // tool.
     let settings = TurnSettings { user_speaks: true, keeps_turns: true, ..settings() };
     let renderer = TurnRenderer::new(&thinking, &settings).unwrap();
     let tokenizer = Tokenizer::require(&Folder::new(folder)).unwrap();

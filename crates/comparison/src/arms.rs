@@ -69,8 +69,8 @@ pub struct ByChance {
     pub expected: f64,
     /// What is left of the peak or the drop without that part.
     pub beyond: Mean,
-    /// Whether the expectation is an upper bound: the noise of repeated sampling is unknown, and the larger standard error over problems
-    /// took its place.
+    /// Whether the expectation is an upper bound: the noise of repeated sampling is unknown, and the larger standard
+    /// error over problems took its place.
     pub is_bound: bool,
 }
 

@@ -1,12 +1,13 @@
 //! When a run counts as collapsed.
 //!
-//! A collapsed run is one that training left worse than it found it: its mean reward of the last steps is below that of the first ones, by
-//! more than the noise of both. The windows are ten steps, or a third of the run where that is less; the noise is that of the difference of
-//! the two means, and two of its standard errors are asked for, so that few of the runs that have merely learnt nothing count (one in thirty
-//! or forty). A reward that is not finite is a collapse whatever the rest is.
+//! A collapsed run is one that training left worse than it found it: its mean reward of the last steps is below that of
+//! the first ones, by more than the noise of both. The windows are ten steps, or a third of the run where that is less;
+//! the noise is that of the difference of the two means, and two of its standard errors are asked for, so that few of
+//! the runs that have merely learnt nothing count (one in thirty or forty). A reward that is not finite is a collapse
+//! whatever the rest is.
 //!
-//! A run that only lost a part of what it had learnt has not collapsed by this rule. That loss is the drop from peak to last, which is
-//! reported for every run.
+//! A run that only lost a part of what it had learnt has not collapsed by this rule. That loss is the drop from peak to
+//! last, which is reported for every run.
 
 use evenkeel_statistics::{Curve, Estimate};
 use serde::{Deserialize, Serialize};

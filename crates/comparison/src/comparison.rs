@@ -37,11 +37,13 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// That of runs, in any order. More may follow: a comparison of some of them is the same as if the others had never been planned.
+    /// That of runs, in any order. More may follow: a comparison of some of them is the same as if the others had never
+    /// been planned.
     ///
     /// # Errors
-    /// Options out of range, a run with impossible values, two runs of one task, arm and seed, runs that vary different settings, and runs of
-    /// one task that cannot be compared, with the part of their identity or of their evaluations that differs.
+    /// Options out of range, a run with impossible values, two runs of one task, arm and seed, runs that vary different
+    /// settings, and runs of one task that cannot be compared, with the part of their identity or of their evaluations
+    /// that differs.
     pub fn of(runs: &[Run], options: &Options) -> Result<Self, FieldError> {
         let resampling = options.validate()?;
         let mut runs: Vec<&Run> = runs.iter().collect();
@@ -59,8 +61,8 @@ impl Comparison {
         Ok(Self { format: FORMAT, options: options.clone(), tasks, across_tasks, criterion, conclusions })
     }
 
-    /// The conclusions under their headings: those of each task under its name, then those of all tasks. Where there is one task, all of
-    /// them without a heading.
+    /// The conclusions under their headings: those of each task under its name, then those of all tasks. Where there is
+    /// one task, all of them without a heading.
     pub fn conclusions_by_task(&self) -> Vec<(Option<&str>, &[Conclusion])> {
         if self.tasks.len() < 2 {
             return vec![(None, &self.conclusions)];

@@ -1,11 +1,12 @@
-//! Arms of runs compared seed by seed. A pure library: runs come as plain values, and what is drawn at random comes from a seed.
+//! Arms of runs compared seed by seed. A pure library: runs come as plain values, and what is drawn at random comes
+//! from a seed.
 //!
 //! [`Comparison::of`] takes [`Run`]s, an arm being the varied settings, and gives
 //!
-//! - for each task and arm the [measures](Measure) of its runs with intervals over seeds, peaks and drops compared with chance,
-//!   collapsed and failed seeds, and the columns of the paper's Table 1 for each benchmark;
-//! - for each pair of arms the differences paired by seed, with a [`Finding`] only where there are enough seeds, the interval excludes zero
-//!   and the exact test stands after Holm's correction;
+//! - for each task and arm the [measures](Measure) of its runs with intervals over seeds, peaks and drops compared with
+//!   chance, collapsed and failed seeds, and the columns of the paper's Table 1 for each benchmark;
+//! - for each pair of arms the differences paired by seed, with a [`Finding`] only where there are enough seeds, the
+//!   interval excludes zero and the exact test stands after Holm's correction;
 //! - over several tasks interquartile means and probabilities of improvement;
 //! - where runs lie in the plane of the paper's criterion, and whether what it expects held;
 //! - bands over seeds for plots, and [conclusions](Conclusion) in plain words, by task.

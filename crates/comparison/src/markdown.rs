@@ -7,7 +7,8 @@ use crate::conclusions::ConclusionKind;
 use crate::text::{arms, benchmarks, over_tasks, pairs, pairs_left_out, shown};
 
 impl Comparison {
-    /// The conclusions, then the tables of [`Comparison::to_text`] under a heading for each task. What is shown is bold.
+    /// The conclusions, then the tables of [`Comparison::to_text`] under a heading for each task. What is shown is
+    /// bold.
     pub fn to_markdown(&self) -> String {
         let mut text = "## What can and what cannot be concluded\n".to_owned();
         for (heading, conclusions) in self.conclusions_by_task() {

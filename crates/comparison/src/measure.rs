@@ -24,8 +24,8 @@ pub enum Measure {
     LastReward,
     /// Mean raw reward over the steps of training.
     RewardArea,
-    /// The first step at which the mean raw reward of ten steps reaches what was asked for. Of a run that never does its last step, which is
-    /// too few: the mean is that of steps within the length of the runs.
+    /// The first step at which the mean raw reward of ten steps reaches what was asked for. Of a run that never does
+    /// its last step, which is too few: the mean is that of steps within the length of the runs.
     StepsToReward,
 }
 

@@ -11,8 +11,8 @@ use crate::measure::Measure;
 /// What a comparison is asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Options {
-    /// The measure that conclusions are about, chosen before the runs. The last accuracy where it is absent, the last reward of runs without
-    /// evaluations.
+    /// The measure that conclusions are about, chosen before the runs. The last accuracy where it is absent, the last
+    /// reward of runs without evaluations.
     pub primary: Option<Measure>,
     /// The reward to which [`Measure::StepsToReward`] counts.
     pub reward: Option<f64>,

@@ -12,12 +12,13 @@ use crate::run::{Evaluation, Noise, Run, Score, Scores};
 #[derive(Debug, Clone)]
 pub(crate) struct Accuracy {
     pub(crate) curve: Curve,
-    /// The expected height of the peak above an accuracy that does not change; `None` where the noise of an evaluation is unknown.
+    /// The expected height of the peak above an accuracy that does not change; `None` where the noise of an evaluation
+    /// is unknown.
     pub(crate) by_chance: Option<PeakByChance>,
 }
 
-/// By how much the highest of several evaluations is expected to stand above an accuracy that does not change, which is also the expected drop from
-/// it to the last one.
+/// By how much the highest of several evaluations is expected to stand above an accuracy that does not change, which is
+/// also the expected drop from it to the last one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PeakByChance {
     /// The expectation.
@@ -65,7 +66,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Of a validated run. `averaged` are the benchmarks that count in the average, `reward` is what [`Measure::StepsToReward`] counts to.
+    /// Of a validated run. `averaged` are the benchmarks that count in the average, `reward` is what
+    /// [`Measure::StepsToReward`] counts to.
     pub(crate) fn of(run: &Run, averaged: &BTreeSet<String>, reward: Option<f64>) -> Self {
         let names: BTreeSet<&String> =
             run.evaluations.iter().flat_map(|evaluation| evaluation.benchmarks.keys()).collect();

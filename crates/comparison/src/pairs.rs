@@ -28,7 +28,8 @@ pub struct PairedDifference {
     pub difference: Mean,
     /// The p-value of the paired t test.
     pub t_test: Option<f64>,
-    /// The interval of the studentised bootstrap, from 5 seeds on: what Student's may miss where differences are skewed.
+    /// The interval of the studentised bootstrap, from 5 seeds on: what Student's may miss where differences are
+    /// skewed.
     pub studentised: Option<Interval>,
     /// The sign-flip test.
     pub sign_flip: SignFlip,
@@ -47,7 +48,8 @@ pub enum Finding {
         /// How many it takes: 8, or as many as the exact test needs for this number of pairs.
         needed: usize,
     },
-    /// Nothing can be concluded: every seed has the same difference (as equal arms have), so that nothing tells how far another seed would be off.
+    /// Nothing can be concluded: every seed has the same difference (as equal arms have), so that nothing tells how far
+    /// another seed would be off.
     NoSpread,
     /// The interval includes zero, or the adjusted p-value is above 0.05.
     NotShown,
@@ -64,8 +66,8 @@ impl Finding {
     }
 }
 
-/// The seeds that a finding over this many pairs of arms takes: with fewer, the smallest p-value of the exact test times the number of pairs is
-/// above 0.05.
+/// The seeds that a finding over this many pairs of arms takes: with fewer, the smallest p-value of the exact test
+/// times the number of pairs is above 0.05.
 pub(crate) fn seeds_needed(pairs: usize) -> usize {
     (FEWEST_SEEDS..).find(|seeds| smallest_p(*seeds) * pairs as f64 <= LEVEL).expect("p-values halve with every seed")
 }

@@ -13,13 +13,15 @@ pub struct Run {
     pub task: String,
     /// What was varied.
     pub arm: Arm,
-    /// Its seed. Runs of different arms with the same seed are a pair: they share initial weights, data order and sample seeds.
+    /// Its seed. Runs of different arms with the same seed are a pair: they share initial weights, data order and
+    /// sample seeds.
     pub seed: u64,
     /// Named parts of what must be the same in all runs of a task, such as the digests of data and evaluation.
     pub identity: BTreeMap<String, String>,
     /// Evaluations by ascending step.
     pub evaluations: Vec<Evaluation>,
-    /// Mean raw reward (0 to 1) of training steps, by ascending step. One that is not finite counts as 0, and the run as collapsed.
+    /// Mean raw reward (0 to 1) of training steps, by ascending step. One that is not finite counts as 0, and the run
+    /// as collapsed.
     pub rewards: Vec<(u64, f64)>,
     /// The canonical name of its aggregation rule, where it is known.
     pub rule: Option<String>,
@@ -60,7 +62,8 @@ pub enum RunEnd {
 pub struct Arm(pub BTreeMap<String, String>);
 
 impl Arm {
-    /// The value of a single setting (`token`), of several each with the last part of its name (`aggregation=token, lr=1e-6`).
+    /// The value of a single setting (`token`), of several each with the last part of its name (`aggregation=token,
+    /// lr=1e-6`).
     pub fn label(&self) -> String {
         if let (1, Some(value)) = (self.0.len(), self.0.values().next()) {
             return value.clone();

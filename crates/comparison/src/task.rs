@@ -34,7 +34,8 @@ pub struct TaskComparison {
     pub arms: Vec<ArmSummary>,
     /// Each pair of arms, by measure.
     pub pairs: Vec<PairedDifference>,
-    /// Where its runs lie in the plane of the paper's criterion, and what became of its expectations. Absent where lengths are unknown.
+    /// Where its runs lie in the plane of the paper's criterion, and what became of its expectations. Absent where
+    /// lengths are unknown.
     pub criterion: Option<Criterion>,
     /// Curves over seeds.
     pub bands: Vec<Band>,

@@ -17,9 +17,9 @@ use crate::task::TaskComparison;
 const NONE: &str = "–";
 
 impl Comparison {
-    /// The comparison as text: a table of the arms of each task, the benchmarks where there are several, the pairs in the primary measure and
-    /// what is shown in others, what holds over tasks, and the conclusions task by task. No colours; a `*` marks a difference that is shown.
-    /// Lines are as long as their content.
+    /// The comparison as text: a table of the arms of each task, the benchmarks where there are several, the pairs in
+    /// the primary measure and what is shown in others, what holds over tasks, and the conclusions task by task. No
+    /// colours; a `*` marks a difference that is shown. Lines are as long as their content.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for task in &self.tasks {

@@ -108,7 +108,8 @@ fn score(score: &Score) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// A peak over more evaluations is higher, an area over other steps is another one: the steps, the benchmarks and what is known of them agree.
+/// A peak over more evaluations is higher, an area over other steps is another one: the steps, the benchmarks and what
+/// is known of them agree.
 fn same_evaluations(run: &Run, other: &Run) -> Result<(), FieldError> {
     let list = |evaluations: &[Evaluation]| {
         let steps: Vec<_> = evaluations.iter().map(|evaluation| evaluation.step.to_string()).collect();

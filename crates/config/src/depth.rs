@@ -1,4 +1,5 @@
-//! How deep keys may be: settings come over the network too, and each level of a key is a frame of the stack when it is read.
+//! How deep keys may be: settings come over the network too, and each level of a key is a frame of the stack when it is
+//! read.
 
 use crate::ConfigError;
 
@@ -19,7 +20,8 @@ pub(crate) fn check_toml(origin: &str, text: &str) -> Result<(), ConfigError> {
     check_parts(origin, longest_key(text))
 }
 
-/// The parts of the longest key, taken from the dots between two places where a key begins. Dots in texts and comments do not count.
+/// The parts of the longest key, taken from the dots between two places where a key begins. Dots in texts and comments
+/// do not count.
 fn longest_key(text: &str) -> usize {
     let mut longest = 1;
     let mut parts = 1;

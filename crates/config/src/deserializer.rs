@@ -1,7 +1,8 @@
 //! The deserializer of merged settings.
 //!
-//! figment's own offers each type every form that a value may have. This one offers the form that the type asks for, so that a struct of
-//! settings is compiled for tables alone: the program is smaller by a fiftieth, and it is built sooner.
+//! figment's own offers each type every form that a value may have. This one offers the form that the type asks for, so
+//! that a struct of settings is compiled for tables alone: the program is smaller by a fiftieth, and it is built
+//! sooner.
 
 use std::collections::btree_map;
 use std::iter::Enumerate;

@@ -10,7 +10,8 @@ use serde::Serialize;
 use crate::ConfigError;
 use crate::depth::check_toml;
 
-/// Settings as a table. By way of figment's value, into which the layer of defaults goes too: each type is compiled for one serializer.
+/// Settings as a table. By way of figment's value, into which the layer of defaults goes too: each type is compiled for
+/// one serializer.
 ///
 /// # Errors
 /// A number that TOML cannot hold.

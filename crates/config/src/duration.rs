@@ -54,7 +54,8 @@ impl JsonSchema for HumanDuration {
     }
 }
 
-/// The same for an `Option<Duration>`: `#[serde(with = "OptionalHumanDuration")]`, with a default where it may be absent.
+/// The same for an `Option<Duration>`: `#[serde(with = "OptionalHumanDuration")]`, with a default where it may be
+/// absent.
 #[derive(Debug)]
 pub struct OptionalHumanDuration;
 

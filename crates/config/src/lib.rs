@@ -1,7 +1,8 @@
-//! Settings: defaults, then TOML files, then environment (`EVENKEEL__SECTION__KEY`), then `--set section.key=value`; the later wins.
+//! Settings: defaults, then TOML files, then environment (`EVENKEEL__SECTION__KEY`), then `--set section.key=value`;
+//! the later wins.
 //!
-//! Nothing is ignored silently. An unknown key is refused with the nearest known one, a value of the wrong type with what is allowed,
-//! and both errors name where the setting was written.
+//! Nothing is ignored silently. An unknown key is refused with the nearest known one, a value of the wrong type with
+//! what is allowed, and both errors name where the setting was written.
 #![forbid(unsafe_code)]
 
 mod byte_size;
@@ -42,7 +43,8 @@ pub trait Settings: Serialize + DeserializeOwned + Default {
     /// Keys of earlier versions: they are refused as unknown ones, with what they are called now.
     const RENAMED: Renamed = Renamed::NONE;
 
-    /// Refuses values of the right type that are out of range or contradict each other. Field paths are relative to `self`.
+    /// Refuses values of the right type that are out of range or contradict each other. Field paths are relative to
+    /// `self`.
     fn validate(&self) -> Result<(), FieldError> {
         Ok(())
     }

@@ -43,7 +43,8 @@ impl Merged {
         self.origin(key).unwrap_or_else(defaults)
     }
 
-    /// The first key that was written and is absent from the loaded settings: catches structs without `deny_unknown_fields`.
+    /// The first key that was written and is absent from the loaded settings: catches structs without
+    /// `deny_unknown_fields`.
     pub(crate) fn unread(&self, settings: &impl Serialize) -> Option<Vec<String>> {
         fn missing(written: &Dict, read: &Dict) -> Option<Vec<String>> {
             written.iter().find_map(|(key, value)| match (value, read.get(key)) {
@@ -104,7 +105,8 @@ impl Merged {
     }
 }
 
-/// The layer of defaults. Settings become a value at once, so that figment's functions are not compiled again for each type of settings.
+/// The layer of defaults. Settings become a value at once, so that figment's functions are not compiled again for each
+/// type of settings.
 struct Defaults(Result<Value, Error>);
 
 impl Provider for Defaults {

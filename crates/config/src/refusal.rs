@@ -5,7 +5,8 @@ use std::fmt::Display;
 use figment::error::Kind;
 use serde::de::{self, Expected, Unexpected};
 
-/// The error of figment, which the loader puts into words. Boxed, since it is returned through every level of the settings.
+/// The error of figment, which the loader puts into words. Boxed, since it is returned through every level of the
+/// settings.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct Refusal(pub(crate) Box<figment::Error>);

@@ -36,7 +36,8 @@ pub(super) fn allowed(kind: &Kind) -> Option<String> {
                 None => format!("one of {list}"),
             })
         }
-        // A part that is read from a text says itself what is wrong with it, in the same form: `aggregation is 'x', allowed: token`.
+        // A part that is read from a text says itself what is wrong with it, in the same form: `aggregation is 'x',
+        // allowed: token`.
         Kind::Message(message) => Some(match message.split_once(", allowed: ") {
             Some((_, allowed)) => allowed.to_owned(),
             None => message.clone(),

@@ -1,10 +1,10 @@
 //! NVIDIA's driver and libraries, found at run time.
 //!
-//! A program that is linked against `libcuda.so.1` does not even start where there is no driver. So nothing here is linked: [`open`]
-//! looks for a library in the usual places and says where it looked, [`Probe`] describes what a machine has (driver, libraries,
-//! devices), and with the feature `link` on x86-64 this crate defines the functions that candle's CUDA backend calls. Each of them finds
-//! its library at the first call. [`require`] opens all of them before, so that what is missing is an error instead of an end of the
-//! process.
+//! A program that is linked against `libcuda.so.1` does not even start where there is no driver. So nothing here is
+//! linked: [`open`] looks for a library in the usual places and says where it looked, [`Probe`] describes what a
+//! machine has (driver, libraries, devices), and with the feature `link` on x86-64 this crate defines the functions
+//! that candle's CUDA backend calls. Each of them finds its library at the first call. [`require`] opens all of them
+//! before, so that what is missing is an error instead of an end of the process.
 
 pub mod cudnn;
 mod driver;
@@ -20,11 +20,12 @@ pub use library::Library;
 pub use probe::{LibraryReport, Probe, StatusOfDriver};
 pub use search::{FOLDERS, LoadedLibrary, Missing, open};
 
-/// What the README, the documentation and the probe say of training on a GPU; `None` where nothing has to be said. docs/gpu.md says what has been
-/// run.
+/// What the README, the documentation and the probe say of training on a GPU; `None` where nothing has to be said.
+/// docs/gpu.md says what has been run.
 pub const STATUS: Option<&str> = Some("experimental: has run on one H200 only");
 
-/// The first CUDA version whose libraries this program calls, as `cuDriverGetVersion` gives it: 1000 * major + 10 * minor.
+/// The first CUDA version whose libraries this program calls, as `cuDriverGetVersion` gives it: 1000 * major + 10 *
+/// minor.
 pub const CUDA: i32 = 13_000;
 
 /// Why CUDA cannot be used.

@@ -1,9 +1,10 @@
-//! The functions of NVIDIA's libraries that candle's CUDA backend calls, defined here so that a program starts without the libraries.
+//! The functions of NVIDIA's libraries that candle's CUDA backend calls, defined here so that a program starts without
+//! the libraries.
 //!
-//! Each is a jump through a slot. At first the slot leads to [`resolve`], which opens the library, finds the function and stores its
-//! address; from then on a call costs one indirect jump. The linker takes these definitions before those of the shared libraries, which
-//! it then drops (`--as-needed`). A function that candle begins to call and that is not listed in `link/functions.rs` makes the program
-//! depend on its library again; `bench/gpu/build.sh` refuses that.
+//! Each is a jump through a slot. At first the slot leads to [`resolve`], which opens the library, finds the function
+//! and stores its address; from then on a call costs one indirect jump. The linker takes these definitions before those
+//! of the shared libraries, which it then drops (`--as-needed`). A function that candle begins to call and that is not
+//! listed in `link/functions.rs` makes the program depend on its library again; `bench/gpu/build.sh` refuses that.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,9 +64,9 @@ macro_rules! jumps {
     };
 }
 
-/// Functions of candle for quantised weights and mixtures of experts, which Evenkeel has none of: a call fails as not supported
-/// (`cudaErrorNotSupported`). Defined here they keep candle's own out of the program, and with them the CUDA runtime's library. A build
-/// need not even compile those (`nvcc.sh`).
+/// Functions of candle for quantised weights and mixtures of experts, which Evenkeel has none of: a call fails as not
+/// supported (`cudaErrorNotSupported`). Defined here they keep candle's own out of the program, and with them the CUDA
+/// runtime's library. A build need not even compile those (`nvcc.sh`).
 macro_rules! refusals {
     ($($name:ident)*) => {
         std::arch::global_asm!(

@@ -13,9 +13,9 @@ pub(crate) enum LoadFailure {
 }
 
 impl LoadFailure {
-    /// `dlopen` reports errors as text alone. For a file that does not exist it names the file that was requested, in glibc ("NAME: cannot open shared
-    /// object file: No such file or directory") and in musl ("Error loading shared library NAME: No such file or directory"); for a missing
-    /// dependency it names the dependency.
+    /// `dlopen` reports errors as text alone. For a file that does not exist it names the file that was requested, in
+    /// glibc ("NAME: cannot open shared object file: No such file or directory") and in musl ("Error loading shared
+    /// library NAME: No such file or directory"); for a missing dependency it names the dependency.
     fn of(path: &Path, reason: String) -> Self {
         let name = path.display();
         let glibc = reason.starts_with(&format!("{name}: cannot open shared object file: No such file"));
@@ -26,8 +26,8 @@ impl LoadFailure {
 
 /// Loads a library.
 pub(crate) fn load(path: &Path) -> Result<libloading::Library, LoadFailure> {
-    // SAFETY: NVIDIA's libraries may be initialised at any time and on any thread; that a file of this name is one of them is the
-    // responsibility of whoever installed it, as with every program that the dynamic loader links.
+    // SAFETY: NVIDIA's libraries may be initialised at any time and on any thread; that a file of this name is one of
+    // them is the responsibility of whoever installed it, as with every program that the dynamic loader links.
     let loaded = unsafe { libloading::Library::new(path) };
     loaded.map_err(|error| LoadFailure::of(path, error.source().map_or_else(|| error.to_string(), ToString::to_string)))
 }

@@ -64,8 +64,8 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Opens a library: from the folders of [`FOLDERS`], by the rules of the dynamic loader (`LD_LIBRARY_PATH`, its cache), from the usual
-/// places of a toolkit, and from the Python packages of an active environment.
+/// Opens a library: from the folders of [`FOLDERS`], by the rules of the dynamic loader (`LD_LIBRARY_PATH`, its cache),
+/// from the usual places of a toolkit, and from the Python packages of an active environment.
 ///
 /// # Errors
 /// It was found nowhere, or cannot be loaded.
@@ -155,8 +155,8 @@ fn load_from(folder: &Path, missing: &mut Missing) -> Option<LoadedLibrary> {
     }
 }
 
-/// Whether a file's name says that its version is below the first that is of use: `libcudnn.so.9.14.0`. A system's older one must not hide the one
-/// that comes with PyTorch.
+/// Whether a file's name says that its version is below the first that is of use: `libcudnn.so.9.14.0`. A system's
+/// older one must not hide the one that comes with PyTorch.
 fn is_too_old(library: Library, file: &Path) -> bool {
     let Some(least) = library.least() else { return false };
     let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -168,8 +168,8 @@ fn is_too_old(library: Library, file: &Path) -> bool {
     }
 }
 
-/// Files of a folder that are the library in another version: `libcublas.so.12` where `libcublas.so.13` is needed. Not the name without a
-/// version that compilers link with.
+/// Files of a folder that are the library in another version: `libcublas.so.12` where `libcublas.so.13` is needed. Not
+/// the name without a version that compilers link with.
 fn other_versions(folder: &Path, library: Library) -> impl Iterator<Item = String> {
     let stem = library.file().trim_end_matches(|c: char| c.is_ascii_digit());
     let is_version = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
@@ -181,7 +181,8 @@ fn other_versions(folder: &Path, library: Library) -> impl Iterator<Item = Strin
     children(folder).filter(has_version).map(|path| path.display().to_string())
 }
 
-/// NVRTC opens a second file at its first compilation, by name alone: outside the loader's path it finds only what is loaded already.
+/// NVRTC opens a second file at its first compilation, by name alone: outside the loader's path it finds only what is
+/// loaded already.
 fn load_builtins(folder: &Path) {
     for path in children(folder).filter(|path| name_begins(path, "libnvrtc-builtins.so")) {
         // One that cannot be loaded is one that NVRTC will name.
@@ -236,7 +237,8 @@ fn usual(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     folders
 }
 
-/// The root of the Python whose program is in a folder of PATH: the parent of `bin`, of the program itself where that is a link.
+/// The root of the Python whose program is in a folder of PATH: the parent of `bin`, of the program itself where that
+/// is a link.
 fn python_root(folder: &Path) -> Option<PathBuf> {
     let program = folder.join("python3");
     let is_environment = folder.parent().is_some_and(|root| root.join("pyvenv.cfg").is_file());

@@ -1,8 +1,9 @@
-//! Plans of cuDNN for an H200 that is only described (`h200.json`): the recipes' shapes have plans, their workspace is within what the memory
-//! plan counts, and plans are kept in files.
+//! Plans of cuDNN for an H200 that is only described (`h200.json`): the recipes' shapes have plans, their workspace is
+//! within what the memory plan counts, and plans are kept in files.
 //!
-//! Needs cuDNN and NVRTC, where [`evenkeel_cuda::open`] finds them (the Python packages nvidia-cudnn-cu13 and nvidia-cuda-nvrtc), and a C
-//! compiler for stand-ins of the driver and of cuBLASLt, which must not be real here. Without them the tests are reported as ignored.
+//! Needs cuDNN and NVRTC, where [`evenkeel_cuda::open`] finds them (the Python packages nvidia-cudnn-cu13 and
+//! nvidia-cuda-nvrtc), and a C compiler for stand-ins of the driver and of cuBLASLt, which must not be real here.
+//! Without them the tests are reported as ignored.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it found")]
 
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The built-in task: two-digit addition with worked answers.
 //!
-//! Made so that aggregation matters: answers that stop at the result are short and right, answers that hesitate are long and wrong.
-//! The demonstrations of the warm start are of both kinds, so that GRPO has something to prefer, and response length goes with the
-//! sign of the advantage.
+//! Made so that aggregation matters: answers that stop at the result are short and right, answers that hesitate are
+//! long and wrong. The demonstrations of the warm start are of both kinds, so that GRPO has something to prefer, and
+//! response length goes with the sign of the advantage.
 
 use crate::dataset::hold_out;
 use crate::sum::Sum;

@@ -30,11 +30,12 @@ impl Dataset {
         Self { name: String::new(), sources, train, held_out, report: Default::default() }
     }
 
-    /// The problems of a benchmark, in the order of its rows. Problems with the same text are no longer trained on; the report of the data
-    /// set counts them and has the benchmark's files.
+    /// The problems of a benchmark, in the order of its rows. Problems with the same text are no longer trained on; the
+    /// report of the data set counts them and has the benchmark's files.
     ///
     /// # Errors
-    /// A file that cannot be read, is beyond the limits, or has no row that is a problem; a row at fault, where such are refused.
+    /// A file that cannot be read, is beyond the limits, or has no row that is a problem; a row at fault, where such
+    /// are refused.
     pub fn add_benchmark(
         &mut self,
         benchmark: &BenchmarkFiles,

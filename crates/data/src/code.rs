@@ -1,4 +1,5 @@
-//! Programming questions: tests in the columns that LiveCodeBench publishes or in `tests`, and the words of the question.
+//! Programming questions: tests in the columns that LiveCodeBench publishes or in `tests`, and the words of the
+//! question.
 
 use evenkeel_chat::Prompt;
 use evenkeel_proto::FieldError;
@@ -174,8 +175,8 @@ fn starter_code<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(&path)?.as_str().filter(|code| !code.trim().is_empty())
 }
 
-/// The statement of a question in the words of LiveCodeBench, which say how it is judged: by a call of a function, or by what a program makes
-/// of standard input. `name` is the column of the statement.
+/// The statement of a question in the words of LiveCodeBench, which say how it is judged: by a call of a function, or
+/// by what a program makes of standard input. `name` is the column of the statement.
 pub(crate) fn in_words_of_livecodebench(row: &Row, name: &str, statement: &str) -> Prompt {
     let starter = called(row)
         .map(|function| starter_code(row, name).map_or_else(|| format!("def {function}(...):"), str::to_owned));

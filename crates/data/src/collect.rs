@@ -39,7 +39,8 @@ pub struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// A collector that has read nothing. With `refuse_faults` a row at fault ends it, instead of being dropped and counted.
+    /// A collector that has read nothing. With `refuse_faults` a row at fault ends it, instead of being dropped and
+    /// counted.
     pub fn new(limits: &'a Limits, cancel: Cancel<'a>, refuse_faults: bool) -> Self {
         Self { limits, cancel, refuse_faults, merged: MergedProblems::default(), report: DataReport::default() }
     }
@@ -47,8 +48,8 @@ impl<'a> Collector<'a> {
     /// Reads a file of the source of that index and name. Returns the index of the file in the report.
     ///
     /// # Errors
-    /// A file that cannot be read to its end, of which the report keeps what was read; one beyond the limits; with `refuse_faults` the
-    /// first row at fault, by its place and field; a row that names an unknown verifier.
+    /// A file that cannot be read to its end, of which the report keeps what was read; one beyond the limits; with
+    /// `refuse_faults` the first row at fault, by its place and field; a row that names an unknown verifier.
     pub fn read_file(
         &mut self,
         path: &Path,

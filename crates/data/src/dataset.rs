@@ -61,10 +61,12 @@ pub struct FileSource {
 }
 
 impl Dataset {
-    /// Reads the files of a set. The same files, seed and number of held-out problems give the same data set in the same order.
+    /// Reads the files of a set. The same files, seed and number of held-out problems give the same data set in the
+    /// same order.
     ///
     /// # Errors
-    /// A file that cannot be read, is beyond the limits, or has no row that is a problem; a row at fault, where such are refused.
+    /// A file that cannot be read, is beyond the limits, or has no row that is a problem; a row at fault, where such
+    /// are refused.
     pub fn read(
         name: &str,
         set: &FileSet,
@@ -127,8 +129,8 @@ pub(crate) fn drop_twins(report: &mut DataReport, twins: &[Problem]) {
     }
 }
 
-/// Holds out `count` problems, chosen by the seed: what is trained on, what is held out, and what is in neither part since its key is held
-/// out. What is held out has no twin that is trained on.
+/// Holds out `count` problems, chosen by the seed: what is trained on, what is held out, and what is in neither part
+/// since its key is held out. What is held out has no twin that is trained on.
 pub(crate) fn hold_out<K: std::hash::Hash + Eq>(
     problems: Vec<Problem>,
     count: u32,

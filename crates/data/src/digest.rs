@@ -27,7 +27,8 @@ impl Digest {
         Self(hash.finish())
     }
 
-    /// Of a prompt. A text counts as one user message with it; the order of keys, and keys without a value, do not count.
+    /// Of a prompt. A text counts as one user message with it; the order of keys, and keys without a value, do not
+    /// count.
     pub(crate) fn of_prompt(prompt: &Prompt) -> Self {
         let mut hash = FieldsDigest::new();
         match prompt {

@@ -35,8 +35,8 @@ pub struct Environments {
 }
 
 impl Environments {
-    /// The environments that rows may name in their column `environment`, which is looked at only where there are any, and that of rows
-    /// that name none; empty for a single answer.
+    /// The environments that rows may name in their column `environment`, which is looked at only where there are any,
+    /// and that of rows that name none; empty for a single answer.
     pub fn new(names: Vec<String>, otherwise: &str) -> Self {
         Self { names, otherwise: otherwise.to_owned() }
     }

@@ -26,7 +26,8 @@ const GOLD: &[&str] = &["gold", "reward_model.ground_truth", "final_answer", "an
 const DEMONSTRATION: &[&str] = &["demonstration"];
 const ID: &[&str] = &["id", "question_id", "question.question_id"];
 const PROFILE: &str = "profile";
-/// What environments may want to know besides what verifiers do: the name of theirs, the bounds of a game, whatever else a row has for it.
+/// What environments may want to know besides what verifiers do: the name of theirs, the bounds of a game, whatever
+/// else a row has for it.
 const PAYLOAD: &[&str] = &[ENVIRONMENT, "low", "high", "environment_task"];
 
 /// Which columns of a row are read: the usual ones, unless named.
@@ -106,7 +107,8 @@ impl Fields {
         }
     }
 
-    /// What a row asks: a text or messages. A programming question that is a text is asked in the words of LiveCodeBench.
+    /// What a row asks: a text or messages. A programming question that is a text is asked in the words of
+    /// LiveCodeBench.
     ///
     /// # Errors
     /// No prompt; one that is neither a text nor messages with one of the user.
@@ -236,7 +238,8 @@ impl Fields {
         code::task(row)?.ok_or_else(|| RowError::new(Reason::InvalidTests, missing))
     }
 
-    /// The gold answers of a row, as they are written; some data sets list several of equal worth. Null in a list counts as absent.
+    /// The gold answers of a row, as they are written; some data sets list several of equal worth. Null in a list
+    /// counts as absent.
     ///
     /// # Errors
     /// No gold answer; one that is neither text, number nor truth value; a solution without a box.

@@ -1,4 +1,5 @@
-//! Programming questions in the words in which LiveCodeBench asks them (`lcb_runner/prompts/code_generation.py`, July 2025).
+//! Programming questions in the words in which LiveCodeBench asks them (`lcb_runner/prompts/code_generation.py`, July
+//! 2025).
 
 use evenkeel_chat::{Message, Prompt};
 
@@ -12,8 +13,8 @@ const WITHOUT_STARTER_CODE: &str = "Read the inputs from stdin solve the problem
 /// Stands in every question that is in these words already.
 const QUESTION: &str = "### Question";
 
-/// A question as LiveCodeBench asks it: a message of the system and one of the user, or both as one text for models without a chat
-/// template. A statement that is in these words already stays as it is.
+/// A question as LiveCodeBench asks it: a message of the system and one of the user, or both as one text for models
+/// without a chat template. A statement that is in these words already stays as it is.
 pub(crate) fn prompt(statement: &str, starter_code: Option<&str>) -> Prompt {
     if statement.contains(QUESTION) {
         return Prompt::Text(statement.to_owned());

@@ -1,4 +1,5 @@
-//! One problem for each prompt: rows that appear again are merged with the first, rows that contradict each other are dropped.
+//! One problem for each prompt: rows that appear again are merged with the first, rows that contradict each other are
+//! dropped.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

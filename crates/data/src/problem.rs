@@ -69,8 +69,8 @@ pub struct Origin {
 }
 
 impl Problem {
-    /// The problem of a row, judged by `rules` where the row names none. A row without a name gets `unnamed`. Blank gold answers next to
-    /// others are left out.
+    /// The problem of a row, judged by `rules` where the row names none. A row without a name gets `unnamed`. Blank
+    /// gold answers next to others are left out.
     ///
     /// # Errors
     /// No prompt, nothing to judge answers against, no gold answer that is not blank.

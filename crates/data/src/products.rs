@@ -1,7 +1,8 @@
-//! The built-in task for a calculator: products of two numbers of three digits, which a small model cannot compute by itself.
+//! The built-in task for a calculator: products of two numbers of three digits, which a small model cannot compute by
+//! itself.
 //!
-//! Only a few problems have a demonstration: what the model says turn by turn, with one call of the tool `calculator`. They show the form of a
-//! call, and how its result is given.
+//! Only a few problems have a demonstration: what the model says turn by turn, with one call of the tool `calculator`.
+//! They show the form of a call, and how its result is given.
 
 use std::collections::HashSet;
 

@@ -68,8 +68,8 @@ impl Program {
         self.0.into_iter().fold(x, |x, step| step.apply(x))
     }
 
-    /// An answer by a teacher who works well and then mostly spoils it. Every answer begins with the right lines, so that all of them teach
-    /// the task; one that prints the result there is short and right.
+    /// An answer by a teacher who works well and then mostly spoils it. Every answer begins with the right lines, so
+    /// that all of them teach the task; one that prints the result there is short and right.
     pub(crate) fn demonstration(self, rng: &mut impl Rng) -> String {
         if rng.random::<f64>() < DECIDED {
             return self.written(0, None);

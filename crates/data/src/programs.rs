@@ -1,7 +1,7 @@
 //! The built-in programming task: small programs over one number, judged by running them.
 //!
-//! Made as the [arithmetic](crate::arithmetic) is: a program that stops at the result is short and right, one that goes on is long and
-//! wrong, and the demonstrations of the warm start are of both kinds.
+//! Made as the [arithmetic](crate::arithmetic) is: a program that stops at the result is short and right, one that goes
+//! on is long and wrong, and the demonstrations of the warm start are of both kinds.
 
 use evenkeel_chat::Prompt;
 use evenkeel_proto::v1::LiveCodeBenchCases;

@@ -1,4 +1,5 @@
-//! The kinds of generated problems, and how hard they are: sums as they stand and in words, each with one whole number as its answer.
+//! The kinds of generated problems, and how hard they are: sums as they stand and in words, each with one whole number
+//! as its answer.
 
 use rand::Rng;
 use rand::seq::IndexedRandom;

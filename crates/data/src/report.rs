@@ -160,7 +160,8 @@ impl DataReport {
         self.files.pop();
     }
 
-    /// What the user should know before a run, in one sentence with counts and the first example; `None` where all is well.
+    /// What the user should know before a run, in one sentence with counts and the first example; `None` where all is
+    /// well.
     pub fn warning(&self) -> Option<String> {
         let mut counts = BTreeMap::<&str, u64>::new();
         for file in &self.files {

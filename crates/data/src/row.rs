@@ -47,8 +47,8 @@ impl RowError {
     }
 }
 
-/// The text with null in place of NaN and the infinities, which Python's `json` writes for numbers that JSON does not have; `None` without
-/// any. A column that holds one counts as absent, as one that is null.
+/// The text with null in place of NaN and the infinities, which Python's `json` writes for numbers that JSON does not
+/// have; `None` without any. A column that holds one counts as absent, as one that is null.
 fn without_non_finite(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -178,7 +178,8 @@ impl Row {
         self.values.get(path).or_else(nested)
     }
 
-    /// The texts of the scalars at a path: of a list one for each value that is not null. Numbers are as they are written.
+    /// The texts of the scalars at a path: of a list one for each value that is not null. Numbers are as they are
+    /// written.
     pub(crate) fn texts(&self, path: &str) -> Option<Vec<Result<String, &Value>>> {
         let found = self.get(path)?;
         let values = found.as_array().map_or(std::slice::from_ref(found), Vec::as_slice);

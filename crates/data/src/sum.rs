@@ -25,8 +25,8 @@ impl Sum {
         (self.a, self.b)
     }
 
-    /// An answer by a teacher who works well and then mostly talks himself out of it. Every answer begins with the right working, so
-    /// that all of them teach addition; one that stops there is short and right.
+    /// An answer by a teacher who works well and then mostly talks himself out of it. Every answer begins with the
+    /// right working, so that all of them teach addition; one that stops there is short and right.
     pub(crate) fn demonstration(self, rng: &mut impl Rng) -> String {
         if rng.random::<f64>() < DECIDED {
             return self.worked(0, 0);

@@ -15,7 +15,8 @@ const SHORT_TESTS_BYTES: usize = 4 << 10;
 /// Longest text of a task that goes with every answer to it.
 const MAX_PROMPT_BYTES: usize = 32 << 10;
 
-/// What an answer is judged against. It goes unchanged from a row to the reward service. Clones share it, tests included.
+/// What an answer is judged against. It goes unchanged from a row to the reward service. Clones share it, tests
+/// included.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task(Arc<Message>);
 
@@ -41,7 +42,8 @@ impl TaskKind {
     }
 }
 
-/// The rules that answers are judged by where their row does not say. Empty and unspecified values leave it to the reward service.
+/// The rules that answers are judged by where their row does not say. Empty and unspecified values leave it to the
+/// reward service.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rules {
     /// Profile of the mathematical verifier.
@@ -75,7 +77,8 @@ impl Task {
         Some(Self::new(Message::Math(MathTask { gold, alternatives: golds.collect(), ..MathTask::default() })))
     }
 
-    /// The same task with its text, so that answers copied from it are recognised. A text of more than 32 KiB is left out.
+    /// The same task with its text, so that answers copied from it are recognised. A text of more than 32 KiB is left
+    /// out.
     pub fn with_prompt(mut self, prompt: Option<&str>) -> Self {
         if let Message::Math(task) = Arc::make_mut(&mut self.0) {
             task.prompt = prompt.filter(|prompt| prompt.len() <= MAX_PROMPT_BYTES).map(str::to_owned);
@@ -124,7 +127,8 @@ impl Task {
         math.into_iter().flat_map(|task| std::iter::once(&task.gold).chain(&task.alternatives)).map(String::as_str)
     }
 
-    /// Whether a gold answer of each is one of the other, in another spelling: rows that differ in nothing else do not contradict each other.
+    /// Whether a gold answer of each is one of the other, in another spelling: rows that differ in nothing else do not
+    /// contradict each other.
     pub(crate) fn is_answered_alike(&self, other: &Self) -> bool {
         let (Message::Math(own), Message::Math(others)) = (&*self.0, &*other.0) else { return false };
         if own.profile != others.profile {
@@ -213,7 +217,8 @@ impl Task {
         }
     }
 
-    /// The same question with its tests named by their digest; `None` where they are short, named already, or there are none.
+    /// The same question with its tests named by their digest; `None` where they are short, named already, or there are
+    /// none.
     pub fn named(&self) -> Option<Self> {
         let tests = self.tests().filter(|tests| tests.text_bytes() > SHORT_TESTS_BYTES)?;
         Some(self.with_tests(TestsSource::TestsDigest(tests.digest())))

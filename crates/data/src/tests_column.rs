@@ -26,8 +26,8 @@ struct Written<'a> {
     output: &'a RawValue,
 }
 
-/// Tests as LiveCodeBench has them, from `[{"input": ..., "output": ...}, ...]` or `{"inputs": [...], "outputs": [...], "fn_name": ...}`, as
-/// JSON or as its text. `name` is the column, `function` what the row says to call.
+/// Tests as LiveCodeBench has them, from `[{"input": ..., "output": ...}, ...]` or `{"inputs": [...], "outputs": [...],
+/// "fn_name": ...}`, as JSON or as its text. `name` is the column, `function` what the row says to call.
 ///
 /// # Errors
 /// The path of the field that is something else, what it is, and what is allowed.
@@ -151,7 +151,8 @@ fn process(test: &Written<'_>) -> Result<Value, FieldError> {
     Ok(json!({"input": input, "output": output, "testtype": "stdin"}))
 }
 
-/// A test of a function. Some data sets have its result in a list of one, and a text may be the result or its JSON: then there are two outputs.
+/// A test of a function. Some data sets have its result in a list of one, and a text may be the result or its JSON:
+/// then there are two outputs.
 fn call(test: &Written<'_>) -> Value {
     let is_list = |value: &RawValue| value.get().starts_with('[');
     let output = match text(test.output) {

@@ -47,8 +47,8 @@ impl TrailingSum {
         digits
     }
 
-    /// An answer and its trail. A wrong one is off by ten: it teaches addition as well, and is so far off that a model which adds a little
-    /// knows when it has given one. Only then can the trail after it differ.
+    /// An answer and its trail. A wrong one is off by ten: it teaches addition as well, and is so far off that a model
+    /// which adds a little knows when it has given one. Only then can the trail after it differ.
     pub(crate) fn demonstration(self, rng: &mut impl Rng) -> String {
         let is_wrong = rng.random::<f64>() < self.trails.wrong;
         let [shortest, longest] = if is_wrong { self.trails.after_wrong } else { self.trails.after_right };

@@ -1,10 +1,11 @@
 //! The built-in task in which what length implies is configurable: sums of four digits, each answer
 //! followed by a trail of filler tokens.
 //!
-//! A trail comes after the answer and changes nothing about it: it only adds tokens. The number of filler tokens appended after right and
-//! after wrong answers in demonstrations decides how much lengths vary after the warm start, and how far the lengths of wrong answers are
-//! from those of right ones, each independently: the two quantities by which aggregation rules are told apart. Since a trail of another
-//! length gains nothing, both stay while a policy learns; in training a trail may have any length.
+//! A trail comes after the answer and changes nothing about it: it only adds tokens. The number of filler tokens
+//! appended after right and after wrong answers in demonstrations decides how much lengths vary after the warm start,
+//! and how far the lengths of wrong answers are from those of right ones, each independently: the two quantities by
+//! which aggregation rules are told apart. Since a trail of another length gains nothing, both stay while a policy
+//! learns; in training a trail may have any length.
 
 use evenkeel_chat::Prompt;
 

@@ -43,8 +43,9 @@ impl Verifiers {
     /// Names that rows and settings may choose without declaring them.
     pub const BUILT_IN: [&'static str; 2] = ["math", "code"];
 
-    /// Verifiers by name, each with the values of the column `data_source` whose rows it judges: the whole value, or what it begins with
-    /// and a `*`. Rows that neither name a verifier nor have such a value go to `otherwise`; if that is empty, their columns decide.
+    /// Verifiers by name, each with the values of the column `data_source` whose rows it judges: the whole value, or
+    /// what it begins with and a `*`. Rows that neither name a verifier nor have such a value go to `otherwise`; if
+    /// that is empty, their columns decide.
     pub fn new<N, S>(verifiers: impl IntoIterator<Item = (N, Vec<S>)>, otherwise: &str) -> Self
     where
         N: Into<String>,
@@ -123,8 +124,8 @@ impl Verifiers {
     }
 }
 
-/// The task of a row for the verifier of that name: its payload is a JSON object of those of `columns` that the row has, or what the
-/// row gives as payload.
+/// The task of a row for the verifier of that name: its payload is a JSON object of those of `columns` that the row
+/// has, or what the row gives as payload.
 pub(crate) fn task<'a>(name: &str, row: &Row, columns: impl Iterator<Item = &'a str>) -> Task {
     match row.get(CUSTOM).and_then(|custom| custom.get("payload")).filter(|payload| !payload.is_null()) {
         Some(Value::String(text)) => Task::custom(name, text.clone()),

@@ -1,7 +1,8 @@
 //! The built-in problems for models that can read: sums as they stand and in words, of several kinds.
 //!
-//! Nothing in them is anybody's data: numbers, names and things are drawn from the seed. Each kind is a source of its own, so that every
-//! step asks all of them and metrics keep them apart. There are no demonstrations: these problems are for pretrained models.
+//! Nothing in them is anybody's data: numbers, names and things are drawn from the seed. Each kind is a source of its
+//! own, so that every step asks all of them and metrics keep them apart. There are no demonstrations: these problems
+//! are for pretrained models.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ const NAME: &str = "word-problems";
 const PROBLEMS: usize = 4_000;
 const DRAWN: u64 = 3 * PROBLEMS as u64;
 
-/// Problems of these kinds; `held_out` of them apart, as many of each kind as far as it has that many. At most half of a kind's problems
-/// are held out. No text is in both parts; numbers may be, with other names and things.
+/// Problems of these kinds; `held_out` of them apart, as many of each kind as far as it has that many. At most half of
+/// a kind's problems are held out. No text is in both parts; numbers may be, with other names and things.
 pub fn dataset(
     seed: u64,
     held_out: u32,

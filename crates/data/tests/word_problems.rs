@@ -15,7 +15,8 @@ fn text(problem: &Problem) -> &str {
     }
 }
 
-/// The first problem of each kind of seed 0 with its answer: a change changes what every recipe with generated problems trains on.
+/// The first problem of each kind of seed 0 with its answer: a change changes what every recipe with generated problems
+/// trains on.
 const KNOWN: [(&str, &str); 8] = [
     ("What is 5 + 7?", "12"),
     ("What is 22 - 13?", "9"),

@@ -7,7 +7,8 @@ pub struct Budget {
     pub turns: u32,
     /// Sampled tokens of one turn, at least 1.
     pub turn_tokens: u32,
-    /// Tokens of the whole response: what is sampled, and what is added between the turns. Prompt and response fit the context with it.
+    /// Tokens of the whole response: what is sampled, and what is added between the turns. Prompt and response fit the
+    /// context with it.
     pub tokens: u32,
 }
 

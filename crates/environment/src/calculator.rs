@@ -1,5 +1,5 @@
-//! `calculator`: exact arithmetic as a tool. A turn without a call ends the episode: it has the final answer, which the verifier of the task
-//! judges.
+//! `calculator`: exact arithmetic as a tool. A turn without a call ends the episode: it has the final answer, which the
+//! verifier of the task judges.
 
 use evenkeel_proto::v1::{AssistantMessage, FinishReason, Verdict};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,5 @@
-//! What an environment is, and what all of them do alike: calls that cannot be carried out become messages, and long messages are cut.
+//! What an environment is, and what all of them do alike: calls that cannot be carried out become messages, and long
+//! messages are cut.
 
 use evenkeel_proto::v1::{
     AssistantMessage, EnvironmentMessage, FinishReason, MessageRole, ModelRequest, ToolCall, Verdict,
@@ -97,7 +98,8 @@ fn carry_out(environment: &mut dyn Environment, call: &ToolCall) -> Result<Strin
 /// The arguments of a call.
 ///
 /// # Errors
-/// Why it cannot be carried out, for the model: it cannot be read, there is no such tool, or its arguments are no JSON object.
+/// Why it cannot be carried out, for the model: it cannot be read, there is no such tool, or its arguments are no JSON
+/// object.
 pub fn read_call(tools: &[Tool], call: &ToolCall) -> Result<Map<String, Value>, String> {
     if !call.error.is_empty() {
         return Err(call.error.clone());

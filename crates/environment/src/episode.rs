@@ -1,7 +1,8 @@
-//! An episode as the run sees it, which drives it: opening, waiting for an action, stepping, scoring, closed; failed or lost.
+//! An episode as the run sees it, which drives it: opening, waiting for an action, stepping, scoring, closed; failed or
+//! lost.
 //!
-//! It decides what may be sent, and which events of a worker count. A step is never repeated: an episode that failed or was lost begins
-//! again from the start, as another attempt, or not at all.
+//! It decides what may be sent, and which events of a worker count. A step is never repeated: an episode that failed or
+//! was lost begins again from the start, as another attempt, or not at all.
 
 /// Where an episode is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

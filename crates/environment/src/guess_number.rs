@@ -1,7 +1,8 @@
-//! `guess-number`: the model guesses a whole number and is told whether it is too low or too high. The environment scores it.
+//! `guess-number`: the model guesses a whole number and is told whether it is too low or too high. The environment
+//! scores it.
 //!
-//! The task is a row with the number in `answer`, and optionally the bounds in `low` and `high` (1 and 100); without `answer` the seed
-//! draws one.
+//! The task is a row with the number in `answer`, and optionally the bounds in `low` and `high` (1 and 100); without
+//! `answer` the seed draws one.
 
 use evenkeel_proto::v1::{AssistantMessage, FinishReason, Outcome, Verdict};
 use serde_json::{Map, Value, json};

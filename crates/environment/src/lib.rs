@@ -1,6 +1,7 @@
 //! Episodes with several turns, without I/O.
 //!
-//! - [`episode`] is an episode as the run sees it, which drives it; [`session`] the same as a worker sees it, which serves it.
+//! - [`episode`] is an episode as the run sees it, which drives it; [`session`] the same as a worker sees it, which
+//!   serves it.
 //! - [`tool_calls`] takes what the model said apart: reasoning, text and calls of tools.
 //! - [`budget`] is what an episode may use.
 //! - [`BuiltIn`] names the environments that come with the program, each an [`Environment`].

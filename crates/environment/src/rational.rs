@@ -1,4 +1,5 @@
-//! Exact arithmetic with whole numbers and fractions, bounded in the length of the expression, its depth and the size of every value.
+//! Exact arithmetic with whole numbers and fractions, bounded in the length of the expression, its depth and the size
+//! of every value.
 
 use dashu_int::ops::BitTest;
 use dashu_int::{IBig, UBig};

@@ -1,4 +1,5 @@
-//! An episode as a worker sees it, which serves it: what is carried out, what is answered with what was answered before, and what is refused.
+//! An episode as a worker sees it, which serves it: what is carried out, what is answered with what was answered
+//! before, and what is refused.
 
 use evenkeel_proto::v1::{Act, EnvironmentEvent};
 
@@ -112,7 +113,8 @@ impl Session {
         }
     }
 
-    /// Whether a request to end the episode with a score has to be answered: not where its score is on its way, or was sent.
+    /// Whether a request to end the episode with a score has to be answered: not where its score is on its way, or was
+    /// sent.
     pub fn end(&mut self) -> bool {
         let ends = matches!(self.state, State::Waiting);
         if ends {

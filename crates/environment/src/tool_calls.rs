@@ -1,12 +1,13 @@
-//! What a model said in a turn, taken apart: reasoning, text, and calls of tools. Training and evaluation have this one parser.
+//! What a model said in a turn, taken apart: reasoning, text, and calls of tools. Training and evaluation have this one
+//! parser.
 //!
 //! | form | a call |
 //! |---|---|
 //! | [`CallForm::Hermes`] (Qwen) | `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, several in a turn, text around them |
 //! | [`CallForm::Llama3`] | the whole turn is `{"name": ..., "parameters": {...}}`, with or without `<|python_tag|>`; several with `;` between |
 //!
-//! What stands within `<think>` and `</think>` is no call. What was meant as a call and cannot be read is a call with an error, which the
-//! model is told: it is no failed sample.
+//! What stands within `<think>` and `</think>` is no call. What was meant as a call and cannot be read is a call with
+//! an error, which the model is told: it is no failed sample.
 
 use evenkeel_proto::v1::{AssistantMessage, ToolCall};
 use serde_json::{Deserializer, Value};
@@ -55,8 +56,8 @@ pub struct Turn {
     pub message: AssistantMessage,
 }
 
-/// Takes a turn apart, whose text has its special tokens but the one that ended it. `in_thinking`: the prompt of the turn ends within
-/// `<think>`. Calls are named after the number of the turn.
+/// Takes a turn apart, whose text has its special tokens but the one that ended it. `in_thinking`: the prompt of the
+/// turn ends within `<think>`. Calls are named after the number of the turn.
 pub fn parse(form: CallForm, text: &str, in_thinking: bool, turn: u32) -> Turn {
     let (reasoning, said) = without_reasoning(text, in_thinking);
     let (content, calls) = match form {

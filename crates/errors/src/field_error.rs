@@ -70,7 +70,8 @@ impl FieldError {
         if holds { Ok(()) } else { Err(Self::new(field, value, allowed)) }
     }
 
-    /// The same error with the path of the enclosing value prepended: `segments[0]` within `samples[3]` is `samples[3].segments[0]`.
+    /// The same error with the path of the enclosing value prepended: `segments[0]` within `samples[3]` is
+    /// `samples[3].segments[0]`.
     #[must_use]
     pub fn within(mut self, parent: impl Display) -> Self {
         self.field = if self.field.is_empty() { parent.to_string() } else { format!("{parent}.{}", self.field) };

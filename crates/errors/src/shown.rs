@@ -1,12 +1,13 @@
-//! External text in messages and logs: on one line, of bounded length, without terminal control sequences and without the passwords of URLs.
+//! External text in messages and logs: on one line, of bounded length, without terminal control sequences and without
+//! the passwords of URLs.
 
 use std::borrow::Cow;
 
 /// Longest message of a failure, in characters.
 pub const MAX_MESSAGE_CHARS: usize = 2000;
 
-/// Text of at most the given number of characters on one line, without the passwords of URLs. What a terminal or a reader of lines would
-/// act on is escaped as in Rust literals. Longer text is cut and ends in `…`.
+/// Text of at most the given number of characters on one line, without the passwords of URLs. What a terminal or a
+/// reader of lines would act on is escaped as in Rust literals. Longer text is cut and ends in `…`.
 pub fn one_line(text: &str, max_chars: usize) -> Cow<'_, str> {
     match without_credentials(text) {
         Cow::Borrowed(text) => escaped(text, max_chars, acts),
@@ -14,7 +15,8 @@ pub fn one_line(text: &str, max_chars: usize) -> Cow<'_, str> {
     }
 }
 
-/// Text of any length with its line breaks and tabs. Everything else that a terminal would act on is escaped as in Rust literals.
+/// Text of any length with its line breaks and tabs. Everything else that a terminal would act on is escaped as in Rust
+/// literals.
 pub fn multi_line(text: &str) -> Cow<'_, str> {
     escaped(text, usize::MAX, |character| acts(character) && !matches!(character, '\n' | '\t'))
 }
@@ -67,8 +69,8 @@ fn escaped(text: &str, max_chars: usize, acts: impl Fn(char) -> bool) -> Cow<'_,
     Cow::Owned(shown)
 }
 
-/// Whether a terminal or a reader of lines would interpret a character instead of showing it: control characters, line ends, marks of
-/// direction, and what takes no room and so hides in a text.
+/// Whether a terminal or a reader of lines would interpret a character instead of showing it: control characters, line
+/// ends, marks of direction, and what takes no room and so hides in a text.
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(

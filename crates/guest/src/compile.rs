@@ -23,7 +23,8 @@ pub(crate) fn engine(form: Form) -> Result<Engine, BuildError> {
 /// Enables a set of CPU features in the compiler.
 #[allow(unsafe_code)]
 fn enable(config: &mut wasmtime::Config, level: &str) {
-    // SAFETY: the flag is a set of CPU features. Wasmtime refuses to load the code on a processor that lacks any of them.
+    // SAFETY: the flag is a set of CPU features. Wasmtime refuses to load the code on a processor that lacks any of
+    // them.
     unsafe {
         config.cranelift_flag_enable(level);
     }

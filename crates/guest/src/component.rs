@@ -1,4 +1,5 @@
-//! Builds the component: runs componentize-py, pinned by its hash, on the Python sources of the sandbox, and then the linker.
+//! Builds the component: runs componentize-py, pinned by its hash, on the Python sources of the sandbox, and then the
+//! linker.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,8 +23,8 @@ pub(crate) fn build(folder: &Path, path: &Path, progress: &dyn Fn(&str)) -> Resu
     built
 }
 
-/// Removes the remains of aborted builds. No other build is running while the lock is held. In a container the next process may have the same
-/// id, and pip would mistake half a package for a complete one.
+/// Removes the remains of aborted builds. No other build is running while the lock is held. In a container the next
+/// process may have the same id, and pip would mistake half a package for a complete one.
 fn clear(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("build-")) {

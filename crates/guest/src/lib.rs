@@ -1,12 +1,13 @@
 //! Builds the interpreter of the sandbox.
 //!
-//! 1. componentize-py builds a component from CPython, its standard library and the sandbox's Python sources (`component`).
+//! 1. componentize-py builds a component from CPython, its standard library and the sandbox's Python sources
+//!    (`component`).
 //! 2. Its dozen core modules are linked into one (`link`).
 //! 3. The result is compiled to machine code (`compile`).
 //!
-//! [`ensure`] performs the steps that are still missing in a folder; packages bring the component of the first two (`bundle`). The program
-//! `evenkeel-guest` is a command line for this function; the sandbox starts it if the interpreter is missing. Services do not link this crate,
-//! since its tools are large and only needed once.
+//! [`ensure`] performs the steps that are still missing in a folder; packages bring the component of the first two
+//! (`bundle`). The program `evenkeel-guest` is a command line for this function; the sandbox starts it if the
+//! interpreter is missing. Services do not link this crate, since its tools are large and only needed once.
 #![deny(unsafe_code)]
 
 mod bundle;
@@ -23,8 +24,8 @@ use evenkeel_sandbox::guest::{self, Form, GuestError};
 pub use bundle::bundle_name;
 pub use error::BuildError;
 
-/// Builds and compiles the guest unless the folder has it. This takes about a minute, and half of it where the component is in a file beside this
-/// program. `progress` is called before every slow step.
+/// Builds and compiles the guest unless the folder has it. This takes about a minute, and half of it where the
+/// component is in a file beside this program. `progress` is called before every slow step.
 ///
 /// # Errors
 ///
@@ -54,8 +55,8 @@ pub fn ensure(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<(), 
     Ok(())
 }
 
-/// The folder of the compiled guest: that of container images (`EVENKEEL_GUEST_IMAGE`) if it has one that can be loaded, else this one, where it is
-/// built if it is missing. Workers look for it in the same order.
+/// The folder of the compiled guest: that of container images (`EVENKEEL_GUEST_IMAGE`) if it has one that can be
+/// loaded, else this one, where it is built if it is missing. Workers look for it in the same order.
 ///
 /// # Errors
 ///
@@ -71,8 +72,8 @@ pub fn find(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<PathBu
     Ok(folder.to_owned())
 }
 
-/// Writes the compressed component to a folder, for a package, and returns the file ([`bundle_name`]). It is built in `folder` if that does not have
-/// it.
+/// Writes the compressed component to a folder, for a package, and returns the file ([`bundle_name`]). It is built in
+/// `folder` if that does not have it.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! `evenkeel-guest`: builds the interpreter of the sandbox before a reward worker needs it. Packages have this program and the compressed
-//! component beside it, and their worker processes are this program too.
+//! `evenkeel-guest`: builds the interpreter of the sandbox before a reward worker needs it. Packages have this program
+//! and the compressed component beside it, and their worker processes are this program too.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ struct Arguments {
     /// Build nothing if the folder EVENKEEL_GUEST_IMAGE has it, and print that.
     #[arg(long)]
     find: bool,
-    /// Compile nothing: write what would be compiled to a file in this folder, compressed, for a package, and print its path.
+    /// Compile nothing: write what would be compiled to a file in this folder, compressed, for a package, and print its
+    /// path.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["counted", "find"])]
     pack: Option<PathBuf>,
     #[command(subcommand)]

@@ -5,7 +5,8 @@ use sha2::{Digest, Sha256};
 use crate::digest::named;
 use crate::hex;
 
-/// SHA-256 of a sequence of texts. Each is hashed after its length (64 bits, little-endian), so that no two sequences are hashed alike.
+/// SHA-256 of a sequence of texts. Each is hashed after its length (64 bits, little-endian), so that no two sequences
+/// are hashed alike.
 ///
 /// Digests made so are part of the protocol and name files: what is hashed must not change.
 #[derive(Clone, Default)]

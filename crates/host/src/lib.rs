@@ -1,12 +1,14 @@
 //! Reading files whose paths come from outside.
 //!
-//! A setting, a recipe or a request may come over the network, so a path may name a device, a pipe or an endless file. [`open`]
-//! and [`read`] accept only regular files up to a given size, and [`read_while`] stops when reading is cancelled. [`replace`] replaces a file
-//! as a whole, [`write()`] and [`sync_folder`] write what has to survive a power failure, [`check_writable`] says beforehand whether a folder can
-//! be written. [`FileStamp`] tells whether a file is still the one that was read. [`FileDigest`] is the SHA-256 digest of a file,
-//! [`DigestWriter`] makes it while the file is written and [`FileHasher`] while it is read, [`FieldsDigest`] is that of several texts and [`tests_digest`] that of the tests of a
-//! program. [`Secret`] is a token or key that is compared in constant time, [`free_space`] says how much room a disk has left and
-//! [`available_memory`] how much memory there is, and [`Size`] and [`hex`] are how sizes and bytes are written.
+//! A setting, a recipe or a request may come over the network, so a path may name a device, a pipe or an endless file.
+//! [`open`] and [`read`] accept only regular files up to a given size, and [`read_while`] stops when reading is
+//! cancelled. [`replace`] replaces a file as a whole, [`write()`] and [`sync_folder`] write what has to survive a power
+//! failure, [`check_writable`] says beforehand whether a folder can be written. [`FileStamp`] tells whether a file is
+//! still the one that was read. [`FileDigest`] is the SHA-256 digest of a file, [`DigestWriter`] makes it while the
+//! file is written and [`FileHasher`] while it is read, [`FieldsDigest`] is that of several texts and [`tests_digest`]
+//! that of the tests of a program. [`Secret`] is a token or key that is compared in constant time, [`free_space`] says
+//! how much room a disk has left and [`available_memory`] how much memory there is, and [`Size`] and [`hex`] are how
+//! sizes and bytes are written.
 //!
 //! Errors do not name the file: the caller knows which setting it came from and adds that.
 #![forbid(unsafe_code)]

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that this process can still get: what the machine has available, and what its control groups (version 1 or 2) and their ancestors
-/// allow. `None` if the system does not tell, which is the case everywhere but on Linux.
+/// Bytes that this process can still get: what the machine has available, and what its control groups (version 1 or 2)
+/// and their ancestors allow. `None` if the system does not tell, which is the case everywhere but on Linux.
 pub fn available_memory() -> Option<u64> {
     let machine = meminfo_available(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let group = groups(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default());
@@ -41,7 +41,8 @@ fn value(stat: &str, name: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// The groups that limit the memory of a process, from its `/proc/self/cgroup`: its own and their ancestors, of either version.
+/// The groups that limit the memory of a process, from its `/proc/self/cgroup`: its own and their ancestors, of either
+/// version.
 fn groups(cgroup: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     for line in cgroup.lines() {
@@ -54,7 +55,8 @@ fn groups(cgroup: &str) -> Vec<Group> {
             }
             _ => continue,
         };
-        // Inside a container the path may be relative to the host's root, while the mounted root is the container's own.
+        // Inside a container the path may be relative to the host's root, while the mounted root is the container's
+        // own.
         for path in Path::new(path.trim_start_matches('/')).ancestors() {
             groups.push(Group { folder: Path::new(root).join(path), limit, used, inactive });
         }

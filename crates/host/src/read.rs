@@ -59,8 +59,8 @@ impl From<ReadError> for io::Error {
 /// # Errors
 /// [`ReadError::Io`], [`ReadError::NotRegular`] and [`ReadError::TooLarge`].
 pub fn open(path: &Path, max_bytes: u64) -> Result<File, ReadError> {
-    // Checked before opening, since opening a device may have effects, and afterwards, since the path may have changed. Opened
-    // without blocking, since opening a pipe would wait for its writer.
+    // Checked before opening, since opening a device may have effects, and afterwards, since the path may have changed.
+    // Opened without blocking, since opening a pipe would wait for its writer.
     check(&std::fs::metadata(path)?, max_bytes)?;
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
     let file = OpenOptions::new().read(true).custom_flags(i32::try_from(nonblocking).unwrap_or_default()).open(path)?;

@@ -18,8 +18,8 @@ const MIN_LENGTH: usize = 16;
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Reads the secrets of a file of at most 4096 bytes, one on each line: 16 or more visible ASCII characters. There may be several, so
-    /// that one can be replaced by another while both are accepted; the first is the one to send.
+    /// Reads the secrets of a file of at most 4096 bytes, one on each line: 16 or more visible ASCII characters. There
+    /// may be several, so that one can be replaced by another while both are accepted; the first is the one to send.
     ///
     /// # Errors
     /// A file that cannot be read or has other content. The error does not contain any of it.
@@ -43,8 +43,8 @@ impl Secret {
         &self.0
     }
 
-    /// Whether the value of an `authorization` header is this secret as a bearer token (RFC 6750). Takes the same time for all tokens
-    /// of the same length.
+    /// Whether the value of an `authorization` header is this secret as a bearer token (RFC 6750). Takes the same time
+    /// for all tokens of the same length.
     pub fn is_bearer(&self, authorization: &[u8]) -> bool {
         let Some((scheme, token)) = authorization.split_at_checked(b"Bearer ".len()) else { return false };
         scheme.eq_ignore_ascii_case(b"Bearer ") && self.is(token)

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// What a file system says of a file that another content would change: where it is, its length and its times. The time of its last change of
-/// status is among them, which no program can set back.
+/// What a file system says of a file that another content would change: where it is, its length and its times. The time
+/// of its last change of status is among them, which no program can set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileStamp {

@@ -2,8 +2,8 @@
 
 use crate::FieldsDigest;
 
-/// The digest by which services name the tests of a program: of the function to call (empty for a program that reads and prints), then of each
-/// test its kind, its input and its output. It is defined in `reward.proto`.
+/// The digest by which services name the tests of a program: of the function to call (empty for a program that reads
+/// and prints), then of each test its kind, its input and its output. It is defined in `reward.proto`.
 pub fn tests_digest<'a>(function: &str, tests: impl IntoIterator<Item = (u8, &'a str, &'a str)>) -> String {
     let mut digest = FieldsDigest::new();
     digest.text(function);

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Whether a folder can be made at a path, or written where it exists. Nothing is written: a disk that is full is not noticed.
+/// Whether a folder can be made at a path, or written where it exists. Nothing is written: a disk that is full is not
+/// noticed.
 ///
 /// # Errors
-/// Why not, with the folder above it that stands in the way: one of another user, a file system that is mounted for reading only, no folder at
-/// all.
+/// Why not, with the folder above it that stands in the way: one of another user, a file system that is mounted for
+/// reading only, no folder at all.
 pub fn check_writable(path: &Path) -> Result<(), (PathBuf, io::Error)> {
     let absolute = std::path::absolute(path).map_err(|error| (path.to_owned(), error))?;
     // A link that leads nowhere is in the way of a folder of its name.

@@ -1,4 +1,5 @@
-//! The cache of huggingface_hub: `models--OWNER--NAME` with `blobs` by their digests, `snapshots` of commits as links to them, and `refs`.
+//! The cache of huggingface_hub: `models--OWNER--NAME` with `blobs` by their digests, `snapshots` of commits as links
+//! to them, and `refs`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -105,8 +106,8 @@ impl ModelCache {
         Ok(Some(files.paths().filter_map(name).collect()))
     }
 
-    /// Keeps other processes from downloading the same blob: the lock that huggingface_hub takes. While another has it, its file must grow
-    /// within `stall`.
+    /// Keeps other processes from downloading the same blob: the lock that huggingface_hub takes. While another has it,
+    /// its file must grow within `stall`.
     pub(crate) async fn lock(&self, digest: &str, stall: Duration) -> Result<File, HubError> {
         let path = self.locks.join(format!("{digest}.lock"));
         create_parent(&path)?;

@@ -22,10 +22,12 @@ pub(crate) struct Download<'a> {
 }
 
 impl Download<'_> {
-    /// Writes the file to `path`, which may have its beginning already, and verifies it. `report` gets the bytes that are there.
+    /// Writes the file to `path`, which may have its beginning already, and verifies it. `report` gets the bytes that
+    /// are there.
     ///
     /// # Errors
-    /// What the hub refuses; one that makes no progress in several attempts; content of another length or digest, which is removed.
+    /// What the hub refuses; one that makes no progress in several attempts; content of another length or digest, which
+    /// is removed.
     pub(crate) async fn to(&self, path: &Path, report: &mut dyn FnMut(u64)) -> Result<(), HubError> {
         let mut failed = 0;
         let mut best = length(path);

@@ -23,8 +23,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Reads `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME`, `HF_TOKEN`, `HF_TOKEN_PATH`, `HF_HUB_DISABLE_IMPLICIT_TOKEN`, `HF_HUB_OFFLINE` and
-    /// `TRANSFORMERS_OFFLINE`.
+    /// Reads `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME`, `HF_TOKEN`, `HF_TOKEN_PATH`, `HF_HUB_DISABLE_IMPLICIT_TOKEN`,
+    /// `HF_HUB_OFFLINE` and `TRANSFORMERS_OFFLINE`.
     ///
     /// # Errors
     /// An endpoint that is no URL, a token that no header can carry, no place for the cache.

@@ -57,7 +57,8 @@ impl Hub {
         Self { progress: Box::new(progress), ..self }
     }
 
-    /// Brings a model into the cache. May be called from any thread, and from within a runtime: it waits in a thread of its own.
+    /// Brings a model into the cache. May be called from any thread, and from within a runtime: it waits in a thread of
+    /// its own.
     ///
     /// Where the hub cannot be reached, a model that the cache has whole is taken from there.
     ///

@@ -1,8 +1,8 @@
 //! Models of the Hugging Face hub by their names, such as `hf:HuggingFaceTB/SmolLM2-135M-Instruct@main`.
 //!
-//! [`Hub::fetch`] finds the commit that a name means and brings the files that a model needs, and no others, into the cache that
-//! huggingface_hub uses. A download that breaks off goes on where it stopped; a file gets its name only when its size and digest are those
-//! that the hub listed. [`Environment`] reads the variables that transformers reads.
+//! [`Hub::fetch`] finds the commit that a name means and brings the files that a model needs, and no others, into the
+//! cache that huggingface_hub uses. A download that breaks off goes on where it stopped; a file gets its name only when
+//! its size and digest are those that the hub listed. [`Environment`] reads the variables that transformers reads.
 #![forbid(unsafe_code)]
 
 mod cache;

@@ -61,8 +61,8 @@ struct Lfs {
 }
 
 impl Listing {
-    /// From the answer of `/api/models/NAME/revision/REVISION?blobs=true`. Files without a size or a digest are left out: they cannot be
-    /// verified.
+    /// From the answer of `/api/models/NAME/revision/REVISION?blobs=true`. Files without a size or a digest are left
+    /// out: they cannot be verified.
     ///
     /// # Errors
     /// An answer without a commit or files.

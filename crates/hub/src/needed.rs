@@ -12,7 +12,8 @@ use crate::listing::{Listing, RemoteFile};
 /// Largest file that is not one of weights, in bytes: several times the largest published tokenizer.
 const MAX_SMALL: u64 = 256 << 20;
 
-/// Configuration, tokenizer, templates, and the index of the weights if there is one: everything that is read before the weights are.
+/// Configuration, tokenizer, templates, and the index of the weights if there is one: everything that is read before
+/// the weights are.
 ///
 /// # Errors
 /// A repository without what every model has; one whose weights are pickled or quantised.

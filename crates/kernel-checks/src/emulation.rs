@@ -5,7 +5,8 @@ use evenkeel_kernels::{Operand, Pointer, Product};
 
 use crate::product::{read, write};
 
-/// Computes a product over this process's memory: terms and sums in fp32, in an order of the processor's own, the result rounded once.
+/// Computes a product over this process's memory: terms and sums in fp32, in an order of the processor's own, the
+/// result rounded once.
 ///
 /// # Panics
 /// If the product is refused by [`Product::validate`].

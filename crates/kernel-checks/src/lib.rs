@@ -1,7 +1,7 @@
 //! Checks of the CUDA kernels against the CPU's own, on random shapes.
 //!
-//! A [`Runner`] runs launches whose memory is that of [`Buffer`]s of this process: on fibres (this crate's tests) or on a GPU (`bench/gpu`,
-//! which copies the buffers there and back). So both run the same checks.
+//! A [`Runner`] runs launches whose memory is that of [`Buffer`]s of this process: on fibres (this crate's tests) or on
+//! a GPU (`bench/gpu`, which copies the buffers there and back). So both run the same checks.
 #![allow(clippy::unwrap_used, reason = "a check fails by panicking")]
 
 mod attention;
@@ -32,7 +32,8 @@ pub use product::multiply;
 pub trait Runner: Send + Sync {
     /// The device whose launches are computed.
     fn properties(&self) -> DeviceProperties;
-    /// Runs a launch to its end. Its pointers lead into buffers of this process. The seed chooses a schedule, where there is a choice.
+    /// Runs a launch to its end. Its pointers lead into buffers of this process. The seed chooses a schedule, where
+    /// there is a choice.
     ///
     /// # Panics
     /// If the kernel cannot be run, or fails.

@@ -280,9 +280,10 @@ mod tests {
         std::array::from_fn(|at| relative(&found[at], &wanted[at]))
     }
 
-    /// Rounding a value to bf16 is off by 2^-9 at most, and by about 2^-10 in the mean. The output and each gradient are rounded once.
-    /// Factors that are rounded as well add as much again, since errors of a sum's terms have either sign; gradients of keys and values are
-    /// rounded a second time where heads share them, and gradients of scores take over the output's error.
+    /// Rounding a value to bf16 is off by 2^-9 at most, and by about 2^-10 in the mean. The output and each gradient
+    /// are rounded once. Factors that are rounded as well add as much again, since errors of a sum's terms have either
+    /// sign; gradients of keys and values are rounded a second time where heads share them, and gradients of scores
+    /// take over the output's error.
     #[test]
     fn bf16_factors_cost_attention_little_more_than_bf16_results() {
         for (seed, (heads, kv_heads, dim)) in [(2, 1, 64), (4, 4, 64), (4, 2, 128), (7, 1, 128)].into_iter().enumerate()

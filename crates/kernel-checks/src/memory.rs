@@ -15,7 +15,8 @@ pub type Poison = unsafe extern "C" fn(*const std::ffi::c_void, usize);
 
 static POISON: OnceLock<Poison> = OnceLock::new();
 
-/// Has the guards of all later buffers forbidden to code that a sanitizer watches, so that it also finds what is only read outside of them.
+/// Has the guards of all later buffers forbidden to code that a sanitizer watches, so that it also finds what is only
+/// read outside of them.
 pub fn poison_guards(poison: Poison) {
     let _ = POISON.set(poison);
 }

@@ -58,7 +58,8 @@ pub(crate) fn norms_that_are_not_finite(runner: &dyn Runner) {
     }
 }
 
-/// Neither weights nor moments change, in either place, when a gradient is not finite; and the same update works when it is.
+/// Neither weights nor moments change, in either place, when a gradient is not finite; and the same update works when
+/// it is.
 pub(crate) fn broken_updates(runner: &dyn Runner) {
     let mut case = Case::new(11);
     let counts = [130, 999];

@@ -31,7 +31,8 @@ impl ScoreBlock {
         self.heads * self.queries * self.stride()
     }
 
-    /// Probabilities, and the logarithms of their denominators, fp32 (queries, heads). In fp32 they may replace the scores.
+    /// Probabilities, and the logarithms of their denominators, fp32 (queries, heads). In fp32 they may replace the
+    /// scores.
     ///
     /// # Errors
     /// More keys than the last query sees, scores that are not aligned to 16 bytes, or too many rows.
@@ -49,8 +50,9 @@ impl ScoreBlock {
         Launch::new(name, self.blocks(properties), (BLOCK / WARP) as usize * 8, bytes, arguments)
     }
 
-    /// Probabilities and the gradients of the products of queries and keys, from the scores, the gradients of the probabilities (fp32),
-    /// the logarithms of the denominators and the dots of [`HeadRows::dots`]. In fp32 they may replace the first two.
+    /// Probabilities and the gradients of the products of queries and keys, from the scores, the gradients of the
+    /// probabilities (fp32), the logarithms of the denominators and the dots of [`HeadRows::dots`]. In fp32 they may
+    /// replace the first two.
     ///
     /// # Errors
     /// As [`ScoreBlock::softmax`].

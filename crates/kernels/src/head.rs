@@ -49,7 +49,8 @@ pub fn token_scores(
 
 /// d loss / d logits in the compute type. In fp32 they may replace the logits.
 ///
-/// `log_sum` and `entropy` are those of [`token_scores`], `coefficients` d loss / d logp and d loss / d entropy, fp32 (rows) each.
+/// `log_sum` and `entropy` are those of [`token_scores`], `coefficients` d loss / d logp and d loss / d entropy, fp32
+/// (rows) each.
 ///
 /// # Errors
 /// An empty vocabulary.

@@ -1,4 +1,5 @@
-//! The kernels as a program carries them: machine code for the architectures below, and PTX, which a driver compiles for any later one.
+//! The kernels as a program carries them: machine code for the architectures below, and PTX, which a driver compiles
+//! for any later one.
 
 use evenkeel_errors::FieldError;
 
@@ -15,11 +16,12 @@ pub enum ImageKind {
 }
 
 impl ImageKind {
-    /// What a device of this compute capability (10 * major + minor) takes of what a toolkit made, with a driver that supports CUDA up to
-    /// `driver`. Versions are 13000 for 13.0.
+    /// What a device of this compute capability (10 * major + minor) takes of what a toolkit made, with a driver that
+    /// supports CUDA up to `driver`. Versions are 13000 for 13.0.
     ///
-    /// Machine code runs on devices of the same major capability from its minor one on, with every driver of the toolkit's major version. PTX
-    /// runs on all later devices, but only a driver as new as the toolkit knows its version.
+    /// Machine code runs on devices of the same major capability from its minor one on, with every driver of the
+    /// toolkit's major version. PTX runs on all later devices, but only a driver as new as the toolkit knows its
+    /// version.
     ///
     /// # Errors
     /// A device below 8.0, or a driver that takes neither.

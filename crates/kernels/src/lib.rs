@@ -1,9 +1,11 @@
-//! Evenkeel's own CUDA kernels: those of the learner's operations that are bound by memory. Products and attention are left to libraries.
+//! Evenkeel's own CUDA kernels: those of the learner's operations that are bound by memory. Products and attention are
+//! left to libraries.
 //!
-//! `source/` holds the kernels. With the feature `images` nvcc compiles them when a program is built ([`ImageKind`]). They need none of CUDA's
-//! headers, so that a C++ compiler makes of the same text a library in which every CUDA thread is a fibre (`crates/kernel-checks`): there they run without a GPU, in random
-//! schedules. A [`Launch`] says which kernel runs over how many blocks with which arguments. It is computed without a device, so the tests
-//! launch exactly what a GPU would.
+//! `source/` holds the kernels. With the feature `images` nvcc compiles them when a program is built ([`ImageKind`]).
+//! They need none of CUDA's headers, so that a C++ compiler makes of the same text a library in which every CUDA thread
+//! is a fibre (`crates/kernel-checks`): there they run without a GPU, in random schedules. A [`Launch`] says which
+//! kernel runs over how many blocks with which arguments. It is computed without a device, so the tests launch exactly
+//! what a GPU would.
 #![forbid(unsafe_code)]
 
 mod attention;

@@ -33,7 +33,8 @@ pub struct Clip {
     pub limit: f64,
 }
 
-/// The global norm, f64, from `count` parts; and the `factor` of an update, fp32: NaN where the norm or the factor is not finite.
+/// The global norm, f64, from `count` parts; and the `factor` of an update, fp32: NaN where the norm or the factor is
+/// not finite.
 ///
 /// # Errors
 /// Too many parts.
@@ -65,7 +66,8 @@ pub struct AdamW {
     pub shrink: f64,
 }
 
-/// Updates `count` weights and both moments in place, with the gradient times the fp32 value at `factor`. If that is NaN, nothing is changed.
+/// Updates `count` weights and both moments in place, with the gradient times the fp32 value at `factor`. If that is
+/// NaN, nothing is changed.
 ///
 /// # Errors
 /// None today.

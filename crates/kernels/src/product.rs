@@ -35,7 +35,8 @@ impl Operand {
     }
 }
 
-/// to = factor * a b + add, with a (rows, inner), b (inner, columns) and the others (rows, columns), accumulated in fp32.
+/// to = factor * a b + add, with a (rows, inner), b (inner, columns) and the others (rows, columns), accumulated in
+/// fp32.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Product {
     /// Rows of a and of the result.

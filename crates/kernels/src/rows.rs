@@ -108,7 +108,8 @@ impl Segments {
     }
 }
 
-/// Adds the `rows` rows of dy to the rows of the table's fp32 gradient; `order`, `starts` and `ids` as in [`Segments`], on the device.
+/// Adds the `rows` rows of dy to the rows of the table's fp32 gradient; `order`, `starts` and `ids` as in [`Segments`],
+/// on the device.
 ///
 /// # Errors
 /// Too many rows.

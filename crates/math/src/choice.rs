@@ -58,8 +58,8 @@ pub(crate) fn several_of_gold(text: &str) -> Option<String> {
     several(text)
 }
 
-/// The letters of an answer that consists of several choices and separators alone, ascending. `None` where they are out of order without
-/// separators, as in a word.
+/// The letters of an answer that consists of several choices and separators alone, ascending. `None` where they are out
+/// of order without separators, as in a word.
 pub(crate) fn several(text: &str) -> Option<String> {
     let bare = without_markup(text)?;
     let mut letters = String::new();
@@ -78,8 +78,8 @@ pub(crate) fn several(text: &str) -> Option<String> {
     (sorted.len() > 1 && sorted.len() == letters.len() && !is_word).then(|| sorted.into_iter().collect())
 }
 
-/// The choice at the start of an answer, set apart from what follows: `(B) 42`, `B. 42`, `B) 42`, `B: 42`. `None` if there is none, or more
-/// than one.
+/// The choice at the start of an answer, set apart from what follows: `(B) 42`, `B. 42`, `B) 42`, `B: 42`. `None` if
+/// there is none, or more than one.
 pub(crate) fn of_answer(text: &str) -> Option<char> {
     let bare = without_markup(text)?;
     let bare = without_title(&bare);

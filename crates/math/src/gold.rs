@@ -128,7 +128,8 @@ impl Gold {
         &self.value
     }
 
-    /// Checks one answer to a task whose text is known: an unevaluated expression of the task is no answer, unless the rules accept it.
+    /// Checks one answer to a task whose text is known: an unevaluated expression of the task is no answer, unless the
+    /// rules accept it.
     pub fn check_for<'a>(&self, prompt: Option<&str>, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
         let mut verdict = self.check(submission, rules);
         let Some(prompt) = prompt.filter(|_| rules.copied == Copied::Refuse) else { return verdict };
@@ -357,7 +358,8 @@ fn read<'a>(found: Extracted<'a>, fuel: &mut Fuel) -> (Cow<'a, str>, Result<Valu
     (extracted, Ok(Value::List(items)))
 }
 
-/// Checks one answer against a gold answer that is used once. An unreadable gold answer is reported as the verdict's reason.
+/// Checks one answer against a gold answer that is used once. An unreadable gold answer is reported as the verdict's
+/// reason.
 pub fn check<'a>(gold: &str, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
     match Gold::read(gold, rules) {
         Ok(gold) => gold.check(submission, rules),

@@ -1,15 +1,15 @@
 //! Decides whether the final answer in a text equals the gold answer.
 //!
-//! A check has three stages, each a module: [`extract`] finds the final answer in a completion, [`parse`] reads it into a [`Value`],
-//! [`equality`] compares two values. [`Gold`] combines them and returns a [`Verdict`] with what was found and the reason. [`Rules`]
-//! answer the questions on which graders differ; a [`Profile`] names a set of them.
+//! A check has three stages, each a module: [`extract`] finds the final answer in a completion, [`parse`] reads it into
+//! a [`Value`], [`equality`] compares two values. [`Gold`] combines them and returns a [`Verdict`] with what was found
+//! and the reason. [`Rules`] answer the questions on which graders differ; a [`Profile`] names a set of them.
 //!
 //! Guarantees for every input:
-//! - No floating point. Numbers, radicals and their sums are compared exactly; other expressions modulo two primes at pseudo-random points,
-//!   or in interval arithmetic of increasing precision.
+//! - No floating point. Numbers, radicals and their sums are compared exactly; other expressions modulo two primes at
+//!   pseudo-random points, or in interval arithmetic of increasing precision.
 //! - Text that is not mathematics is normalised and compared as text.
-//! - Work is linear in the length of a completion and bounded in the length of its answer. Exceeding the bound is "undecided", never
-//!   "equal". No clock and no randomness: a pair has the same verdict on every machine.
+//! - Work is linear in the length of a completion and bounded in the length of its answer. Exceeding the bound is
+//!   "undecided", never "equal". No clock and no randomness: a pair has the same verdict on every machine.
 //! - A gold answer that cannot be parsed is [`BadGold`], a defect of the data set, and never counts as a wrong answer.
 //!
 //! ```

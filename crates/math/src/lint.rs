@@ -20,7 +20,8 @@ pub enum Finding {
     Contradiction,
     /// A formula that cannot be read, which only the same spelling matches.
     OnlyAsWritten,
-    /// The task asks for a form (factored, simplified, rounded) that equality does not check. Holds the words of the request.
+    /// The task asks for a form (factored, simplified, rounded) that equality does not check. Holds the words of the
+    /// request.
     FormSensitive(&'static str),
 }
 

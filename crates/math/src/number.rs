@@ -6,8 +6,8 @@ use dashu_int::UBig;
 use dashu_int::ops::BitTest;
 use dashu_ratio::RBig;
 
-/// Decimal digits (including zeros from shifting the point) up to which a number is stored as a rational. A longer one is stored as its
-/// digits, which compare exactly with digits only.
+/// Decimal digits (including zeros from shifting the point) up to which a number is stored as a rational. A longer one
+/// is stored as its digits, which compare exactly with digits only.
 pub const MAX_EXACT_DIGITS: usize = 20_000;
 
 /// A rational number and how it was written.
@@ -32,8 +32,8 @@ pub enum Magnitude {
     LongDecimal(LongDecimal),
 }
 
-/// `±digits · 10^exponent`, the normal form of a long decimal: no zeros at either end, so that two numbers are equal if and only if their
-/// fields are.
+/// `±digits · 10^exponent`, the normal form of a long decimal: no zeros at either end, so that two numbers are equal if
+/// and only if their fields are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongDecimal {
     /// Whether it is negative.

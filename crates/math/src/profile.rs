@@ -22,7 +22,8 @@ pub enum Profile {
     Gsm8k,
     /// DAPO-Math-17k, whose prompts ask for a last line "Answer: ...".
     Dapo,
-    /// The default, falling back to the last expression of a text without a marker. For comparison with other graders only.
+    /// The default, falling back to the last expression of a text without a marker. For comparison with other graders
+    /// only.
     Unmarked,
 }
 

@@ -15,8 +15,8 @@ pub enum Marker {
     Hashes,
     /// The last line of the form "Answer: ..." or "final answer is ...".
     AnswerLine,
-    /// The last number or formula of a text without a marker. For comparison with other graders, not for training: it would reward any
-    /// number of an abandoned attempt.
+    /// The last number or formula of a text without a marker. For comparison with other graders, not for training: it
+    /// would reward any number of an abandoned attempt.
     Unmarked,
 }
 
@@ -37,8 +37,8 @@ pub enum Thinking {
 pub enum Decimals {
     /// Only if exactly equal.
     Exact,
-    /// Also if the shorter decimal is the other number rounded at its last digit and has enough digits: two significant digits after the
-    /// point in a gold answer, three in a given answer. Nothing rounds to an integer.
+    /// Also if the shorter decimal is the other number rounded at its last digit and has enough digits: two significant
+    /// digits after the point in a gold answer, three in a given answer. Nothing rounds to an integer.
     #[default]
     Rounded,
 }
@@ -111,7 +111,8 @@ pub enum TextCase {
     Exact,
 }
 
-/// What an unevaluated expression that stands in the task is worth, if it equals the gold answer and is not the gold answer as written.
+/// What an unevaluated expression that stands in the task is worth, if it equals the gold answer and is not the gold
+/// answer as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Copied {

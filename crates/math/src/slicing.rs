@@ -1,5 +1,5 @@
-//! Slicing of text at byte offsets that never panics: an offset within a character is rounded down to its start, one past the end to the
-//! end. Whatever offset a search returns, the text can be split there.
+//! Slicing of text at byte offsets that never panics: an offset within a character is rounded down to its start, one
+//! past the end to the end. Whatever offset a search returns, the text can be split there.
 
 use std::ops::Range;
 

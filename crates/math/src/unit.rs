@@ -68,7 +68,8 @@ const KNOWN: &[Known] = &[
     (&["cent", "cents"], MONEY, 1, 1, 100),
 ];
 
-/// Single letters that are units within `\text{}`, in addition to the known ones; elsewhere single letters are variables.
+/// Single letters that are units within `\text{}`, in addition to the known ones; elsewhere single letters are
+/// variables.
 const SYMBOLS: [&str; 8] = ["N", "J", "W", "V", "A", "T", "H", "B"];
 
 /// Words that negate, hedge, relate or multiply, so that they are not something counted.
@@ -81,7 +82,8 @@ const REFUSED: &str = "not or and maybe is isn are if no none than less more lea
     ten tens hundreds thousands millions billions trillions quadrillion quadrillions dozens mil mill mln mio bn bln tn thou gross \
     permille ppm bps doubled tripled times-ten reciprocal inverse opposite";
 
-/// Words that are not something counted, although they may stand before an answer: `the maximum is 12`, but not `12 maximum`.
+/// Words that are not something counted, although they may stand before an answer: `the maximum is 12`, but not `12
+/// maximum`.
 const UNCOUNTED: &str = "zero one two three four five six seven eight nine eleven twelve thirteen fourteen fifteen sixteen seventeen \
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety point upward upwards onward onwards maximum minimum bound \
     bounds from after before beyond remainder binary octal hexadecimal radical radicals multiple multiples divisor divisors myriad \
@@ -106,7 +108,8 @@ impl Unit {
         Self::is_listed(REFUSED, word)
     }
 
-    /// Whether a word is not something counted: a number, a part such as `twentieths`, a bound, or what [`Self::is_refused`] has.
+    /// Whether a word is not something counted: a number, a part such as `twentieths`, a bound, or what
+    /// [`Self::is_refused`] has.
     pub(crate) fn is_uncounted(word: &str) -> bool {
         let lower = word.to_lowercase();
         let singular = lower.strip_suffix('s').unwrap_or(&lower);

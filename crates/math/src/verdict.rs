@@ -209,7 +209,8 @@ pub struct Verdict<'a> {
     pub extracted: Option<Cow<'a, str>>,
     /// The final answer as parsed. `None` if it could not be read.
     pub value: Option<Value>,
-    /// Whether an answer copied from the task would have been recognised: the task's text was known and the rules ask for it.
+    /// Whether an answer copied from the task would have been recognised: the task's text was known and the rules ask
+    /// for it.
     pub copies_checked: bool,
 }
 

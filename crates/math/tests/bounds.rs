@@ -1,5 +1,5 @@
-//! Time and memory are bounded for any text. The time limits detect a different order of growth on any machine (quadratic work on these
-//! texts is at least 10^11 steps); speed is measured by bench/math.
+//! Time and memory are bounded for any text. The time limits detect a different order of growth on any machine
+//! (quadratic work on these texts is at least 10^11 steps); speed is measured by bench/math.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::time::{Duration, Instant};

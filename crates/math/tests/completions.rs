@@ -1,6 +1,6 @@
-//! Every completion has a verdict: a fixed number of random ones, written by `support`, goes through extraction, parsing and equality.
-//! `EVENKEEL_MATH_COMPLETIONS` is their number and `EVENKEEL_MATH_FIRST` the number of the first. A failure names the number of its case,
-//! which is all it takes to repeat it.
+//! Every completion has a verdict: a fixed number of random ones, written by `support`, goes through extraction,
+//! parsing and equality. `EVENKEEL_MATH_COMPLETIONS` is their number and `EVENKEEL_MATH_FIRST` the number of the first.
+//! A failure names the number of its case, which is all it takes to repeat it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 #![allow(clippy::print_stdout, reason = "the mix of outcomes is worth seeing")]
 

@@ -1,4 +1,5 @@
-//! Agreement with labelled pairs: those in `tests/golden/pairs.jsonl`, and larger sets and benchmarks outside the repository.
+//! Agreement with labelled pairs: those in `tests/golden/pairs.jsonl`, and larger sets and benchmarks outside the
+//! repository.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 #![allow(clippy::print_stdout, reason = "rates are worth seeing")]
 
@@ -174,7 +175,8 @@ fn reports(data: &Path) {
     assert!(right * 100 >= rows.len() * 95, "{right} of {}", rows.len());
 }
 
-/// No gold answer is a copy, in any disguise that keeps it as written, and formulas of a problem that equal its answer are.
+/// No gold answer is a copy, in any disguise that keeps it as written, and formulas of a problem that equal its answer
+/// are.
 fn copies(data: &Path) {
     let rules = Rules::default();
     let mut checked = 0;

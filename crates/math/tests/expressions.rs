@@ -1,5 +1,5 @@
-//! Random expressions: an equivalent form must never be rejected, and a changed expression must never be rewarded. `EVENKEEL_MATH_CASES` is
-//! the number of cases of each kind.
+//! Random expressions: an equivalent form must never be rejected, and a changed expression must never be rewarded.
+//! `EVENKEEL_MATH_CASES` is the number of cases of each kind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use evenkeel_math::{CheckInput, CheckOutcome, Decimals, Rules, check};
@@ -50,7 +50,8 @@ impl Tree {
         }
     }
 
-    /// The same, in another form: terms and factors exchanged, products multiplied out, nothing added and one multiplied.
+    /// The same, in another form: terms and factors exchanged, products multiplied out, nothing added and one
+    /// multiplied.
     fn other(&self, bits: u64) -> Self {
         let left = bits.rotate_left(7);
         let right = bits.rotate_right(11);

@@ -1,5 +1,5 @@
-//! Answers made to be expensive: each is judged in bounded time (five milliseconds on an idle machine, with `EVENKEEL_LONG`) and bounded
-//! memory, and none is rewarded.
+//! Answers made to be expensive: each is judged in bounded time (five milliseconds on an idle machine, with
+//! `EVENKEEL_LONG`) and bounded memory, and none is rewarded.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -40,8 +40,8 @@ static ALLOCATOR: Counting = Counting;
 
 const MAX_HELD: usize = 64 << 20;
 
-/// Longest check: 5 ms on a current idle machine (`EVENKEEL_LONG`). Elsewhere a generous limit that only detects endless work: fuel, which
-/// bounds the work and decides verdicts, is the same everywhere.
+/// Longest check: 5 ms on a current idle machine (`EVENKEEL_LONG`). Elsewhere a generous limit that only detects
+/// endless work: fuel, which bounds the work and decides verdicts, is the same everywhere.
 fn max_time() -> Duration {
     Duration::from_millis(if std::env::var_os("EVENKEEL_LONG").is_some() { 5 } else { 2_000 })
 }

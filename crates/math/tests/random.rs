@@ -1,4 +1,5 @@
-//! A million random inputs (`EVENKEEL_MATH_RANDOM`): none panics, every readable gold answer equals itself, and a pair has one verdict.
+//! A million random inputs (`EVENKEEL_MATH_RANDOM`): none panics, every readable gold answer equals itself, and a pair
+//! has one verdict.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use evenkeel_math::{CheckInput, CheckOutcome, Gold, Profile, Rules, lint};

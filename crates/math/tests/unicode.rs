@@ -1,4 +1,5 @@
-//! Non-ASCII content of a box: every spelling of a number is read like the ASCII one, or rejected with a reason of its own.
+//! Non-ASCII content of a box: every spelling of a number is read like the ASCII one, or rejected with a reason of its
+//! own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use evenkeel_math::{BadGold, CheckInput, CheckOutcome, Gold, Profile, Reason, Rules, check};

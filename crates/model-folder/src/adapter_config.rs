@@ -13,9 +13,11 @@ use crate::folder::{Folder, name};
 pub struct AdapterConfig {
     /// Rows of A and columns of B.
     pub rank: usize,
-    /// The scale of B A times the rank. Of an adapter with rank-stabilised scaling what gives the same scale without it.
+    /// The scale of B A times the rank. Of an adapter with rank-stabilised scaling what gives the same scale without
+    /// it.
     pub alpha: f64,
-    /// The last parts of the names of the linear layers that have an adapter; empty where the file has an expression instead.
+    /// The last parts of the names of the linear layers that have an adapter; empty where the file has an expression
+    /// instead.
     pub targets: Vec<String>,
     /// The folder or name of the model that it belongs to; empty if the file has none.
     pub base: String,

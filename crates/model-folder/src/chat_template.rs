@@ -11,8 +11,9 @@ use crate::folder::{Folder, name};
 
 /// The Jinja templates of a folder that turn messages into a prompt, as transformers finds them.
 ///
-/// `chat_template.jinja` and the files of `additional_chat_templates` go before `chat_template` of `tokenizer_config.json` (a text, or
-/// a list of named texts), and that before `chat_template.json`. Each place is all or nothing: templates of two places are not mixed.
+/// `chat_template.jinja` and the files of `additional_chat_templates` go before `chat_template` of
+/// `tokenizer_config.json` (a text, or a list of named texts), and that before `chat_template.json`. Each place is all
+/// or nothing: templates of two places are not mixed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChatTemplates {
     /// The one that is used where nobody names another.

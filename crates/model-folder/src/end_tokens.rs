@@ -10,8 +10,8 @@ use crate::tokenizer::Tokenizer;
 
 /// The tokens that end a response, from the places that name them.
 ///
-/// vLLM treats them differently: the tokenizer's ends a response without a stop reason, each of the model's is a stop reason. It does not
-/// look at the template: the end of a turn that neither of the others names has to be asked for.
+/// vLLM treats them differently: the tokenizer's ends a response without a stop reason, each of the model's is a stop
+/// reason. It does not look at the template: the end of a turn that neither of the others names has to be asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EosTokens {
     /// `eos_token` of `tokenizer_config.json`.
@@ -44,7 +44,8 @@ impl EosTokens {
         Ok(Self { tokenizer, model: listed.unwrap_or_default(), template: None })
     }
 
-    /// The token with which a finished response is written: the tokenizer's, or else the model's first, or else the template's.
+    /// The token with which a finished response is written: the tokenizer's, or else the model's first, or else the
+    /// template's.
     pub fn first(&self) -> Option<u32> {
         self.tokenizer.or_else(|| self.model.first().copied()).or(self.template)
     }
@@ -55,7 +56,8 @@ impl EosTokens {
         model.chain(self.template_alone()).collect()
     }
 
-    /// The template's, where neither tokenizer nor model name it: an engine that reads the same files does not stop there by itself.
+    /// The template's, where neither tokenizer nor model name it: an engine that reads the same files does not stop
+    /// there by itself.
     pub fn template_alone(&self) -> Option<u32> {
         self.template.filter(|&id| Some(id) != self.tokenizer && !self.model.contains(&id))
     }

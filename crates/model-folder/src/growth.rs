@@ -1,10 +1,12 @@
-//! How much longer a tokenizer may make a text: its file is another person's, and each of its steps may replace a character by a page.
+//! How much longer a tokenizer may make a text: its file is another person's, and each of its steps may replace a
+//! character by a page.
 
 use serde_json::Value;
 
 use crate::error::FileProblem;
 
-/// Bytes that one byte may become, at most, before a text is split into tokens. Compatibility decomposition alone may make twelve of one.
+/// Bytes that one byte may become, at most, before a text is split into tokens. Compatibility decomposition alone may
+/// make twelve of one.
 const MAX_FACTOR: u64 = 512;
 /// Bytes that a text may become.
 pub(crate) const MAX_TEXT: u64 = 1 << 28;

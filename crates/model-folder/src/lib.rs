@@ -5,12 +5,14 @@
 //! - `tokenizer.json` as a [`Tokenizer`], with the digest by which services compare tokenizers,
 //! - the [`EosTokens`] that end a response, from three files that may name different ones,
 //! - the [`ChatTemplates`] that turn messages into a prompt, as text, and the [`SpecialTokens`] that they see,
-//! - what the safetensors files hold ([`WeightFiles`], [`tensor_shapes`], [`weights_digest`], [`tensor_digest`], [`tensors_digest`]),
+//! - what the safetensors files hold ([`WeightFiles`], [`tensor_shapes`], [`weights_digest`], [`tensor_digest`],
+//!   [`tensors_digest`]),
 //! - whether the head is the embedding ([`HeadForm`]), and copies in which it is written out ([`write_untied`]),
 //! - the [`AdapterConfig`] of a LoRA adapter,
 //! - the [`VersionMarker`] of published weights.
 //!
-//! Every file is bounded in size. Loading tensors and computing with them is not this crate's work: it links no tensor library.
+//! Every file is bounded in size. Loading tensors and computing with them is not this crate's work: it links no tensor
+//! library.
 #![forbid(unsafe_code)]
 
 mod adapter_config;

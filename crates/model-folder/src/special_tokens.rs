@@ -12,12 +12,14 @@ const STANDARD: &[&str] = &["bos_token", "eos_token", "unk_token", "sep_token", 
 /// What transformers takes for Qwen's tokenizers where the folder says nothing; null is something.
 const QWEN2: &[&str] = &["unk_token", "eos_token", "pad_token"];
 
-/// Texts of special tokens by their names (`eos_token`), as chat templates see them and as `special_tokens_map` of transformers has them.
+/// Texts of special tokens by their names (`eos_token`), as chat templates see them and as `special_tokens_map` of
+/// transformers has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpecialTokens(BTreeMap<String, String>);
 
 impl SpecialTokens {
-    /// Reads them from `tokenizer_config.json`, and from `special_tokens_map.json` of folders from before version 5 of transformers.
+    /// Reads them from `tokenizer_config.json`, and from `special_tokens_map.json` of folders from before version 5 of
+    /// transformers.
     ///
     /// # Errors
     /// A file that cannot be read or is not JSON.

@@ -99,8 +99,8 @@ impl TensorPart {
     }
 }
 
-/// The SHA-256 (64 hex digits) of a part's values in a type, row by row, little-endian, each rounded to the nearest (ties to even), zeros
-/// without a sign.
+/// The SHA-256 (64 hex digits) of a part's values in a type, row by row, little-endian, each rounded to the nearest
+/// (ties to even), zeros without a sign.
 ///
 /// # Errors
 /// A part that is not within the tensor, a tensor of a type other than F32, F16 and BF16, a file that cannot be read.

@@ -1,8 +1,8 @@
 //! Models whose head is the embedding, and copies of them in which the head is written out.
 //!
-//! Some engines load such a model once and cannot reload its head: the file has no tensor for it. A copy with `lm_head.weight` and
-//! `tie_word_embeddings: false` is loaded and reloaded whole. It is the same model, and must stay it in training: its `config.json` says
-//! so ([`WRITTEN_OUT`]).
+//! Some engines load such a model once and cannot reload its head: the file has no tensor for it. A copy with
+//! `lm_head.weight` and `tie_word_embeddings: false` is loaded and reloaded whole. It is the same model, and must stay
+//! it in training: its `config.json` says so ([`WRITTEN_OUT`]).
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,8 @@ pub enum HeadForm {
 }
 
 impl HeadForm {
-    /// As a parsed `config.json` says. Without a word on it, a model of the supported families has a head of its own, but for SmolLM3.
+    /// As a parsed `config.json` says. Without a word on it, a model of the supported families has a head of its own,
+    /// but for SmolLM3.
     pub fn of(config: &Value) -> Self {
         let is = |field| config.get(field).and_then(Value::as_bool);
         match (is(TIE).unwrap_or_else(|| is_tied_by_default(config)), is(WRITTEN_OUT) == Some(true)) {
@@ -59,8 +60,8 @@ pub fn with_head_written_out(mut config: Value) -> Value {
     config
 }
 
-/// The `config.json` of the model itself: that of its source, for a folder in which a tied head is written out. What identifies a model is
-/// this configuration and its tensors without the written-out head.
+/// The `config.json` of the model itself: that of its source, for a folder in which a tied head is written out. What
+/// identifies a model is this configuration and its tensors without the written-out head.
 #[must_use]
 pub fn with_head_tied(mut config: Value) -> Value {
     if HeadForm::of(&config) == HeadForm::WrittenOut {

@@ -28,8 +28,8 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads the tokenizer; `None` where the folder has none. Truncation and padding that a training script once stored in the file
-    /// are switched off.
+    /// Reads the tokenizer; `None` where the folder has none. Truncation and padding that a training script once stored
+    /// in the file are switched off.
     ///
     /// # Errors
     /// A file that cannot be read or is not a tokenizer.
@@ -75,7 +75,8 @@ impl Tokenizer {
         Err(FolderError::file(&self.path, FieldError::new(format!("the id of {token:?}"), id, allowed)))
     }
 
-    /// The ids of a text. `add_special` adds what the tokenizer puts around every text, such as a beginning of sequence.
+    /// The ids of a text. `add_special` adds what the tokenizer puts around every text, such as a beginning of
+    /// sequence.
     ///
     /// # Errors
     /// What the tokenizer says; a text that may become too long for it.

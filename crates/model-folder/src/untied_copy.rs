@@ -25,13 +25,13 @@ pub struct UntiedCopy {
     pub written: bool,
 }
 
-/// Copies a tied model to the folder `to`, completely or not at all: its weights as they are, the embedding once more as `lm_head.weight`,
-/// `config.json` with `tie_word_embeddings: false` and the mark that it is a copy, tokenizer and chat templates. A complete copy of this
-/// model is left as it is.
+/// Copies a tied model to the folder `to`, completely or not at all: its weights as they are, the embedding once more
+/// as `lm_head.weight`, `config.json` with `tie_word_embeddings: false` and the mark that it is a copy, tokenizer and
+/// chat templates. A complete copy of this model is left as it is.
 ///
 /// # Errors
-/// A model with a head of its own, or with a written-out head that is not the embedding; a folder `to` with anything else in it; a file that
-/// cannot be read or written, or a disk without room.
+/// A model with a head of its own, or with a written-out head that is not the embedding; a folder `to` with anything
+/// else in it; a file that cannot be read or written, or a disk without room.
 pub fn write_untied(source: &Folder, to: &Path) -> Result<UntiedCopy, FolderError> {
     let plan = Plan::of(source)?;
     if fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {

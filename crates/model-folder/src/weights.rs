@@ -49,8 +49,8 @@ struct Index {
     weight_map: BTreeMap<String, String>,
 }
 
-/// The safetensors files of a model: the shards that the index names, else `model.safetensors`, else all that the folder has. Other files of a
-/// folder with an index are none of the model's.
+/// The safetensors files of a model: the shards that the index names, else `model.safetensors`, else all that the
+/// folder has. Other files of a folder with an index are none of the model's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightFiles {
     folder: PathBuf,
@@ -165,8 +165,8 @@ pub fn absent_weights<'a>(field: String, files: impl Iterator<Item = &'a str> + 
     }
 }
 
-/// The digest that names published weights: `sha256:` and the SHA-256 of the hex digests of the weight files, one after the other in
-/// the order of their names. Of an adapter what it is counts as well.
+/// The digest that names published weights: `sha256:` and the SHA-256 of the hex digests of the weight files, one after
+/// the other in the order of their names. Of an adapter what it is counts as well.
 ///
 /// # Errors
 /// A folder or file that cannot be read.
@@ -187,7 +187,8 @@ pub fn weights_digest_of<P: Ord>(files: impl IntoIterator<Item = (P, FileDigest)
     sha256(by_name.into_values().map(|digest| digest.sha256).collect::<String>())
 }
 
-/// The same from the digests of all files of a folder by their names, and whether they have tensors: those count, and of an adapter what it is.
+/// The same from the digests of all files of a folder by their names, and whether they have tensors: those count, and
+/// of an adapter what it is.
 pub fn weights_digest_among<'a>(files: impl IntoIterator<Item = (&'a str, FileDigest, bool)>) -> String {
     let files: BTreeMap<&str, (FileDigest, bool)> =
         files.into_iter().map(|(name, digest, has_tensors)| (name, (digest, has_tensors))).collect();

@@ -1,4 +1,5 @@
-//! The time of one draw from a row of logits, at a small and a large vocabulary, without truncation, with top-p, and with top-k and top-p.
+//! The time of one draw from a row of logits, at a small and a large vocabulary, without truncation, with top-p, and
+//! with top-k and top-p.
 //!
 //! ```text
 //! cargo bench -p evenkeel-model --bench draw

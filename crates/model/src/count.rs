@@ -11,8 +11,9 @@ use crate::pack::Packed;
 use crate::parameters::Parameters;
 use crate::parameters::lora::LoraShape;
 
-/// Runs the host's side of a forward and a backward pass over sequences of these numbers of tokens, each of which is scored, and counts
-/// what a device would be given and what is allocated at a time: gradients, activations and workspace, not the parameters.
+/// Runs the host's side of a forward and a backward pass over sequences of these numbers of tokens, each of which is
+/// scored, and counts what a device would be given and what is allocated at a time: gradients, activations and
+/// workspace, not the parameters.
 ///
 /// # Errors
 /// No sequence, a sequence longer than the model's context, or a compute type that the kernels do not have.
@@ -40,8 +41,8 @@ pub fn count_pass(
     Ok(network.kernels().device().take())
 }
 
-/// Counts the host's side of one update with moments in host memory: what is page-locked, what is copied, and the buffers on the
-/// device.
+/// Counts the host's side of one update with moments in host memory: what is page-locked, what is copied, and the
+/// buffers on the device.
 ///
 /// # Errors
 /// As [`count_pass`].
@@ -121,8 +122,8 @@ mod tests {
 
     #[test]
     fn activations_grow_by_what_a_layer_keeps_of_each_token() {
-        // In bf16: input, normed, q and k before and after their norms, v, attended, middle, normed again, gate, up, gated; and fp32 log
-        // sums.
+        // In bf16: input, normed, q and k before and after their norms, v, attended, middle, normed again, gate, up,
+        // gated; and fp32 log sums.
         let kept = 2 * (64 + 64 + 2 * (64 + 32) + 32 + 64 + 64 + 64 + 3 * 192) + 4 * 4;
         // Without both normed ones, q and k after their norms, and gated. And the input alone.
         let cheap = kept - 2 * (64 + (64 + 32) + 64 + 192);

@@ -10,11 +10,12 @@ use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
 #[cfg(feature = "cuda")]
 use crate::pool::Pool;
 
-/// Opens a GPU by its number, with a stream of its own: each thread has its own default stream, and those are not ordered.
+/// Opens a GPU by its number, with a stream of its own: each thread has its own default stream, and those are not
+/// ordered.
 ///
 /// # Errors
-/// A build without the feature `cuda`; no driver or one older than the libraries; a missing library, with the places that were searched; no
-/// such device, or one with a compute capability below 8.0.
+/// A build without the feature `cuda`; no driver or one older than the libraries; a missing library, with the places
+/// that were searched; no such device, or one with a compute capability below 8.0.
 pub fn cuda_device(number: usize) -> Result<Device> {
     let refused = |reason: &dyn Display| {
         ModelError::input("device", format!("cuda:{number}"), format!("a device that can be used ({reason})"))
@@ -28,13 +29,14 @@ fn open(number: usize) -> candle_core::Result<Device> {
     Device::new_cuda_with_stream(number)
 }
 
-/// Opens it without an event for each array, which a single stream does not need. Freed memory is kept for the next step.
+/// Opens it without an event for each array, which a single stream does not need. Freed memory is kept for the next
+/// step.
 #[cfg(feature = "cuda")]
 fn open(number: usize) -> candle_core::Result<Device> {
     let device = Device::new_cuda_with_stream(number)?;
     let gpu = device.as_cuda_device()?;
-    // SAFETY: all work on this device goes to its one stream, in which memory is also allocated and freed. Copies from and to the host
-    // beside it (`kernels::cuda::DeviceStream`) are ordered by events of their own.
+    // SAFETY: all work on this device goes to its one stream, in which memory is also allocated and freed. Copies from
+    // and to the host beside it (`kernels::cuda::DeviceStream`) are ordered by events of their own.
     unsafe { gpu.disable_event_tracking() };
     // A device without pools gives memory back at once.
     if let Err(error) = Pool::of(gpu).and_then(|pool| pool.keep_all()) {
@@ -50,10 +52,11 @@ pub struct GpuMemory {
     pub total: u64,
     /// What any process can still get.
     pub free: u64,
-    /// What the pool of this process holds, in use or kept for later. Only the driver and its libraries have memory in addition to it.
+    /// What the pool of this process holds, in use or kept for later. Only the driver and its libraries have memory in
+    /// addition to it.
     pub held: u64,
-    /// The most that the pool has held at a time, since the device was opened or [`reset_peak_memory`] was called. Both are 0 on a device
-    /// without pools.
+    /// The most that the pool has held at a time, since the device was opened or [`reset_peak_memory`] was called. Both
+    /// are 0 on a device without pools.
     pub peak: u64,
 }
 

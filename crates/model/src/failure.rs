@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-/// What the driver and its libraries call such a failure, and what it means. Every later call on the same device fails as well, until the
-/// process ends: <https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html> (`CUresult`).
+/// What the driver and its libraries call such a failure, and what it means. Every later call on the same device fails
+/// as well, until the process ends: <https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html>
+/// (`CUresult`).
 const FAILURES: [(&str, &str); 23] = [
     ("CUDA_ERROR_ECC_UNCORRECTABLE", "its memory has an error that ECC cannot correct"),
     ("CUDA_ERROR_NVLINK_UNCORRECTABLE", "its connection to another GPU has an error that cannot be corrected"),
@@ -38,8 +39,8 @@ pub struct DeviceFailure {
 }
 
 impl DeviceFailure {
-    /// The failure that an error's text names, as candle, the driver and its libraries write it; `None` if the device can still be used, as
-    /// after an allocation that was refused.
+    /// The failure that an error's text names, as candle, the driver and its libraries write it; `None` if the device
+    /// can still be used, as after an allocation that was refused.
     pub fn named_in(text: &str) -> Option<Self> {
         let is_word = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
         let names = |name: &str| text.match_indices(name).any(|(at, _)| is_word(&text[at + name.len()..]));

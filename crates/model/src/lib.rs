@@ -1,8 +1,8 @@
 //! Dense decoders (Llama, Mistral, Qwen2, Qwen3, SmolLM3), for training and for sampling.
 //!
 //! - [`Config`], [`Parameters`], [`folder`]: reading and writing Hugging Face folders.
-//! - [`Packed`] and [`TrainableModel`]: packed sequences through a forward and a backward pass written by hand over a few kernels
-//!   ([`kernels`]); the caller's [`TokenLoss`] turns log-probabilities and entropies into coefficients.
+//! - [`Packed`] and [`TrainableModel`]: packed sequences through a forward and a backward pass written by hand over a
+//!   few kernels ([`kernels`]); the caller's [`TokenLoss`] turns log-probabilities and entropies into coefficients.
 //! - [`Decoder`]: decodes many sequences of different lengths at once over a KV cache.
 //! - [`sampling`]: draws a token from a row of logits.
 //! - [`gguf`]: models of llama.cpp as such folders.

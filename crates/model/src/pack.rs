@@ -6,11 +6,11 @@ use crate::config::Config;
 use crate::error::{ModelError, Result};
 use crate::segment::{RowSpan, Segment};
 
-/// A micro-batch: the input tokens of several sequences, concatenated. Attention stays within a sequence. Sequences that begin with the same
-/// tokens may share the rows of these ([`Packed::push_shared`]).
+/// A micro-batch: the input tokens of several sequences, concatenated. Attention stays within a sequence. Sequences
+/// that begin with the same tokens may share the rows of these ([`Packed::push_shared`]).
 ///
-/// A *scored* token is one whose log-probability is computed. It is predicted by the hidden state of the token before it;
-/// tokens from a sequence's last scored one on are not part of the input, since nothing depends on them.
+/// A *scored* token is one whose log-probability is computed. It is predicted by the hidden state of the token before
+/// it; tokens from a sequence's last scored one on are not part of the input, since nothing depends on them.
 #[derive(Clone, Debug)]
 pub struct Packed {
     ids: Vec<u32>,
@@ -58,10 +58,12 @@ impl Packed {
         self.all_or_nothing(|packed| packed.append(config, RowSpan::default(), ids, scored))
     }
 
-    /// Appends a sequence with a target of its own for each token: the row of token i predicts `targets[i]`, whatever follows it.
+    /// Appends a sequence with a target of its own for each token: the row of token i predicts `targets[i]`, whatever
+    /// follows it.
     ///
     /// # Errors
-    /// An id outside the vocabulary, a sequence longer than the context or empty, or another number of targets; then nothing is appended.
+    /// An id outside the vocabulary, a sequence longer than the context or empty, or another number of targets; then
+    /// nothing is appended.
     pub fn push_targets(&mut self, config: &Config, ids: &[u32], targets: &[u32]) -> Result<()> {
         validate_ids(config, ids)?;
         validate_ids(config, targets)?;
@@ -76,11 +78,12 @@ impl Packed {
         Ok(())
     }
 
-    /// Appends sequences that all begin with `prefix`, whose rows they share: each is given by its tokens after the prefix and by the ascending
-    /// indices, in the whole sequence, of its scored tokens, which are after the prefix too.
+    /// Appends sequences that all begin with `prefix`, whose rows they share: each is given by its tokens after the
+    /// prefix and by the ascending indices, in the whole sequence, of its scored tokens, which are after the prefix
+    /// too.
     ///
-    /// The rows of the prefix come first, then those of each continuation. Scores have the bits of sequences of their own; a gradient that
-    /// reaches the prefix is the sum over the continuations in their order.
+    /// The rows of the prefix come first, then those of each continuation. Scores have the bits of sequences of their
+    /// own; a gradient that reaches the prefix is the sum over the continuations in their order.
     ///
     /// # Errors
     /// As [`Packed::push`], and an empty prefix or no continuation; then nothing is appended.

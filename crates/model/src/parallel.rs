@@ -21,8 +21,8 @@ pub(crate) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> Result<
     on_threads(threads(), count, work)
 }
 
-/// Runs `work` for each number below `count` on so many threads, and returns the results in order, or the error of the lowest number that
-/// failed. Nothing is begun after an error.
+/// Runs `work` for each number below `count` on so many threads, and returns the results in order, or the error of the
+/// lowest number that failed. Nothing is begun after an error.
 pub(crate) fn on_threads<T: Send>(
     threads: usize,
     count: usize,

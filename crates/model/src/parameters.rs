@@ -1,5 +1,5 @@
-//! The parameters of a model: their Hugging Face names and shapes, and the fp32 master tensors. Training changes all of them, or adapters
-//! alone.
+//! The parameters of a model: their Hugging Face names and shapes, and the fp32 master tensors. Training changes all of
+//! them, or adapters alone.
 
 pub(crate) mod lora;
 
@@ -43,7 +43,8 @@ pub enum ParameterKind {
 }
 
 impl ParameterKind {
-    /// Whether decoupled weight decay applies: to matrices, not to norms and biases, nor to adapters, which it would pull to the base.
+    /// Whether decoupled weight decay applies: to matrices, not to norms and biases, nor to adapters, which it would
+    /// pull to the base.
     pub const fn decays(self) -> bool {
         matches!(self, Self::Matrix)
     }
@@ -189,10 +190,12 @@ impl SpecList {
     }
 }
 
-/// The fp32 master values of all parameters on one device: the only copy of the weights. A narrower compute type is cast
-/// from them when it is used, one layer at a time. Matrices of a frozen base may be held in bf16, which are widened when they are used.
+/// The fp32 master values of all parameters on one device: the only copy of the weights. A narrower compute type is
+/// cast from them when it is used, one layer at a time. Matrices of a frozen base may be held in bf16, which are
+/// widened when they are used.
 ///
-/// Part of them is trained: all, or with adapters these alone. Gradients, moments, updates and files of training are of that part.
+/// Part of them is trained: all, or with adapters these alone. Gradients, moments, updates and files of training are of
+/// that part.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     specs: Vec<ParameterSpec>,
@@ -202,7 +205,8 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// From values in the order of [`parameter_specs`], converted to contiguous fp32 tensors on `device`. All are trained.
+    /// From values in the order of [`parameter_specs`], converted to contiguous fp32 tensors on `device`. All are
+    /// trained.
     pub fn new(config: &Config, values: Vec<Tensor>, device: &Device) -> Result<Self> {
         let values = values
             .into_iter()
@@ -211,7 +215,8 @@ impl Parameters {
         Self::laid_out(config, values)
     }
 
-    /// From values in the order of [`parameter_specs`] in whatever layout they have, in fp32 or, matrices alone, in bf16.
+    /// From values in the order of [`parameter_specs`] in whatever layout they have, in fp32 or, matrices alone, in
+    /// bf16.
     pub(crate) fn laid_out(config: &Config, values: Vec<Tensor>) -> Result<Self> {
         let (specs, ids) = parameter_specs(config);
         if values.len() != specs.len() {
@@ -225,8 +230,8 @@ impl Parameters {
         Ok(Self { specs, ids, values, lora: None })
     }
 
-    /// Random values as in transformers: matrices N(0, `deviation`²), norms 1, biases 0. Each parameter has its own random
-    /// stream.
+    /// Random values as in transformers: matrices N(0, `deviation`²), norms 1, biases 0. Each parameter has its own
+    /// random stream.
     pub fn random(config: &Config, seed: u64, deviation: f32, device: &Device) -> Result<Self> {
         let normal = Normal::new(0.0f32, deviation)
             .map_err(|_| ModelError::input("deviation", deviation, "a finite number, 0 or above"))?;
@@ -266,7 +271,8 @@ impl Parameters {
         base.with_adapters(lora, adapters)
     }
 
-    /// These parameters as a frozen base, with adapters whose values are in the order of [`adapter_specs`](Self::adapter_specs).
+    /// These parameters as a frozen base, with adapters whose values are in the order of
+    /// [`adapter_specs`](Self::adapter_specs).
     ///
     /// # Errors
     /// A shape that no adapter of this base has, or values of other shapes.
@@ -283,8 +289,8 @@ impl Parameters {
         Ok(Self { specs, ids, lora: Some(lora.clone()), ..self })
     }
 
-    /// The same with the adapters of a training that begins: A uniform within ±1 / sqrt(in), as PEFT draws it, each from its own random
-    /// stream; B zero.
+    /// The same with the adapters of a training that begins: A uniform within ±1 / sqrt(in), as PEFT draws it, each
+    /// from its own random stream; B zero.
     ///
     /// # Errors
     /// A shape that no adapter of this base has.
@@ -382,8 +388,8 @@ impl Parameters {
         &self.specs[..self.base_count()]
     }
 
-    /// The value of a parameter: in fp32, or a matrix of a frozen base in bf16; contiguous, unless it belongs to a frozen base that a decoder
-    /// shares.
+    /// The value of a parameter: in fp32, or a matrix of a frozen base in bf16; contiguous, unless it belongs to a
+    /// frozen base that a decoder shares.
     pub fn get(&self, id: ParameterId) -> &Tensor {
         &self.values[id.0]
     }

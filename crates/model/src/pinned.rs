@@ -76,7 +76,8 @@ impl PinnedBytes {
             return Err(ModelError::input("bytes to copy to the host", bytes, format!("up to {room}")));
         }
         let to = &mut self.as_mut_slice()[..bytes];
-        // SAFETY: the range is within the tensor, whose storage the caller borrows; the copy has ended when this returns.
+        // SAFETY: the range is within the tensor, whose storage the caller borrows; the copy has ended when this
+        // returns.
         unsafe { result::memcpy_dtoh_async(to, at + (first * size) as u64, stream.cu_stream()) }
             .and_then(|()| stream.synchronize())
             .map_err(candle_core::Error::wrap)?;
@@ -98,7 +99,8 @@ impl PinnedBytes {
     }
 }
 
-/// Why no more could be page-locked. What a machine has free says little about it: a virtual machine or a container may allow a part alone.
+/// Why no more could be page-locked. What a machine has free says little about it: a virtual machine or a container may
+/// allow a part alone.
 fn lock_refused(error: &DriverError) -> String {
     let locked = LOCKED.load(Ordering::Relaxed);
     format!(
@@ -109,7 +111,8 @@ fn lock_refused(error: &DriverError) -> String {
 impl Drop for PinnedBytes {
     fn drop(&mut self) {
         LOCKED.fetch_sub(self.bytes as u64, Ordering::Relaxed);
-        // SAFETY: allocated by `new`, and freed here only. Copies have ended: they are waited for here, or by `Device::settle`.
+        // SAFETY: allocated by `new`, and freed here only. Copies have ended: they are waited for here, or by
+        // `Device::settle`.
         let freed = self.stream.context().bind_to_thread().and_then(|()| unsafe { result::free_host(self.at.cast()) });
         if let Err(error) = freed {
             tracing::warn!(%error, "page-locked memory was not freed");

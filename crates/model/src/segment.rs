@@ -14,7 +14,8 @@ pub struct RowSpan {
 pub struct Segment {
     /// The rows; there may be none.
     pub rows: RowSpan,
-    /// The rows of the segment that this one continues, which comes before it and has no prefix itself; none for a sequence of its own.
+    /// The rows of the segment that this one continues, which comes before it and has no prefix itself; none for a
+    /// sequence of its own.
     pub prefix: RowSpan,
 }
 

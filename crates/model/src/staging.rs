@@ -1,5 +1,5 @@
-//! Memory of the host through which tensors leave their device: page-locked where that is a GPU, which copies from and to such memory at the
-//! full speed of its bus.
+//! Memory of the host through which tensors leave their device: page-locked where that is a GPU, which copies from and
+//! to such memory at the full speed of its bus.
 
 use candle_core::{CpuStorage, DType, Device, Storage, Tensor};
 use half::{bf16, f16};
@@ -49,8 +49,8 @@ impl Staging {
     /// The bytes of a contiguous fp32 tensor in a type, little-endian, converted where it lies.
     ///
     /// # Errors
-    /// A tensor that is not contiguous, of another type than fp32, or to be copied as another one than F32, BF16 and F16, or larger than the
-    /// buffer of a GPU; a failure of the device.
+    /// A tensor that is not contiguous, of another type than fp32, or to be copied as another one than F32, BF16 and
+    /// F16, or larger than the buffer of a GPU; a failure of the device.
     pub(crate) fn copy(&mut self, tensor: &Tensor, dtype: DType) -> Result<&[u8]> {
         let converted;
         let tensor = if tensor.device().is_cpu() {

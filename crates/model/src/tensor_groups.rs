@@ -1,4 +1,5 @@
-//! Groups of a model's trained tensors by what they are for, so that one group can be told from the others when only it is wrong.
+//! Groups of a model's trained tensors by what they are for, so that one group can be told from the others when only it
+//! is wrong.
 
 use crate::parameters::{AdapterIds, LayerIds, LinearIds, ModelIds, ParameterId, ParameterKind, Parameters};
 
@@ -14,9 +15,10 @@ pub struct TensorGroup {
     pub parameters: Vec<usize>,
 }
 
-/// The groups of what is trained: `head` (none if it is tied), `embeddings` (with a tied head), `norms`, `biases` (if there are any), `attention`
-/// and `mlp`, which are disjoint and together all tensors; and up to four blocks of consecutive layers, each with all tensors of its layers.
-/// Adapters belong to the group of the matrix beside which they are; groups without any are absent.
+/// The groups of what is trained: `head` (none if it is tied), `embeddings` (with a tied head), `norms`, `biases` (if
+/// there are any), `attention` and `mlp`, which are disjoint and together all tensors; and up to four blocks of
+/// consecutive layers, each with all tensors of its layers. Adapters belong to the group of the matrix beside which
+/// they are; groups without any are absent.
 pub fn tensor_groups(parameters: &Parameters) -> Vec<TensorGroup> {
     let ids = parameters.ids();
     let of_kind = |kind| {
@@ -65,7 +67,8 @@ fn adapter(linear: LinearIds) -> impl Iterator<Item = ParameterId> {
 fn blocks(ids: &ModelIds) -> impl Iterator<Item = (String, Vec<ParameterId>)> + '_ {
     let layers = ids.layers.len();
     let count = layers.min(BLOCKS);
-    // The parameters of a layer are consecutive and begin with its first norm; the last layer is followed by the model's norm.
+    // The parameters of a layer are consecutive and begin with its first norm; the last layer is followed by the
+    // model's norm.
     let begin = move |layer: usize| ids.layers.get(layer).map_or(ids.norm, |layer| layer.input_norm).index();
     (0..count).map(move |block| {
         let first = block * layers / count;

@@ -32,8 +32,8 @@ fn alone(decoder: &Decoder, ids: &[u32]) -> Vec<u32> {
     ids.iter().flat_map(|&id| bits(&decoder.step(&mut [Step { cache: &mut cache, ids: &[id] }]).unwrap())).collect()
 }
 
-/// Feeds all sequences, where `take` says how many tokens each sequence feeds in each call (0: it waits), and compares the
-/// logits after each call with those of the same tokens alone.
+/// Feeds all sequences, where `take` says how many tokens each sequence feeds in each call (0: it waits), and compares
+/// the logits after each call with those of the same tokens alone.
 fn assert_as_alone(
     decoder: &Decoder,
     sequences: &[Vec<u32>],

@@ -1,7 +1,8 @@
-//! Logits, log-probabilities and gradients of transformers and PyTorch: `tests/golden`, and other checkpoints outside the repository.
+//! Logits, log-probabilities and gradients of transformers and PyTorch: `tests/golden`, and other checkpoints outside
+//! the repository.
 //!
-//! `EVENKEEL_SMOLLM2` names the folder of a real model, SmolLM2-135M-Instruct, and `EVENKEEL_SMOLLM2_GGUF` the file of llama.cpp from which it
-//! was read: without them its tests are ignored.
+//! `EVENKEEL_SMOLLM2` names the folder of a real model, SmolLM2-135M-Instruct, and `EVENKEEL_SMOLLM2_GGUF` the file of
+//! llama.cpp from which it was read: without them its tests are ignored.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

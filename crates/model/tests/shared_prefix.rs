@@ -45,7 +45,8 @@ fn alone(config: &Config, groups: &[Group]) -> Packed {
     })
 }
 
-/// Prompts of one token and of more than a block of attention; responses of one token, which has no row of its own, and of many.
+/// Prompts of one token and of more than a block of attention; responses of one token, which has no row of its own, and
+/// of many.
 fn group() -> impl Strategy<Value = Group> {
     let prompt = prop::sample::select(vec![1usize, 2, 9, 36, 63, 64, 65, 80])
         .prop_flat_map(|length| prop::collection::vec(0u32..37, length));
@@ -79,8 +80,8 @@ fn options() -> NetworkOptions {
 struct Difference {
     /// Whether every score has the same bits.
     same_scores: bool,
-    /// Of the parameter that differs most, in proportion to its gradient's norm, or to a hundredth of the largest one's: where a sequence has
-    /// nothing to attend to, the gradients of queries and keys are rounding alone.
+    /// Of the parameter that differs most, in proportion to its gradient's norm, or to a hundredth of the largest
+    /// one's: where a sequence has nothing to attend to, the gradients of queries and keys are rounding alone.
     gradient: f64,
 }
 

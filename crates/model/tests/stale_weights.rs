@@ -1,5 +1,5 @@
-//! The evidence of the proof of weights, with a model that is trained and engines that compute: one in f32 with other kernels and batches than
-//! the learner, and one in bf16. Faults are weights that really are old.
+//! The evidence of the proof of weights, with a model that is trained and engines that compute: one in f32 with other
+//! kernels and batches than the learner, and one in bf16. Faults are weights that really are old.
 //!
 //! ```text
 //! cargo test --release --workspace --test stale_weights -- --ignored --nocapture    thousands of honest steps, and the direction of noise
@@ -24,7 +24,8 @@ use support::{config, cpu, host, ids, parameters};
 /// What the proof of weights scores in a step where engines compute in f32, and in a narrower type.
 const EXACT: (usize, usize) = (32, 12);
 const NARROW: (usize, usize) = (64, 64);
-/// Evidence at which one of a dozen suspicions about a run's first engine is a fault, and at which half staleness is refuted.
+/// Evidence at which one of a dozen suspicions about a run's first engine is a fault, and at which half staleness is
+/// refuted.
 const FAULT: f64 = 12.0 * 2.0 / 4e-4;
 const REFUTED: f64 = 1e3;
 

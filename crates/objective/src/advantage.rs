@@ -34,8 +34,8 @@ named! {
         Rloo = "rloo" ["rloo-vectorized"],
         /// `(r - mean) / mean` (MaxRL, arXiv 2602.02710); rewards are at least 0.
         MaxRl = "maxrl" ["max-rl"],
-        /// The weighted sum of `(r_k - mean_k) / (sample deviation of r_k + 1e-6)` over the components of the reward, over the
-        /// deviation of that sum in the mini-batch (GDPO, arXiv 2601.05242).
+        /// The weighted sum of `(r_k - mean_k) / (sample deviation of r_k + 1e-6)` over the components of the reward,
+        /// over the deviation of that sum in the mini-batch (GDPO, arXiv 2601.05242).
         Gdpo = "gdpo",
     }
 }
@@ -67,8 +67,8 @@ impl Advantage {
     }
 }
 
-/// Writes the advantage of each response of one group. Under `gdpo` the reward is its only component, and the factor of the
-/// mini-batch is left out: see [`component_advantages`](crate::component_advantages).
+/// Writes the advantage of each response of one group. Under `gdpo` the reward is its only component, and the factor of
+/// the mini-batch is left out: see [`component_advantages`](crate::component_advantages).
 ///
 /// `rewards`, `valid` and `out` have one element for each response. An invalid response (its verification failed for a
 /// reason that is not its own) enters no statistic and gets 0; its reward is not read. If there are two or more valid

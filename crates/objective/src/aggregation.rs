@@ -1,9 +1,9 @@
 //! Aggregation is weights: one weight for each trainable token, the same for all tokens of a response.
 //!
 //! A weight is a part that depends on the group alone times the normalizer of the mini-batch, the groups of one update.
-//! [`group_weights`](crate::group_weights) computes the part as soon as a group is complete, [`MiniBatchCounts`](crate::MiniBatchCounts) gives the normalizer
-//! (1/P, 1/N or 1/Q) after the last group. A learner sums gradients weighted by the parts and multiplies by the
-//! normalizer once at the end.
+//! [`group_weights`](crate::group_weights) computes the part as soon as a group is complete,
+//! [`MiniBatchCounts`](crate::MiniBatchCounts) gives the normalizer (1/P, 1/N or 1/Q) after the last group. A learner
+//! sums gradients weighted by the parts and multiplies by the normalizer once at the end.
 //!
 //! A new rule is a variant of [`Aggregation`], an arm of `Aggregation::rule` and a row in `docs/objective.md`.
 
@@ -51,8 +51,8 @@ named! {
         /// length (`vl_norm_alpha` = 1), or between it and `sequence-sum` (0): VL Norm, at first called Delta L
         /// Normalization.
         VlNorm = "vl-norm" ["delta-l-norm", "delta-l-normalization"],
-        /// The sum over the tokens of each response, then the mean over responses, then over groups: GSPO with weights by
-        /// length; only with `policy = "gspo"`.
+        /// The sum over the tokens of each response, then the mean over responses, then over groups: GSPO with weights
+        /// by length; only with `policy = "gspo"`.
         Luspo = "luspo",
     }
 }

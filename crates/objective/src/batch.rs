@@ -1,5 +1,5 @@
-//! The whole objective of a mini-batch at once, for callers with all groups in memory; a learner that takes groups as they
-//! arrive calls the parts itself.
+//! The whole objective of a mini-batch at once, for callers with all groups in memory; a learner that takes groups as
+//! they arrive calls the parts itself.
 
 use crate::error::Error;
 use crate::{
@@ -43,8 +43,8 @@ pub struct BatchLoss<T> {
 
 /// Computes advantages, weights, loss and gradient of a whole mini-batch.
 ///
-/// Settings must pass [`Settings::validate`]. An `entropy_coefficient` is refused: the entropy of a token does not follow
-/// from its log-probability. Check external input with [`validate_batch`](crate::validate_batch) first.
+/// Settings must pass [`Settings::validate`]. An `entropy_coefficient` is refused: the entropy of a token does not
+/// follow from its log-probability. Check external input with [`validate_batch`](crate::validate_batch) first.
 ///
 /// # Errors
 /// Settings out of range; an entropy coefficient; slices of different lengths; a reward that is not finite; a missing
@@ -53,8 +53,8 @@ pub fn batch_loss<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>])
     batch_loss_of_components(settings, groups, &[])
 }
 
-/// The same where rewards are sums of components, which `gdpo` normalises one by one: those of each group, in the order of
-/// `groups`. A group without any has its reward as the only one.
+/// The same where rewards are sums of components, which `gdpo` normalises one by one: those of each group, in the order
+/// of `groups`. A group without any has its reward as the only one.
 ///
 /// # Errors
 /// As [`batch_loss`]; a component with another number of values than its group has responses, or out of range.

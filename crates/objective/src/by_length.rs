@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 /// Parts of a step's responses by length.
 pub const QUARTERS: usize = 4;
 
-/// What a rule gives to each quarter of the responses that have an advantage, from the shortest to the longest. Responses of one length share the
-/// quarters that they span, so that their order does not matter.
+/// What a rule gives to each quarter of the responses that have an advantage, from the shortest to the longest.
+/// Responses of one length share the quarters that they span, so that their order does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ByLength {
-    /// The quarter's share of the sum of w abs(A) T: of the gradient, as far as tokens have gradients of the same size. They add up to 1.
+    /// The quarter's share of the sum of w abs(A) T: of the gradient, as far as tokens have gradients of the same size.
+    /// They add up to 1.
     pub share: [f64; QUARTERS],
     /// The mean weight of one of its tokens, relative to the mean token of the rule.
     pub weight: [f64; QUARTERS],

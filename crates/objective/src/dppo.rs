@@ -1,12 +1,12 @@
-//! DPPO, arXiv 2602.04879: PPO's ratio under a mask by divergence. A token is left out where its probability has moved in
-//! the direction of its advantage by more than a threshold in divergence, and not in ratio: a rare token may move far in
-//! ratio, a frequent one may not move far in probability.
+//! DPPO, arXiv 2602.04879: PPO's ratio under a mask by divergence. A token is left out where its probability has moved
+//! in the direction of its advantage by more than a threshold in divergence, and not in ratio: a rare token may move
+//! far in ratio, a frequent one may not move far in probability.
 //!
 //! The divergence is that of the two-point distribution "this token or another", of which the sampled log-probabilities
-//! are enough: total variation abs(pi - mu), or the Kullback-Leibler divergence mu log(mu / pi) + (1 - mu) log((1 - mu) /
-//! (1 - pi)), pi the probability under the policy and mu that of `old_logp`. The thresholds are `clip_high` for A > 0 and
-//! `clip_low` for A < 0. The authors' runs have 0.15 for total variation and 0.05 for the other, and take mu from the
-//! policy that sampled.
+//! are enough: total variation abs(pi - mu), or the Kullback-Leibler divergence mu log(mu / pi) + (1 - mu) log((1 - mu)
+//! / (1 - pi)), pi the probability under the policy and mu that of `old_logp`. The thresholds are `clip_high` for A > 0
+//! and `clip_low` for A < 0. The authors' runs have 0.15 for total variation and 0.05 for the other, and take mu from
+//! the policy that sampled.
 
 use crate::exp::exp;
 use crate::log_ratio::MAX_RATIO;

@@ -1,9 +1,9 @@
-//! GDPO, arXiv 2601.05242: several rewards, each normalised within its group before they are added. Added first, rewards
-//! that differ may cancel to equal sums, and one of a larger scale drowns the others.
+//! GDPO, arXiv 2601.05242: several rewards, each normalised within its group before they are added. Added first,
+//! rewards that differ may cancel to equal sums, and one of a larger scale drowns the others.
 //!
-//! A = sum over rewards k of w_k (r_k - mean_k) / (deviation_k + 1e-6), mean and sample deviation over the valid responses
-//! of the group that have that reward, then over the deviation of A in the mini-batch (+ 1e-6). Each sum over a group is
-//! 0, and so is the mean of the mini-batch, so that this last step is one factor for all: see
+//! A = sum over rewards k of w_k (r_k - mean_k) / (deviation_k + 1e-6), mean and sample deviation over the valid
+//! responses of the group that have that reward, then over the deviation of A in the mini-batch (+ 1e-6). Each sum over
+//! a group is 0, and so is the mean of the mini-batch, so that this last step is one factor for all: see
 //! [`MiniBatchCounts::policy_scale`](crate::MiniBatchCounts::policy_scale).
 
 use crate::error::{Error, validate_length};
@@ -21,8 +21,8 @@ pub struct RewardComponent {
     pub values: Vec<f64>,
 }
 
-/// Writes the advantage of each response of one group, before the factor of the mini-batch. An invalid response gets 0; its
-/// rewards are not read.
+/// Writes the advantage of each response of one group, before the factor of the mini-batch. An invalid response gets 0;
+/// its rewards are not read.
 ///
 /// # Errors
 /// Slices of different lengths; a weight that is not finite; a valid reward that is infinite or out of range.

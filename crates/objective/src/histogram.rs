@@ -5,8 +5,8 @@ use crate::log_ratio::{MAX_LOG_RATIO, saturate};
 /// Bins in one nat: quantiles of a ratio are exact to within half a bin, 1 part in 2048.
 const BINS_PER_NAT: f64 = 1024.0;
 
-/// Logarithms of ratios, saturated at [`MAX_LOG_RATIO`], counted by bins of equal width. A ratio of 1 is the middle of a bin, so that equal
-/// policies give exactly 1. Counts do not depend on the order of tokens.
+/// Logarithms of ratios, saturated at [`MAX_LOG_RATIO`], counted by bins of equal width. A ratio of 1 is the middle of
+/// a bin, so that equal policies give exactly 1. Counts do not depend on the order of tokens.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct LogHistogram {
     /// Empty until the first token.

@@ -1,7 +1,7 @@
-//! Objectives of reinforcement learning from verifiable rewards in the manner of GRPO: from whole groups of responses to
-//! one weight for each trainable token, to the policy loss and to its gradient with respect to each log-probability, in
-//! closed form. It works on plain slices of f32 or f64 with all arithmetic in f64; it knows no tensor library, reads no
-//! clock and allocates nothing for a token.
+//! Objectives of reinforcement learning from verifiable rewards in the manner of GRPO: from whole groups of responses
+//! to one weight for each trainable token, to the policy loss and to its gradient with respect to each log-probability,
+//! in closed form. It works on plain slices of f32 or f64 with all arithmetic in f64; it knows no tensor library, reads
+//! no clock and allocates nothing for a token.
 //!
 //! How the token terms of a loss are summed decides what a model learns about length. "Balanced Aggregation:
 //! Understanding and Fixing Aggregation Bias in GRPO" (arXiv 2605.04077) describes and fixes the bias; this crate
@@ -16,9 +16,10 @@
 //! - [`batch_loss`] computes all of this for a mini-batch in memory; [`Quantities`] measures a step.
 //! - [`validate_batch`] and its parts check external input. The arithmetic itself never panics.
 //!
-//! Each family of formulas is one file, with every formula next to its gradient and its source: advantages in `advantage.rs`,
-//! aggregation rules in `aggregation.rs`, policy terms in `policy.rs`, corrections in `correction.rs`, KL estimators in
-//! `kl.rs`; what has a file of its own is named there (`dppo.rs`, `gdpo.rs`, `luspo.rs`, `maxrl.rs`, `sapo.rs`).
+//! Each family of formulas is one file, with every formula next to its gradient and its source: advantages in
+//! `advantage.rs`, aggregation rules in `aggregation.rs`, policy terms in `policy.rs`, corrections in `correction.rs`,
+//! KL estimators in `kl.rs`; what has a file of its own is named there (`dppo.rs`, `gdpo.rs`, `luspo.rs`, `maxrl.rs`,
+//! `sapo.rs`).
 //!
 //! ```
 //! use evenkeel_objective::{Aggregation, Response, ResponseTokens, Settings, batch_loss, validate_batch};

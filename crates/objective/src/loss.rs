@@ -77,13 +77,13 @@ impl PolicyStats {
 
 /// The loss of one response and d loss / d logp.
 ///
-/// `weight` is the weight of each of its tokens, with or without the mini-batch normalizer: loss and gradient are linear in
-/// it. `grad` has one element for each token and is overwritten: with 0 at tokens that are not trainable, and everywhere
-/// if `advantage` or `weight` is 0. The statistics include such a response, except for clipped tokens, since nothing is
-/// clipped without a gradient.
+/// `weight` is the weight of each of its tokens, with or without the mini-batch normalizer: loss and gradient are
+/// linear in it. `grad` has one element for each token and is overwritten: with 0 at tokens that are not trainable, and
+/// everywhere if `advantage` or `weight` is 0. The statistics include such a response, except for clipped tokens, since
+/// nothing is clipped without a gradient.
 ///
-/// Settings must have passed [`Settings::validate`], and external input [`ResponseTokens::validate`]; unchecked input may
-/// give NaN or infinities, but never a panic.
+/// Settings must have passed [`Settings::validate`], and external input [`ResponseTokens::validate`]; unchecked input
+/// may give NaN or infinities, but never a panic.
 ///
 /// # Errors
 /// Slices of different lengths; a correction without `rollout_logp`.

@@ -1,5 +1,5 @@
-//! MaxRL, arXiv 2602.02710: advantages over the mean reward of their group, (r - mean) / mean. Where rewards are 0 and 1
-//! and K of N are right, a right answer has (N - K) / K and a wrong one -1. The expected gradient is then that of the
+//! MaxRL, arXiv 2602.02710: advantages over the mean reward of their group, (r - mean) / mean. Where rewards are 0 and
+//! 1 and K of N are right, a right answer has (N - K) / K and a wrong one -1. The expected gradient is then that of the
 //! log-likelihood of a right answer, expanded to as many terms as there are samples, so that prompts with few right
 //! answers count for more. A group without a right answer has no advantages.
 

@@ -1,8 +1,9 @@
 //! How far the policy that a step begins with is from those that sampled its tokens, for each lag.
 //!
-//! The lag of a token is the number of versions that the weights which sampled it are behind those of the step. Its ratio is
-//! `exp(old_logp - rollout_logp)`: the policy at the beginning of the step over the policy that sampled, from which a correction makes its
-//! factor c. With the decoupled objective (arXiv 2110.00641, eq. 5) this is the ratio of the proximal policy to the rollout policy.
+//! The lag of a token is the number of versions that the weights which sampled it are behind those of the step. Its
+//! ratio is `exp(old_logp - rollout_logp)`: the policy at the beginning of the step over the policy that sampled, from
+//! which a correction makes its factor c. With the decoupled objective (arXiv 2110.00641, eq. 5) this is the ratio of
+//! the proximal policy to the rollout policy.
 
 use std::collections::BTreeMap;
 
@@ -49,14 +50,15 @@ impl Mismatch {
         self.ratios.quantile(q)
     }
 
-    /// The effective sample size of the ratios as a share of the tokens, (sum r)^2 / (n sum r^2): what a correction without bounds would
-    /// leave. Their logarithms saturate at [`MAX_LOG_RATIO`](crate::MAX_LOG_RATIO).
+    /// The effective sample size of the ratios as a share of the tokens, (sum r)^2 / (n sum r^2): what a correction
+    /// without bounds would leave. Their logarithms saturate at [`MAX_LOG_RATIO`](crate::MAX_LOG_RATIO).
     #[must_use]
     pub fn ratio_sample_size(&self) -> Option<f64> {
         self.sample_size(self.ratio_sum, self.ratio_squares)
     }
 
-    /// The same of the correction's factors, (sum c)^2 / (n sum c^2); 1 without a correction, absent where all factors are 0.
+    /// The same of the correction's factors, (sum c)^2 / (n sum c^2); 1 without a correction, absent where all factors
+    /// are 0.
     #[must_use]
     pub fn sample_size_of_factors(&self) -> Option<f64> {
         self.sample_size(self.factor_sum, self.factor_squares)
@@ -109,8 +111,8 @@ pub struct MismatchByLag {
 }
 
 impl MismatchByLag {
-    /// Adds a response. `lags` covers its trainable tokens in their order; empty stands for a lag of 0 everywhere. A factor of a sequence is
-    /// that of the whole response, whichever versions sampled it. `logp` is not read.
+    /// Adds a response. `lags` covers its trainable tokens in their order; empty stands for a lag of 0 everywhere. A
+    /// factor of a sequence is that of the whole response, whichever versions sampled it. `logp` is not read.
     ///
     /// # Errors
     /// Slices of different lengths; absent `rollout_logp`.

@@ -1,5 +1,5 @@
-//! Names of choices: one canonical name each, aliases from other systems, and refused names of other systems for formulas
-//! that this crate does not have. Hyphens, underscores and case are ignored.
+//! Names of choices: one canonical name each, aliases from other systems, and refused names of other systems for
+//! formulas that this crate does not have. Hyphens, underscores and case are ignored.
 
 use crate::Error;
 

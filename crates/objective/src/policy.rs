@@ -5,8 +5,8 @@
 //! written for `phi / A`: for A > 0 a minimum stays a minimum, for A < 0 it becomes a maximum. rho is the ratio
 //! `exp(logp - old_logp)`; l, h and c are the settings `clip_low`, `clip_high` and `dual_clip`.
 //!
-//! A new term is a file with its formula and its phi, a variant of [`PolicyTerm`], an arm in each `match` of this file and a row in
-//! `docs/objective.md`.
+//! A new term is a file with its formula and its phi, a variant of [`PolicyTerm`], an arm in each `match` of this file
+//! and a row in `docs/objective.md`.
 
 use crate::dppo::{self, Divergence};
 use crate::exp::exp;
@@ -159,8 +159,8 @@ fn gspo_formula(clip: &Clip) -> String {
     format!("min(s A, clip(s, {low}, {high}) A), s = exp(mean of log rho)")
 }
 
-/// PPO's term of the response's ratio s, a constant factor of each token's own ratio, whose value is 1: d phi / d logp =
-/// s A within the bound.
+/// PPO's term of the response's ratio s, a constant factor of each token's own ratio, whose value is 1: d phi / d logp
+/// = s A within the bound.
 fn gspo(mean_log_ratio: f64, positive: bool, clip: &Clip) -> Phi {
     ppo(libm::exp(saturate(mean_log_ratio)), positive, clip)
 }
@@ -268,7 +268,8 @@ impl Term {
         self.policy.is_response_level()
     }
 
-    /// Evaluates the term at each token of a block, given saturated log-ratios and the log-probabilities that they are of.
+    /// Evaluates the term at each token of a block, given saturated log-ratios and the log-probabilities that they are
+    /// of.
     #[inline]
     pub(crate) fn evaluate(&self, log_ratio: &Lanes, logp: &Lanes, old_logp: &Lanes, out: &mut Terms) {
         let Self { clip, positive, response, .. } = *self;

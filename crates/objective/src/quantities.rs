@@ -1,5 +1,6 @@
 //! The quantities by which the paper (arXiv 2605.04077) measures aggregation bias on a step: how much response lengths
-//! vary, how length correlates with the sign of the advantage, and how much weight each side, and short and long responses, get under every rule.
+//! vary, how length correlates with the sign of the advantage, and how much weight each side, and short and long
+//! responses, get under every rule.
 //!
 //! A response counts if it is valid and has a trainable token; its length is the number of its trainable tokens.
 
@@ -68,7 +69,8 @@ pub struct Quantities {
     /// The pull of each side under every rule, not only the one in use; rules that divide by `max_tokens` are absent if
     /// it is 0.
     pub pulls: BTreeMap<Aggregation, Pull>,
-    /// Mean length in each quarter of the responses that have an advantage, from the shortest to the longest; absent if there are none.
+    /// Mean length in each quarter of the responses that have an advantage, from the shortest to the longest; absent if
+    /// there are none.
     pub length_quarters: Option<[f64; QUARTERS]>,
     /// What every rule gives to each of these quarters; empty if there are none.
     pub by_length: BTreeMap<Aggregation, ByLength>,

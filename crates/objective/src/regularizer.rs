@@ -34,7 +34,8 @@ impl KlStats {
 /// The KL term of one response: its loss, and its gradient *added* to `grad`.
 ///
 /// `mask`, `logp`, `reference_logp` and `grad` have one element for each token; values at masked tokens have no effect.
-/// `weight` is the response's regularizer weight. With `kl_coefficient` 0 the estimate is measured and `grad` unchanged.
+/// `weight` is the response's regularizer weight. With `kl_coefficient` 0 the estimate is measured and `grad`
+/// unchanged.
 ///
 /// # Errors
 /// Slices of different lengths.

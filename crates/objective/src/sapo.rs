@@ -1,6 +1,6 @@
-//! SAPO, arXiv 2511.20347: a soft gate in place of the clip. The gate f(rho) = 4/tau sigmoid(tau (rho - 1)) has the slope
-//! of rho at rho = 1 and falls off smoothly on both sides. tau is `sapo_tau_pos` for A > 0 and `sapo_tau_neg` for A < 0;
-//! the paper has 1 and 1.05, so that what is pushed down is damped sooner.
+//! SAPO, arXiv 2511.20347: a soft gate in place of the clip. The gate f(rho) = 4/tau sigmoid(tau (rho - 1)) has the
+//! slope of rho at rho = 1 and falls off smoothly on both sides. tau is `sapo_tau_pos` for A > 0 and `sapo_tau_neg` for
+//! A < 0; the paper has 1 and 1.05, so that what is pushed down is damped sooner.
 
 use crate::exp::exp;
 use crate::log_ratio::MAX_RATIO;

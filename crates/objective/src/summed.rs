@@ -1,5 +1,5 @@
-//! Losses whose weights or advantages the caller gives for each token: sums over tokens, divided by nothing. Callers that normalise
-//! themselves, as clients of Tinker's API do, add up such sums until they update.
+//! Losses whose weights or advantages the caller gives for each token: sums over tokens, divided by nothing. Callers
+//! that normalise themselves, as clients of Tinker's API do, add up such sums until they update.
 //!
 //! With lp the log-probability of a token, q the sampler's, r = exp(lp - q), A its advantage and w its weight:
 //!
@@ -205,8 +205,9 @@ pub struct BalancedResponse {
     pub tokens: usize,
 }
 
-/// The factor of each response's advantages with which `ppo` is the sum of its groups' balanced losses: in a group, each side of the
-/// advantages has the weight that the mean over responses gives it, and its tokens share that weight in equal parts.
+/// The factor of each response's advantages with which `ppo` is the sum of its groups' balanced losses: in a group,
+/// each side of the advantages has the weight that the mean over responses gives it, and its tokens share that weight
+/// in equal parts.
 ///
 /// # Errors
 /// An advantage that is not finite, or beyond 1e30.

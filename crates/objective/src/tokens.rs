@@ -1,6 +1,6 @@
-//! The tokens of a response, and the only code that reads masks. Tokens are loaded in blocks of a fixed size on the stack,
-//! with 0 for masked tokens, so that NaN at a padded position has no effect. The arithmetic between loading and storing
-//! has no mask and no branch, and its loops of constant length vectorise.
+//! The tokens of a response, and the only code that reads masks. Tokens are loaded in blocks of a fixed size on the
+//! stack, with 0 for masked tokens, so that NaN at a padded position has no effect. The arithmetic between loading and
+//! storing has no mask and no branch, and its loops of constant length vectorise.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ pub(crate) type Lanes = [f64; BLOCK];
 /// 0 or 1 for each token of a block.
 pub(crate) type Flags = [u64; BLOCK];
 
-/// The tokens of one response. Every slice has one element for each token, trainable or not; values at masked tokens have
-/// no effect.
+/// The tokens of one response. Every slice has one element for each token, trainable or not; values at masked tokens
+/// have no effect.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseTokens<'a, T> {
     /// Whether a token is trainable: sampled by the policy, and not padding, tool output or injected text.

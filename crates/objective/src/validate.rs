@@ -32,8 +32,8 @@ pub fn validate_logp<T: Real>(field: &'static str, mask: &[bool], logp: &[T]) ->
 }
 
 impl<T: Real> ResponseTokens<'_, T> {
-    /// Checks an external response: at least one token, slices of equal length, valid log-probabilities at every trainable
-    /// token, and `rollout_logp` if a correction is set.
+    /// Checks an external response: at least one token, slices of equal length, valid log-probabilities at every
+    /// trainable token, and `rollout_logp` if a correction is set.
     ///
     /// # Errors
     /// The first problem, without group and response: see [`Error::at`].

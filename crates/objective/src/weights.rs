@@ -22,8 +22,8 @@ pub struct GroupCounts {
 }
 
 impl GroupCounts {
-    /// Counts a group. `advantages` and `trainable_tokens` have one number for each response; `trainable_tokens` is 0 for an
-    /// invalid one.
+    /// Counts a group. `advantages` and `trainable_tokens` have one number for each response; `trainable_tokens` is 0
+    /// for an invalid one.
     #[must_use]
     pub fn of(advantages: &[f64], trainable_tokens: &[usize], constants: Constants) -> Self {
         let trained = advantages.iter().zip(trainable_tokens).filter(|(_, tokens)| **tokens > 0);
@@ -74,8 +74,8 @@ impl MiniBatchCounts {
         if count == 0.0 { 0.0 } else { 1.0 / count }
     }
 
-    /// What the parts of policy weights are multiplied by once the mini-batch is complete: its normalizer, and under `gdpo`
-    /// the factor of its advantages.
+    /// What the parts of policy weights are multiplied by once the mini-batch is complete: its normalizer, and under
+    /// `gdpo` the factor of its advantages.
     #[must_use]
     pub fn policy_scale(&self, aggregation: Aggregation, advantage: Advantage) -> f64 {
         let of_advantages = match advantage {
@@ -123,8 +123,8 @@ impl GroupTerms {
         Self::with_components(settings, rewards, &[], valid, trainable_tokens)
     }
 
-    /// The same of a group whose rewards are sums of components, which `gdpo` normalises one by one. Without any, the reward is the
-    /// only one.
+    /// The same of a group whose rewards are sums of components, which `gdpo` normalises one by one. Without any, the
+    /// reward is the only one.
     ///
     /// # Errors
     /// As [`Self::of`]; a component of another length, or out of range.

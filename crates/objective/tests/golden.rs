@@ -1,5 +1,6 @@
-//! Advantages, weights, losses and gradients for every aggregation, policy and correction, as automatic differentiation in float64 computed
-//! them from the formulas: `tests/golden/objective.json`, and a larger file of the same form outside the repository.
+//! Advantages, weights, losses and gradients for every aggregation, policy and correction, as automatic differentiation
+//! in float64 computed them from the formulas: `tests/golden/objective.json`, and a larger file of the same form
+//! outside the repository.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "shared with the other tests of this crate")]
@@ -70,7 +71,8 @@ fn components(case: &Value) -> Vec<Vec<RewardComponent>> {
     groups.iter().map(|group| list(group).iter().map(component).collect()).collect()
 }
 
-/// Calls `check` with every entry of every case: what it is, its settings, the step with its components, what is expected.
+/// Calls `check` with every entry of every case: what it is, its settings, the step with its components, what is
+/// expected.
 fn for_each_entry(file: &Path, mut check: impl FnMut(&str, &Settings, (&Step, &[Vec<RewardComponent>]), &Value)) {
     let golden: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     for (index, case) in list(&golden["cases"]).iter().enumerate() {

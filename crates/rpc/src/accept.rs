@@ -10,7 +10,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The next connection to a listener, whose small writes (events, verdicts, progress) are not delayed.
 ///
-/// A failure to accept one is logged, and the next attempt waits a little. It may be dropped at any time: no connection is lost.
+/// A failure to accept one is logged, and the next attempt waits a little. It may be dropped at any time: no connection
+/// is lost.
 pub async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {

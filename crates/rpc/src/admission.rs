@@ -1,9 +1,9 @@
 //! Admission to bounded queues: a reservation succeeds at once or fails with RESOURCE_EXHAUSTED.
 //!
-//! A queue counts items or bytes. No client gets all of it: a client that holds seven times what is free gets no more. So a single client
-//! leaves an eighth to others, the next one an eighth of that, and two greedy clients end with seven fifteenths each. Queues of up to seven
-//! items are too small for that. A client is a connection. By the same rule all connections of one host together leave a sixteenth to other
-//! hosts.
+//! A queue counts items or bytes. No client gets all of it: a client that holds seven times what is free gets no more.
+//! So a single client leaves an eighth to others, the next one an eighth of that, and two greedy clients end with seven
+//! fifteenths each. Queues of up to seven items are too small for that. A client is a connection. By the same rule all
+//! connections of one host together leave a sixteenth to other hosts.
 
 use std::collections::HashMap;
 use std::hash::Hash;

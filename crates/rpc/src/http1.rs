@@ -1,5 +1,5 @@
-//! Ports that speak HTTP/1 rather than gRPC: `/metrics`, the page of a run, the embedded engine. What axum's own server does not have are the
-//! limits on a connection.
+//! Ports that speak HTTP/1 rather than gRPC: `/metrics`, the page of a run, the embedded engine. What axum's own server
+//! does not have are the limits on a connection.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -28,7 +28,8 @@ pub struct Http1Limits {
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 
-/// Serves a connection to its end; after `stop`, to the end of the response in progress. Its failures concern only its client.
+/// Serves a connection to its end; after `stop`, to the end of the response in progress. Its failures concern only its
+/// client.
 pub async fn serve_connection<S>(stream: S, router: Router, limits: Http1Limits, stop: &CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -50,8 +51,8 @@ async fn serve_boxed(stream: Box<dyn Connection>, router: Router, limits: Http1L
     let _ = connection.await;
 }
 
-/// Connections of which there may be only so many: a further one takes the place of the oldest, so that clients that hold connections and
-/// send nothing do not keep others out.
+/// Connections of which there may be only so many: a further one takes the place of the oldest, so that clients that
+/// hold connections and send nothing do not keep others out.
 #[derive(Debug)]
 pub struct OldestFirst {
     connections: VecDeque<AbortHandle>,

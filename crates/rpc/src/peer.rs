@@ -1,4 +1,5 @@
-//! The identity of clients. A server shares its capacity between connections, and between the hosts that they come from.
+//! The identity of clients. A server shares its capacity between connections, and between the hosts that they come
+//! from.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};

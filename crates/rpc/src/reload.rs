@@ -1,6 +1,6 @@
-//! Certificates and tokens that are replaced while a process runs. The files are looked at when their content is needed, at most once a
-//! second. A file that cannot be used, for instance because only half of it is written yet, changes nothing: what was read before stays in
-//! use, a warning names the file, and it is looked at again.
+//! Certificates and tokens that are replaced while a process runs. The files are looked at when their content is
+//! needed, at most once a second. A file that cannot be used, for instance because only half of it is written yet,
+//! changes nothing: what was read before stays in use, a warning names the file, and it is looked at again.
 
 use std::fmt;
 use std::fs::Metadata;

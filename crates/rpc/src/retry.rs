@@ -1,7 +1,7 @@
 //! Retries: backoff, limits, retryable statuses.
 //!
-//! A [`RetryPolicy`] is a value; [`RetryPolicy::start`] begins one series of attempts. The caller runs the attempts, because what
-//! interrupts one (a stop, a lost connection) differs from caller to caller:
+//! A [`RetryPolicy`] is a value; [`RetryPolicy::start`] begins one series of attempts. The caller runs the attempts,
+//! because what interrupts one (a stop, a lost connection) differs from caller to caller:
 //!
 //! ```
 //! # use std::time::Duration;
@@ -61,8 +61,8 @@ impl RetryPolicy {
         Self { time_limit: Some(limit), ..self }
     }
 
-    /// Shortens each pause by up to a half, so that many clients of one server do not return at the same moment. `who` names the
-    /// client: the same client has the same pauses, and no global generator is involved.
+    /// Shortens each pause by up to a half, so that many clients of one server do not return at the same moment. `who`
+    /// names the client: the same client has the same pauses, and no global generator is involved.
     #[must_use]
     pub fn with_jitter(self, who: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -86,7 +86,8 @@ impl RetryPolicy {
     }
 
     fn delays(&self) -> ExponentialBackoff {
-        // backon adds up to the whole delay as jitter: with half the delay the pause is between half of it and all of it.
+        // backon adds up to the whole delay as jitter: with half the delay the pause is between half of it and all of
+        // it.
         let part = if self.jitter_seed.is_some() { 2 } else { 1 };
         let builder = ExponentialBuilder::new().with_min_delay(self.initial / part).with_max_delay(self.max / part);
         let builder = builder.without_max_times();
@@ -161,7 +162,8 @@ impl Retries {
     }
 }
 
-/// Whether the same call may succeed later. Every call of `evenkeel.v1` is idempotent, so it does not matter whether it was executed.
+/// Whether the same call may succeed later. Every call of `evenkeel.v1` is idempotent, so it does not matter whether it
+/// was executed.
 pub fn is_retryable(status: &Status) -> bool {
     match status.code() {
         // Aborted: an earlier call of the same kind is still running.

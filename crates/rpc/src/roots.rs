@@ -32,8 +32,9 @@ fn allowed(what: &str, setting: &str, folders: &[PathBuf]) -> String {
     format!("{what} below {setting} ({named})")
 }
 
-/// Refuses a folder that is not below one of the roots, or that contains anything but regular files and folders below the roots. Links are
-/// resolved if this process can see the folder (`is_visible`). `field` is the field of the request.
+/// Refuses a folder that is not below one of the roots, or that contains anything but regular files and folders below
+/// the roots. Links are resolved if this process can see the folder (`is_visible`). `field` is the field of the
+/// request.
 ///
 /// # Errors
 /// The field, by its name.
@@ -79,8 +80,8 @@ pub fn validate_folder(field: &str, path: &str, roots: Roots<'_>, is_visible: bo
     Ok(())
 }
 
-/// Refuses a file that is not below one of the roots, as written (made absolute, without `..`) and with links resolved. `field` is the
-/// field of the request.
+/// Refuses a file that is not below one of the roots, as written (made absolute, without `..`) and with links resolved.
+/// `field` is the field of the request.
 ///
 /// # Errors
 /// The field, by its name.

@@ -1,4 +1,5 @@
-//! Clients that connect and do nothing, or send halves of messages: they cost a bounded part of the server, for a bounded time.
+//! Clients that connect and do nothing, or send halves of messages: they cost a bounded part of the server, for a
+//! bounded time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod support;
@@ -68,7 +69,8 @@ impl http_body::Body for Half {
     }
 }
 
-/// A call with the first `sent` bytes of a message of one long text, on a connection of its own. Its status, as soon as there is one.
+/// A call with the first `sent` bytes of a message of one long text, on a connection of its own. Its status, as soon as
+/// there is one.
 async fn half_a_message(worker: &Worker, length: u32, sent: usize) -> Status {
     // A field that no message has, of any length.
     let mut message = vec![0xa2, 0x06];

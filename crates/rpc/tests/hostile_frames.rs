@@ -1,4 +1,5 @@
-//! Frames that no library sends, and bytes that are not messages: their sender is closed or refused, and others notice nothing.
+//! Frames that no library sends, and bytes that are not messages: their sender is closed or refused, and others notice
+//! nothing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod support;

@@ -67,7 +67,8 @@ async fn no_call_fails_while_authority_certificates_and_token_are_replaced() {
         std::fs::write(folder.path("ca.pem"), &old[..old.len() / 3]).unwrap();
         tokio::time::sleep(SEEN).await;
 
-        // Both authorities are trusted, then certificates come from the new one, then only that is trusted; tokens likewise.
+        // Both authorities are trusted, then certificates come from the new one, then only that is trusted; tokens
+        // likewise.
         folder.write("localhost.pem", &certificate);
         folder.write("ca.pem", &format!("{old}{}", new.pem));
         folder.write("token", "the-old-token-of-a-test\nthe-new-token-of-a-test\n");

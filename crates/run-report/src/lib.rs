@@ -1,6 +1,7 @@
 //! What is read of a run directory, by the service that runs it and by everybody else alike.
 //!
-//! - [`render_report`], [`run_page`]: the report of a run; [`RunView`], [`RunsView`]: the same while the run is going, and a list of runs.
+//! - [`render_report`], [`run_page`]: the report of a run; [`RunView`], [`RunsView`]: the same while the run is going,
+//!   and a list of runs.
 //! - [`EventFiles`]: the lines for TensorBoard; [`MetricsTable`]: the lines as CSV and JSON.
 //! - [`audit()`]: whether every prompt was trained on exactly once.
 //! - [`overviews()`], [`stored_summary`], [`run_update()`]: where runs are, from their files.

@@ -1,4 +1,5 @@
-//! What the files of a run say about it, for those who look at it from outside: another process, or after its own has ended.
+//! What the files of a run say about it, for those who look at it from outside: another process, or after its own has
+//! ended.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The lines of a run as one table.
 //!
-//! A row stands for a version of the weights, which counts supervised and GRPO steps: the step that led to it, and the evaluation of it. So
-//! rows ascend, as Weights & Biases needs it (`_step`).
+//! A row stands for a version of the weights, which counts supervised and GRPO steps: the step that led to it, and the
+//! evaluation of it. So rows ascend, as Weights & Biases needs it (`_step`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

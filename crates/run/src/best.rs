@@ -41,7 +41,8 @@ impl BestKeeper {
         Self { metric: metric.to_owned(), file: directory.join(BEST_FILE), best: None }
     }
 
-    /// Reads what was the best before a run was resumed at `step`. A best checkpoint after `step` no longer counts: its steps are repeated.
+    /// Reads what was the best before a run was resumed at `step`. A best checkpoint after `step` no longer counts: its
+    /// steps are repeated.
     pub fn restore(&mut self, step: u64) {
         let read = std::fs::read_to_string(&self.file).ok().and_then(|text| serde_json::from_str::<Best>(&text).ok());
         self.best = read.filter(|best| best.metric == self.metric && best.step <= step);

@@ -3,8 +3,8 @@
 use evenkeel_proto::Label;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value of an enumeration, which files and pages have by its name. A name that this program does not know, as a newer one may write it, is
-/// kept as it is.
+/// A value of an enumeration, which files and pages have by its name. A name that this program does not know, as a
+/// newer one may write it, is kept as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Labelled<E> {
     /// A value.

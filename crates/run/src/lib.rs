@@ -15,8 +15,9 @@
 //! | `model/` | the fresh model, where the recipe asks for one |
 //! | `checkpoints/`, `weights/` | the learner's, bounded by the settings `checkpoint` |
 //!
-//! `report.html` and `tensorboard/` are made of these by `evenkeel-run-report`. [`RunDirectory`] is the directory of a run that is written,
-//! locked by one process; [`RunRecord`] is what somebody reads of it afterwards. There is no runtime and no service here.
+//! `report.html` and `tensorboard/` are made of these by `evenkeel-run-report`. [`RunDirectory`] is the directory of a
+//! run that is written, locked by one process; [`RunRecord`] is what somebody reads of it afterwards. There is no
+//! runtime and no service here.
 #![forbid(unsafe_code)]
 
 mod answers;

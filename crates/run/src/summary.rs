@@ -18,7 +18,8 @@ use crate::metrics::{Curves, MetricsLine, at_k};
 /// Steps at the start and at the end whose means are compared.
 pub const ENDS: usize = 10;
 
-/// The results of a run. Everything except the seconds and what is proven of weights is the same in two runs of one seed.
+/// The results of a run. Everything except the seconds and what is proven of weights is the same in two runs of one
+/// seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the run.
@@ -286,7 +287,8 @@ impl Summary {
     }
 }
 
-/// Whether the summary of a run says that it has done all of its steps, and that they are as many as these. Nothing else of it is read.
+/// Whether the summary of a run says that it has done all of its steps, and that they are as many as these. Nothing
+/// else of it is read.
 pub fn did_all_steps(directory: &Path, steps: u64) -> bool {
     #[derive(Deserialize)]
     struct Done {
@@ -333,7 +335,8 @@ fn benchmarks(evaluations: &[MetricsLine]) -> Vec<BenchmarkSummary> {
     benchmark_names(evaluations).into_iter().map(summary).collect()
 }
 
-/// The accuracy of an evaluation line: mean@k of the average over benchmarks, or of the first where there is no average.
+/// The accuracy of an evaluation line: mean@k of the average over benchmarks, or of the first where there is no
+/// average.
 pub fn accuracy(line: &MetricsLine) -> Option<f64> {
     let (name, k) = benchmark_names(std::slice::from_ref(line)).into_iter().next()?;
     line.get(&at_k::core(&name, &format!("mean@{k}")))

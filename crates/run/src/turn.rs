@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 /// Something that was said in an episode with several turns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RolloutTurn {
-    /// `assistant` for what the model sampled, `tool` and `user` for what the environment said, `prompt` for a prompt that an agent has made,
-    /// with which a sequence begins.
+    /// `assistant` for what the model sampled, `tool` and `user` for what the environment said, `prompt` for a prompt
+    /// that an agent has made, with which a sequence begins.
     pub role: String,
     /// What; of the model with its special tokens.
     pub text: String,
-    /// Tokens of the response. Those of several messages between two turns count at the last of them, with what the template puts around
-    /// them.
+    /// Tokens of the response. Those of several messages between two turns count at the last of them, with what the
+    /// template puts around them.
     pub tokens: u32,
     /// Whether its tokens were sampled, so that they are what is trained on.
     pub trained: bool,

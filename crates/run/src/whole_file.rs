@@ -11,7 +11,8 @@ use crate::error::RunFilesError;
 /// Largest JSON file of a run directory, in bytes.
 const MAX_JSON_BYTES: u64 = 16 << 20;
 
-/// Refuses a pipe, a device, a socket or a folder in the place of a file of a run directory: opening it may wait for ever.
+/// Refuses a pipe, a device, a socket or a folder in the place of a file of a run directory: opening it may wait for
+/// ever.
 pub(crate) fn refuse_other_than_file(directory: &Path, name: &str) -> Result<(), RunFilesError> {
     match std::fs::metadata(directory.join(name)) {
         Ok(found) if !found.is_file() => Err(RunFilesError::directory(

@@ -26,7 +26,8 @@ pub(crate) trait Executor {
     /// Loads a program for several inputs. An empty `name` means that it reads standard input.
     fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &CancellationToken) -> Run;
 
-    /// Runs the loaded program on one input, with a new budget like that of loading it. Only after `Returned` may another input follow.
+    /// Runs the loaded program on one input, with a new budget like that of loading it. Only after `Returned` may
+    /// another input follow.
     fn grade(&mut self, input: &[u8], cancel: &CancellationToken) -> Run;
 
     /// Frees the loaded program.

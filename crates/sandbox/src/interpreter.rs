@@ -1,4 +1,5 @@
-//! The interpreter, loaded once per process: the form that is limited by time, and the form that counts instructions, each on first use.
+//! The interpreter, loaded once per process: the form that is limited by time, and the form that counts instructions,
+//! each on first use.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -16,7 +17,8 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// Loads the guest for this many programs at once, and has it built if it is missing. `progress` is called with messages about that.
+    /// Loads the guest for this many programs at once, and has it built if it is missing. `progress` is called with
+    /// messages about that.
     ///
     /// # Errors
     ///

@@ -1,18 +1,21 @@
 //! Runs model-written Python against tests, in CPython inside wasmtime.
 //!
-//! From the outside in: a [`Pool`] takes [`ProgramTask`]s (a [`ProgramSubmission`], [`rows::Tests`], a [`Mode`], [`Limits`]) and returns a [`ProgramVerdict`] on
-//! each. [`extract`] finds the program of a completion, `judge` runs its tests and turns what it did into outcomes, with [`compare`] for its outputs. An `executor` runs a
-//! program, in this process or in a worker process ([`WorkerProcessCommand`]), by means of `sandbox`: an instance of the interpreter in
-//! wasmtime. [`guest`] finds the compiled interpreter and has it built if it is missing. Without the feature `interpreter` there are pools of
-//! worker processes alone, which another program runs: none of wasmtime is compiled.
+//! From the outside in: a [`Pool`] takes [`ProgramTask`]s (a [`ProgramSubmission`], [`rows::Tests`], a [`Mode`],
+//! [`Limits`]) and returns a [`ProgramVerdict`] on each. [`extract`] finds the program of a completion, `judge` runs
+//! its tests and turns what it did into outcomes, with [`compare`] for its outputs. An `executor` runs a program, in
+//! this process or in a worker process ([`WorkerProcessCommand`]), by means of `sandbox`: an instance of the
+//! interpreter in wasmtime. [`guest`] finds the compiled interpreter and has it built if it is missing. Without the
+//! feature `interpreter` there are pools of worker processes alone, which another program runs: none of wasmtime is
+//! compiled.
 //!
 //! For every program:
-//! - Expected outputs never enter the guest. Whatever the guest reports is a claim about outputs; the verdict is reached here.
+//! - Expected outputs never enter the guest. Whatever the guest reports is a claim about outputs; the verdict is
+//!   reached here.
 //! - The guest has no capabilities: no files, no network, no environment, and only a clock that counts its own time.
-//! - Nothing survives a test: it runs in a new instance (in LiveCodeBench mode one per program), made from a memory image that is copied on
-//!   write, or in the instance of the previous test with its memory restored byte for byte.
-//! - Time is CPU time of the thread that runs the program, so that a loaded machine changes no verdict; [`Limits::deterministic`]
-//!   counts instructions instead.
+//! - Nothing survives a test: it runs in a new instance (in LiveCodeBench mode one per program), made from a memory
+//!   image that is copied on write, or in the instance of the previous test with its memory restored byte for byte.
+//! - Time is CPU time of the thread that runs the program, so that a loaded machine changes no verdict;
+//!   [`Limits::deterministic`] counts instructions instead.
 //! - A fault that is not the program's own is [`ProgramOutcome::Invalid`] and has no reward.
 //!
 //! ```no_run

@@ -7,15 +7,16 @@ use crate::run::Budget;
 /// Limits on each test and on a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// CPU time and sleep of a test. LiveCodeBench allows 6 s of a native interpreter. The guest is about 2.3 times slower; the default of
-    /// 18 s is three times as much, with a margin for machines on which the ratio is worse.
+    /// CPU time and sleep of a test. LiveCodeBench allows 6 s of a native interpreter. The guest is about 2.3 times
+    /// slower; the default of 18 s is three times as much, with a margin for machines on which the ratio is worse.
     pub cpu: Duration,
     /// CPU time of the program over all its tests, in their order. `None` for no limit.
     pub program_cpu: Option<Duration>,
-    /// Wall clock time of a test: a backstop for a machine that is too busy. The outcome is then [`ProgramOutcome::Invalid`](crate::ProgramOutcome).
+    /// Wall clock time of a test: a backstop for a machine that is too busy. The outcome is then
+    /// [`ProgramOutcome::Invalid`](crate::ProgramOutcome).
     pub wall: Duration,
-    /// Memory of the program in bytes, beyond the interpreter's own and 4 MiB that are free initially. It includes the native stack and
-    /// buffered output.
+    /// Memory of the program in bytes, beyond the interpreter's own and 4 MiB that are free initially. It includes the
+    /// native stack and buffered output.
     pub memory_bytes: u64,
     /// Bytes written to standard output and standard error together.
     pub output_bytes: u64,

@@ -1,4 +1,5 @@
-//! A run of a program, as whoever asks for it and whoever carries it out know it: what may be used, what is run, and what it did.
+//! A run of a program, as whoever asks for it and whoever carries it out know it: what may be used, what is run, and
+//! what it did.
 
 use std::time::Duration;
 

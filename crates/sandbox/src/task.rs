@@ -55,8 +55,8 @@ pub struct ProgramTask {
     pub run_all_tests: bool,
     /// How far floats may be from what a test expects: see [`Tolerance`]. No effect in LiveCodeBench mode.
     pub tolerance: Tolerance,
-    /// Return everything that the program wrote and compare none of it, for callers that judge outputs themselves: the tests are one input.
-    /// No effect in LiveCodeBench mode.
+    /// Return everything that the program wrote and compare none of it, for callers that judge outputs themselves: the
+    /// tests are one input. No effect in LiveCodeBench mode.
     pub keep_output: bool,
 }
 

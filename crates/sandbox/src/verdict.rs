@@ -48,8 +48,8 @@ pub struct ProgramVerdict {
     pub failing_test: Option<usize>,
     /// What went wrong, for people, with the limitation of the sandbox that the program ran into, if any.
     pub detail: String,
-    /// Whether the exception indicates that the test failed because of something that a native process has and the sandbox lacks; `detail`
-    /// names it. A program can raise such an exception itself.
+    /// Whether the exception indicates that the test failed because of something that a native process has and the
+    /// sandbox lacks; `detail` names it. A program can raise such an exception itself.
     pub unsupported: bool,
     /// Beginning of the standard output in the failing test.
     pub stdout_excerpt: String,

@@ -1,5 +1,5 @@
-//! Whole completions as models write them, `golden/completions.jsonl`: 289 variants of the ways in which graders were reported to be wrong, each
-//! with the verdict that a thoughtful user expects.
+//! Whole completions as models write them, `golden/completions.jsonl`: 289 variants of the ways in which graders were
+//! reported to be wrong, each with the verdict that a thoughtful user expects.
 
 mod support;
 

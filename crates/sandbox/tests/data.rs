@@ -55,8 +55,8 @@ fn main() -> ExitCode {
     ])
 }
 
-/// Reports whose expectation is not met: three need numpy or sympy, one lengths of 64 bits, and the input of one has fewer lines than its
-/// program reads.
+/// Reports whose expectation is not met: three need numpy or sympy, one lengths of 64 bits, and the input of one has
+/// fewer lines than its program reads.
 const NOT_AS_REPORTED: [&str; 5] = ["c1-092", "c1-096", "c1-175", "c2-052", "c2-068"];
 
 fn completions_after_public_reports_have_the_expected_verdicts(data: &Path) {
@@ -86,8 +86,8 @@ fn cases(data: &Path, mode: Mode) -> Vec<(String, ProgramTask, Vec<i32>, bool)> 
         let tests = tests_of(&row["question"]);
         for program in row["programs"].as_array().expect("programs") {
             let completion = program["completion"].as_str().expect("a completion").to_owned();
-            // Programs that the grader stopped are endless, except for one whose third test takes longer than this. Programs that pass get
-            // enough time for a slow machine. `EVENKEEL_LONG` uses the default limit for all.
+            // Programs that the grader stopped are endless, except for one whose third test takes longer than this.
+            // Programs that pass get enough time for a slow machine. `EVENKEEL_LONG` uses the default limit for all.
             let passes = program["passed"].as_bool().expect("a verdict");
             let stopped = results(&program["lcb_results"]).last() == Some(&-3);
             let cpu = match std::env::var_os("EVENKEEL_LONG") {

@@ -1,4 +1,5 @@
-//! Forged messages from a program to the host: none avoids a verdict, and none costs the host more memory than the guest has.
+//! Forged messages from a program to the host: none avoids a verdict, and none costs the host more memory than the
+//! guest has.
 
 mod support;
 

@@ -37,7 +37,8 @@ fn endless(seconds: u64) -> ProgramTask {
 fn endless_programs_do_not_block_others() {
     for mode in [Mode::Strict, Mode::LiveCodeBench] {
         let honest = task("print('done')", &stdin(&[("", "done")]));
-        // The first moves to a long-running slot after a second, the second is preempted a second later: long before their time limits.
+        // The first moves to a long-running slot after a second, the second is preempted a second later: long before
+        // their time limits.
         let tasks = vec![endless(8), endless(8), honest];
         let tasks = tasks.into_iter().map(|task| ProgramTask { mode, ..task }).collect();
         let verdicts = in_order(&pool(1, None), tasks);

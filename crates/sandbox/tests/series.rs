@@ -1,4 +1,5 @@
-//! Programs with many tests, which continue from a snapshot after their definitions: every test behaves as if it were the only one.
+//! Programs with many tests, which continue from a snapshot after their definitions: every test behaves as if it were
+//! the only one.
 
 mod support;
 

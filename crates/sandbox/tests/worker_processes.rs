@@ -1,6 +1,7 @@
 //! Programs in worker processes, and what happens to a program whose process is killed, crashes or is stopped.
 //!
-//! The test binary is also the worker process, whose standard output carries the protocol. It therefore has its own `main`.
+//! The test binary is also the worker process, whose standard output carries the protocol. It therefore has its own
+//! `main`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod support;

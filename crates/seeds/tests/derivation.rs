@@ -209,7 +209,8 @@ proptest! {
 
 #[test]
 fn streams_of_neighbouring_seeds_are_uniform_and_unrelated() {
-    // 64 seeds of 1000 positions: means within 5 deviations of a half, correlations between seeds, positions and lags of zero.
+    // 64 seeds of 1000 positions: means within 5 deviations of a half, correlations between seeds, positions and lags
+    // of zero.
     let numbers = |seed| {
         let mut uniforms = Uniforms::new(seed, Stream::Tokens);
         (0..1000).map(|position| uniforms.at(position)).collect::<Vec<f64>>()

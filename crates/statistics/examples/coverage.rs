@@ -5,8 +5,8 @@
 //! cargo run --release -p evenkeel-statistics --example coverage -- 100000 means
 //! ```
 //!
-//! The number is that of simulated experiments for each entry (10,000 by default); after it one of the tables: `means`, `tasks` or
-//! `improvement` (by default all, of which `tasks` takes minutes).
+//! The number is that of simulated experiments for each entry (10,000 by default); after it one of the tables: `means`,
+//! `tasks` or `improvement` (by default all, of which `tasks` takes minutes).
 #![allow(clippy::unwrap_used, reason = "a simulation that cannot go on may panic")]
 
 #[path = "../tests/simulation/mod.rs"]

@@ -1,5 +1,5 @@
-//! Prints how often simulated honest runs are accused by the proof of weights, and how many steps it takes to find faults: the tables of
-//! docs/statistics.md.
+//! Prints how often simulated honest runs are accused by the proof of weights, and how many steps it takes to find
+//! faults: the tables of docs/statistics.md.
 //!
 //! ```text
 //! cargo run --release -p evenkeel-statistics --example evidence -- honest 100000 500

@@ -19,18 +19,19 @@ use crate::Estimate;
 pub struct Attempt {
     /// What it is worth, 0 to 1: the raw correctness.
     pub score: f64,
-    /// Its final answer in a canonical form, by which votes are counted; `None` where it gives none, or none can be compared.
+    /// Its final answer in a canonical form, by which votes are counted; `None` where it gives none, or none can be
+    /// compared.
     pub answer: Option<String>,
 }
 
-/// Accuracies over the problems of a benchmark. Every problem counts the same, however many of its samples have a verdict; one without
-/// any does not count.
+/// Accuracies over the problems of a benchmark. Every problem counts the same, however many of its samples have a
+/// verdict; one without any does not count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accuracies {
     /// mean@k.
     pub mean: Estimate,
-    /// The part of its standard error that is due to sampling alone: by how much another evaluation of the same weights on the same problems
-    /// differs. `None` where a problem has a single attempt.
+    /// The part of its standard error that is due to sampling alone: by how much another evaluation of the same weights
+    /// on the same problems differs. `None` where a problem has a single attempt.
     pub sampling_error: Option<f64>,
     /// best@k: the best of a problem's samples. A problem with fewer verdicts than others has fewer chances.
     pub best: Estimate,
@@ -72,8 +73,8 @@ impl Accuracies {
     }
 }
 
-/// pass@n over the problems, by the unbiased estimate. Problems with fewer than `n` attempts do not count; `None` where no problem has as
-/// many, or `n` is 0. An attempt is right where its score is 1.
+/// pass@n over the problems, by the unbiased estimate. Problems with fewer than `n` attempts do not count; `None` where
+/// no problem has as many, or `n` is 0. An attempt is right where its score is 1.
 pub fn pass_at(n: usize, problems: &[Vec<Attempt>]) -> Option<Estimate> {
     let enough = problems.iter().filter(|attempts| n > 0 && attempts.len() >= n);
     Estimate::of_mean(enough.map(|attempts| {
@@ -104,8 +105,8 @@ fn best(scores: &[f64]) -> f64 {
     scores.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The expected maximum of as many draws with replacement as there are scores: of `k` sorted scores the i-th is the maximum with
-/// probability `(i / k)^k - ((i - 1) / k)^k`.
+/// The expected maximum of as many draws with replacement as there are scores: of `k` sorted scores the i-th is the
+/// maximum with probability `(i / k)^k - ((i - 1) / k)^k`.
 fn bootstrap_best(scores: &[f64]) -> f64 {
     let mut sorted = scores.to_vec();
     sorted.sort_by(f64::total_cmp);

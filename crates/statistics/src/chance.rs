@@ -9,12 +9,12 @@ const NODES: usize = 200;
 /// Where the integration ends, in the largest of the errors.
 const TAILS: f64 = 9.0;
 
-/// By how much the highest of several evaluations is expected to stand above an accuracy that does not change, if each evaluation has
-/// independent normal noise with its own standard error: 0.02 for 25 evaluations of 0.01.
+/// By how much the highest of several evaluations is expected to stand above an accuracy that does not change, if each
+/// evaluation has independent normal noise with its own standard error: 0.02 for 25 evaluations of 0.01.
 ///
-/// It is also the expected drop from the peak to the last evaluation, since the last one stands above the accuracy by nothing on average.
-/// Computed as `∫ 1 - F` above zero minus `∫ F` below, where F, the probability that all are below x, is the product of their normal
-/// distributions; exact to nine digits where no error is a thousand times another.
+/// It is also the expected drop from the peak to the last evaluation, since the last one stands above the accuracy by
+/// nothing on average. Computed as `∫ 1 - F` above zero minus `∫ F` below, where F, the probability that all are below
+/// x, is the product of their normal distributions; exact to nine digits where no error is a thousand times another.
 ///
 /// # Errors
 /// No error, or one that is negative or not finite.
@@ -36,8 +36,8 @@ fn below(x: f64, error: f64) -> f64 {
     if error > 0.0 { normal_below(x / error) } else { f64::from(u8::from(x >= 0.0)) }
 }
 
-/// The integral from 0 to [`TAILS`] by Simpson's rule in the cube root of x: errors much smaller than the largest make the integrand steep near
-/// zero, where most nodes are then.
+/// The integral from 0 to [`TAILS`] by Simpson's rule in the cube root of x: errors much smaller than the largest make
+/// the integrand steep near zero, where most nodes are then.
 fn integral(of: impl Fn(f64) -> f64) -> f64 {
     let width = 1.0 / NODES as f64;
     let value = |node: usize| {

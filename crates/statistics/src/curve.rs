@@ -43,7 +43,8 @@ impl Curve {
         self.peak().1 - self.last()
     }
 
-    /// The area under the curve by trapezoids, over the steps that it spans: the mean value during training. Of a single point its value.
+    /// The area under the curve by trapezoids, over the steps that it spans: the mean value during training. Of a
+    /// single point its value.
     pub fn area(&self) -> f64 {
         let span = (self.0[self.0.len() - 1].0 - self.0[0].0) as f64;
         let trapezoids =
@@ -56,8 +57,8 @@ impl Curve {
         mean(&self.0[self.0.len() - points.clamp(1, self.0.len())..])
     }
 
-    /// The first step at which the mean of the last `window` points is `threshold` or more: a single point reaches it by luck. `None` where
-    /// none is.
+    /// The first step at which the mean of the last `window` points is `threshold` or more: a single point reaches it
+    /// by luck. `None` where none is.
     pub fn steps_to(&self, threshold: f64, window: usize) -> Option<u64> {
         let mut windows = self.0.windows(window.max(1));
         let reached = windows.find(|points| mean(points) >= threshold)?;

@@ -11,8 +11,8 @@ pub(crate) fn student_quantile(probability: f64, freedom: f64) -> f64 {
     student.inverse_cdf(probability)
 }
 
-/// The probability that Student's t is at least as far from 0 as this value. Through the incomplete beta function, which does not cancel
-/// where the probability is small.
+/// The probability that Student's t is at least as far from 0 as this value. Through the incomplete beta function,
+/// which does not cancel where the probability is small.
 pub(crate) fn student_two_sided(t: f64, freedom: f64) -> f64 {
     beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }

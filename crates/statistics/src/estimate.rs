@@ -12,8 +12,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The mean of one value for each unit: its standard error is the standard deviation (with n - 1) over the root of n. `None` without
-    /// values.
+    /// The mean of one value for each unit: its standard error is the standard deviation (with n - 1) over the root of
+    /// n. `None` without values.
     pub fn of_mean(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         // Welford's update: exact enough for values that are all alike.
         let mut units = 0_usize;
@@ -29,8 +29,8 @@ impl Estimate {
         (units > 0).then_some(Self { value: mean, standard_error, units })
     }
 
-    /// The average of independent estimates, each with the same weight however many units it has: how papers average benchmarks. `None`
-    /// without estimates.
+    /// The average of independent estimates, each with the same weight however many units it has: how papers average
+    /// benchmarks. `None` without estimates.
     pub fn average(estimates: &[Self]) -> Option<Self> {
         if estimates.is_empty() {
             return None;

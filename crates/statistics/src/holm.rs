@@ -2,9 +2,10 @@
 
 use evenkeel_errors::FieldError;
 
-/// Holm's adjusted p-values (1979), in the order of the p-values. Rejecting where the adjusted value is at most 0.05 keeps the probability of
-/// any false rejection in the family at 0.05, whatever depends on what: the smallest p-value is multiplied by their number, the next by one
-/// less, and so on; none is below that of a smaller p-value, and none above 1.
+/// Holm's adjusted p-values (1979), in the order of the p-values. Rejecting where the adjusted value is at most 0.05
+/// keeps the probability of any false rejection in the family at 0.05, whatever depends on what: the smallest p-value
+/// is multiplied by their number, the next by one less, and so on; none is below that of a smaller p-value, and none
+/// above 1.
 ///
 /// # Errors
 /// A p-value outside 0 to 1.

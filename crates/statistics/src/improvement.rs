@@ -1,13 +1,14 @@
 //! The probability of improvement: how often a run of one arm is better than a run of the other.
 //!
-//! Within a task it is the share of pairs of runs in which the first has the higher score, ties counting half (the statistic of Mann and
-//! Whitney over its maximum); over tasks their mean, as rliable's (arXiv 2108.13264).
+//! Within a task it is the share of pairs of runs in which the first has the higher score, ties counting half (the
+//! statistic of Mann and Whitney over its maximum); over tasks their mean, as rliable's (arXiv 2108.13264).
 //!
-//! rliable's bootstrap interval has no width where one arm wins every pair, which 5 runs of each side often do. Here the interval has the
-//! probabilities p that lie no further from the estimate than z of the standard errors that p itself implies (Newcombe 2006, Statistics in
-//! Medicine 25, pages 559 to 573, method 5). Over tasks the same is done with the standard error of the mean, as if p were that of every task:
-//! the variance is largest where tasks are alike, so that the interval is rather too wide where they are not. Runs count as unpaired, which
-//! has the same effect where seeds are shared.
+//! rliable's bootstrap interval has no width where one arm wins every pair, which 5 runs of each side often do. Here
+//! the interval has the probabilities p that lie no further from the estimate than z of the standard errors that p
+//! itself implies (Newcombe 2006, Statistics in Medicine 25, pages 559 to 573, method 5). Over tasks the same is done
+//! with the standard error of the mean, as if p were that of every task: the variance is largest where tasks are alike,
+//! so that the interval is rather too wide where they are not. Runs count as unpaired, which has the same effect where
+//! seeds are shared.
 
 use evenkeel_errors::FieldError;
 
@@ -49,8 +50,8 @@ fn share_of_wins(first: &[f64], second: &[f64]) -> f64 {
     wins / (first.len() * second.len()) as f64
 }
 
-/// The variance of a share of wins whose expectation is p: what Hanley and McNeil (1982) derive for exponential scores, with the mean number of
-/// runs in place of both.
+/// The variance of a share of wins whose expectation is p: what Hanley and McNeil (1982) derive for exponential scores,
+/// with the mean number of runs in place of both.
 fn variance(p: f64, first: usize, second: usize) -> f64 {
     let others = (first + second) as f64 / 2.0 - 1.0;
     p * (1.0 - p) * (1.0 + others * ((1.0 - p) / (2.0 - p) + p / (1.0 + p))) / (first * second) as f64

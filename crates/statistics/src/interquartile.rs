@@ -1,13 +1,15 @@
 //! The interquartile mean over tasks and seeds, with an interval.
 //!
-//! Agarwal et al. (2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice", arXiv 2108.13264; their package is rliable)
-//! pool the scores of all runs on all tasks and take the mean of the middle half: less sensitive to one odd task than the mean, and less
-//! wasteful than the median. The bootstrap is stratified: the runs of each task are resampled within the task.
+//! Agarwal et al. (2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice", arXiv 2108.13264;
+//! their package is rliable) pool the scores of all runs on all tasks and take the mean of the middle half: less
+//! sensitive to one odd task than the mean, and less wasteful than the median. The bootstrap is stratified: the runs of
+//! each task are resampled within the task.
 //!
-//! rliable's interval is that of the bootstrap's percentiles. With few runs it is too short twice over: resampling n runs understates their
-//! variance by (n - 1) / n, and percentiles know nothing of Student's t. Here the interval is `IQM ± t(ν) · error · sqrt(n / (n - 1))` with the
-//! bootstrap's standard error, n the fewest runs of a task, and ν half the runs' degrees of freedom (`Σ (n - 1) / 2`, at least n - 1), since
-//! the middle half alone decides. docs/statistics.md has the coverage of both.
+//! rliable's interval is that of the bootstrap's percentiles. With few runs it is too short twice over: resampling n
+//! runs understates their variance by (n - 1) / n, and percentiles know nothing of Student's t. Here the interval is
+//! `IQM ± t(ν) · error · sqrt(n / (n - 1))` with the bootstrap's standard error, n the fewest runs of a task, and ν
+//! half the runs' degrees of freedom (`Σ (n - 1) / 2`, at least n - 1), since the middle half alone decides.
+//! docs/statistics.md has the coverage of both.
 
 use evenkeel_errors::FieldError;
 
@@ -67,7 +69,8 @@ pub(crate) fn validate(field: &str, tasks: &[Vec<f64>]) -> Result<(), FieldError
     Ok(())
 }
 
-/// The mean of what is left when a quarter of the scores, rounded down, is cut off at either end; as scipy's `trim_mean`.
+/// The mean of what is left when a quarter of the scores, rounded down, is cut off at either end; as scipy's
+/// `trim_mean`.
 fn interquartile_mean(scores: &mut [f64]) -> f64 {
     scores.sort_unstable_by(f64::total_cmp);
     let cut = scores.len() / 4;

@@ -1,9 +1,11 @@
-//! Estimates with their uncertainty. Pure functions of numbers: no files and no clock; what is drawn at random comes from a seed.
+//! Estimates with their uncertainty. Pure functions of numbers: no files and no clock; what is drawn at random comes
+//! from a seed.
 //!
 //! - [`Estimate`]: a mean over problems with its standard error, and the average of several.
-//! - [`Accuracies`]: what an evaluation with `k` samples for each problem reports: mean@k, best@k, maj@k; [`pass_at`]: pass@n.
-//! - [`Sample`]: one value for each seed, or the differences of paired seeds: Student's and the studentised bootstrap's interval of the mean,
-//!   the t test and the sign-flip test; [`holm`] for many tests at once.
+//! - [`Accuracies`]: what an evaluation with `k` samples for each problem reports: mean@k, best@k, maj@k; [`pass_at`]:
+//!   pass@n.
+//! - [`Sample`]: one value for each seed, or the differences of paired seeds: Student's and the studentised bootstrap's
+//!   interval of the mean, the t test and the sign-flip test; [`holm`] for many tests at once.
 //! - [`InterquartileMean`], [`Improvement`]: over several tasks.
 //! - [`evidence`]: e-processes, tests that may be looked at after every observation: of samples, their gaps and copies.
 //! - [`Curve`]: peak, last value, area and steps to a threshold; [`peak_by_chance`]: what a peak is by chance alone.

@@ -48,7 +48,8 @@ impl Draws {
     }
 }
 
-/// The quantile of ascending values at position `probability · (count + 1)`, between neighbours by linear interpolation.
+/// The quantile of ascending values at position `probability · (count + 1)`, between neighbours by linear
+/// interpolation.
 pub(crate) fn quantile(ascending: &[f64], probability: f64) -> f64 {
     let position = (probability * (ascending.len() + 1) as f64 - 1.0).clamp(0.0, (ascending.len() - 1) as f64);
     let below = ascending[position.floor() as usize];

@@ -55,14 +55,15 @@ impl Sample {
         mean
     }
 
-    /// Student's interval of the mean: `mean ± t(n - 1) · standard error`. Exact for normal values. `None` where the standard error is
-    /// unknown or zero.
+    /// Student's interval of the mean: `mean ± t(n - 1) · standard error`. Exact for normal values. `None` where the
+    /// standard error is unknown or zero.
     pub fn t_interval(&self, confidence: Confidence) -> Option<Interval> {
         let Estimate { value, standard_error, .. } = self.mean();
         Some(Interval::around(value, standard_error? * student_quantile(confidence.upper(), self.freedom())))
     }
 
-    /// The two-sided p-value of the t test of the mean against 0: of the paired t test, where the values are differences.
+    /// The two-sided p-value of the t test of the mean against 0: of the paired t test, where the values are
+    /// differences.
     pub fn t_test(&self) -> Option<f64> {
         let Estimate { value, standard_error, .. } = self.mean();
         Some(student_two_sided(value / standard_error?, self.freedom()))

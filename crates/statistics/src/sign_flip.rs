@@ -1,8 +1,8 @@
 //! The sign-flip test: are differences centred at zero?
 //!
-//! If two arms are alike, a pair's difference is as likely as its negative. So the observed mean is compared with the means under all 2^n
-//! choices of signs (Fisher 1935): p is the share of them that are at least as far from zero. Nothing else is assumed, and with n pairs p
-//! cannot be below 2 / 2^n: 0.0625 for 5 pairs, 0.0078 for 8.
+//! If two arms are alike, a pair's difference is as likely as its negative. So the observed mean is compared with the
+//! means under all 2^n choices of signs (Fisher 1935): p is the share of them that are at least as far from zero.
+//! Nothing else is assumed, and with n pairs p cannot be below 2 / 2^n: 0.0625 for 5 pairs, 0.0078 for 8.
 
 use evenkeel_seeds::{RngCore, Stream};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,8 @@ impl Sample {
         SignFlip { p: extreme as f64 / flips as f64, flips, exact }
     }
 
-    /// A sum at least as far from zero as the observed one; sums of the same values in another order may differ by rounding.
+    /// A sum at least as far from zero as the observed one; sums of the same values in another order may differ by
+    /// rounding.
     fn is_extreme(&self) -> impl Fn(f64) -> bool {
         let least = self.values().iter().sum::<f64>().abs() - self.tolerance();
         move |sum: f64| sum.abs() >= least
@@ -62,7 +63,8 @@ impl Sample {
             words.map(|(signs, values)| signed_sum(values, signs)).sum::<f64>()
         };
         let extreme = (0..RANDOM_FLIPS).filter(|_| is_extreme(flipped())).count() as u64;
-        // The observed signs are one of the choices: without them p could be 0, which no test of finitely many flips can show.
+        // The observed signs are one of the choices: without them p could be 0, which no test of finitely many flips
+        // can show.
         (extreme + 1, RANDOM_FLIPS + 1)
     }
 }

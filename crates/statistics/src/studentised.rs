@@ -1,20 +1,22 @@
 //! The studentised bootstrap: Student's interval without the normal distribution.
 //!
-//! Of each resample `t* = (mean* - mean) / error*` is computed, with the resample's own standard error. The quantiles of t* take the place of
-//! those of Student's t: the interval is `mean - t*(0.975) · error` to `mean - t*(0.025) · error` (Efron and Tibshirani 1993, chapter 12.5). It
-//! follows the skewness of the values, which Student's interval does not, and has right coverage to second order.
+//! Of each resample `t* = (mean* - mean) / error*` is computed, with the resample's own standard error. The quantiles
+//! of t* take the place of those of Student's t: the interval is `mean - t*(0.975) · error` to `mean - t*(0.025) ·
+//! error` (Efron and Tibshirani 1993, chapter 12.5). It follows the skewness of the values, which Student's interval
+//! does not, and has right coverage to second order.
 
 use evenkeel_errors::FieldError;
 
 use crate::resampling::{Resampling, quantile};
 use crate::{Confidence, Estimate, Interval, Sample};
 
-/// Among fewer values a resample that has one value alone, and so no standard error, is not rare: of 3 every ninth, of 4 every 64th.
+/// Among fewer values a resample that has one value alone, and so no standard error, is not rare: of 3 every ninth, of
+/// 4 every 64th.
 const FEWEST: usize = 5;
 
 impl Sample {
-    /// The studentised interval of the mean. `None` where the values have no spread, or where so many resamples have none that a limit is
-    /// infinite.
+    /// The studentised interval of the mean. `None` where the values have no spread, or where so many resamples have
+    /// none that a limit is infinite.
     ///
     /// # Errors
     /// Fewer than 5 values.
@@ -57,8 +59,8 @@ mod tests {
     use super::*;
     use crate::references::{numbers, section};
 
-    /// Of 5 values against all 3,125 resamples, of more against arch. The limits are quantiles of random draws: they differ by hundredths of
-    /// the interval.
+    /// Of 5 values against all 3,125 resamples, of more against arch. The limits are quantiles of random draws: they
+    /// differ by hundredths of the interval.
     #[test]
     fn limits_are_those_of_all_resamples_and_of_arch() {
         let mut checked = 0;

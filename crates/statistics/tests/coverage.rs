@@ -1,7 +1,7 @@
 //! How often an interval of 95 % has the true value in it, and how often a test finds what is not there.
 //!
-//! A share of N experiments has the standard error `sqrt(p (1 - p) / N)`; bounds are four and a half of them, which a correct interval misses once
-//! in 150,000 simulations. The random numbers are fixed.
+//! A share of N experiments has the standard error `sqrt(p (1 - p) / N)`; bounds are four and a half of them, which a
+//! correct interval misses once in 150,000 simulations. The random numbers are fixed.
 #![allow(clippy::unwrap_used, reason = "a test binary, helpers and all")]
 
 mod simulation;
@@ -108,14 +108,16 @@ fn a_probability_of_improvement_covers_where_percentiles_fail() {
         let coverage = simulation::of_improvement(tasks, runs, shift, false, 6_000);
         assert_between(&coverage, 0.94, 0.97, &format!("{tasks} tasks, {runs} runs, shift {shift}"));
     }
-    // Of arms of three runs that are alike every tenth pair is a clean sweep, from which any interval would have to conclude nothing.
+    // Of arms of three runs that are alike every tenth pair is a clean sweep, from which any interval would have to
+    // conclude nothing.
     let three = simulation::of_improvement(1, 3, 0.0, false, 6_000);
     assert_between(&three, 0.9, 0.9, "3 runs of 1 task");
     let percentiles = simulation::of_improvement(1, 5, 2.0, true, 1_500);
     assert!(percentiles.share() < 0.75, "{percentiles:?}: half of the experiments are a clean sweep");
 }
 
-/// With n pairs the probabilities are multiples of 2 / 2^n: the largest that does not exceed 5 % is what the exact test rejects.
+/// With n pairs the probabilities are multiples of 2 / 2^n: the largest that does not exceed 5 % is what the exact test
+/// rejects.
 #[test]
 fn the_sign_flip_test_finds_what_is_not_there_as_often_as_it_says() {
     for count in COUNTS {

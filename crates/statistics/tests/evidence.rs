@@ -41,7 +41,8 @@ fn the_numbers_of_the_simulation_are_those_of_a_contrast() {
             let mut sequence = [SuspectedToken { gap: 0.0, predicted: 0.0, weight: 1.0 }; 9];
             shape.sequence(4.0, &mut rng, &mut sequence);
             contrast.add(&sequence, shape.tolerated);
-            // The simulation leaves out that a little correlation is tolerated as well, and comes to more than a contrast does.
+            // The simulation leaves out that a little correlation is tolerated as well, and comes to more than a
+            // contrast does.
             bets.add(number(&sequence, shape.tolerated) - 0.15 * 3.0);
         }
         assert!((contrast.stale() - bets.evidence()).abs() < 1e-9, "{}", shape.name);

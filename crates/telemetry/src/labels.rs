@@ -1,4 +1,5 @@
-//! Values of a metric's label as an enum: what is recorded and what [`Values::Of`](crate::Values::Of) lists are the same names.
+//! Values of a metric's label as an enum: what is recorded and what [`Values::Of`](crate::Values::Of) lists are the
+//! same names.
 
 /// Defines enums of few values, each with its label: `ALL`, `LABELS` (in the same order) and `label`.
 ///

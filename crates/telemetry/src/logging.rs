@@ -80,7 +80,8 @@ pub fn init_logging(settings: &TelemetrySettings) -> Result<(), TelemetryError> 
     Ok(())
 }
 
-/// Fields as `name=value`, escaped so that external values neither end a line nor control the terminal. JSON has its own escaping.
+/// Fields as `name=value`, escaped so that external values neither end a line nor control the terminal. JSON has its
+/// own escaping.
 fn one_line() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
     debug_fn(|writer, field, value| {
         let value = format!("{value:?}");

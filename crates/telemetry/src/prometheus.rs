@@ -9,13 +9,15 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use super::process::process_metrics;
 
-/// Upper bounds of the histogram buckets of every metric that ends in `_seconds`: from one verification to a training step.
+/// Upper bounds of the histogram buckets of every metric that ends in `_seconds`: from one verification to a training
+/// step.
 pub const DURATION_BUCKETS_SECONDS: [f64; 20] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0,
     60.0, 300.0, 1200.0, 3600.0,
 ];
 
-/// Reads values that are only looked at when somebody asks for the metrics. False once there is nothing to read any more.
+/// Reads values that are only looked at when somebody asks for the metrics. False once there is nothing to read any
+/// more.
 type Reading = Box<dyn Fn() -> bool + Send + Sync>;
 
 static READINGS: Mutex<Vec<Reading>> = Mutex::new(Vec::new());

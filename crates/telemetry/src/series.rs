@@ -1,7 +1,8 @@
 //! The series of a process: each with its kind, its labels and what it means.
 //!
-//! A crate lists what it counts in a table of [`Series`] next to the code that counts. [`describe`] gives the recorder help and unit of
-//! each, and begins counters and histograms at zero: a rate over a counter that first appears at 1 misses that first event.
+//! A crate lists what it counts in a table of [`Series`] next to the code that counts. [`describe`] gives the recorder
+//! help and unit of each, and begins counters and histograms at zero: a rate over a counter that first appears at 1
+//! misses that first event.
 
 use metrics::{Label, Unit};
 
@@ -89,8 +90,8 @@ impl Series {
         }
     }
 
-    /// Begins a counter or histogram at zero for every combination of its labels, those that are known at run time with the given values.
-    /// Without a value for one of these nothing is begun.
+    /// Begins a counter or histogram at zero for every combination of its labels, those that are known at run time with
+    /// the given values. Without a value for one of these nothing is begun.
     pub fn begin(&self, given: &[(&'static str, &'static str)]) {
         for labels in self.combinations(given).into_iter().flatten() {
             match self.kind {
@@ -121,7 +122,8 @@ impl Series {
     }
 }
 
-/// Gives the recorder of this process help and unit of each series, and begins those at zero whose labels are all known.
+/// Gives the recorder of this process help and unit of each series, and begins those at zero whose labels are all
+/// known.
 pub fn describe<'a>(series: impl IntoIterator<Item = &'a Series>) {
     for series in series {
         let unit = series.unit().unwrap_or(Unit::Count);

@@ -1,7 +1,7 @@
 //! Spans for an OpenTelemetry collector, in the traces whose ids are passed between services.
 //!
-//! A span is recorded when it has ended, with its begin and end times. Without a collector nothing is kept. Spans that the collector
-//! does not accept in time are dropped.
+//! A span is recorded when it has ended, with its begin and end times. Without a collector nothing is kept. Spans that
+//! the collector does not accept in time are dropped.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -116,7 +116,8 @@ impl Drop for SpansGuard {
     }
 }
 
-/// Exports the spans of this process, as service `evenkeel-SERVICE`, to an OTLP collector over gRPC. Call it once, within a tokio runtime.
+/// Exports the spans of this process, as service `evenkeel-SERVICE`, to an OTLP collector over gRPC. Call it once,
+/// within a tokio runtime.
 ///
 /// # Errors
 /// A malformed endpoint; a second call. An unreachable collector is no error: its spans are dropped.

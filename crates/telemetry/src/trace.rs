@@ -1,12 +1,12 @@
 //! Trace contexts in the W3C format: one trace id from a prompt to the optimizer step that it led to.
 //!
-//! Calls carry the context in the `traceparent` header, items of a stream in a field of their own. Within a process it belongs to the
-//! task that [`TraceContext::scope`] runs.
+//! Calls carry the context in the `traceparent` header, items of a stream in a field of their own. Within a process it
+//! belongs to the task that [`TraceContext::scope`] runs.
 //!
-//! Ids and flags are OpenTelemetry's types. Its propagator and tracing-opentelemetry are not used, because three things differ: the
-//! trace of a sample follows from its id ([`TraceContext::for_id`]), while a tracer draws random trace ids; a context is a value that
-//! crosses threads with its item, not a property of the thread's current span; and a malformed `traceparent` is refused as the
-//! standard requires, while the propagator (0.33) accepts ids of any length.
+//! Ids and flags are OpenTelemetry's types. Its propagator and tracing-opentelemetry are not used, because three things
+//! differ: the trace of a sample follows from its id ([`TraceContext::for_id`]), while a tracer draws random trace ids;
+//! a context is a value that crosses threads with its item, not a property of the thread's current span; and a
+//! malformed `traceparent` is refused as the standard requires, while the propagator (0.33) accepts ids of any length.
 
 use std::fmt;
 use std::future::Future;
@@ -38,8 +38,8 @@ impl TraceContext {
         Self { trace: ids.new_trace_id(), span: ids.new_span_id(), flags: TraceFlags::SAMPLED }
     }
 
-    /// The root of the trace of an id, the same in every process: the first 24 bytes of SHA-256 over the length of the run's id
-    /// (64 bits, little-endian), the run's id and the id.
+    /// The root of the trace of an id, the same in every process: the first 24 bytes of SHA-256 over the length of the
+    /// run's id (64 bits, little-endian), the run's id and the id.
     pub fn for_id(run_id: &str, id: &str) -> Self {
         let mut hash = FieldsDigest::new();
         hash.text(run_id).last(id);

@@ -1,4 +1,5 @@
-//! A small server that answers as the Hugging Face hub does, well or badly: HTTP/1.1 as far as tests need it, one connection a request.
+//! A small server that answers as the Hugging Face hub does, well or badly: HTTP/1.1 as far as tests need it, one
+//! connection a request.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

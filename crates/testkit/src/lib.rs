@@ -1,10 +1,10 @@
 //! Data for tests, and a server that answers as the Hugging Face hub does ([`hub_server`]).
 //!
-//! Small goldens are committed in `tests/golden`. Larger ones of the same form, and data sets that may not be redistributed, are kept
-//! outside the repository, in the folder that `EVENKEEL_OUTSIDE_DATA` names (default: `shared` next to the checkout). A clone does not have
-//! them. A test that needs them is declared with [`outside`] or [`golden`] in a test target with `harness = false`: where a file is missing
-//! it is reported as ignored, never as passed, and where `EVENKEEL_REQUIRE_OUTSIDE_DATA` is set, as `.ci/run` does if the data is there, it
-//! fails.
+//! Small goldens are committed in `tests/golden`. Larger ones of the same form, and data sets that may not be
+//! redistributed, are kept outside the repository, in the folder that `EVENKEEL_OUTSIDE_DATA` names (default: `shared`
+//! next to the checkout). A clone does not have them. A test that needs them is declared with [`outside`] or [`golden`]
+//! in a test target with `harness = false`: where a file is missing it is reported as ignored, never as passed, and
+//! where `EVENKEEL_REQUIRE_OUTSIDE_DATA` is set, as `.ci/run` does if the data is there, it fails.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -46,8 +46,8 @@ pub fn test(name: &str, body: impl FnOnce() + Send + 'static) -> Trial {
 /// A check of a golden file or folder, by name.
 pub type GoldenCheck = (&'static str, fn(&Path));
 
-/// A check of a golden, twice: of the committed one at `path` in `tests/golden`, and as `outside::NAME` of the larger one at the same path
-/// in `golden` outside the repository.
+/// A check of a golden, twice: of the committed one at `path` in `tests/golden`, and as `outside::NAME` of the larger
+/// one at the same path in `golden` outside the repository.
 pub fn golden(name: &str, path: &str, check: fn(&Path)) -> [Trial; 2] {
     let committed = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden")).join(path);
     let larger = format!("golden/{path}");

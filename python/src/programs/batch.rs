@@ -125,8 +125,8 @@ impl Batch {
         })
     }
 
-    /// Verdicts by their keys: waits for so many (to be woken for each one takes time from the workers), at most so many seconds, or until a
-    /// signal's handler raises.
+    /// Verdicts by their keys: waits for so many (to be woken for each one takes time from the workers), at most so
+    /// many seconds, or until a signal's handler raises.
     #[pyo3(signature = (seconds, count=1))]
     fn wait(&self, py: Python<'_>, seconds: f64, count: usize) -> PyResult<Vec<(u64, Values)>> {
         guarded(py, || {

@@ -1,4 +1,5 @@
-//! Programs against tests: the side of a pool in this process. Its worker processes are a program of the package's, found by the module `code`.
+//! Programs against tests: the side of a pool in this process. Its worker processes are a program of the package's,
+//! found by the module `code`.
 
 mod batch;
 mod own_process;

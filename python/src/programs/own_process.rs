@@ -4,7 +4,8 @@ use pyo3::prelude::*;
 
 use crate::errors::Exception;
 
-/// A value that a forked child neither uses nor drops: there, the locks in it may be held by threads that do not exist, and nothing would join them.
+/// A value that a forked child neither uses nor drops: there, the locks in it may be held by threads that do not exist,
+/// and nothing would join them.
 pub(crate) struct OwnProcess<T> {
     process: u32,
     value: Option<T>,

@@ -37,7 +37,8 @@ impl CodePool {
         })
     }
 
-    /// Programs that are submitted and waited for together. With `readable` its file descriptor is readable when one has a verdict.
+    /// Programs that are submitted and waited for together. With `readable` its file descriptor is readable when one
+    /// has a verdict.
     fn batch(&self, py: Python<'_>, readable: bool) -> PyResult<Batch> {
         let pool = self.pool.get(py)?.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let pool = pool.ok_or_else(|| Exception::PoolClosed.with(py, "the pool is closed".to_owned()))?;

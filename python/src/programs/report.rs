@@ -10,7 +10,8 @@ const UNSUPPORTED: &str = "unsupported";
 /// Outcome, reason, reward, program, detail, why it is invalid, and the report.
 pub(crate) type Values =
     (&'static str, &'static str, Option<f64>, Option<String>, String, Option<&'static str>, Report);
-/// Tests that passed, that were run, and all; the index of the failing one; standard output and error; seconds of CPU time.
+/// Tests that passed, that were run, and all; the index of the failing one; standard output and error; seconds of CPU
+/// time.
 type Report = (usize, usize, usize, Option<usize>, String, String, f64);
 
 pub(crate) fn values(found: ProgramVerdict) -> Values {

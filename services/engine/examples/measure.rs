@@ -1,5 +1,5 @@
-//! The overhead of the server: 256 samples of 40 tokens with the model of the built-in recipe, by a bare loop over the decoder
-//! and over HTTP in five ways, alternating, so that load on the machine affects all alike.
+//! The overhead of the server: 256 samples of 40 tokens with the model of the built-in recipe, by a bare loop over the
+//! decoder and over HTTP in five ways, alternating, so that load on the machine affects all alike.
 //!
 //! ```text
 //! cargo run --release -p evenkeel-engine --example measure -- [ROUNDS]

@@ -25,8 +25,8 @@ const OTHER_DESCRIPTORS: usize = 128;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionLimits {
     pub(crate) connections: usize,
-    /// From the opening of a connection, or the end of a response, to the end of the next request's header. With TLS, also from the opening
-    /// of a connection to the end of its handshake.
+    /// From the opening of a connection, or the end of a response, to the end of the next request's header. With TLS,
+    /// also from the opening of a connection to the end of its handshake.
     pub(crate) header: Duration,
     /// How long a client may go without reading a pending response.
     pub(crate) unread: Duration,

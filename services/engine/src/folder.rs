@@ -64,7 +64,8 @@ impl Model {
     /// Reads weights of this model's shape for decoding, or an adapter beside the model itself.
     ///
     /// # Errors
-    /// Missing or damaged files, a tensor of the wrong shape, a `config.json` of another model, or an adapter for another one.
+    /// Missing or damaged files, a tensor of the wrong shape, a `config.json` of another model, or an adapter for
+    /// another one.
     pub(crate) fn decoder(&self, folder: &Path) -> Result<Decoder, EngineError> {
         arriving::read_in_place(folder, |place| self.decoder_in(place))
     }

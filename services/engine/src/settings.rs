@@ -49,18 +49,18 @@ pub struct EngineSettings {
     pub seed: u64,
     /// Largest request body.
     pub max_body: ByteSize,
-    /// File with the keys, one on each line, of which requests must carry one (`Authorization: Bearer KEY`), like vLLM's `--api-key`. Absent:
-    /// none.
+    /// File with the keys, one on each line, of which requests must carry one (`Authorization: Bearer KEY`), like
+    /// vLLM's `--api-key`. Absent: none.
     pub api_key_file: Option<PathBuf>,
     /// Whether to serve the control routes for a trainer (weights, pauses), as vLLM does with `VLLM_SERVER_DEV_MODE`.
     pub development_routes: bool,
-    /// Folders below which weights named by a trainer must be, with links resolved. Empty: anywhere, which is allowed only for an engine
-    /// that listens on a loopback address; `["/"]` allows it for others.
+    /// Folders below which weights named by a trainer must be, with links resolved. Empty: anywhere, which is allowed
+    /// only for an engine that listens on a loopback address; `["/"]` allows it for others.
     pub weights_roots: Vec<PathBuf>,
     /// Connections at once. Further ones are served probes and metrics only.
     pub max_connections: usize,
-    /// Time limit for the header of a request, from the opening of the connection or the end of the previous response. The connection
-    /// is closed then.
+    /// Time limit for the header of a request, from the opening of the connection or the end of the previous response.
+    /// The connection is closed then.
     #[serde(with = "HumanDuration")]
     pub header_deadline: Duration,
     /// Time limit for the body of a request.

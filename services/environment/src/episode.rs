@@ -1,4 +1,5 @@
-//! One episode: a task that takes its requests one after the other and sends its events, so that episodes never wait for each other.
+//! One episode: a task that takes its requests one after the other and sends its events, so that episodes never wait
+//! for each other.
 
 use std::sync::Arc;
 use std::time::Duration;

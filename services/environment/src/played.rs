@@ -1,4 +1,5 @@
-//! Who plays an episode: the program itself, the sandbox, a Python file of the user's own, an OpenEnv server, or an agent.
+//! Who plays an episode: the program itself, the sandbox, a Python file of the user's own, an OpenEnv server, or an
+//! agent.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

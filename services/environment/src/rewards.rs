@@ -24,8 +24,8 @@ impl Rewards {
         self.0
     }
 
-    /// The sum as the verdict on an episode: the lowest one counts as 0 and the highest one as 1. No reward is none, and never 0: the verifier
-    /// of the task judges then.
+    /// The sum as the verdict on an episode: the lowest one counts as 0 and the highest one as 1. No reward is none,
+    /// and never 0: the verifier of the task judges then.
     ///
     /// # Errors
     /// A sum outside the range; `hint` is what could be done about it. The same seeds would earn the same again.

@@ -1,5 +1,5 @@
-//! `python`: programs in the sandbox, in an interpreter that lasts over the turns of an episode. A turn without a call ends the episode: it has
-//! the final answer, which the verifier of the task judges.
+//! `python`: programs in the sandbox, in an interpreter that lasts over the turns of an episode. A turn without a call
+//! ends the episode: it has the final answer, which the verifier of the task judges.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,8 @@ use tokio::sync::{OnceCell, oneshot};
 use crate::failure::Failure;
 use crate::settings::SandboxSettings;
 
-/// How to start a worker process with the interpreter of a folder: a program that calls [`evenkeel_sandbox::run_session_process`] with the
-/// number of sessions that is its last argument.
+/// How to start a worker process with the interpreter of a folder: a program that calls
+/// [`evenkeel_sandbox::run_session_process`] with the number of sessions that is its last argument.
 pub type WorkerProcesses = fn(&Path) -> WorkerProcessCommand;
 
 /// What a program that says nothing says.

@@ -16,7 +16,8 @@ use serde_json::Value;
 /// Limits of what an interpreter may take: its addresses have 32 bits.
 const MIN_SESSION: u64 = 8 << 20;
 const MAX_SESSION: u64 = 3 << 30;
-/// Memory of all interpreters where the machine does not tell what it has, and the most: each takes addresses of the process that it is in.
+/// Memory of all interpreters where the machine does not tell what it has, and the most: each takes addresses of the
+/// process that it is in.
 const UNKNOWN_MEMORY: u64 = 4 << 30;
 const MAX_MEMORY: u64 = 256 << 30;
 const MAX_OUTPUT: usize = 1 << 20;
@@ -35,35 +36,37 @@ pub struct EnvironmentSettings {
     /// Time limit of opening an episode, of one step and of scoring; a request may ask for less.
     #[serde(with = "HumanDuration")]
     pub step_deadline: Duration,
-    /// How long nothing may be heard of an episode, neither an action nor that it goes on, before it is ended; a request may ask for less.
+    /// How long nothing may be heard of an episode, neither an action nor that it goes on, before it is ended; a
+    /// request may ask for less.
     #[serde(with = "HumanDuration")]
     pub idle_timeout: Duration,
-    /// Python files with environments of one's own, which are named by these paths. They are trusted code: they run as programs of the user's
-    /// own, with the user's rights. `evenkeel train` adds those that `data.environment` names.
+    /// Python files with environments of one's own, which are named by these paths. They are trusted code: they run as
+    /// programs of the user's own, with the user's rights. `evenkeel train` adds those that `data.environment` names.
     pub files: Vec<PathBuf>,
-    /// The interpreter of `files` and of `agents` that are Python files, which needs no packages of its own, and of `verifiers`, where the
-    /// package has to be installed.
+    /// The interpreter of `files` and of `agents` that are Python files, which needs no packages of its own, and of
+    /// `verifiers`, where the package has to be installed.
     pub python: PathBuf,
     /// Processes for each of `files`, of which each plays one step at a time, and for each of `verifiers`.
     pub processes: usize,
-    /// Episodes that a process has at once. They end with it, where one of them takes too long or crashes it, and are played again.
+    /// Episodes that a process has at once. They end with it, where one of them takes too long or crashes it, and are
+    /// played again.
     pub episodes_per_process: usize,
     /// Address space of each process; 0 for no limit.
     pub max_memory: ByteSize,
-    /// Addresses of OpenEnv servers, `ws://HOST:PORT` each, whose environments are named `openenv:ADDRESS`. `evenkeel train` adds those that
-    /// `data.environment` names.
+    /// Addresses of OpenEnv servers, `ws://HOST:PORT` each, whose environments are named `openenv:ADDRESS`. `evenkeel
+    /// train` adds those that `data.environment` names.
     pub openenv: Vec<String>,
     /// The lowest and the highest sum of the rewards of an episode on an OpenEnv server; they count as 0 and 1.
     pub openenv_range: [f64; 2],
-    /// Programs that run episodes by themselves and ask the model at a chat endpoint of the worker, which are named `agent:PATH`. A Python file
-    /// (`*.py`) is run by `python`, any other is executed. They are trusted code, as `files` are. `evenkeel train` adds those that
-    /// `data.environment` names.
+    /// Programs that run episodes by themselves and ask the model at a chat endpoint of the worker, which are named
+    /// `agent:PATH`. A Python file (`*.py`) is run by `python`, any other is executed. They are trusted code, as
+    /// `files` are. `evenkeel train` adds those that `data.environment` names.
     pub agents: Vec<PathBuf>,
     /// Programs of `agents` that run at once, each for one episode.
     pub max_agents: usize,
-    /// Tasksets of verifiers, by the name of the package or the path of the Python file, each with the settings of its environment as verifiers
-    /// has them below `env`. They are named `verifiers:TASKSET` and are trusted code. `evenkeel train` adds those that `data.environment`
-    /// names.
+    /// Tasksets of verifiers, by the name of the package or the path of the Python file, each with the settings of its
+    /// environment as verifiers has them below `env`. They are named `verifiers:TASKSET` and are trusted code.
+    /// `evenkeel train` adds those that `data.environment` names.
     pub verifiers: BTreeMap<String, BTreeMap<String, Value>>,
     /// The lowest and the highest reward of an episode of `verifiers`; they count as 0 and 1.
     pub verifiers_range: [f64; 2],
@@ -79,8 +82,8 @@ pub struct SandboxSettings {
     pub guest_dir: Option<PathBuf>,
     /// Programs that run at once; 0 for the number of cores. Each has a process.
     pub threads: usize,
-    /// Memory for all interpreters together [default: half of what is available to the machine or its control group]. An episode begins only
-    /// where all that its interpreter may take fits.
+    /// Memory for all interpreters together [default: half of what is available to the machine or its control group].
+    /// An episode begins only where all that its interpreter may take fits.
     pub memory: Option<ByteSize>,
     /// Memory of an interpreter, besides its own.
     pub session_memory: ByteSize,

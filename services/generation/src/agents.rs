@@ -1,5 +1,6 @@
-//! Agents that fetch weights to where engines read them: one on each node with engines, and one beside this service, which checks and proves what
-//! that one has fetched. Where all engines read the folder of the latter, it is the only one.
+//! Agents that fetch weights to where engines read them: one on each node with engines, and one beside this service,
+//! which checks and proves what that one has fetched. Where all engines read the folder of the latter, it is the only
+//! one.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

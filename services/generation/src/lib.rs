@@ -1,8 +1,9 @@
 //! The generation service: inference engines with vLLM's HTTP API as one reliable source of rollouts.
 //!
-//! A sample comes in as token ids and goes out as token ids with one log-probability each, or as a failure that says why. Responses of
-//! engines are validated before they count. Engines may die, hang, restart with old weights or respond with garbage: their samples are
-//! drawn again on another engine, with the same seed and id. New weights reach an engine before it samples under their version.
+//! A sample comes in as token ids and goes out as token ids with one log-probability each, or as a failure that says
+//! why. Responses of engines are validated before they count. Engines may die, hang, restart with old weights or
+//! respond with garbage: their samples are drawn again on another engine, with the same seed and id. New weights reach
+//! an engine before it samples under their version.
 //!
 //! [`bind`] makes a server from a [`GenerationSettings`]:
 //!
@@ -17,8 +18,9 @@
 //! # }
 //! ```
 //!
-//! From the outside in: `service` implements the gRPC API, `sample` one item, `discovery` and `monitor` watch the engines, `update`
-//! changes their weights, which `agents` fetch where there is no folder that all see, `pool` holds their state and balances load, `engine` is the client of one of them.
+//! From the outside in: `service` implements the gRPC API, `sample` one item, `discovery` and `monitor` watch the
+//! engines, `update` changes their weights, which `agents` fetch where there is no folder that all see, `pool` holds
+//! their state and balances load, `engine` is the client of one of them.
 #![forbid(unsafe_code)]
 
 mod agents;

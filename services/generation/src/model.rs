@@ -24,7 +24,8 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Reads the folder that an engine reports. Engines on other machines report a path or a name that means nothing here.
+    /// Reads the folder that an engine reports. Engines on other machines report a path or a name that means nothing
+    /// here.
     pub(crate) fn read(name: &str, root: &Path) -> Self {
         let folder = Folder::new(root);
         let digests = Arc::default();
@@ -48,7 +49,8 @@ impl Model {
         }
     }
 
-    /// The digests of its tensors, with a tied head in either of its forms. Reads all weights, the first time. `None` if they cannot be read.
+    /// The digests of its tensors, with a tied head in either of its forms. Reads all weights, the first time. `None`
+    /// if they cannot be read.
     pub(crate) fn digests(&self) -> Option<&BTreeSet<String>> {
         let read = || {
             let folder = Folder::new(&self.folder);

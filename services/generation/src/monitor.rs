@@ -1,4 +1,5 @@
-//! Health monitoring: is each engine up, does it have the current weights, may it serve again. Engines with other weights are updated.
+//! Health monitoring: is each engine up, does it have the current weights, may it serve again. Engines with other
+//! weights are updated.
 
 mod gauges;
 
@@ -155,7 +156,8 @@ impl HealthMonitor {
         }
     }
 
-    /// Readmits an engine that is up and has the right weights, on probation. If its breaker tripped, it has to draw a sample first.
+    /// Readmits an engine that is up and has the right weights, on probation. If its breaker tripped, it has to draw a
+    /// sample first.
     async fn readmit(&self, weights: &WeightsVersion) {
         let pool = &*self.pool;
         let engine = &*self.engine;

@@ -1,4 +1,5 @@
-//! From settings to a server: ports first, then files, then engines. Whatever is wrong is reported before anything is served.
+//! From settings to a server: ports first, then files, then engines. Whatever is wrong is reported before anything is
+//! served.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +39,8 @@ const ANSWER_GRACE: Duration = Duration::from_secs(1);
 const FIRST_NOTE: Duration = Duration::from_millis(800);
 const NEXT_NOTES: Duration = Duration::from_secs(20);
 
-/// Binds the port, probes the engines and returns a server that does not serve yet: [`Server::spawn`] or [`Server::run`] does.
+/// Binds the port, probes the engines and returns a server that does not serve yet: [`Server::spawn`] or
+/// [`Server::run`] does.
 ///
 /// Waits until one engine is up, at most `engine.startup_timeout`. Later ones join when they are up.
 ///

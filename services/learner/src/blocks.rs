@@ -1,7 +1,8 @@
 //! Where a group's gradient is summed: blocks of a mini-batch, fixed by position.
 
-/// The blocks of one update. Group number p of n is in block ⌊p B / n⌋ of B: blocks are whole groups, one after the other, and their sizes
-/// differ by one group at most. With fewer groups than blocks each group is a block of its own, and the others are empty.
+/// The blocks of one update. Group number p of n is in block ⌊p B / n⌋ of B: blocks are whole groups, one after the
+/// other, and their sizes differ by one group at most. With fewer groups than blocks each group is a block of its own,
+/// and the others are empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blocks {
     /// A power of two.

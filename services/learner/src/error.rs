@@ -189,8 +189,8 @@ impl LearnerError {
         }
     }
 
-    /// The error of weights of that version that cannot be written: those that are not finite name the versions, and no file that is gone
-    /// by then.
+    /// The error of weights of that version that cannot be written: those that are not finite name the versions, and no
+    /// file that is gone by then.
     pub(crate) fn of_weights(error: ModelError, version: u64) -> Self {
         match (error, version.checked_sub(1)) {
             (ModelError::NotFinite { tensor, count, index, value, .. }, Some(last_good)) => {

@@ -1,5 +1,5 @@
-//! Weights of a checkpoint, or of a published version, as a Hugging Face folder for everybody else; adapters as a folder of PEFT, or merged
-//! into a copy of their base.
+//! Weights of a checkpoint, or of a published version, as a Hugging Face folder for everybody else; adapters as a
+//! folder of PEFT, or merged into a copy of their base.
 
 use std::path::Path;
 

@@ -11,8 +11,8 @@ use crate::error::{LearnerError, Result};
 
 /// Writes a folder under another name, syncs it and renames it to `target`. Creates a missing parent.
 ///
-/// Leftovers of a killed writer are removed. An existing folder with the final name is replaced only when the new one is
-/// complete.
+/// Leftovers of a killed writer are removed. An existing folder with the final name is replaced only when the new one
+/// is complete.
 pub(crate) fn write_folder(target: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     StagedFolder::write(target, write)?.finish()
 }
@@ -83,7 +83,8 @@ impl StagedFolder {
 
 impl Drop for StagedFolder {
     fn drop(&mut self) {
-        // Nobody reads it any more when it is removed. The first error is reported, whether or not the folder can be removed.
+        // Nobody reads it any more when it is removed. The first error is reported, whether or not the folder can be
+        // removed.
         self.arrival = None;
         let _ = fs::remove_dir_all(&self.staging);
     }
@@ -106,8 +107,9 @@ pub(crate) fn validate_free_space(target: &Path, bytes: u64) -> Result<()> {
     Err(LearnerError::file(target)(io::Error::new(ErrorKind::StorageFull, reason)))
 }
 
-/// Refuses a folder in which nothing can be created, by the setting that names it: at the start rather than at the first checkpoint. What does
-/// not exist yet will be made in the nearest folder above it. A full disk is not refused: space may be freed.
+/// Refuses a folder in which nothing can be created, by the setting that names it: at the start rather than at the
+/// first checkpoint. What does not exist yet will be made in the nearest folder above it. A full disk is not refused:
+/// space may be freed.
 pub(crate) fn validate_writable(setting: &str, folder: &Path) -> Result<()> {
     let unusable = |error: io::Error| {
         LearnerError::setting(setting, folder.display(), format!("a folder that can be written to ({error})"))

@@ -31,22 +31,25 @@ pub struct Response {
     pub mask: Vec<bool>,
     /// The engine's log-probability of each token at the sampling temperature, nats; not read where mask is false.
     pub rollout_logp: Vec<f32>,
-    /// How far the versions that sampled the trainable tokens are behind the step's, in the order of these tokens; empty where none is.
+    /// How far the versions that sampled the trainable tokens are behind the step's, in the order of these tokens;
+    /// empty where none is.
     #[serde(serialize_with = "pairs", skip_serializing_if = "Vec::is_empty")]
     pub lags: Vec<LagRun>,
-    /// Sequences that begin with a prompt of their own: the index of the first token of each, ascending, and the prompt. The tokens before the
-    /// first of these follow the prompt of the group. However many sequences carry it, it is one response.
+    /// Sequences that begin with a prompt of their own: the index of the first token of each, ascending, and the
+    /// prompt. The tokens before the first of these follow the prompt of the group. However many sequences carry it, it
+    /// is one response.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contexts: Vec<(usize, Vec<u32>)>,
     /// The verifier's reward, before any shaping. Above 0.5 counts as correct in the paper's quantities.
     pub raw_reward: f64,
     /// The reward that advantages are computed from.
     pub reward: f64,
-    /// What it is the weighted sum of, by name, for advantages that normalise each on its own; empty where it is of one piece.
+    /// What it is the weighted sum of, by name, for advantages that normalise each on its own; empty where it is of one
+    /// piece.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub components: BTreeMap<String, RewardPart>,
-    /// False if verification failed for a reason that is not the response's own. It is then left out of mean, deviation,
-    /// weights and loss.
+    /// False if verification failed for a reason that is not the response's own. It is then left out of mean,
+    /// deviation, weights and loss.
     pub valid: bool,
 }
 

@@ -16,8 +16,8 @@ use crate::trainer::{StoredCounters, StoredState, Trainer};
 /// Restores version 0 from the model's folder. Reads nothing if nothing was trained.
 ///
 /// # Errors
-/// A model without a folder, or a folder that does not hold a model of this shape any more: the trainer is unchanged. If a file or the
-/// device fails after that was checked, the trainer refuses to work until something is restored.
+/// A model without a folder, or a folder that does not hold a model of this shape any more: the trainer is unchanged.
+/// If a file or the device fails after that was checked, the trainer refuses to work until something is restored.
 #[tracing::instrument(skip_all)]
 pub(crate) fn restore(trainer: &mut Trainer, source: &ModelSource) -> Result<()> {
     if trainer.version() == 0 && trainer.check_whole().is_ok() {

@@ -40,7 +40,8 @@ impl Learner {
     /// Opens a Hugging Face folder. With a KL term a copy of its weights stays in memory as the reference.
     ///
     /// # Errors
-    /// Settings out of range, a missing device, one without the memory that training takes, or a folder without a supported model.
+    /// Settings out of range, a missing device, one without the memory that training takes, or a folder without a
+    /// supported model.
     pub fn open(folder: &Path, settings: TrainingSettings) -> Result<Self> {
         Self::open_rank(folder, settings, Division::ALONE)
     }
@@ -54,7 +55,8 @@ impl Learner {
         let device = settings.compute.open().map_err(LearnerError::Setting)?;
         let (config, config_json) = Config::load(folder)?;
         let plan = if let Some(GpuMemory { free, .. }) = gpu_memory(&device)? {
-            // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same tokens in several.
+            // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same
+            // tokens in several.
             let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
             let plan = MemoryPlan::on(&device, &config, &settings, longest)?;
             plan.validate_opening(free, available_memory(), &settings)?;
@@ -79,7 +81,8 @@ impl Learner {
         Ok(learner)
     }
 
-    /// A learner for parameters in memory, on their device; with `lora`, which then begins afresh, they are the frozen base.
+    /// A learner for parameters in memory, on their device; with `lora`, which then begins afresh, they are the frozen
+    /// base.
     ///
     /// # Errors
     /// Settings out of range.
@@ -130,8 +133,9 @@ impl Learner {
         Ok(learner)
     }
 
-    /// Takes part in the steps of all ranks, which from here on call the same methods in the same order; `None` ends that. Afterwards
-    /// [`reset`](Self::reset) it, or restore a checkpoint: what a failed exchange has left is of no step.
+    /// Takes part in the steps of all ranks, which from here on call the same methods in the same order; `None` ends
+    /// that. Afterwards [`reset`](Self::reset) it, or restore a checkpoint: what a failed exchange has left is of no
+    /// step.
     pub fn join(&mut self, collective: Option<SharedCollective>) {
         self.trainer.join(collective);
     }
@@ -268,13 +272,14 @@ impl Learner {
     /// Writes a checkpoint with the caller's state as the folder `target`, completely or not at all.
     ///
     /// # Errors
-    /// A file that cannot be written, such as on a full disk. The error names it, and the previous content is untouched.
+    /// A file that cannot be written, such as on a full disk. The error names it, and the previous content is
+    /// untouched.
     pub fn save_checkpoint(&self, target: &Path, client_state: &[u8]) -> Result<()> {
         self.save_checkpoint_as(target, client_state, DType::F32)
     }
 
-    /// Writes a checkpoint with weights and moments of a type: F32, from which training continues to the bit, or BF16, which rounds
-    /// them.
+    /// Writes a checkpoint with weights and moments of a type: F32, from which training continues to the bit, or BF16,
+    /// which rounds them.
     ///
     /// # Errors
     /// As [`save_checkpoint`](Self::save_checkpoint).
@@ -285,8 +290,8 @@ impl Learner {
     /// Restores a checkpoint: weights, moments, version and seed. Returns the caller's state.
     ///
     /// # Errors
-    /// A file that is missing, truncated or altered, another layout or another architecture. The error names it, and the
-    /// learner is unchanged.
+    /// A file that is missing, truncated or altered, another layout or another architecture. The error names it, and
+    /// the learner is unchanged.
     pub fn restore_checkpoint(&mut self, folder: &Path) -> Result<Vec<u8>> {
         self.sum = GradientSum::default();
         checkpoint::restore(&mut self.trainer, folder)
@@ -295,8 +300,8 @@ impl Learner {
     /// Returns to the weights in the folder that the learner was opened from: version 0, a fresh optimizer.
     ///
     /// # Errors
-    /// A model created in memory, or a folder that no longer holds a model of the same shape. If a file or the device fails after that
-    /// was checked, the learner refuses to work until it is reset or a checkpoint is restored.
+    /// A model created in memory, or a folder that no longer holds a model of the same shape. If a file or the device
+    /// fails after that was checked, the learner refuses to work until it is reset or a checkpoint is restored.
     pub fn reset(&mut self) -> Result<()> {
         self.sum = GradientSum::default();
         initial::restore(&mut self.trainer, &self.source)
@@ -314,7 +319,8 @@ impl Learner {
         Ok(())
     }
 
-    /// Restores a checkpoint as this version, with its moments or, without `optimizer`, with fresh ones. Returns the caller's state.
+    /// Restores a checkpoint as this version, with its moments or, without `optimizer`, with fresh ones. Returns the
+    /// caller's state.
     ///
     /// # Errors
     /// As [`restore_checkpoint`](Self::restore_checkpoint).

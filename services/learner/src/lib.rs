@@ -5,8 +5,9 @@
 //! fp32 weights. It writes checkpoints from which training continues bit-identically, and publishes weights for the
 //! engines. Nothing else in the system normalises a loss. [`bind`] serves it as `evenkeel.v1.Learner` over gRPC.
 //!
-//! From the outside in: `service` is the gRPC service; [`Learner`] combines the parts; `step` runs a policy or supervised
-//! step; `trainer` holds what training changes (`model`, `optimizer`, version); `checkpoint` and `publish` write it.
+//! From the outside in: `service` is the gRPC service; [`Learner`] combines the parts; `step` runs a policy or
+//! supervised step; `trainer` holds what training changes (`model`, `optimizer`, version); `checkpoint` and `publish`
+//! write it.
 #![forbid(unsafe_code)]
 
 mod accumulation;

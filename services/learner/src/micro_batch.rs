@@ -21,8 +21,8 @@ pub(crate) struct MicroBatches {
 }
 
 impl MicroBatches {
-    /// Packs sequences to be scored into micro-batches of at most `budget` tokens, or of one longer part: a sequence, or several with one prompt,
-    /// if prompts are `shared`.
+    /// Packs sequences to be scored into micro-batches of at most `budget` tokens, or of one longer part: a sequence,
+    /// or several with one prompt, if prompts are `shared`.
     ///
     /// # Errors
     /// A sequence that the model refuses.

@@ -19,10 +19,12 @@ pub(crate) struct Opened {
     pub(crate) shared: Option<Arc<BaseWeights>>,
 }
 
-/// Reads the weights in a folder; with `learner.lora` they are the frozen base of adapters, which an embedded engine of this process shares.
+/// Reads the weights in a folder; with `learner.lora` they are the frozen base of adapters, which an embedded engine of
+/// this process shares.
 ///
 /// # Errors
-/// A folder that cannot be read; adapters that this base cannot have; a starting adapter of another shape, or for another base.
+/// A folder that cannot be read; adapters that this base cannot have; a starting adapter of another shape, or for
+/// another base.
 pub(crate) fn open(folder: &Path, config: &Config, device: &Device, settings: &TrainingSettings) -> Result<Opened> {
     let Some(lora) = &settings.lora else {
         let parameters = load_parameters(folder, config, device)?;

@@ -23,15 +23,15 @@ pub(crate) fn one_by_one(all: Range<usize>) -> Vec<Vec<usize>> {
     all.map(|index| vec![index]).collect()
 }
 
-/// Whether a part with a prompt of this many tokens takes sequences that have this many together after it. The longer a prompt, the more there
-/// are for each time that it is computed.
+/// Whether a part with a prompt of this many tokens takes sequences that have this many together after it. The longer a
+/// prompt, the more there are for each time that it is computed.
 fn has_room(prompt: usize, own: usize, tokens: usize) -> bool {
     own <= tokens.max(prompt)
 }
 
-/// Consecutive sequences of one group in parts of one prompt, each of which is a micro-batch: with `tokens` tokens after the prompt, or as many as
-/// the prompt has, or one longer sequence. Sequences without a prompt have `tokens` in all, and no rows in common. What is cut where follows from
-/// the group alone.
+/// Consecutive sequences of one group in parts of one prompt, each of which is a micro-batch: with `tokens` tokens
+/// after the prompt, or as many as the prompt has, or one longer sequence. Sequences without a prompt have `tokens` in
+/// all, and no rows in common. What is cut where follows from the group alone.
 pub(crate) fn in_order(
     sequences: &[Sequence],
     places: &[Place],

@@ -53,7 +53,8 @@ impl Default for PublishOptions {
     }
 }
 
-/// Writes what is trained for `folder/step-VERSION`, adapters for `folder/VERSION-DIGEST`, which they become when the staged folder is finished.
+/// Writes what is trained for `folder/step-VERSION`, adapters for `folder/VERSION-DIGEST`, which they become when the
+/// staged folder is finished.
 ///
 /// # Errors
 /// An unsupported type of weights, or a file that cannot be written. The error names it.

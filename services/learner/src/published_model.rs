@@ -1,7 +1,7 @@
 //! A network over published weights: what an engine that holds them computes, in fp32.
 //!
-//! Tensors are read from the folders of published versions. Those that the learner itself holds to the same bits are shared and not read.
-//! At most one set of other tensors is in memory, and of it only what differs is read again.
+//! Tensors are read from the folders of published versions. Those that the learner itself holds to the same bits are
+//! shared and not read. At most one set of other tensors is in memory, and of it only what differs is read again.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -68,7 +68,8 @@ impl PublishedModel {
         Self { folder, dtype, live: None, network: None, origins: Vec::new() }
     }
 
-    /// Notes that the weights in training were published as that version, or that they were replaced by others: folders may have changed.
+    /// Notes that the weights in training were published as that version, or that they were replaced by others: folders
+    /// may have changed.
     pub(crate) fn published(&mut self, live: Option<u64>) {
         self.clear();
         self.live = live;
@@ -95,8 +96,8 @@ impl PublishedModel {
     /// The network with these weights.
     ///
     /// # Errors
-    /// [`LearnerError::WeightsGone`] for a version without a folder, [`LearnerError::NoRoom`] where they do not fit into memory; a folder
-    /// that cannot be read.
+    /// [`LearnerError::WeightsGone`] for a version without a folder, [`LearnerError::NoRoom`] where they do not fit
+    /// into memory; a folder that cannot be read.
     #[tracing::instrument(level = "debug", skip_all, fields(version = weights.version))]
     pub(crate) fn with(&mut self, trainer: &Trainer, weights: &PublishedWeights) -> Result<&dyn TrainableModel> {
         let mut wanted = vec![

@@ -14,19 +14,20 @@ pub(crate) struct Sequence {
     prompt: usize,
     /// What each token predicts, if not the token after it; all are scored then.
     targets: Option<Vec<u32>>,
-    /// Further sequences of the same response, each with its positions to score. They have their own rows, and their scores follow.
+    /// Further sequences of the same response, each with its positions to score. They have their own rows, and their
+    /// scores follow.
     others: Vec<(Vec<u32>, Vec<usize>)>,
 }
 
 impl Sequence {
-    /// `scored`: positions in `ids` after the first `prompt` ones, from 1, ascending. The prompt may be computed once for all sequences that begin
-    /// with it.
+    /// `scored`: positions in `ids` after the first `prompt` ones, from 1, ascending. The prompt may be computed once
+    /// for all sequences that begin with it.
     pub(crate) fn new(ids: Vec<u32>, prompt: usize, scored: Vec<usize>) -> Self {
         Self { ids, scored, prompt, targets: None, others: Vec::new() }
     }
 
-    /// The same with further sequences of its response, of which those without a token to score are left out. With any, no rows are shared
-    /// with other responses.
+    /// The same with further sequences of its response, of which those without a token to score are left out. With any,
+    /// no rows are shared with other responses.
     pub(crate) fn with_others(self, others: impl Iterator<Item = (Vec<u32>, Vec<usize>)>) -> Self {
         let mut others: Vec<_> = others.filter(|(_, scored)| !scored.is_empty()).collect();
         if others.is_empty() {
@@ -39,7 +40,8 @@ impl Sequence {
         Self { others, ..self }.alone()
     }
 
-    /// A sequence with a target of its own for each token, computed with rows of its own only. `path` is that of the sequence in errors.
+    /// A sequence with a target of its own for each token, computed with rows of its own only. `path` is that of the
+    /// sequence in errors.
     ///
     /// # Errors
     /// Without tokens, an id outside the vocabulary, longer than the context, another number of targets.

@@ -1,5 +1,5 @@
-//! Folders of checkpoints and published weights, which are named after their step: `step-NUMBER`; those of adapters `NUMBER-DIGEST`, so that
-//! no two adapters ever have the same name.
+//! Folders of checkpoints and published weights, which are named after their step: `step-NUMBER`; those of adapters
+//! `NUMBER-DIGEST`, so that no two adapters ever have the same name.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,8 @@ pub(crate) fn of_adapter(parent: &Path, version: u64, digest: &str) -> PathBuf {
     parent.join(format!("{version}-{}", digits.get(..DIGITS).unwrap_or(digits)))
 }
 
-/// The folder of a published version under whatever name, on the disk or on its way there; the newest, should there be several.
+/// The folder of a published version under whatever name, on the disk or on its way there; the newest, should there be
+/// several.
 pub(crate) fn find_version(parent: &Path, version: u64) -> PathBuf {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let of_version = entries.filter_map(|entry| {

@@ -18,8 +18,8 @@ use crate::source::ModelSource;
 use crate::trainer::Trainer;
 use crate::{Group, Learner, Response, TrainingSettings};
 
-/// A model whose backward passes fail once some have succeeded, as on a device that is lost. It counts the micro-batches
-/// that it scores.
+/// A model whose backward passes fail once some have succeeded, as on a device that is lost. It counts the
+/// micro-batches that it scores.
 #[derive(Default)]
 pub(crate) struct TestModel {
     pub(crate) passes: usize,

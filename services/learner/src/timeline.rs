@@ -35,7 +35,8 @@ pub struct Pass {
     pub ended: SystemTime,
     /// How many it ran; 0 for an update.
     pub micro_batches: usize,
-    /// Indices of the step's groups whose responses are among them, ascending. Empty for an update and for a supervised step.
+    /// Indices of the step's groups whose responses are among them, ascending. Empty for an update and for a supervised
+    /// step.
     pub groups: Vec<usize>,
 }
 

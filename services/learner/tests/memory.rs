@@ -1,4 +1,5 @@
-//! Publishing and checkpoints make no second copy of the state. A program of its own: the peak is that of the whole process.
+//! Publishing and checkpoints make no second copy of the state. A program of its own: the peak is that of the whole
+//! process.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;

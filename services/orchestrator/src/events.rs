@@ -66,7 +66,8 @@ pub enum Event {
         /// How long the run waited.
         waited_ms: u64,
     },
-    /// The learner had lost its state: the run returned to a checkpoint and repeats the steps after it, with the same results.
+    /// The learner had lost its state: the run returned to a checkpoint and repeats the steps after it, with the same
+    /// results.
     Rewound {
         /// GRPO steps done at the checkpoint.
         step: u64,
@@ -136,7 +137,8 @@ pub struct RunProgress {
     pub warm_start_step: u64,
     /// Version of the weights that it samples from.
     pub policy_version: u64,
-    /// Samples that are finished, of the step or evaluation that is sampled. With `pipeline.max_lag` it may be ahead of `step`.
+    /// Samples that are finished, of the step or evaluation that is sampled. With `pipeline.max_lag` it may be ahead of
+    /// `step`.
     pub samples_done: usize,
     /// All samples of it so far.
     pub samples: usize,
@@ -153,8 +155,8 @@ pub struct RunProgress {
 /// Events for one reader.
 pub type Subscription = mpsc::UnboundedReceiver<Arc<Event>>;
 
-/// The events and the progress of one run; clones share them. Queues are unbounded: readers are few and a step has a handful of events, so
-/// that what is unread costs less than losing an event or letting a slow terminal delay the run.
+/// The events and the progress of one run; clones share them. Queues are unbounded: readers are few and a step has a
+/// handful of events, so that what is unread costs less than losing an event or letting a slow terminal delay the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Events {
     readers: Arc<Mutex<Vec<mpsc::UnboundedSender<Arc<Event>>>>>,

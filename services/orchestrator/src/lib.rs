@@ -1,13 +1,13 @@
 //! The orchestrator: the training loop over prompts, rollouts, verdicts and training steps.
 //!
-//! - [`LoopSettings`]: the orchestrator's sections of a recipe; [`ResolvedRecipe`]: the whole recipe, resolved by the program that
-//!   composes the services.
-//! - [`start_run`]: the loop over gRPC, with its [`Event`]s, in a [`RunDirectory`](evenkeel_run::RunDirectory). The same seed
-//!   gives bit-identical metrics, also after a resume.
+//! - [`LoopSettings`]: the orchestrator's sections of a recipe; [`ResolvedRecipe`]: the whole recipe, resolved by the
+//!   program that composes the services.
+//! - [`start_run`]: the loop over gRPC, with its [`Event`]s, in a [`RunDirectory`](evenkeel_run::RunDirectory). The
+//!   same seed gives bit-identical metrics, also after a resume.
 //! - [`serve`]: runs behind the service `evenkeel.v1.Orchestrator`.
 //!
-//! Advantages and token weights belong to the learner. No decision depends on a clock or a global random generator; time is only
-//! measured and reported.
+//! Advantages and token weights belong to the learner. No decision depends on a clock or a global random generator;
+//! time is only measured and reported.
 #![forbid(unsafe_code)]
 
 mod clients;

@@ -34,10 +34,12 @@ pub struct LoadLimits {
     pub max_fresh_parameters: u64,
     /// Largest number of samples in a step (prompts times group size), and of examples in a warm-start step.
     pub max_step_samples: u64,
-    /// Folders below which the files that a client's recipe names must be: data sets, models, tokens and certificates. Empty: anywhere where
-    /// the server listens on a loopback address, and nowhere otherwise. The run that the server's own settings start is not limited.
+    /// Folders below which the files that a client's recipe names must be: data sets, models, tokens and certificates.
+    /// Empty: anywhere where the server listens on a loopback address, and nowhere otherwise. The run that the server's
+    /// own settings start is not limited.
     pub roots: Vec<PathBuf>,
-    /// Whether custom verifiers may be at addresses that the recipe names: the server sends them answers, and its token.
+    /// Whether custom verifiers may be at addresses that the recipe names: the server sends them answers, and its
+    /// token.
     pub verifier_addresses: bool,
 }
 

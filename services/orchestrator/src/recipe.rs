@@ -1,7 +1,7 @@
 //! Recipes: everything that decides what a run does.
 //!
-//! The orchestrator knows its own sections ([`LoopSettings`]). The program that composes the services knows the settings of all of them
-//! and the model; it reads the whole recipe and passes a [`ResolvedRecipe`].
+//! The orchestrator knows its own sections ([`LoopSettings`]). The program that composes the services knows the
+//! settings of all of them and the model; it reads the whole recipe and passes a [`ResolvedRecipe`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -118,8 +118,8 @@ fn identified(settings: &impl Serialize) -> Value {
     serde_json::to_value(settings).expect("settings are texts, numbers and tables with text keys")
 }
 
-/// What a run of a recipe is called after: the last part of the recipe's name or path, without `.toml`. A version in a name stays:
-/// `paper/qwen3-1.7b-dapo-balanced` gives `qwen3-1.7b-dapo-balanced`.
+/// What a run of a recipe is called after: the last part of the recipe's name or path, without `.toml`. A version in a
+/// name stays: `paper/qwen3-1.7b-dapo-balanced` gives `qwen3-1.7b-dapo-balanced`.
 pub fn recipe_stem(name_or_path: &str) -> &str {
     let last = name_or_path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(name_or_path);
     last.strip_suffix(".toml").unwrap_or(last)

@@ -12,8 +12,8 @@ use serde::Serialize;
 const KEPT: usize = 40;
 /// Pause between two samples that are taken.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The pause after a sample, as a multiple of the time that taking it took: its text is decoded for the page alone, which may cost 0.2 % of
-/// the time.
+/// The pause after a sample, as a multiple of the time that taking it took: its text is decoded for the page alone,
+/// which may cost 0.2 % of the time.
 const PAUSE_FACTOR: u32 = 500;
 /// Bytes of a text that are kept.
 const MAX_BYTES: usize = 4096;

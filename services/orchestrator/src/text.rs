@@ -17,11 +17,13 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads the tokenizer of a model folder. The end of a response is `eos_token` of `tokenizer_config.json`, or else the first
-    /// `eos_token_id` of `generation_config.json` or `config.json`, or else the end of a turn in the chat template.
+    /// Reads the tokenizer of a model folder. The end of a response is `eos_token` of `tokenizer_config.json`, or else
+    /// the first `eos_token_id` of `generation_config.json` or `config.json`, or else the end of a turn in the chat
+    /// template.
     ///
     /// # Errors
-    /// A file that is missing or broken; an end that tokenizer or model do not have; a token that the model does not have.
+    /// A file that is missing or broken; an end that tokenizer or model do not have; a token that the model does not
+    /// have.
     pub fn load(folder: &Path) -> Result<Self, RunError> {
         let folder = Folder::new(folder);
         Ok(Self::of(&folder, &ConfigFile::read(&folder)?)?)
@@ -68,7 +70,8 @@ impl Tokenizer {
         self.end
     }
 
-    /// The end of a turn in the chat template, where the folder's files do not name it: engines have to be asked to stop there.
+    /// The end of a turn in the chat template, where the folder's files do not name it: engines have to be asked to
+    /// stop there.
     pub fn end_of_turn(&self) -> Option<u32> {
         self.end_of_turn
     }

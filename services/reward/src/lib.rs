@@ -1,8 +1,9 @@
 //! The reward service: judges whether the answer of a sample is right.
 //!
-//! Samples arrive as items of a stream, each with its own deadline. Each verdict is sent as soon as it is final, in any order, with the
-//! item's id. Judging runs on separate threads, so that a long text delays no other call. A fault that is not the sample's own (an invalid
-//! gold answer, a full queue, a deadline, a defect) is INVALID and has no reward: it must not be trained on as a wrong answer.
+//! Samples arrive as items of a stream, each with its own deadline. Each verdict is sent as soon as it is final, in any
+//! order, with the item's id. Judging runs on separate threads, so that a long text delays no other call. A fault that
+//! is not the sample's own (an invalid gold answer, a full queue, a deadline, a defect) is INVALID and has no reward:
+//! it must not be trained on as a wrong answer.
 //!
 //! [`bind`] creates a server from [`RewardSettings`], in a process of its own or on loopback within another:
 //!
@@ -16,8 +17,9 @@
 //! # }
 //! ```
 //!
-//! `service` implements the gRPC API. [`Verifier`] judges a single item: an answer with `evenkeel-math`, a program with `evenkeel-sandbox`,
-//! whose sandbox is prepared when the first program arrives. [`gateway`] is one address in front of many workers.
+//! `service` implements the gRPC API. [`Verifier`] judges a single item: an answer with `evenkeel-math`, a program with
+//! `evenkeel-sandbox`, whose sandbox is prepared when the first program arrives. [`gateway`] is one address in front of
+//! many workers.
 #![forbid(unsafe_code)]
 
 mod counts;

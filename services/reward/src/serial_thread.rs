@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 
-/// A thread that runs closures in the order in which they are submitted. Once this is dropped, it exits after the last one.
+/// A thread that runs closures in the order in which they are submitted. Once this is dropped, it exits after the last
+/// one.
 pub(crate) struct SerialThread(mpsc::Sender<Box<dyn FnOnce() + Send>>);
 
 impl SerialThread {

@@ -153,7 +153,8 @@ struct Program {
 }
 
 impl Program {
-    /// Reads the program and its tests. Returns what submits it to the sandbox, unless it has a verdict already or was cancelled.
+    /// Reads the program and its tests. Returns what submits it to the sandbox, unless it has a verdict already or was
+    /// cancelled.
     fn read(self, verifier: &Verifier) -> Option<impl FnOnce(&Verifier) + Send + 'static> {
         let Self { work, cancel, verdict: sender } = self;
         if cancel.is_cancelled() {

@@ -7,7 +7,8 @@ use evenkeel_proto::v1::Verdict;
 use evenkeel_rpc::items::ItemContext;
 use evenkeel_telemetry::{Span, record_span, spans_are_wanted};
 
-/// Records the span of a verdict that was reached now, after judging for `elapsed`. It begins with the wait in the queue.
+/// Records the span of a verdict that was reached now, after judging for `elapsed`. It begins with the wait in the
+/// queue.
 pub(crate) fn record_span_of(task: &'static str, verdict: &Verdict, context: &ItemContext, elapsed: Duration) {
     if !spans_are_wanted() {
         return;

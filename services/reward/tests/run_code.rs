@@ -131,7 +131,8 @@ fn requests_that_cannot_be_read_are_refused_by_field() {
     });
 }
 
-/// Nothing a client can tell as an answer to its program: 429 and 503 would count as wrong in verl, without another try.
+/// Nothing a client can tell as an answer to its program: 429 and 503 would count as wrong in verl, without another
+/// try.
 #[test]
 fn a_program_that_gets_no_turn_is_answered_504_before_its_client_gives_up() {
     with_sandbox(async {

@@ -1,4 +1,5 @@
-//! Verdicts from the perspective of a client: outcome, reason and reward. A fault that is not the sample's is never a wrong answer.
+//! Verdicts from the perspective of a client: outcome, reason and reward. A fault that is not the sample's is never a
+//! wrong answer.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod support;

@@ -1,5 +1,5 @@
-//! The learner and the engines behind the front. A call that finds one of them away is repeated: operations and weight updates are
-//! idempotent, and a sample is determined by its seed.
+//! The learner and the engines behind the front. A call that finds one of them away is repeated: operations and weight
+//! updates are idempotent, and a sample is determined by its seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,8 +7,8 @@ use crate::Adapters;
 /// The longest sequence that learner and engines both take.
 ///
 /// # Errors
-/// Engines that serve another vocabulary or tokenizer, that take no adapters, or none of this rank or of the head. Fields that a service leaves
-/// at 0 or empty are unknown to it.
+/// Engines that serve another vocabulary or tokenizer, that take no adapters, or none of this rank or of the head.
+/// Fields that a service leaves at 0 or empty are unknown to it.
 pub(crate) fn shared_context(
     engines: &GenerationGetStatusResponse,
     learner: &ModelInfo,

@@ -1,5 +1,5 @@
-//! Results of long operations, which clients ask for until they are there. A result that was fetched is kept for a while, since its response
-//! may have been lost; one that was not is kept until its session ends.
+//! Results of long operations, which clients ask for until they are there. A result that was fetched is kept for a
+//! while, since its response may have been lost; one that was not is kept until its session ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -69,7 +69,8 @@ impl Futures {
         Promise { id, futures: self.clone() }
     }
 
-    /// Waits for an outcome for at most `hold`. `Err` where there is no such request; `Ok(None)` where it is not done yet.
+    /// Waits for an outcome for at most `hold`. `Err` where there is no such request; `Ok(None)` where it is not done
+    /// yet.
     pub(crate) async fn retrieve(&self, id: &str, hold: Duration) -> Result<Option<Arc<Outcome>>, ()> {
         let mut outcome = self.lock().get(id).ok_or(())?.outcome.subscribe();
         let done = tokio::time::timeout(hold, outcome.wait_for(Option::is_some)).await;

@@ -1,12 +1,15 @@
-//! A front that speaks Tinker's HTTP API, so that its SDK and tinker-cookbook train and sample on a learner and engines of one's own.
+//! A front that speaks Tinker's HTTP API, so that its SDK and tinker-cookbook train and sample on a learner and engines
+//! of one's own.
 //!
-//! It has no model: gradients, updates, checkpoints and published weights are operations of the learner (`evenkeel.v1.Learner/Operate`), samples
-//! come from the generation service. One model is trained at a time, by adapters; what was saved to be sampled from stays valid while it is
-//! kept. [`start`] serves it; [`RunningTinker::stop`] saves what is in memory.
+//! It has no model: gradients, updates, checkpoints and published weights are operations of the learner
+//! (`evenkeel.v1.Learner/Operate`), samples come from the generation service. One model is trained at a time, by
+//! adapters; what was saved to be sampled from stays valid while it is kept. [`start`] serves it;
+//! [`RunningTinker::stop`] saves what is in memory.
 //!
-//! From the outside in: `routes` are the handlers, `operations` runs those of the model in `training` in the order of their numbers (`queue`), `sampling` runs
-//! requests for samples, `futures` keeps results, `store` what survives a restart (`kept`: checkpoints and samplers), `backend` calls the
-//! services, and `engines` checks at the start that they fit together.
+//! From the outside in: `routes` are the handlers, `operations` runs those of the model in `training` in the order of
+//! their numbers (`queue`), `sampling` runs requests for samples, `futures` keeps results, `store` what survives a
+//! restart (`kept`: checkpoints and samplers), `backend` calls the services, and `engines` checks at the start that
+//! they fit together.
 #![forbid(unsafe_code)]
 
 mod admission;

@@ -25,8 +25,9 @@ impl<J> InOrder<J> {
         Self { next: done + 1, waiting: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
-    /// Adds a request, unless its number was taken by the same one before. Returns the id of the request with that number. `job` is told whether
-    /// it is the next: there has to be room for that one, since everything else waits for it.
+    /// Adds a request, unless its number was taken by the same one before. Returns the id of the request with that
+    /// number. `job` is told whether it is the next: there has to be room for that one, since everything else waits for
+    /// it.
     ///
     /// # Errors
     /// The number was taken by another request, is too far ahead, or belongs to one that is not remembered any more.

@@ -1,5 +1,5 @@
-//! Sampling: engines have one version of the weights at a time, so requests of one version run together, and those of another wait until these
-//! are done. Weights are proven each time that they were loaded.
+//! Sampling: engines have one version of the weights at a time, so requests of one version run together, and those of
+//! another wait until these are done. Weights are proven each time that they were loaded.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -11,7 +11,8 @@ use evenkeel_rpc::server::ServerTlsSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What becomes of a client's `train_unembed`, which is true by default, where adapters of the output head are not trained.
+/// What becomes of a client's `train_unembed`, which is true by default, where adapters of the output head are not
+/// trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnembedSetting {
@@ -32,8 +33,8 @@ pub struct TinkerSettings {
     pub insecure: bool,
     /// TLS certificates. Absent: plaintext.
     pub tls: Option<ServerTlsSettings>,
-    /// File with the keys, one on each line, of which a client must have one as its API key. The SDK takes keys that begin with `tml-`.
-    /// Absent: any key.
+    /// File with the keys, one on each line, of which a client must have one as its API key. The SDK takes keys that
+    /// begin with `tml-`. Absent: any key.
     pub token_file: Option<PathBuf>,
     /// The name under which clients ask for the model. Required: the cookbook looks it up in a table of its own.
     pub model_name: String,
@@ -43,26 +44,28 @@ pub struct TinkerSettings {
     pub folder: PathBuf,
     /// What becomes of `train_unembed`, which clients set unless they are told not to.
     pub unembed: UnembedSetting,
-    /// How long a session may be silent before its client counts as gone, and another may take the model over. The SDK reports every 10 seconds.
+    /// How long a session may be silent before its client counts as gone, and another may take the model over. The SDK
+    /// reports every 10 seconds.
     #[serde(with = "HumanDuration")]
     pub session_expiry: Duration,
     /// How long a request for a result waits for it. The SDK waits 45 seconds.
     #[serde(with = "HumanDuration")]
     pub hold: Duration,
-    /// How long a result that was fetched is kept for a client that lost it; five seconds where memory is short. One that was not is kept until
-    /// its session ends.
+    /// How long a result that was fetched is kept for a client that lost it; five seconds where memory is short. One
+    /// that was not is kept until its session ends.
     #[serde(with = "HumanDuration")]
     pub keep_results: Duration,
     /// Largest request.
     pub max_body: ByteSize,
-    /// Memory for requests that wait and results that are kept. Further requests are answered 429. Not below twice `max_body`.
+    /// Memory for requests that wait and results that are kept. Further requests are answered 429. Not below twice
+    /// `max_body`.
     pub max_memory: ByteSize,
     /// Requests that wait or run; further ones are answered 429.
     pub max_requests: usize,
     /// Connections at once; further ones wait.
     pub max_connections: usize,
-    /// Weights without a name that a session may sample from: the newest of them. Those with a name, and checkpoints, are kept until they
-    /// expire or are deleted.
+    /// Weights without a name that a session may sample from: the newest of them. Those with a name, and checkpoints,
+    /// are kept until they expire or are deleted.
     pub keep_samplers: usize,
     /// Time limit of a sample, from when the engines have it.
     #[serde(with = "HumanDuration")]
@@ -70,8 +73,8 @@ pub struct TinkerSettings {
     /// How long the learner or the generation service may be unreachable before an operation fails.
     #[serde(with = "HumanDuration")]
     pub outage_timeout: Duration,
-    /// Mean absolute difference of log-probabilities between engines and learner, in nats, up to which weights that engines have loaded count
-    /// as proven; 0 proves nothing.
+    /// Mean absolute difference of log-probabilities between engines and learner, in nats, up to which weights that
+    /// engines have loaded count as proven; 0 proves nothing.
     pub max_difference: f64,
     /// Connections to the learner and the generation service.
     pub client: ClientSettings,

@@ -1,5 +1,5 @@
-//! What survives a restart: sessions, models, checkpoints and samplers, in one file that is replaced as a whole. Weights are in the learner's
-//! folders.
+//! What survives a restart: sessions, models, checkpoints and samplers, in one file that is replaced as a whole.
+//! Weights are in the learner's folders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -158,7 +158,8 @@ impl State {
         self.lives * VERSIONS
     }
 
-    /// Forgets the oldest sessions that have ended, and models that are gone and have no checkpoint, beyond the newest that are kept.
+    /// Forgets the oldest sessions that have ended, and models that are gone and have no checkpoint, beyond the newest
+    /// that are kept.
     pub(crate) fn prune(&mut self) {
         let ended = self.sessions.iter().filter(|(_, session)| session.ended);
         for id in oldest(ended.map(|(id, session)| (session.created, id.clone())).collect()) {

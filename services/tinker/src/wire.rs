@@ -1,5 +1,5 @@
-//! Messages of Tinker's API that are protobuf: requests of `forward_backward`, and the results of it and of sampling. Fields of bytes are
-//! arrays in little-endian order.
+//! Messages of Tinker's API that are protobuf: requests of `forward_backward`, and the results of it and of sampling.
+//! Fields of bytes are arrays in little-endian order.
 
 use std::collections::{BTreeMap, HashMap};
 

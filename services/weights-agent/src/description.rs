@@ -60,7 +60,8 @@ pub(crate) struct Segment {
     pub(crate) here: Option<u64>,
 }
 
-/// Where the bytes of a file come from: what has the same digest in the file `before` is taken from there. As few segments as there can be.
+/// Where the bytes of a file come from: what has the same digest in the file `before` is taken from there. As few
+/// segments as there can be.
 pub(crate) fn segments(file: &WeightsFile, before: Option<&WeightsFile>) -> Vec<Segment> {
     let mut known = BTreeMap::new();
     let mut offset = 0;

@@ -26,7 +26,8 @@ pub(crate) struct Folders {
     folder: PathBuf,
     keep: usize,
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Copies whose digest this process knows to be that of their marker: a machine that lost its power may have kept less than it had written.
+    /// Copies whose digest this process knows to be that of their marker: a machine that lost its power may have kept
+    /// less than it had written.
     verified: Mutex<BTreeSet<String>>,
 }
 

@@ -18,7 +18,8 @@ impl Rate {
         Self { per_second: per_second.map(|bytes| bytes as f64), paid: Mutex::new(None) }
     }
 
-    /// Takes bytes that have come, and waits until more may. Whoever reads no further than this holds up the sender by the transport's own window.
+    /// Takes bytes that have come, and waits until more may. Whoever reads no further than this holds up the sender by
+    /// the transport's own window.
     pub(crate) async fn take(&self, bytes: usize) {
         let Some(per_second) = self.per_second else { return };
         let until = {

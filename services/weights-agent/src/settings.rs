@@ -20,8 +20,8 @@ pub struct WeightsAgentSettings {
     pub learner: String,
     /// The connection to it.
     pub client: ClientSettings,
-    /// The folder of this node's copies, on a disk or in memory (`/dev/shm/...`). Engines read them under the same path. Agents that share it
-    /// share the copies.
+    /// The folder of this node's copies, on a disk or in memory (`/dev/shm/...`). Engines read them under the same
+    /// path. Agents that share it share the copies.
     pub folder: PathBuf,
     /// Copies that are kept, the newest included; at least 2, since engines may still read the one before.
     pub keep: usize,
@@ -35,7 +35,8 @@ pub struct WeightsAgentSettings {
     /// How long nothing may come before a file is asked for again.
     #[serde(with = "HumanDuration")]
     pub idle_timeout: Duration,
-    /// Delay before the second attempt to reach the learner; doubles up to `retry_max`, and starts over with every byte that comes.
+    /// Delay before the second attempt to reach the learner; doubles up to `retry_max`, and starts over with every byte
+    /// that comes.
     #[serde(with = "HumanDuration")]
     pub retry_initial: Duration,
     /// Longest delay between two attempts.

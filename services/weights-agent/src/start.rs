@@ -18,7 +18,8 @@ use crate::rate::Rate;
 use crate::service::{NAME, WeightsAgentService};
 use crate::settings::WeightsAgentSettings;
 
-/// Binds the port. The learner need not be there yet. The returned server does not serve yet: [`Server::spawn`] or [`Server::run`] does.
+/// Binds the port. The learner need not be there yet. The returned server does not serve yet: [`Server::spawn`] or
+/// [`Server::run`] does.
 ///
 /// # Errors
 /// Invalid settings, a port that is in use, a missing file, a folder that cannot be written.

@@ -18,7 +18,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Continues a file, whose bytes are read for their digest; begins it where it does not exist, is longer than `size`, or is no regular file.
+    /// Continues a file, whose bytes are read for their digest; begins it where it does not exist, is longer than
+    /// `size`, or is no regular file.
     pub(crate) fn open(path: &Path, size: u64) -> io::Result<Self> {
         let is_usable = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= size);
         if !is_usable {

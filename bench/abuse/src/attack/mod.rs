@@ -1,8 +1,9 @@
 //! Every kind of abuse at once, each at its own pace.
 //!
-//! A kind has rounds at a fixed period, and a round has a limit. Periods are such that the clients here and what the servers do for them
-//! leave a good part of two cores free: what is looked for is what a few bad clients can do to others, not what a full machine does.
-//! Clients of all kinds come from four addresses of the loopback network; honest ones come from a fifth.
+//! A kind has rounds at a fixed period, and a round has a limit. Periods are such that the clients here and what the
+//! servers do for them leave a good part of two cores free: what is looked for is what a few bad clients can do to
+//! others, not what a full machine does. Clients of all kinds come from four addresses of the loopback network; honest
+//! ones come from a fifth.
 
 mod calls;
 mod connections;

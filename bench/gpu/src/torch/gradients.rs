@@ -1,7 +1,8 @@
 //! Log-probabilities and gradients of models of real width against PyTorch's.
 //!
-//! PyTorch draws the weights, in fp32 of values that bf16 holds exactly, and writes them with what it computes in fp32. So no weight is rounded
-//! on the way, and what differs is arithmetic. In bf16 the error of the whole gradient must be small, and no larger than PyTorch's own.
+//! PyTorch draws the weights, in fp32 of values that bf16 holds exactly, and writes them with what it computes in fp32.
+//! So no weight is rounded on the way, and what differs is arithmetic. In bf16 the error of the whole gradient must be
+//! small, and no larger than PyTorch's own.
 
 use std::path::Path;
 
@@ -21,14 +22,16 @@ use crate::shapes::{self, Case, qwen2_7b, qwen3_1_7b};
 
 /// Largest errors of the gradient of all parameters, relative.
 const F32: f64 = 1e-4;
-/// Rounding alone costs several percent: PyTorch's own bf16 is 0.023 off on a CPU in four layers of Qwen3-1.7B. A part that is left out or counted
-/// twice is tens of percent.
+/// Rounding alone costs several percent: PyTorch's own bf16 is 0.023 off on a CPU in four layers of Qwen3-1.7B. A part
+/// that is left out or counted twice is tens of percent.
 const BF16: f64 = 0.06;
-/// What own kernels may be off in terms of PyTorch's own error. Both round as often, in other places, so that their errors differ by chance.
+/// What own kernels may be off in terms of PyTorch's own error. Both round as often, in other places, so that their
+/// errors differ by chance.
 const OWN: f64 = 1.15;
-/// What candle's own operations may be off, in terms of PyTorch's own error: products give them bf16, so that scores are rounded before the
-/// softmax, which PyTorch's attention keeps in fp32; one rounding more among some fifteen of a layer. The small models of a CPU are 0.95 and 1.09
-/// of PyTorch 2.13's error off, and the rest is room for processors on which PyTorch computes bf16 in another way.
+/// What candle's own operations may be off, in terms of PyTorch's own error: products give them bf16, so that scores
+/// are rounded before the softmax, which PyTorch's attention keeps in fp32; one rounding more among some fifteen of a
+/// layer. The small models of a CPU are 0.95 and 1.09 of PyTorch 2.13's error off, and the rest is room for processors
+/// on which PyTorch computes bf16 in another way.
 const PORTABLE: f64 = 1.25;
 /// Of a log-probability in fp32, nats.
 const LOGP: f64 = 1e-3;

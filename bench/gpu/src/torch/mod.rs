@@ -29,7 +29,8 @@ struct Torch {
 }
 
 impl Torch {
-    /// Looks for it, and records what was found. Where there is none that can use the device, the part is skipped with the reason.
+    /// Looks for it, and records what was found. Where there is none that can use the device, the part is skipped with
+    /// the reason.
     fn find(part: &mut Part<'_>, device: &Device) -> Option<Self> {
         let python = std::env::var_os(PYTHON).filter(|name| !name.is_empty()).unwrap_or_else(|| "python3".into());
         match Self::of(python, if device.is_cuda() { "cuda" } else { "cpu" }) {

@@ -34,7 +34,8 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// A section and those within it. `shown` is how its keys are written, `path` where their defaults are, if anywhere.
+    /// A section and those within it. `shown` is how its keys are written, `path` where their defaults are, if
+    /// anywhere.
     fn section(&mut self, shown: &str, path: &[&str], schema: &Value) {
         if let Some((_, other)) = self.elsewhere.iter().find(|(name, _)| *name == shown) {
             write!(self.text, "\n## {}{shown}\n\n{other}\n", self.of).unwrap();

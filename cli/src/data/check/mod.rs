@@ -47,7 +47,8 @@ struct Checked {
     token_ids: Option<Vec<u32>>,
 }
 
-/// Prints every prompt and a summary. Fails where a file yields no prompts or a verifier judges none of them, and says why on stderr.
+/// Prints every prompt and a summary. Fails where a file yields no prompts or a verifier judges none of them, and says
+/// why on stderr.
 pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     let recipe = recipe::load(&options.recipe, &options.set)?.settings;
     let settings = &recipe.data;

@@ -1,4 +1,5 @@
-//! The tests of programming questions, read as the reward service reads them: a question that it could not judge is named before a run.
+//! The tests of programming questions, read as the reward service reads them: a question that it could not judge is
+//! named before a run.
 
 use evenkeel_data::Task;
 use evenkeel_proto::v1::code_task::TestsSource;

@@ -1,4 +1,5 @@
-//! What a person reads: a table of the files, what was dropped, some prompts as the model sees them, how gold answers are understood.
+//! What a person reads: a table of the files, what was dropped, some prompts as the model sees them, how gold answers
+//! are understood.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! Seconds of a step from a card's figures, and what bounds each part. docs/scaling.md has the formulas and how far to believe them.
+//! Seconds of a step from a card's figures, and what bounds each part. docs/scaling.md has the formulas and how far to
+//! believe them.
 
 use serde::Serialize;
 
@@ -58,7 +59,8 @@ pub(super) struct Part {
     pub(super) bound_by: &'static str,
 }
 
-/// One card for the learner, the others for engines, of as few cards as hold the weights; `None` if they do not fit all of them together.
+/// One card for the learner, the others for engines, of as few cards as hold the weights; `None` if they do not fit all
+/// of them together.
 pub(super) fn divide(cards: u64, card: Card, weights: f64) -> Option<Division> {
     let is_shared = cards == 1;
     let free = if is_shared { 1 } else { cards - 1 };
@@ -97,7 +99,8 @@ fn generation(work: &Work, card: Card, division: Division) -> Part {
     let memory = ENGINE_MEMORY * cards * card.memory_gib * f64::from(1 << 30) - work.weights;
     let longest = work.prompt_tokens + work.answer_tokens;
     let at_once = (memory / (work.token_cache * longest)).floor().clamp(1.0, samples);
-    // A token of each running sample: weights are read once, keys and values of each sample, which is half way on average.
+    // A token of each running sample: weights are read once, keys and values of each sample, which is half way on
+    // average.
     let keys = at_once * work.token_cache * (work.prompt_tokens + work.answer_tokens / 2.0) / bandwidth;
     let weights = work.weights / bandwidth;
     let products = at_once * work.token_flops / flops;

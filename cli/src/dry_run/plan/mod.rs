@@ -1,4 +1,5 @@
-//! `evenkeel plan`: what a recipe takes of a number of cards, by arithmetic from their makers' figures. Nothing is measured and nothing starts.
+//! `evenkeel plan`: what a recipe takes of a number of cards, by arithmetic from their makers' figures. Nothing is
+//! measured and nothing starts.
 
 mod estimate;
 

@@ -24,8 +24,8 @@ use summary::Summary;
 /// Programs that are judged concurrently: enough for the cores of several workers.
 const MAX_PENDING: usize = 256;
 
-/// Judges every program of every row and prints a verdict row for each, in order. An invalid row is reported on stderr and makes the command
-/// fail at the end; the others are judged nevertheless.
+/// Judges every program of every row and prints a verdict row for each, in order. An invalid row is reported on stderr
+/// and makes the command fail at the end; the others are judged nevertheless.
 pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
     let mut output = open_output(options.output.as_deref())?;
     let rules = rules(&options);

@@ -15,8 +15,8 @@ use crate::verify::counts::{Agreement, OutcomeCounts};
 pub(super) struct VerdictRow<'a> {
     question_id: &'a str,
     program: &'a Value,
-    /// pass, wrong_answer, runtime_error, compile_error, time_limit, memory_limit, output_limit, unsupported, no_code, or why there is no
-    /// verdict.
+    /// pass, wrong_answer, runtime_error, compile_error, time_limit, memory_limit, output_limit, unsupported, no_code,
+    /// or why there is no verdict.
     outcome: &'a str,
     /// What exactly led to it.
     reason: &'a str,

@@ -50,7 +50,8 @@ pub(super) fn lint_golds(path: &Path, fields: &Fields, rules: &Rules, output: &m
     Ok(if unsound == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Code and description of the problem with a gold answer. A panic of the linter is a finding as well and does not affect other rows.
+/// Code and description of the problem with a gold answer. A panic of the linter is a finding as well and does not
+/// affect other rows.
 fn finding(gold: &str, problem: Option<&str>, rules: &Rules) -> Option<(&'static str, String)> {
     match catch_unwind(|| lint(gold, problem, rules)) {
         Ok(finding) => finding.map(|finding| (finding.code(), finding.to_string())),

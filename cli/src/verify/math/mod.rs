@@ -23,8 +23,8 @@ use summary::Summary;
 /// Limit on the text of a batch in bytes, in addition to [`BATCH`] rows.
 const BATCH_BYTES: usize = 256 << 20;
 
-/// Judges every row and prints a verdict row for each, in order. An invalid row is reported on stderr and makes the command fail at the end;
-/// the others are judged nevertheless.
+/// Judges every row and prints a verdict row for each, in order. An invalid row is reported on stderr and makes the
+/// command fail at the end; the others are judged nevertheless.
 pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
     let mut output = open_output(options.output.as_deref())?;
     let fields = Fields::named("", options.gold_field.as_deref().unwrap_or_default(), "", "");

@@ -10,8 +10,8 @@ use minijinja::{Error, State};
 use super::methods;
 use super::text;
 
-/// An object of JSON. `object.name` finds a method of Python's `dict` before a key of that name, as Jinja does: a schema's `items` is
-/// `schema['items']`.
+/// An object of JSON. `object.name` finds a method of Python's `dict` before a key of that name, as Jinja does: a
+/// schema's `items` is `schema['items']`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dict(pub(crate) IndexMap<String, Value>);
 

@@ -1,14 +1,16 @@
-//! What a template may build: it is another person's code, and neither its depth, its size nor its work may grow without bound.
+//! What a template may build: it is another person's code, and neither its depth, its size nor its work may grow
+//! without bound.
 //!
-//! The engine's fuel bounds how much it computes, but not what our own functions build at once, nor how deep values are nested: a value
-//! that is stored in itself (`{% set ns.a = ns %}`) has no end for whoever walks through it.
+//! The engine's fuel bounds how much it computes, but not what our own functions build at once, nor how deep values are
+//! nested: a value that is stored in itself (`{% set ns.a = ns %}`) has no end for whoever walks through it.
 
 use minijinja::value::Value;
 use minijinja::{Error, ErrorKind, State};
 
 use super::exception::exception;
 
-/// Fuel of one rendering: a hundred times what the largest templates of public models take for a conversation of a hundred messages.
+/// Fuel of one rendering: a hundred times what the largest templates of public models take for a conversation of a
+/// hundred messages.
 pub(crate) const FUEL: u64 = 2_000_000;
 /// Longest text that is made at once, in bytes.
 pub(super) const MAX_TEXT: usize = 8 << 20;

@@ -37,7 +37,8 @@ pub(crate) fn call_method(state: &mut State, value: &Value, method: &str, args: 
     found
 }
 
-/// Refuses a format whose text may be too long: each of its fields may have a width, a precision, or the longest argument.
+/// Refuses a format whose text may be too long: each of its fields may have a width, a precision, or the longest
+/// argument.
 fn check_format(format: &str, args: &[Value]) -> Result<(), Error> {
     let widths = format.split(|character: char| !character.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let written = widths.map(|digits| digits.parse().unwrap_or(usize::MAX)).fold(0, usize::saturating_add);

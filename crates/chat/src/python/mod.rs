@@ -1,7 +1,7 @@
 //! Python where templates show it: how values print, and the methods, filters and tests that templates call.
 //!
-//! minijinja runs the templates. What it does in its own way (numbers and containers as text, JSON, white space, lookup on dictionaries)
-//! is done here as Python 3 and Jinja do it.
+//! minijinja runs the templates. What it does in its own way (numbers and containers as text, JSON, white space, lookup
+//! on dictionaries) is done here as Python 3 and Jinja do it.
 
 mod call;
 mod checks;

@@ -9,7 +9,8 @@ use super::exception::exception;
 use super::limits::{MAX_DEPTH, MAX_NESTED, VALUES_PER_FUEL, too_deep};
 use super::list::List;
 
-/// What `{% set %}` stores: refused where it is nested too deep, or holds a namespace, in which it could then be stored itself.
+/// What `{% set %}` stores: refused where it is nested too deep, or holds a namespace, in which it could then be stored
+/// itself.
 pub(crate) fn stored(state: &mut State, value: &Value) -> Result<Value, Error> {
     let mut walk = Walk { state, top: 0, nested: 0, holder: Holder::Name };
     walk.value(value, 0)?;

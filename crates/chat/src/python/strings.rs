@@ -50,7 +50,8 @@ pub(super) fn split<'a>(text: &'a str, separator: Option<&str>, limit: i64, from
     parts
 }
 
-/// Words from one end, in the order in which they are met. What is left when the limit is reached keeps its white space at the far end.
+/// Words from one end, in the order in which they are met. What is left when the limit is reached keeps its white space
+/// at the far end.
 fn split_space(text: &str, limit: usize, from_right: bool) -> Vec<&str> {
     let near = if from_right { Side::Right } else { Side::Left };
     let mut parts = Vec::new();
@@ -88,8 +89,8 @@ pub(super) fn split_lines(text: &str, keep_ends: bool) -> Vec<&str> {
     lines
 }
 
-/// The part between two indices in characters, which count from the end where they are negative; with the index at which it begins.
-/// None if the start is after the end.
+/// The part between two indices in characters, which count from the end where they are negative; with the index at
+/// which it begins. None if the start is after the end.
 pub(super) fn between(text: &str, start: Option<i64>, end: Option<i64>) -> Option<(&str, usize)> {
     let count = text.chars().count();
     let index = |index: i64| {

@@ -115,8 +115,8 @@ fn write_quoted(out: &mut String, text: &str) {
     out.push(quote);
 }
 
-/// As Python's `str.isprintable`. The standard library escapes the same characters when it formats a string for debugging, and behind
-/// another character it leaves combining marks as they are.
+/// As Python's `str.isprintable`. The standard library escapes the same characters when it formats a string for
+/// debugging, and behind another character it leaves combining marks as they are.
 fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();

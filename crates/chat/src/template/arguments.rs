@@ -13,7 +13,8 @@ const WITHOUT_EFFECT: &[&str] =
 /// Arguments that would change the tokens, which nothing here does.
 const UNSUPPORTED: &[&str] = &["sanitize_control_tokens", "padding", "truncation", "tokenizer_kwargs"];
 
-/// What a conversation is rendered with: the arguments of transformers' `apply_chat_template`, and variables of the template.
+/// What a conversation is rendered with: the arguments of transformers' `apply_chat_template`, and variables of the
+/// template.
 #[derive(Debug, Clone, Default)]
 pub struct TemplateArguments {
     tools: Option<Value>,
@@ -36,7 +37,8 @@ impl TemplateArguments {
     /// The arguments in an object.
     ///
     /// # Errors
-    /// Not an object, or an argument that asks for something that is not supported: other tokens than those of the text.
+    /// Not an object, or an argument that asks for something that is not supported: other tokens than those of the
+    /// text.
     pub fn new(arguments: &TemplateValue) -> Result<Self, RenderError> {
         let object = arguments.fields().ok_or_else(|| RenderError::new("`arguments` is not an object"))?;
         let mut read = Self::default();

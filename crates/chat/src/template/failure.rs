@@ -37,8 +37,8 @@ fn named(detail: &str, what: &str) -> Option<String> {
     Some(format!("No {what} named '{name}'."))
 }
 
-/// Jinja's words for an undefined expression. Names are looked up on dictionaries and numbers on lists, in any conversation that a
-/// template is meant for.
+/// Jinja's words for an undefined expression. Names are looked up on dictionaries and numbers on lists, in any
+/// conversation that a template is meant for.
 fn undefined(detail: &str) -> Option<String> {
     let (before, _) = detail.split_once("` is undefined")?;
     let (_, expression) = before.rsplit_once('`')?;

@@ -24,7 +24,8 @@ use failure::failure;
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 const DEFAULT: &str = "default";
 const TOOL_USE: &str = "tool_use";
-/// Stack of the thread that compiles a template, of which only what is used is ever taken: 2 KiB for each byte of the longest one.
+/// Stack of the thread that compiles a template, of which only what is used is ever taken: 2 KiB for each byte of the
+/// longest one.
 const COMPILER_STACK: usize = 256 << 20;
 
 /// Why a conversation has no text. Where the template itself refused it, the words are the template's.
@@ -160,7 +161,8 @@ fn run(
     }
 }
 
-/// Does something that needs a frame of the stack for each operator of a template, however many those are: compiling it.
+/// Does something that needs a frame of the stack for each operator of a template, however many those are: compiling
+/// it.
 fn with_deep_stack<T: Send>(compile: impl FnOnce() -> T + Send) -> Result<T, RenderError> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(COMPILER_STACK).spawn_scoped(scope, compile);

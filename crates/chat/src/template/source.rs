@@ -13,7 +13,8 @@ pub(super) const STORED_IN_NAMESPACE: &str = "__stored_in_namespace";
 
 /// The text as it is compiled:
 /// - with line ends as Jinja makes them;
-/// - with the blocks that mark what the assistant said as plain scopes: minijinja does not know `{% generation %}`, which changes no text;
+/// - with the blocks that mark what the assistant said as plain scopes: minijinja does not know `{% generation %}`,
+///   which changes no text;
 /// - with a check around each value that a tag stores. Lines stay where they are.
 ///
 /// # Errors
@@ -55,8 +56,8 @@ pub(super) fn prepared(text: &str) -> Result<String, RenderError> {
     Ok(out)
 }
 
-/// Where a tag ends that begins here: after its closing delimiter, outside of strings and brackets, as the engine finds it. The whole text
-/// if there is none.
+/// Where a tag ends that begins here: after its closing delimiter, outside of strings and brackets, as the engine finds
+/// it. The whole text if there is none.
 fn tag_end(text: &str, close: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 2;

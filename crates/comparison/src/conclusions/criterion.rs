@@ -20,7 +20,8 @@ pub(super) fn sentences(task: &TaskComparison) -> Vec<Sentence> {
     std::iter::once(place).chain(alike.map(|claims| of_claims(task, claims))).collect()
 }
 
-/// Whether one sentence can say what became of both: that an arm is robust against two others, or that this is open for one reason.
+/// Whether one sentence can say what became of both: that an arm is robust against two others, or that this is open for
+/// one reason.
 fn are_alike(task: &TaskComparison, one: &Claim, other: &Claim) -> bool {
     let about = |claim: &Claim| (claim.kind, claim.arm, claim.measure, claim.verdict);
     let alike = match one.verdict {

@@ -1,8 +1,9 @@
-//! The paper's criterion (arXiv 2605.04077): where runs lie in the plane of length variation and length gap, which rule it prefers there, and
-//! whether that held.
+//! The paper's criterion (arXiv 2605.04077): where runs lie in the plane of length variation and length gap, which rule
+//! it prefers there, and whether that held.
 //!
-//! [`plane`] has the plane and the convention that this program reads the criterion by, since the paper gives no threshold; [`claims`] judges what
-//! follows for the arms of one task, [`order`] what follows for two tasks from their order alone, without any threshold.
+//! [`plane`] has the plane and the convention that this program reads the criterion by, since the paper gives no
+//! threshold; [`claims`] judges what follows for the arms of one task, [`order`] what follows for two tasks from their
+//! order alone, without any threshold.
 
 mod claims;
 mod order;

@@ -1,5 +1,5 @@
-//! What the criterion expects of two tasks, from their order in the plane alone: where lengths vary more and the gap is smaller, token gains on
-//! sequence. It takes no threshold.
+//! What the criterion expects of two tasks, from their order in the plane alone: where lengths vary more and the gap is
+//! smaller, token gains on sequence. It takes no threshold.
 
 use evenkeel_errors::FieldError;
 use evenkeel_statistics::{Sample, holm};

@@ -1,9 +1,10 @@
 //! The plane of length variation and length gap.
 //!
-//! The criterion prefers token to sequence where lengths vary much and the gap is mild, and sequence to token where they vary little and the gap is
-//! large. It says neither how much is much nor what holds where both are large or both small. The convention here puts the gap on the scale of the
-//! variation, as the number of deviations of length that wrong and right answers lie apart: more variation and a smaller gap make that number
-//! smaller, less variation and a larger gap make it larger, as the criterion has it, and where both grow alike it stays.
+//! The criterion prefers token to sequence where lengths vary much and the gap is mild, and sequence to token where
+//! they vary little and the gap is large. It says neither how much is much nor what holds where both are large or both
+//! small. The convention here puts the gap on the scale of the variation, as the number of deviations of length that
+//! wrong and right answers lie apart: more variation and a smaller gap make that number smaller, less variation and a
+//! larger gap make it larger, as the criterion has it, and where both grow alike it stays.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use crate::run::Lengths;
 const MILD: f64 = 0.5;
 /// From this many on it is large.
 const LARGE: f64 = 1.0;
-/// Where variation and the gap's part of a mean answer are both below it, lengths are so alike that the rules are as well.
+/// Where variation and the gap's part of a mean answer are both below it, lengths are so alike that the rules are as
+/// well.
 const ALIKE: f64 = 0.1;
 
 /// A place in the plane.
@@ -85,7 +87,8 @@ impl PlanePoint {
         }
     }
 
-    /// The place in words: `length variation 0.42, a gap of 8.1 tokens (35 % of a mean answer, 0.8 deviations of length)`.
+    /// The place in words: `length variation 0.42, a gap of 8.1 tokens (35 % of a mean answer, 0.8 deviations of
+    /// length)`.
     pub fn text(&self) -> String {
         let [gap, share] = self.shown_gap();
         let deviations = self.deviations().map_or_else(String::new, |of| format!(", {of:.1} deviations of length"));

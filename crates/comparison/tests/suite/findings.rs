@@ -95,8 +95,8 @@ fn pairs_are_seeds_that_both_arms_have() {
     assert_eq!(pair(&comparison, Measure::LastAccuracy).seeds, [0, 1, 2, 4, 5, 6, 7, 8]);
 }
 
-/// Three arms of one distribution, 8 seeds, 300 comparisons: at most 5 % may show a difference in the primary measure, and bounds are four and a
-/// half standard errors.
+/// Three arms of one distribution, 8 seeds, 300 comparisons: at most 5 % may show a difference in the primary measure,
+/// and bounds are four and a half standard errors.
 #[test]
 fn arms_that_are_alike_are_seldom_called_different() {
     let mut data = rng(12, Stream::Bootstrap);

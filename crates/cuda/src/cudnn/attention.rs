@@ -1,5 +1,6 @@
-//! Causal attention of packed sequences as graphs of the operations that the library knows as one: the pattern of NVIDIA's own
-//! cudnn-frontend (`scaled_dot_product_flash_attention.h`), which the library's engines recognise and fuse.
+//! Causal attention of packed sequences as graphs of the operations that the library knows as one: the pattern of
+//! NVIDIA's own cudnn-frontend (`scaled_dot_product_flash_attention.h`), which the library's engines recognise and
+//! fuse.
 
 use evenkeel_kernels::{FusedPass, FusedShape};
 

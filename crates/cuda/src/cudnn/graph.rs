@@ -63,8 +63,8 @@ impl Graph {
         Self { api, tensors: Vec::new(), modes: Vec::new(), operations: Vec::new(), next: VIRTUAL }
     }
 
-    /// A tensor with an address. In a ragged one, element i of the first dimension begins this many values after the address as element i
-    /// of `ragged` says.
+    /// A tensor with an address. In a ragged one, element i of the first dimension begins this many values after the
+    /// address as element i of `ragged` says.
     pub(super) fn array(
         &mut self,
         id: i64,

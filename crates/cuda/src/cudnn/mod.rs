@@ -1,7 +1,8 @@
 //! Attention by cuDNN, through its backend API.
 //!
-//! [`Cudnn`] gives a plan for each shape and pass: from memory, from a file of an earlier process, or built, which takes a second or two.
-//! Plans can be made for a device that is only described: support, workspace and representation are checked that way where there is no GPU.
+//! [`Cudnn`] gives a plan for each shape and pass: from memory, from a file of an earlier process, or built, which
+//! takes a second or two. Plans can be made for a device that is only described: support, workspace and representation
+//! are checked that way where there is no GPU.
 
 mod api;
 mod arrays;
@@ -106,8 +107,8 @@ pub struct Cudnn {
 }
 
 impl Cudnn {
-    /// For a device of this process, by its number, with a stream of it in the calling thread's context. `name` says which device it is in the
-    /// cache of plans.
+    /// For a device of this process, by its number, with a stream of it in the calling thread's context. `name` says
+    /// which device it is in the cache of plans.
     ///
     /// # Safety
     /// The stream must outlive this value.
@@ -122,8 +123,8 @@ impl Cudnn {
         Ok(Self { api, target, handle: Some(handle), cache, plans: Mutex::default() })
     }
 
-    /// For a device that is only described, under the names of cuDNN's device properties. Its plans can be looked at and kept in a folder, if
-    /// one is given, and not be run.
+    /// For a device that is only described, under the names of cuDNN's device properties. Its plans can be looked at
+    /// and kept in a folder, if one is given, and not be run.
     ///
     /// # Errors
     /// The library is missing, of another version, or refuses the description.
@@ -175,8 +176,9 @@ impl Cudnn {
     /// Gives a pass to the device.
     ///
     /// # Safety
-    /// The addresses must be of the device's memory, of the sizes that [`FusedAttention`] states, and of as many bytes of workspace as the plan
-    /// needs; they must stay valid until the stream has passed the call. Offsets must be those of the lengths.
+    /// The addresses must be of the device's memory, of the sizes that [`FusedAttention`] states, and of as many bytes
+    /// of workspace as the plan needs; they must stay valid until the stream has passed the call. Offsets must be those
+    /// of the lengths.
     ///
     /// # Errors
     /// No plan, or a failure of the device.

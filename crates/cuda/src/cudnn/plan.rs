@@ -147,8 +147,8 @@ impl AttentionPlan {
         pack.set(Attribute::PackWorkspace, &[workspace as *mut c_void])?;
         pack.finalize()?;
         let raw = handle.raw.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // SAFETY: final descriptors of this library; addresses of arrays that outlive the pass in the order of the stream, and of numbers that
-        // outlive the call, which reads them.
+        // SAFETY: final descriptors of this library; addresses of arrays that outlive the pass in the order of the
+        // stream, and of numbers that outlive the call, which reads them.
         let status = unsafe { (self.api.execute)(*raw, self.plan.raw(), pack.raw()) };
         self.api.check("cudnnBackendExecute", status)
     }

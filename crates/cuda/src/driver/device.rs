@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::DriverError;
 
-/// A device, described under the names of cuDNN's device properties, so that the file can stand in for the device where there is none.
+/// A device, described under the names of cuDNN's device properties, so that the file can stand in for the device where
+/// there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Device {

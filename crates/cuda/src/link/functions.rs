@@ -1,5 +1,5 @@
-//! Every function of NVIDIA's libraries that cudarc 0.19 calls for candle 0.11.1, whatever part of it a program uses, and candle's own functions
-//! for quantised weights.
+//! Every function of NVIDIA's libraries that cudarc 0.19 calls for candle 0.11.1, whatever part of it a program uses,
+//! and candle's own functions for quantised weights.
 
 use super::Library;
 

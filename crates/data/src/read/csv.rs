@@ -1,5 +1,5 @@
-//! Comma-separated values, as spreadsheets and pandas write them (RFC 4180): a header, then a row on each line. Texts in quotation marks may
-//! have commas and line breaks, and two quotation marks for one.
+//! Comma-separated values, as spreadsheets and pandas write them (RFC 4180): a header, then a row on each line. Texts
+//! in quotation marks may have commas and line breaks, and two quotation marks for one.
 
 use std::fs::File;
 use std::path::Path;

@@ -7,7 +7,8 @@ use crate::{Cancel, Cancelled, DataError};
 /// Most `*` of a pattern.
 const MAX_STARS: usize = 8;
 
-/// The files that a name stands for: itself, or what matches it where it is a pattern (`*`, `?`, `[a-z]`), in alphabetical order.
+/// The files that a name stands for: itself, or what matches it where it is a pattern (`*`, `?`, `[a-z]`), in
+/// alphabetical order.
 ///
 /// # Errors
 /// An invalid pattern, one that searches whole trees (`**`), or one that no file matches.

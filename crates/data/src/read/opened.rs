@@ -20,7 +20,8 @@ pub(super) enum OpenError {
     Io(#[from] io::Error),
 }
 
-/// Opens the text of a file. Of one that is compressed at most `max_bytes` and one more are ever given, however small it is.
+/// Opens the text of a file. Of one that is compressed at most `max_bytes` and one more are ever given, however small
+/// it is.
 ///
 /// # Errors
 /// A file that cannot be read, or in another encoding.
@@ -88,7 +89,8 @@ impl<R: BufRead> Bytes<R> {
     }
 }
 
-/// The first byte of a text that is no white space, within what is read of a file at first. The file is at its beginning afterwards.
+/// The first byte of a text that is no white space, within what is read of a file at first. The file is at its
+/// beginning afterwards.
 ///
 /// # Errors
 /// As [`text_of`].

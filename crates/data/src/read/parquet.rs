@@ -152,7 +152,8 @@ fn unreadable(error: &ParquetError) -> String {
     format!("is cut off or broken: {error}")
 }
 
-/// The decoder takes an encrypted column for a damaged one. It quotes the bytes of a text that is none, however many there are.
+/// The decoder takes an encrypted column for a damaged one. It quotes the bytes of a text that is none, however many
+/// there are.
 fn undecodable(error: &ParquetError) -> String {
     let error = error.to_string();
     let shown = error.chars().take(MAX_ERROR_CHARS).collect::<String>();

@@ -57,7 +57,8 @@ fn projected(part: &Type, columns: &Columns, path: &mut Vec<String>) -> Option<T
     Some(group.build().expect("a part of a valid group is valid"))
 }
 
-/// A record as a row. Decimals become texts, so that no digit is lost; bytes of a fixed length, such as UUIDs, become hex.
+/// A record as a row. Decimals become texts, so that no digit is lost; bytes of a fixed length, such as UUIDs, become
+/// hex.
 pub(super) fn row(record: Row, schema: &Type) -> Map<String, Value> {
     let fields = record.into_columns().into_iter().zip(schema.get_fields());
     fields.map(|((name, field), part)| (name, value(field, part))).collect()

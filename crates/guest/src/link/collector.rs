@@ -1,13 +1,15 @@
 //! When the guest collects cyclic garbage.
 //!
-//! CPython 3.14.0 collects incrementally: after every 2,000 new objects it marks reachable objects or collects garbage, so that a program
-//! that keeps a million objects traverses all of them hundreds of times; and garbage among marked objects may never be freed (python/cpython
-//! issues 139951 and 141890; later releases returned to generations). Here collections are full ones, and one is due when the program has
-//! one and a half times as many objects as after the last: the cost of collections is proportional to allocations, and garbage takes at most
-//! half as much memory as live objects. As before, none is due before `gc.get_threshold()` new objects, `gc.disable()` disables them, and
-//! initial objects do not count.
+//! CPython 3.14.0 collects incrementally: after every 2,000 new objects it marks reachable objects or collects garbage,
+//! so that a program that keeps a million objects traverses all of them hundreds of times; and garbage among marked
+//! objects may never be freed (python/cpython issues 139951 and 141890; later releases returned to generations). Here
+//! collections are full ones, and one is due when the program has one and a half times as many objects as after the
+//! last: the cost of collections is proportional to allocations, and garbage takes at most half as much memory as live
+//! objects. As before, none is due before `gc.get_threshold()` new objects, `gc.disable()` disables them, and initial
+//! objects do not count.
 //!
-//! The function that triggers collections is replaced. The build fails unless it and everything it depends on have the expected form.
+//! The function that triggers collections is replaced. The build fails unless it and everything it depends on have the
+//! expected form.
 
 use wasm_encoder::{BlockType, Function, InstructionSink, MemArg, ValType};
 use wasmparser::Operator;
@@ -23,15 +25,15 @@ const COLLECT: &str = "_PyGC_Collect";
 /// Links and counts a new object.
 const LINK: &str = "_PyObject_GC_Link";
 
-/// `struct _gc_runtime_state` of CPython 3.14 (pycore_interp_structs.h) where pointers have 32 bits, relative to its first field,
-/// `enabled`.
+/// `struct _gc_runtime_state` of CPython 3.14 (pycore_interp_structs.h) where pointers have 32 bits, relative to its
+/// first field, `enabled`.
 mod field {
     /// Minimum of new objects before a collection.
     pub(super) const THRESHOLD: u32 = 16;
     /// Objects created since the last collection, minus those freed.
     pub(super) const COUNT: u32 = 20;
-    /// Threshold and count of the permanent generation, which the interpreter does not use. Used here for the number of initial objects,
-    /// and for the smallest number of objects since the last collection.
+    /// Threshold and count of the permanent generation, which the interpreter does not use. Used here for the number of
+    /// initial objects, and for the smallest number of objects since the last collection.
     pub(super) const FIRST: u32 = 64;
     pub(super) const LAST: u32 = 68;
     pub(super) const COLLECTING: u32 = 108;
@@ -62,7 +64,8 @@ pub(super) fn policy(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<Replace
     Ok(Replacement { position: (module, trigger.body), function: body(interpreter, enabled, collect) })
 }
 
-/// Offsets of the interpreter in the thread state and of the collector's state in the interpreter, from the original function.
+/// Offsets of the interpreter in the thread state and of the collector's state in the interpreter, from the original
+/// function.
 fn offsets(graph: &Graph<'_>, module: usize, trigger: Defined, collect: Defined) -> Result<(u32, u32), LinkError> {
     let body = &graph.modules[module].bodies[trigger.body];
     let mut reader = body.get_operators_reader()?;

@@ -10,8 +10,9 @@ use wasmparser::{
 use super::module::Module;
 use super::{LinkError, unexpected};
 
-/// The export that identifies the shim: host functions need the memory of a module that imports them, so that this module imports the shim
-/// instead. The module that fills the shim imports this export, together with the host functions by the same names.
+/// The export that identifies the shim: host functions need the memory of a module that imports them, so that this
+/// module imports the shim instead. The module that fills the shim imports this export, together with the host
+/// functions by the same names.
 const SHIM: &str = "$imports";
 
 /// The core half of a component.
@@ -282,8 +283,8 @@ impl<'a> Graph<'a> {
     fn lower_option(&mut self, option: &CanonicalOption) -> Result<(), LinkError> {
         match option {
             CanonicalOption::Memory(_) | CanonicalOption::UTF8 => Ok(()),
-            // Every library has a function of this name, which allocates from the C library's heap. A different name means a different
-            // allocator.
+            // Every library has a function of this name, which allocates from the C library's heap. A different name
+            // means a different allocator.
             CanonicalOption::Realloc(function) => match self.functions.get(*function as usize) {
                 Some(Item::Export { name: "cabi_realloc", .. }) => {
                     self.reallocs.push(*function);

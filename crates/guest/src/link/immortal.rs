@@ -1,7 +1,7 @@
 //! Makes initial objects immortal, so that the interpreter never writes to their reference counts.
 //!
-//! `immortal.py` leaves the addresses of the objects and of their types in the memory. An object starts with its count and the address of its
-//! type. Objects that were freed since then do not, and are skipped.
+//! `immortal.py` leaves the addresses of the objects and of their types in the memory. An object starts with its count
+//! and the address of its type. Objects that were freed since then do not, and are skipped.
 
 use super::image::Image;
 use super::{LinkError, unexpected};

@@ -16,8 +16,8 @@ use super::numbers::{Numbers, ResolvedGlobal, Value, evaluate};
 use super::saturate::Saturated;
 use super::{LinkError, unexpected};
 
-/// The linked module, with imports and exports named as the component encoder expects. `image` is its initial memory, `replaced` are
-/// functions with a new body, and `saturated` determines which calls are redirected.
+/// The linked module, with imports and exports named as the component encoder expects. `image` is its initial memory,
+/// `replaced` are functions with a new body, and `saturated` determines which calls are redirected.
 pub(super) fn merge(
     graph: &Graph<'_>,
     numbers: &Numbers<'_>,
@@ -109,7 +109,8 @@ impl Reencode for Writer<'_, '_> {
     }
 }
 
-/// Whether the operator changes the state of an instance other than its memory and its globals. `sandbox/snapshot.rs` only restores memory.
+/// Whether the operator changes the state of an instance other than its memory and its globals. `sandbox/snapshot.rs`
+/// only restores memory.
 fn changes_more_than_memory(operator: &Operator<'_>) -> bool {
     matches!(
         operator,
@@ -199,8 +200,8 @@ fn exports(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<ExportSection, Li
         }
         reallocs.extend(export.lift.realloc);
     }
-    // The functions that allocate lists passed by the host, in results and in arguments. All of them allocate from the C library's heap, so
-    // that the first can be used for all.
+    // The functions that allocate lists passed by the host, in results and in arguments. All of them allocate from the
+    // C library's heap, so that the first can be used for all.
     for (name, functions) in [("cabi_import_realloc", &graph.reallocs), ("cabi_export_realloc", &reallocs)] {
         if let Some(function) = functions.first() {
             section.export(name, ExportKind::Func, numbers.component_function(graph, *function)?);

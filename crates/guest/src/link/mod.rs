@@ -1,10 +1,11 @@
 //! Links the guest's libraries statically.
 //!
-//! componentize-py's component consists of a dozen core modules (the interpreter, the C library, its own runtime, the glue between them),
-//! which are linked in every new instance: thousands of table entries and hundreds of addresses are written, and calls and addresses across
-//! libraries go through memory. Here they become one module: imports are resolved to functions, addresses are constants, and the content of
-//! the table is known at compile time, so that there is almost nothing to do when an instance starts. The memory image, with the interpreter
-//! after its imports, is unchanged.
+//! componentize-py's component consists of a dozen core modules (the interpreter, the C library, its own runtime, the
+//! glue between them), which are linked in every new instance: thousands of table entries and hundreds of addresses are
+//! written, and calls and addresses across libraries go through memory. Here they become one module: imports are
+//! resolved to functions, addresses are constants, and the content of the table is known at compile time, so that there
+//! is almost nothing to do when an instance starts. The memory image, with the interpreter after its imports, is
+//! unchanged.
 
 mod addresses;
 mod collector;
@@ -33,7 +34,8 @@ const OLD_TOP: u32 = 1 << 20;
 /// The interface with which componentize-py initialises the interpreter. It is not used afterwards.
 const BUILDER_INTERFACE: &str = "exports";
 
-/// The initial value of the WASI adapter's state in the finished guest: its stack is allocated, the state itself is not.
+/// The initial value of the WASI adapter's state in the finished guest: its stack is allocated, the state itself is
+/// not.
 const STACK_ALLOCATED: i32 = 2;
 
 /// Why a component could not be linked.
@@ -61,9 +63,9 @@ impl From<reencode::Error<Self>> for LinkError {
     }
 }
 
-/// Checks that all mutable globals have their initial value again whenever a call returns. Expected are two stack pointers, and the address
-/// and the status of the WASI adapter's state, which change only once, in the first host call. Restoring a snapshot of the memory alone
-/// relies on that.
+/// Checks that all mutable globals have their initial value again whenever a call returns. Expected are two stack
+/// pointers, and the address and the status of the WASI adapter's state, which change only once, in the first host
+/// call. Restoring a snapshot of the memory alone relies on that.
 fn check_mutable_globals(changing: &[Value], stack_top: u32) -> Result<(), LinkError> {
     match changing {
         [Value::I32(top), Value::I32(_), Value::I32(0), Value::I32(STACK_ALLOCATED)]

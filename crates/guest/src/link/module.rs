@@ -87,8 +87,8 @@ impl<'a> Module<'a> {
         Ok(())
     }
 
-    /// Drops the functions of a module without exports, which nobody can call. componentize-py's last module contains such a function: it once
-    /// wrote addresses into every library's globals, which are constants only without it.
+    /// Drops the functions of a module without exports, which nobody can call. componentize-py's last module contains
+    /// such a function: it once wrote addresses into every library's globals, which are constants only without it.
     pub(super) fn drop_unreachable(&mut self) -> Result<(), LinkError> {
         if !self.exports.is_empty() {
             return Ok(());

@@ -8,7 +8,8 @@ use super::OLD_TOP;
 use super::graph::{Graph, Origin};
 use super::{LinkError, unexpected};
 
-/// Most mutable globals: the stack pointers and a few more. If there are many, addresses of other libraries are among them.
+/// Most mutable globals: the stack pointers and a few more. If there are many, addresses of other libraries are among
+/// them.
 const MAX_MUTABLE_GLOBALS: usize = 8;
 
 /// Indices in the linked module, by module and by the module's own index.

@@ -1,8 +1,9 @@
 //! Accepts counts and positions beyond the largest length.
 //!
-//! `text.split(" ", 10**10)` splits everything, as with 64 bits. If a function only needs an upper bound or a position, a number beyond the
-//! largest length is equivalent to that length. In such functions the conversion that raises OverflowError is replaced by the one that
-//! saturates. Functions that need the number itself (`len`, `enumerate`, `bisect`) still raise.
+//! `text.split(" ", 10**10)` splits everything, as with 64 bits. If a function only needs an upper bound or a position,
+//! a number beyond the largest length is equivalent to that length. In such functions the conversion that raises
+//! OverflowError is replaced by the one that saturates. Functions that need the number itself (`len`, `enumerate`,
+//! `bisect`) still raise.
 
 use wasmparser::Operator;
 

@@ -1,9 +1,10 @@
 //! Gives the guest a deep stack.
 //!
-//! componentize-py links its interpreter with a stack of 1 MiB, which limits recursion through C (`lru_cache`, `__init__`) to some 2,500
-//! levels, less than in native CPython. Here the memory is enlarged and the stack moved to its new end: the initial stack pointer, and the
-//! three bounds that the interpreter stores for its own check. The C library's allocator grows the memory further and uses what it gets. The
-//! build fails if any of these values is not found exactly where it is expected.
+//! componentize-py links its interpreter with a stack of 1 MiB, which limits recursion through C (`lru_cache`,
+//! `__init__`) to some 2,500 levels, less than in native CPython. Here the memory is enlarged and the stack moved to
+//! its new end: the initial stack pointer, and the three bounds that the interpreter stores for its own check. The C
+//! library's allocator grows the memory further and uses what it gets. The build fails if any of these values is not
+//! found exactly where it is expected.
 
 use wasmparser::MemoryType;
 

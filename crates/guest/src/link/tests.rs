@@ -5,8 +5,8 @@ use super::numbers::{Numbers, Value};
 use super::saturate::Saturated;
 use super::{LinkError, STACK_ALLOCATED, check_mutable_globals, collector, graph, immortal, link, merge, stack};
 
-/// Two libraries, linked as by componentize-py: the second is loaded at addresses that the first exports, fills part of its table, and calls
-/// the host through a shim.
+/// Two libraries, linked as by componentize-py: the second is loaded at addresses that the first exports, fills part of
+/// its table, and calls the host through a shim.
 const LIBRARIES: &str = r#"
 (component
   (import "host" (instance $host (export "double" (func (param "x" u32) (result u32)))))

@@ -1,7 +1,7 @@
 //! What bf16 costs: log-probabilities and gradients of the kernels that a GPU runs, on fibres, against those of fp32.
 //!
-//! Products are emulated as cuBLASLt computes them: factors in bf16, sums in fp32, and the result rounded once; attention in one call as cuDNN
-//! computes it, with probabilities and gradients of scores in bf16.
+//! Products are emulated as cuBLASLt computes them: factors in bf16, sums in fp32, and the result rounded once;
+//! attention in one call as cuDNN computes it, with probabilities and gradients of scores in bf16.
 
 use std::path::Path;
 
@@ -25,16 +25,19 @@ struct Gap {
     mean: f64,
 }
 
-/// On the goldens, whose weights are ten times as large as those that training begins with: the limit of bench/gpu, and half of it in the mean.
+/// On the goldens, whose weights are ten times as large as those that training begins with: the limit of bench/gpu, and
+/// half of it in the mean.
 const GOLDENS: Gap = Gap { largest: 0.09, mean: 0.045 };
-/// At real width: how far PyTorch's own bf16 is from its fp32 on four layers of Qwen3-1.7B with weights N(0, 0.02²), 0.049 and 0.0117 over
-/// 2 x 96 tokens (bench/gpu/src/torch/reference.py), and as much again as it may differ with the order of rounding; 0.0437 and 0.0121 were seen.
-/// It rounds logits to bf16, which these kernels do not.
+/// At real width: how far PyTorch's own bf16 is from its fp32 on four layers of Qwen3-1.7B with weights N(0, 0.02²),
+/// 0.049 and 0.0117 over 2 x 96 tokens (bench/gpu/src/torch/reference.py), and as much again as it may differ with the
+/// order of rounding; 0.0437 and 0.0121 were seen. It rounds logits to bf16, which these kernels do not.
 const WIDE: Gap = Gap { largest: 0.05, mean: 0.0125 };
 
-/// The same with attention as cuDNN computes it, whose probabilities are rounded before they are divided by their sum: 0.0443 and 0.0124 were seen.
+/// The same with attention as cuDNN computes it, whose probabilities are rounded before they are divided by their sum:
+/// 0.0443 and 0.0124 were seen.
 const WIDE_BY_LIBRARY: Gap = Gap { largest: 0.055, mean: 0.0135 };
-/// All gradients of a small network of four layers, relative. PyTorch's own bf16 is 0.023 off on four layers of Qwen3-1.7B (docs/gpu.md).
+/// All gradients of a small network of four layers, relative. PyTorch's own bf16 is 0.023 off on four layers of
+/// Qwen3-1.7B (docs/gpu.md).
 const GRADIENTS: f64 = 0.03;
 /// Attention is a small part of what is rounded, so that the way in which it is computed changes little.
 const LIBRARY: f64 = 1.1;

@@ -1,4 +1,5 @@
-//! The checks once more, with kernels that the compiler's address sanitizer watches: not a byte outside of a buffer may be read or written.
+//! The checks once more, with kernels that the compiler's address sanitizer watches: not a byte outside of a buffer may
+//! be read or written.
 //!
 //! A sanitizer has to be there before anything else. So the tests start this program again, with its library preloaded.
 

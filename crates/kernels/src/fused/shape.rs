@@ -31,7 +31,8 @@ pub struct FusedShape {
 pub enum FusedPass {
     /// Output and logarithms of the denominators.
     Forward,
-    /// Gradients. Those of queries are added up in the order in which blocks happen to end, so that last bits differ from call to call.
+    /// Gradients. Those of queries are added up in the order in which blocks happen to end, so that last bits differ
+    /// from call to call.
     Backward,
     /// Gradients, the same bits each time, for workspace that grows with the square of the length.
     DeterministicBackward,
@@ -66,7 +67,8 @@ impl FusedShape {
     /// Refuses what no plan is made for.
     ///
     /// # Errors
-    /// No sequence, one without tokens, too many of either, heads of another width, or key heads that the query heads cannot share evenly.
+    /// No sequence, one without tokens, too many of either, heads of another width, or key heads that the query heads
+    /// cannot share evenly.
     pub fn validate(&self) -> Result<(), FieldError> {
         for (what, value) in
             [("sequences of attention", self.sequences), ("tokens of the longest sequence", self.longest)]
@@ -85,13 +87,15 @@ impl FusedShape {
         Ok(())
     }
 
-    /// Few numbers of sequences and lengths, so that few plans serve all micro-batches: powers of two, and halfway between them.
+    /// Few numbers of sequences and lengths, so that few plans serve all micro-batches: powers of two, and halfway
+    /// between them.
     #[must_use]
     pub fn rounded_up(self) -> Self {
         Self { sequences: rounded_up(self.sequences), longest: rounded_up(self.longest).max(SHORTEST), ..self }
     }
 
-    /// The most bytes of workspace that a pass takes: what a deterministic one keeps of each query and key in bf16, and a little.
+    /// The most bytes of workspace that a pass takes: what a deterministic one keeps of each query and key in bf16, and
+    /// a little.
     pub fn workspace(&self, pass: FusedPass) -> usize {
         WORKSPACE + if pass == FusedPass::DeterministicBackward { self.sequences * self.of_sequence() } else { 0 }
     }

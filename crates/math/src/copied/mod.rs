@@ -1,8 +1,10 @@
-//! Whether an answer copies an unevaluated expression from its task: "compute `\binom{31}{28}`" answered by `\binom{31}{28}`.
+//! Whether an answer copies an unevaluated expression from its task: "compute `\binom{31}{28}`" answered by
+//! `\binom{31}{28}`.
 //!
-//! Such an answer equals the gold one and shows nothing. Both sides are reduced to a signature (`signature`) under which the usual disguises
-//! are the same expression: brackets, spelling, neutral terms and factors, the order of terms and factors. The task's text is searched for
-//! formulas (`formulas`), of which every part counts. Numerals, symbols, and lists of them are answers wherever they stand.
+//! Such an answer equals the gold one and shows nothing. Both sides are reduced to a signature (`signature`) under
+//! which the usual disguises are the same expression: brackets, spelling, neutral terms and factors, the order of terms
+//! and factors. The task's text is searched for formulas (`formulas`), of which every part counts. Numerals, symbols,
+//! and lists of them are answers wherever they stand.
 
 mod formulas;
 mod signature;
@@ -20,7 +22,8 @@ const FUEL: u64 = 400_000;
 /// Longest part of a task that is searched, from its end: questions stand there.
 const MAX_PROMPT_BYTES: usize = 32 << 10;
 
-/// Whether an answer equal to the gold one is an unevaluated expression of the task, and not the gold answer as written.
+/// Whether an answer equal to the gold one is an unevaluated expression of the task, and not the gold answer as
+/// written.
 pub(crate) fn is_copied(answer: &Value, gold: &Value, prompt: &str, rules: &Rules) -> bool {
     let answers = candidates(answer);
     if answers.is_empty() {
@@ -61,7 +64,8 @@ fn has_copied_part(answer: &Value, gold: &Value, known: &HashSet<Signature>, rul
     })
 }
 
-/// The signatures under which a value may stand in a task: its own, and that of what it assigns. Empty where nothing is left to evaluate.
+/// The signatures under which a value may stand in a task: its own, and that of what it assigns. Empty where nothing is
+/// left to evaluate.
 fn candidates(value: &Value) -> Vec<Signature> {
     let mut found = Vec::new();
     if is_unevaluated(value) {

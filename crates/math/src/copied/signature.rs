@@ -1,5 +1,6 @@
-//! Signatures of expressions as they are written: an expression evaluated modulo a prime with a random number in place of each numeral, so
-//! that `17 \cdot 23` is not 391, but `(17)\cdot 23 + 0`, `1 \cdot 23 \cdot 17` and `-(-17) \cdot 23` are the same.
+//! Signatures of expressions as they are written: an expression evaluated modulo a prime with a random number in place
+//! of each numeral, so that `17 \cdot 23` is not 391, but `(17)\cdot 23 + 0`, `1 \cdot 23 \cdot 17` and `-(-17) \cdot
+//! 23` are the same.
 
 use std::collections::HashSet;
 

@@ -38,7 +38,8 @@ pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, rules: &Rules, fuel: &
     }
 }
 
-/// `f(t) = t^2` with the variable of `f(x)`. `None` for the same variable, another function, or where that name is taken.
+/// `f(t) = t^2` with the variable of `f(x)`. `None` for the same variable, another function, or where that name is
+/// taken.
 fn with_variable_of(gold: &Value, answer: Sides<'_>) -> Option<(Value, Value)> {
     let (Value::Expr(gold), Value::Expr(left)) = (gold, answer.0) else { return None };
     let variable = |expr: &Expr| match expr.root() {
@@ -66,8 +67,8 @@ fn is_closed(value: &Value) -> bool {
     }
 }
 
-/// Whether two left-hand sides are the same. The value of a function at a number is another one at another number; `y` may stand for the
-/// value: `f(x) = ...`, `y = ...`.
+/// Whether two left-hand sides are the same. The value of a function at a number is another one at another number; `y`
+/// may stand for the value: `f(x) = ...`, `y = ...`.
 fn same_left_side(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if let (Value::Expr(a), Value::Expr(b)) = (gold, answer) {
         let is_value = |expr: &Expr| expr.as_symbol().is_some_and(|name| name == "y");

@@ -37,7 +37,8 @@ pub(super) fn compare(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mu
     compare_items(gold, answer, rules, fuel)
 }
 
-/// The value of a list that states one value in several notations: `\\frac34 \\text{ or } 0.75`. `None` for other lists.
+/// The value of a list that states one value in several notations: `\\frac34 \\text{ or } 0.75`. `None` for other
+/// lists.
 pub(super) fn single_value<'v>(items: &'v [Value], rules: &Rules, fuel: &mut Fuel) -> Option<&'v Value> {
     let (first, others) = items.split_first()?;
     let is_scalar = |item: &Value| matches!(item, Value::Number(_) | Value::Expr(_) | Value::Quantity(_));
@@ -107,8 +108,8 @@ pub(super) fn compare_items(gold: &[Value], answer: &[Value], rules: &Rules, fue
     }
 }
 
-/// The answer without repeated items, if all items are tuples: a solution stated twice is still one solution. `None` if the counts still
-/// differ.
+/// The answer without repeated items, if all items are tuples: a solution stated twice is still one solution. `None` if
+/// the counts still differ.
 fn repeated_once(gold: &[Value], answer: &[Value]) -> Option<Vec<Value>> {
     let are_tuples = |items: &[Value]| items.iter().all(|item| matches!(item, Value::Tuple(_)));
     if answer.len() > MAX_MATCHED || answer.len() < gold.len() || !are_tuples(gold) || !are_tuples(answer) {
@@ -174,8 +175,8 @@ fn has_perfect_matching(rows: &[u64]) -> bool {
     (0..rows.len()).all(|row| augment(rows, row, &mut owners, &mut 0))
 }
 
-/// Assigns a column to `row`, moving other rows to other columns if that helps. Depth is bounded by the number of columns, since each is
-/// visited once.
+/// Assigns a column to `row`, moving other rows to other columns if that helps. Depth is bounded by the number of
+/// columns, since each is visited once.
 fn augment(rows: &[u64], row: usize, owners: &mut [Option<usize>; MAX_MATCHED], visited: &mut u64) -> bool {
     loop {
         let Some(free) = rows.get(row).map(|columns| columns & !*visited) else { return false };

@@ -1,7 +1,8 @@
 //! Equality of two values, with the rule that decided it.
 //!
-//! Scalars are compared exactly if possible, then modulo two primes, then in interval arithmetic (`scalar`). Composite values are compared
-//! part by part, each kind by its own rules (`relation`, `region`, `list`, `tuple`, `quantity` and others).
+//! Scalars are compared exactly if possible, then modulo two primes, then in interval arithmetic (`scalar`). Composite
+//! values are compared part by part, each kind by its own rules (`relation`, `region`, `list`, `tuple`, `quantity` and
+//! others).
 
 mod conditions;
 mod equation;
@@ -18,8 +19,8 @@ mod tuple;
 
 use crate::{CheckOutcome, Fuel, Reason, Rules, Value};
 
-/// Compares an answer with the gold answer. Not symmetric: some rules treat the two sides differently, for example a gold
-/// equation may not be answered with an expression but the reverse may hold.
+/// Compares an answer with the gold answer. Not symmetric: some rules treat the two sides differently, for example a
+/// gold equation may not be answered with an expression but the reverse may hold.
 pub fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if fuel.spend(4).is_err() {
         return Reason::OutOfFuel;

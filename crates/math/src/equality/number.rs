@@ -136,8 +136,8 @@ fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, rules
     if decimal.significant_places() >= digits { Reason::EqualRounded } else { Reason::TooFewDigits }
 }
 
-/// Whether a decimal with this many places is the other number, rounded at its last digit. A number halfway between two decimals ends one
-/// digit later and needs no rounding.
+/// Whether a decimal with this many places is the other number, rounded at its last digit. A number halfway between two
+/// decimals ends one digit later and needs no rounding.
 fn rounds_to(decimal: &RBig, other: &RBig, places: usize) -> bool {
     let cross = |a: &RBig, b: &RBig| a.numerator() * IBig::from(b.denominator().clone());
     let difference: UBig = (cross(decimal, other) - cross(other, decimal)).abs().unsigned_abs();

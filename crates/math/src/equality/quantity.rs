@@ -42,8 +42,8 @@ impl<'v> Measured<'v> {
     }
 }
 
-/// An expression in degrees without its degree signs: `-60^\circ`, `180^\circ - \alpha`. `None` if it has none, or where they are the
-/// argument of a function.
+/// An expression in degrees without its degree signs: `-60^\circ`, `180^\circ - \alpha`. `None` if it has none, or
+/// where they are the argument of a function.
 fn degrees(expr: &Expr) -> Option<Value> {
     let is_sign = |node: &Node| match node {
         Node::Divide(pi, turn) => {

@@ -1,5 +1,5 @@
-//! Sets of real numbers. The endpoints of both sides partition the line into points and gaps; two sets are equal if they contain the same
-//! of these. Inequalities in one variable are sets too.
+//! Sets of real numbers. The endpoints of both sides partition the line into points and gaps; two sets are equal if
+//! they contain the same of these. Inequalities in one variable are sets too.
 
 mod partition;
 mod solve;
@@ -43,8 +43,8 @@ pub(super) fn named(value: &Value) -> Option<NamedRegion> {
     }
 }
 
-/// The region in which all relations hold. Where they exclude each other, as in `x < 1, x > 2`, alternatives are meant. `None` if they are
-/// not about one quantity.
+/// The region in which all relations hold. Where they exclude each other, as in `x < 1, x > 2`, alternatives are meant.
+/// `None` if they are not about one quantity.
 pub(super) fn intersection(relations: &[Relation], rules: &Rules, fuel: &mut Fuel) -> Option<NamedRegion> {
     let solved: Vec<Solved> = relations.iter().map(solved).collect::<Option<_>>()?;
     let name = solved.first()?.name.clone();

@@ -49,8 +49,8 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
     }
 }
 
-/// The set of `x \\in \\{2, -3\\}`, and a list as its members: bare, or assigned to that name. `Some(None)` if they are assigned to another
-/// one. `None` for anything else.
+/// The set of `x \\in \\{2, -3\\}`, and a list as its members: bare, or assigned to that name. `Some(None)` if they are
+/// assigned to another one. `None` for anything else.
 #[allow(clippy::option_option, reason = "no such relation, another name, or both sides")]
 fn members_of<'v>(relation: &'v Relation, other: &Value) -> Option<Option<(&'v Value, Value)>> {
     let ([name, set @ Value::Set(_)], [Sign::In]) = (relation.members.as_slice(), relation.signs.as_slice()) else {
@@ -75,8 +75,8 @@ fn compare_with_chain(gold: &Relation, answer: &Value, rules: &Rules, fuel: &mut
     }
 }
 
-/// The value of `m + n = 113`, since many tasks ask for such a sum. Not with coefficients, and not in a gold answer: then it is one
-/// equation of several.
+/// The value of `m + n = 113`, since many tasks ask for such a sum. Not with coefficients, and not in a gold answer:
+/// then it is one equation of several.
 fn value_of_sum(relation: &Relation) -> Option<&Value> {
     let [Value::Expr(sum), .., last] = relation.members.as_slice() else { return None };
     let is_sum =
@@ -85,7 +85,8 @@ fn value_of_sum(relation: &Relation) -> Option<&Value> {
     (is_sum && is_chain && is_number(last)).then_some(last)
 }
 
-/// The value of `P(X \le 2) = 0.3` or `\lim_{x \to 0} f(x) = 5`: what is left of the sign is no expression, but names a value.
+/// The value of `P(X \le 2) = 0.3` or `\lim_{x \to 0} f(x) = 5`: what is left of the sign is no expression, but names a
+/// value.
 fn value_of_expression(relation: &Relation) -> Option<&Value> {
     let [Value::Text(text), value] = relation.members.as_slice() else { return None };
     let text = text.as_str();

@@ -49,8 +49,8 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
     reason
 }
 
-/// The answer with its constant of integration called C, as in the gold answer: `x^2 + c`. `None` if the gold answer has none, or if the
-/// name is not free.
+/// The answer with its constant of integration called C, as in the gold answer: `x^2 + c`. `None` if the gold answer
+/// has none, or if the name is not free.
 fn with_constant(gold: &Expr, answer: &Expr) -> Option<Expr> {
     const NAMES: [&str; 3] = ["c", "K", "k"];
     let has = |expr: &Expr, name: &str| expr.names().iter().any(|known| known == name);
@@ -270,8 +270,8 @@ fn compare_modulo_primes(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Compari
     Comparison::Unknown(Reason::NotSeparated)
 }
 
-/// In interval arithmetic: over the reals, and over the complex numbers if i occurs or the reals do not decide. A logarithm without base
-/// may be natural or decimal.
+/// In interval arithmetic: over the reals, and over the complex numbers if i occurs or the reals do not decide. A
+/// logarithm without base may be natural or decimal.
 fn compare_enclosures(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
     let has = |is: fn(&Node) -> bool| gold.any(is) || answer.any(is);
     let imaginary = has(|node| matches!(node, Node::Constant(Constant::I)));

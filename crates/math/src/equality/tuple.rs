@@ -53,7 +53,8 @@ fn in_order(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) ->
     pairwise(gold.iter().zip(answer), Reason::EqualTuple, Reason::DifferentItem, rules, fuel)
 }
 
-/// A matrix against anything but a relation or a region. A single row or column is a vector, which may be written as a tuple.
+/// A matrix against anything but a relation or a region. A single row or column is a vector, which may be written as a
+/// tuple.
 pub(super) fn compare_matrix(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     let (gold_cells, answer_cells) = match (gold, answer) {
         (Value::Matrix(a), Value::Matrix(b)) => {

@@ -1,4 +1,5 @@
-//! Evaluation of expressions in several domains: exactly, modulo primes, and in interval arithmetic of increasing precision.
+//! Evaluation of expressions in several domains: exactly, modulo primes, and in interval arithmetic of increasing
+//! precision.
 
 mod algebra;
 mod complex;

@@ -1,8 +1,8 @@
-//! Values modulo two primes at a pseudo-random point: expressions that agree are identical except with probability below 2^-100, and
-//! expressions that differ are different. Powers of any size cost a few multiplications.
+//! Values modulo two primes at a pseudo-random point: expressions that agree are identical except with probability
+//! below 2^-100, and expressions that differ are different. Powers of any size cost a few multiplications.
 //!
-//! Operations outside of a field have no residue: roots, logarithms, trigonometry. π and e are treated as variables, since nothing built
-//! from them by field operations is rational; i is a root of -1.
+//! Operations outside of a field have no residue: roots, logarithms, trigonometry. π and e are treated as variables,
+//! since nothing built from them by field operations is rational; i is a root of -1.
 
 use dashu_ratio::RBig;
 

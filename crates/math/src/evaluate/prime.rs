@@ -53,7 +53,8 @@ pub(crate) fn reduce_unsigned(integer: &UBig, modulus: u64) -> u64 {
 }
 
 /// The next number of a pseudo-random sequence (splitmix64).
-// Not of the crate `seeds`: these numbers are fingerprints of expressions, no part of a run, and `math` stands on its own.
+// Not of the crate `seeds`: these numbers are fingerprints of expressions, no part of a run, and `math` stands on its
+// own.
 pub(crate) fn mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

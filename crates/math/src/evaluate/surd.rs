@@ -1,5 +1,5 @@
-//! Sums of rational multiples of square roots in a unique form: radicands are distinct and square-free, negative ones denote imaginary
-//! parts.
+//! Sums of rational multiples of square roots in a unique form: radicands are distinct and square-free, negative ones
+//! denote imaginary parts.
 
 use std::fmt;
 

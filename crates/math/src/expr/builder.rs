@@ -125,8 +125,8 @@ impl Builder {
         Expr { nodes: builder.nodes, names: builder.names }
     }
 
-    /// The expression with some nodes replaced by one of their operands, and without what is then unused. `None` if it has sums, whose terms
-    /// have a place.
+    /// The expression with some nodes replaced by one of their operands, and without what is then unused. `None` if it
+    /// has sums, whose terms have a place.
     pub(crate) fn mapped(expr: &Expr, operand: impl Fn(&Node) -> Option<NodeId>) -> Option<Expr> {
         let target = |id: NodeId| {
             let mut id = id;

@@ -1,7 +1,7 @@
 //! Scalar expressions, stored as trees in an arena.
 //!
-//! The nodes of a tree are in one vector, children before parents. Evaluation is a loop without recursion, equality compares two vectors,
-//! and dropping a deep tree drops a vector.
+//! The nodes of a tree are in one vector, children before parents. Evaluation is a loop without recursion, equality
+//! compares two vectors, and dropping a deep tree drops a vector.
 
 mod builder;
 mod display;
@@ -152,8 +152,9 @@ impl Expr {
         }
     }
 
-    /// Whether it only names a quantity: variables and undefined functions, their products, ratios and absolute values, as in `x`, `f(2)`,
-    /// `|AB|`, `\frac{NO}{BO}`. A sum, a power, or a number next to a variable is an expression and not a name.
+    /// Whether it only names a quantity: variables and undefined functions, their products, ratios and absolute values,
+    /// as in `x`, `f(2)`, `|AB|`, `\frac{NO}{BO}`. A sum, a power, or a number next to a variable is an expression and
+    /// not a name.
     pub(crate) fn is_name(&self) -> bool {
         if let Node::Apply(..) = self.root() {
             return true;

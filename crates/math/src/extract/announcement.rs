@@ -1,5 +1,5 @@
-//! Words that announce an answer: "Answer: 42", "the final answer is 42", "the correct option is B", a heading "Final Answer", and the same
-//! in other languages; and the tags `<answer>42</answer>`.
+//! Words that announce an answer: "Answer: 42", "the final answer is 42", "the correct option is B", a heading "Final
+//! Answer", and the same in other languages; and the tags `<answer>42</answer>`.
 
 use memchr::{memmem, memrchr2_iter};
 

@@ -15,8 +15,8 @@ pub(super) const MAX_ADJACENT: usize = 256;
 const MAX_CONJUNCTION_BYTES: usize = 40;
 /// Longest name before a box: `y_2 = \\boxed{...}`.
 const MAX_NAME_BYTES: usize = 24;
-/// Braces that may be open at once during the search. Beyond this the outermost half is dropped to bound memory; no real answer is nested
-/// that deeply.
+/// Braces that may be open at once during the search. Beyond this the outermost half is dropped to bound memory; no
+/// real answer is nested that deeply.
 const MAX_OPEN: usize = 1 << 16;
 
 /// A box in the text.

@@ -1,7 +1,7 @@
 //! Finds the final answer of a completion.
 //!
-//! Every search runs from the end and visits each byte a bounded number of times, so that ten megabytes of hostile text cost as much as ten
-//! megabytes of prose.
+//! Every search runs from the end and visits each byte a bounded number of times, so that ten megabytes of hostile text
+//! cost as much as ten megabytes of prose.
 
 mod announcement;
 mod boxes;

@@ -4,7 +4,8 @@ use crate::digits;
 use crate::parse::fraction;
 use crate::slicing::SafeSlice;
 
-/// Length of the number at the start of a text: signs, then digits with points, separators and slashes. `None` without a digit.
+/// Length of the number at the start of a text: signs, then digits with points, separators and slashes. `None` without
+/// a digit.
 pub(super) fn length(text: &str) -> Option<usize> {
     let unsigned = text.trim_start_matches(is_sign);
     let end = unsigned.find(|c| !is_digit(c) && !is_within(c)).unwrap_or(unsigned.len());

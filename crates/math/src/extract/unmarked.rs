@@ -42,7 +42,8 @@ pub(super) fn last(text: &str) -> Option<&str> {
     Some(text.slice(start..end + percent_length(text.suffix_from(end))))
 }
 
-/// Start of the number that ends at `end`: digits with points, separators, a slash, and the integer part of a mixed number.
+/// Start of the number that ends at `end`: digits with points, separators, a slash, and the integer part of a mixed
+/// number.
 fn number_start(text: &str, end: usize) -> usize {
     let bytes = text.as_bytes();
     let floor = end.saturating_sub(MAX_NUMBER_BYTES);
@@ -89,8 +90,8 @@ fn ends_with_operand(text: &str) -> bool {
 /// Longest expression that is taken as a whole.
 const MAX_EXPRESSION_BYTES: usize = 120;
 
-/// The expression around the last digit, where it is more than a number: `2√3`, `9π`, `2:5`, `1e5`, `f(x) = x + 1`. `None` for a number,
-/// and where the right side of an equation is one.
+/// The expression around the last digit, where it is more than a number: `2√3`, `9π`, `2:5`, `1e5`, `f(x) = x + 1`.
+/// `None` for a number, and where the right side of an equation is one.
 fn expression(text: &str, digit: usize) -> Option<&str> {
     const OPERATORS: [&str; 10] = ["+", "-", "\u{2212}", "*", "/", "×", "·", "=", "^", "÷"];
     let is_math = |word: &str| {

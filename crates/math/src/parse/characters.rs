@@ -6,8 +6,8 @@ use super::ParseError;
 use crate::digits;
 use crate::slicing::SafeSlice;
 
-/// The text with one spelling for each character: variants of minus, full-width forms, spaces, fractions and common symbols. Digits of
-/// other scripts are left for [`readable`] to reject.
+/// The text with one spelling for each character: variants of minus, full-width forms, spaces, fractions and common
+/// symbols. Digits of other scripts are left for [`readable`] to reject.
 pub(crate) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r');
     if text.bytes().all(is_plain) {

@@ -1,9 +1,9 @@
 //! Parses the text of an answer into a [`Value`].
 //!
-//! The text is normalised (`characters`) and tokenised (`token`, `numeral`), brackets are paired and wrappers such as `\text{}` removed
-//! (`structure`). Then its shape is determined (`shape`): a number (`number`), a scalar expression (`scalar`), or a composite of these;
-//! anything else is kept as text in canonical spelling (`text`). Scalars are parsed without recursion; nested numbers and nested shapes
-//! recurse to a fixed depth.
+//! The text is normalised (`characters`) and tokenised (`token`, `numeral`), brackets are paired and wrappers such as
+//! `\text{}` removed (`structure`). Then its shape is determined (`shape`): a number (`number`), a scalar expression
+//! (`scalar`), or a composite of these; anything else is kept as text in canonical spelling (`text`). Scalars are
+//! parsed without recursion; nested numbers and nested shapes recurse to a fixed depth.
 
 mod characters;
 mod number;
@@ -71,8 +71,8 @@ pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
     shape::value(&mut shape::Context::new(&tokens, fuel), whole)
 }
 
-/// Other readings of an answer, for where the first one is not equal: without words around it (`36 apples left`), and with single letters
-/// after a number as units (`36 s`). Empty for formulas without either.
+/// Other readings of an answer, for where the first one is not equal: without words around it (`36 apples left`), and
+/// with single letters after a number as units (`36 s`). Empty for formulas without either.
 pub(crate) fn reading(text: &str, side: Side, fuel: &mut Fuel) -> Vec<Value> {
     let mut found = Vec::new();
     if !may_have_words(text) {
@@ -118,7 +118,8 @@ pub(crate) enum Side {
     Answer,
 }
 
-/// Whether a text has anything but a formula: words, a single letter after a space that may be a unit, or marks around it.
+/// Whether a text has anything but a formula: words, a single letter after a space that may be a unit, or marks around
+/// it.
 fn may_have_words(text: &str) -> bool {
     // Also of TeX: `36\\,s`, `36\\ s`, `36~s`.
     let is_space = |c: char| c.is_whitespace() || matches!(c, '~' | ',' | ';' | ':' | '!' | '>');

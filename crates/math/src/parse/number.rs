@@ -131,7 +131,8 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         is_slash
     }
 
-    /// The power of ten after a numeral: `\\times 10^{-3}`, `* 10^3`, `e-3`. `None`, consuming nothing, if there is none.
+    /// The power of ten after a numeral: `\\times 10^{-3}`, `* 10^3`, `e-3`. `None`, consuming nothing, if there is
+    /// none.
     fn exponent(&mut self) -> Option<i64> {
         let start = self.at;
         let exponent = self.times_power().or_else(|| {
@@ -308,8 +309,8 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         }
     }
 
-    /// The fraction of a mixed number, below 1 and of integers: `\frac12`, or ` 1/2` after a space. `None`, consuming nothing, if there is
-    /// none.
+    /// The fraction of a mixed number, below 1 and of integers: `\frac12`, or ` 1/2` after a space. `None`, consuming
+    /// nothing, if there is none.
     fn proper_fraction(&mut self) -> Read {
         let start = self.at;
         self.spaces();

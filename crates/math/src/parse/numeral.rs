@@ -26,7 +26,8 @@ impl Numeral<'_> {
 const SEPARATORS: [&str; 16] =
     [",\\! ", ",\\!", "{,}", "{, }", "\\,", "\\;", "\\:", "\\!", "\\ ", ",", "~", " {,}", " {, }", " ", "_", "'"];
 
-/// The numeral at the start of the text, and its length. `None` if there is none. The text must not continue an earlier numeral.
+/// The numeral at the start of the text, and its length. `None` if there is none. The text must not continue an earlier
+/// numeral.
 ///
 /// Within brackets a comma always separates items: `(12,102)` is a pair.
 pub(super) fn numeral(text: &str, in_brackets: bool) -> Option<(Numeral<'_>, usize)> {
@@ -51,7 +52,8 @@ fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// The digits of all groups, and their length with separators. `None` if the first `first` digits are not a group of thousands.
+/// The digits of all groups, and their length with separators. `None` if the first `first` digits are not a group of
+/// thousands.
 fn grouped(text: &str, first: usize, in_brackets: bool) -> Option<(String, usize)> {
     if !(1..=3).contains(&first) || text.starts_with('0') {
         return None;

@@ -1,8 +1,8 @@
 //! The answer within words: `36 apples left`, `\text{The answer is } 36`, `Total: 36`, `36 \text{ (since } x > 0)`.
 //!
-//! Words at both ends and remarks in parentheses are taken away, unless one of them negates, hedges, relates or multiplies. Words before a
-//! formula must lead to it: a verb, or the name of a value, so that `divisors of 36` and `nearly 36` are not 36. What is left must be a
-//! formula.
+//! Words at both ends and remarks in parentheses are taken away, unless one of them negates, hedges, relates or
+//! multiplies. Words before a formula must lead to it: a verb, or the name of a value, so that `divisors of 36` and
+//! `nearly 36` are not 36. What is left must be a formula.
 
 use std::ops::Range;
 
@@ -110,7 +110,8 @@ pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Offer
     (is_formula && !is_article && leads(tokens, all.start..range.start)).then_some((range, other))
 }
 
-/// Whether what precedes a formula leads to it: no words, a colon, or words of which the last one is a verb or the name of a value.
+/// Whether what precedes a formula leads to it: no words, a colon, or words of which the last one is a verb or the name
+/// of a value.
 fn leads(tokens: &Tokens<'_>, before: Range<usize>) -> bool {
     let is_mark = |kind: &Kind<'_>| {
         matches!(kind, Kind::Space | Kind::Symbol('"' | '*' | '`' | '\'' | ',' | '.' | '#') | Kind::Command("\\"))

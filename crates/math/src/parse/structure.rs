@@ -24,7 +24,8 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// Pairs the brackets and removes wrappers. Braces must be balanced; other brackets need not be, and need not match: `[0, 1)`.
+    /// Pairs the brackets and removes wrappers. Braces must be balanced; other brackets need not be, and need not
+    /// match: `[0, 1)`.
     pub(super) fn of(mut kinds: Vec<Kind<'a>>) -> Result<Self, ParseError> {
         meant::turn_outward_brackets(&mut kinds);
         let mut partners: Vec<usize> = (0..kinds.len()).collect();
@@ -177,8 +178,8 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// The items of a list: separated by commas, semicolons, "and" and "or" outside of brackets. `None` if there is only one, or if one is
-    /// empty.
+    /// The items of a list: separated by commas, semicolons, "and" and "or" outside of brackets. `None` if there is
+    /// only one, or if one is empty.
     ///
     /// If both occur, semicolons separate first: `p = 5, q = 2; p = 7, q = 2` is a list of two.
     pub(super) fn items(&self, range: Range<usize>) -> Option<Vec<Range<usize>>> {

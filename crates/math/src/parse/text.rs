@@ -1,7 +1,7 @@
 //! The canonical spelling of text that is not parsed further, so that equivalent spellings compare equal.
 //!
-//! White space is kept between words and between digits only, arguments always have braces (`\frac12` is `\frac{1}{2}`, `x^2` is `x^{2}`),
-//! and other braces are removed.
+//! White space is kept between words and between digits only, arguments always have braces (`\frac12` is `\frac{1}{2}`,
+//! `x^2` is `x^{2}`), and other braces are removed.
 
 use std::ops::Range;
 

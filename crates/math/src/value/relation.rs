@@ -80,7 +80,8 @@ impl Relation {
         }
     }
 
-    /// The value that a chain of equations assigns to a name: its last member before any approximation. `None` if nothing is named.
+    /// The value that a chain of equations assigns to a name: its last member before any approximation. `None` if
+    /// nothing is named.
     pub(crate) fn named_value(&self) -> Option<&Value> {
         let is_chain = self.signs.iter().all(|sign| matches!(sign, Sign::Equal | Sign::Approximately));
         if !is_chain {
@@ -127,7 +128,8 @@ impl<'v> Assignments<'v> {
         self.names.windows(2).all(|pair| pair.first() == pair.last())
     }
 
-    /// The name that all values are assigned to; without the numbers of `x_1 = 2, x_2 = -3`. `None` if there are several.
+    /// The name that all values are assigned to; without the numbers of `x_1 = 2, x_2 = -3`. `None` if there are
+    /// several.
     pub(crate) fn common_name(&self) -> Option<String> {
         if self.share_a_name() {
             return self.names.first().map(|name| name.to_string());

@@ -1,5 +1,5 @@
-//! Random completions, as written by models or by attackers: in many scripts, whole or after a few characters were deleted, repeated, moved
-//! or inserted. A case is determined by its number.
+//! Random completions, as written by models or by attackers: in many scripts, whole or after a few characters were
+//! deleted, repeated, moved or inserted. A case is determined by its number.
 #![allow(dead_code, reason = "each test uses its own part")]
 
 mod shapes;

@@ -172,7 +172,8 @@ pub(super) const NESTS: &[(&str, &str, &str)] = &[
     ("x'", "", "'"),
 ];
 
-/// Characters that cuts and classes go wrong at: of each length in bytes, marks, joiners, directions, controls, forms and digits.
+/// Characters that cuts and classes go wrong at: of each length in bytes, marks, joiners, directions, controls, forms
+/// and digits.
 #[rustfmt::skip]
 pub(super) const CHARACTERS: &[char] = &[
     'é', 'ß', 'ı', 'İ', 'ſ', 'Ω', 'ё', 'ש', 'ع', 'क', 'ก', '가', '所', '答', 'あ', 'ｗ', '𝑥', '𝟒', '🎉', '👨', '\u{301}',

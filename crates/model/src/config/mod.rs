@@ -1,8 +1,8 @@
 //! What a dense decoder is made of, read from and written to a Hugging Face `config.json`.
 //!
-//! A model is its sizes and capabilities, as transformers' configurations have them; its [`Architecture`] only says how its files are to be
-//! read. [`Config::from_json`] accepts exactly what this crate computes and refuses everything else by name
-//! (`unsupported.rs`): an almost right model trains wrong without any error.
+//! A model is its sizes and capabilities, as transformers' configurations have them; its [`Architecture`] only says how
+//! its files are to be read. [`Config::from_json`] accepts exactly what this crate computes and refuses everything else
+//! by name (`unsupported.rs`): an almost right model trains wrong without any error.
 
 mod architecture;
 mod capabilities;

@@ -1,7 +1,7 @@
 //! The names of a model's tensors in its files.
 
-/// The names of an architecture. Those of a layer follow `layers` and the layer's number; those of projections are without `.weight` and
-/// `.bias`.
+/// The names of an architecture. Those of a layer follow `layers` and the layer's number; those of projections are
+/// without `.weight` and `.bias`.
 pub(crate) struct TensorNames {
     pub(crate) embedding: &'static str,
     pub(crate) layers: &'static str,

@@ -44,7 +44,8 @@ pub(super) fn config(json: &Value) -> Result<Config> {
         layers_without_rope,
         query_key_norm,
         biases,
-        // A head that is written out beside the embedding is still the embedding: it has no values or gradients of its own.
+        // A head that is written out beside the embedding is still the embedding: it has no values or gradients of its
+        // own.
         tie_word_embeddings: HeadForm::of(json).is_tied(),
         eos_token_ids: eos_token_ids(json).map_err(ModelError::Config)?.unwrap_or_default(),
     })

@@ -102,7 +102,8 @@ fn is_off(value: &Value) -> bool {
     value.is_null() || value == &Value::Bool(false) || value.as_u64() == Some(0)
 }
 
-/// Whether a kind of layer is listed that is neither `full_attention` nor, which the windows decide on, `sliding_attention`.
+/// Whether a kind of layer is listed that is neither `full_attention` nor, which the windows decide on,
+/// `sliding_attention`.
 fn has_other(value: &Value) -> bool {
     let is_known = |kind: &Value| kind == "full_attention" || kind == "sliding_attention";
     !value.is_null() && !value.as_array().is_some_and(|kinds| kinds.iter().all(is_known))

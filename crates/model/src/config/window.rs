@@ -29,14 +29,16 @@ impl Window {
         width(json, Some(DEFAULT_WIDTH))
     }
 
-    /// Of Qwen: `use_sliding_window` switches it on, for the layers from `max_window_layers` on, or those that `layer_types` lists.
+    /// Of Qwen: `use_sliding_window` switches it on, for the layers from `max_window_layers` on, or those that
+    /// `layer_types` lists.
     pub(super) fn of_upper_layers(json: &Value) -> Result<Option<Self>> {
         let layers = optional_size(json, "num_hidden_layers")?.unwrap_or(0);
         let full = optional_size(json, "max_window_layers")?.unwrap_or(28);
         Self::switched(json, full < layers, Some(DEFAULT_WIDTH))
     }
 
-    /// Of SmolLM3: `use_sliding_window` switches it on, for layers without rotary positions, or those that `layer_types` lists.
+    /// Of SmolLM3: `use_sliding_window` switches it on, for layers without rotary positions, or those that
+    /// `layer_types` lists.
     pub(super) fn of_layers_without_rope(json: &Value, has_any: bool) -> Result<Option<Self>> {
         Self::switched(json, has_any, None)
     }

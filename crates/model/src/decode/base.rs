@@ -1,4 +1,5 @@
-//! Weights as decoding reads them, which several decoders and a training of adapters may share: none of them changes them.
+//! Weights as decoding reads them, which several decoders and a training of adapters may share: none of them changes
+//! them.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -17,8 +18,8 @@ use crate::parameters::{ParameterSpec, Parameters, parameter_specs};
 /// A model's weights on a CPU, laid out for decoding.
 pub struct BaseWeights {
     config: Config,
-    /// By parameter id, in fp32, or matrices in bf16 and row by row. Where the kernels do not read matrices by their rows, those of linear layers are stored (in, out), so that one new token
-    /// reads them in order.
+    /// By parameter id, in fp32, or matrices in bf16 and row by row. Where the kernels do not read matrices by their
+    /// rows, those of linear layers are stored (in, out), so that one new token reads them in order.
     weights: Vec<Tensor>,
     /// A tied head, stored by its columns, once a decoder needs it.
     head: OnceLock<Tensor>,
@@ -53,7 +54,8 @@ impl BaseWeights {
         Self::of(config, weights)
     }
 
-    /// The same with matrices in bf16, which take half the memory and compute to the same bits: the files store them so.
+    /// The same with matrices in bf16, which take half the memory and compute to the same bits: the files store them
+    /// so.
     ///
     /// # Errors
     /// As [`load`](Self::load); a matrix that is stored in another type.
@@ -66,7 +68,8 @@ impl BaseWeights {
         Self::of(config, weights)
     }
 
-    /// Those that [`load`](Self::load) reads, or those that somebody in this process holds of the same files, in whichever type.
+    /// Those that [`load`](Self::load) reads, or those that somebody in this process holds of the same files, in
+    /// whichever type.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -74,7 +77,8 @@ impl BaseWeights {
         Self::held_or(folder, config, Self::load)
     }
 
-    /// Those that [`load_in_bf16`](Self::load_in_bf16) reads, or those that somebody in this process holds of the same files, in whichever type.
+    /// Those that [`load_in_bf16`](Self::load_in_bf16) reads, or those that somebody in this process holds of the same
+    /// files, in whichever type.
     ///
     /// # Errors
     /// As [`load_in_bf16`](Self::load_in_bf16).

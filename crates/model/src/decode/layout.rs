@@ -1,4 +1,5 @@
-//! Weights as decoding reads them: as models store them, or, for kernels that read columns, matrices of linear layers as (in, out).
+//! Weights as decoding reads them: as models store them, or, for kernels that read columns, matrices of linear layers
+//! as (in, out).
 
 use candle_core::{CpuStorage, DType, Storage, Tensor};
 
@@ -16,8 +17,9 @@ pub(super) enum Shared {
     No,
 }
 
-/// The weights of all ids below `count`, several at the same time. With `by_columns` those of linear layers are stored by their columns, but for
-/// those in bf16, which are widened row by row, and the embedding, which is read by rows: a tied head by columns is made when a decoder needs it.
+/// The weights of all ids below `count`, several at the same time. With `by_columns` those of linear layers are stored
+/// by their columns, but for those in bf16, which are widened row by row, and the embedding, which is read by rows: a
+/// tied head by columns is made when a decoder needs it.
 pub(super) fn layout(
     ids: &ModelIds,
     count: usize,

@@ -2,8 +2,8 @@
 //! or the last sampled token).
 //!
 //! With the CPU kernels a sequence's logits are the same to the bit alone or in any batch, in any order, with any split
-//! of its prompt, on any number of threads: every kernel computes a row from that row's sequence alone, in an order that
-//! depends on nothing else.
+//! of its prompt, on any number of threads: every kernel computes a row from that row's sequence alone, in an order
+//! that depends on nothing else.
 
 mod base;
 mod layout;
@@ -112,7 +112,8 @@ impl<K: DecoderKernels> Decoder<K> {
     /// The same with an adapter on a disk.
     ///
     /// # Errors
-    /// As [`with_adapters`](Self::with_adapters), and a file that cannot be read, or that brings another head than the base's.
+    /// As [`with_adapters`](Self::with_adapters), and a file that cannot be read, or that brings another head than the
+    /// base's.
     pub fn beside(base: Arc<BaseWeights>, adapter: &StoredAdapter, kernels: K, threads: usize) -> Result<Self> {
         adapter.validate_head(&base.parameters()?)?;
         Self::with_adapters(base, adapter.shape(), adapter.read_all(&Device::Cpu)?, kernels, threads)
@@ -162,7 +163,8 @@ impl<K: DecoderKernels> Decoder<K> {
         Ok(KvCache { layers, length: 0 })
     }
 
-    /// The keys and values of the first tokens of a sequence: those of any other sequence that begins with the same ones.
+    /// The keys and values of the first tokens of a sequence: those of any other sequence that begins with the same
+    /// ones.
     ///
     /// # Errors
     /// More tokens than it has.
@@ -178,8 +180,8 @@ impl<K: DecoderKernels> Decoder<K> {
     /// Appends each step's tokens and returns the logits after its last one, (steps, vocabulary).
     ///
     /// # Errors
-    /// An id outside the vocabulary, a step without tokens, or a sequence that would exceed the context; then nothing is
-    /// appended.
+    /// An id outside the vocabulary, a step without tokens, or a sequence that would exceed the context; then nothing
+    /// is appended.
     pub fn step(&self, steps: &mut [Step<'_, K>]) -> Result<Vec<f32>> {
         self.check(steps)?;
         let Some(pool) = self.pool.as_ref().filter(|_| steps.len() > 1) else {

@@ -110,8 +110,8 @@ impl StoredAdapter {
     /// Opens the adapter of a model of this shape.
     ///
     /// # Errors
-    /// A missing or truncated file; another kind of adapter than plain LoRA; a tensor that is missing, superfluous, of another shape or
-    /// type, or with a value that is not finite: by its name.
+    /// A missing or truncated file; another kind of adapter than plain LoRA; a tensor that is missing, superfluous, of
+    /// another shape or type, or with a value that is not finite: by its name.
     pub fn open(folder: &Path, config: &Config) -> Result<Self> {
         let described = AdapterConfig::read(&Folder::new(folder))?;
         let path = folder.join(name::ADAPTER_WEIGHTS);

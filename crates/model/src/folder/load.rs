@@ -16,8 +16,9 @@ use crate::parameters::{ParameterId, ParameterKind, ParameterSpec, Parameters, p
 /// Reads the weights in `folder` as fp32 tensors on `device`.
 ///
 /// # Errors
-/// A file that is missing, truncated or not safetensors; a tensor that is missing, superfluous, of the wrong shape, of a type other than
-/// F32, F16 or BF16, or with a value that is not finite; the head of a tied model that is not the embedding. The error names it.
+/// A file that is missing, truncated or not safetensors; a tensor that is missing, superfluous, of the wrong shape, of
+/// a type other than F32, F16 or BF16, or with a value that is not finite; the head of a tied model that is not the
+/// embedding. The error names it.
 pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Result<Parameters> {
     let stored = StoredParameters::open(folder, config)?;
     let all: Vec<_> = (0..stored.specs.len()).map(ParameterId::at).collect();
@@ -135,7 +136,8 @@ impl StoredTensors {
         self.file.tensors().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Refuses a tensor that is not as described: missing, of another shape or type, or with a value that is not finite.
+    /// Refuses a tensor that is not as described: missing, of another shape or type, or with a value that is not
+    /// finite.
     pub(super) fn validate(&self, path: &Path, spec: &ParameterSpec) -> Result<()> {
         let wrong = |reason: String| ModelError::Tensor { path: path.to_owned(), tensor: spec.name.clone(), reason };
         let view = self.file.get(&spec.name).map_err(|_| wrong("is missing".into()))?;

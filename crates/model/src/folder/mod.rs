@@ -1,4 +1,5 @@
-//! Hugging Face model folders: `config.json` and safetensors, in one file or in shards with an index; and those of LoRA adapters.
+//! Hugging Face model folders: `config.json` and safetensors, in one file or in shards with an index; and those of LoRA
+//! adapters.
 
 mod adapter;
 mod finite;

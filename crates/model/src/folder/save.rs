@@ -42,8 +42,8 @@ pub struct SavedFile {
 }
 
 /// Writes all parameters into the existing `folder`: one file, or shards with an index. Shards are written at the same
-/// time, as many as there are processors, up to eight: most of the work are their digests. Each takes a few MiB, and has the same bytes
-/// however many are written at a time.
+/// time, as many as there are processors, up to eight: most of the work are their digests. Each takes a few MiB, and
+/// has the same bytes however many are written at a time.
 ///
 /// # Errors
 /// A file that cannot be written; a value that is not finite, also one that only the type in the file makes so.

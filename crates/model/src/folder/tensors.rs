@@ -1,4 +1,5 @@
-//! Writing fp32 values as tensors of a safetensors file, a piece at a time: no copy of the whole is ever in host memory.
+//! Writing fp32 values as tensors of a safetensors file, a piece at a time: no copy of the whole is ever in host
+//! memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,8 +14,8 @@ use super::finite::NonFinite;
 use crate::error::{ModelError, Result};
 use crate::staging::Staging;
 
-/// Values that are converted and copied at once: of a processor as many as stay in its cache until they are digested, of a GPU as many as its
-/// bus copies at full speed.
+/// Values that are converted and copied at once: of a processor as many as stay in its cache until they are digested,
+/// of a GPU as many as its bus copies at full speed.
 const HOST_PIECE: usize = 1 << 17;
 const DEVICE_PIECE: usize = 1 << 20;
 
@@ -96,8 +97,8 @@ struct Checks {
     synced: bool,
 }
 
-/// A safetensors file of one type (F32, BF16 or F16) that is written tensor by tensor, in the order of their names. Its digest is made on the
-/// way. The bytes are those that the safetensors library writes.
+/// A safetensors file of one type (F32, BF16 or F16) that is written tensor by tensor, in the order of their names. Its
+/// digest is made on the way. The bytes are those that the safetensors library writes.
 pub struct TensorsFile<'a> {
     path: PathBuf,
     /// By name.
@@ -138,7 +139,8 @@ impl<'a> TensorsFile<'a> {
         Ok(Self { path: path.to_owned(), tensors, written: 0, dtype, checks, out, staging: None })
     }
 
-    /// Writes the values of the next tensor, which must have this name. All are on one device, or in memory of the host.
+    /// Writes the values of the next tensor, which must have this name. All are on one device, or in memory of the
+    /// host.
     ///
     /// # Errors
     /// Another name than that of the next tensor, or values that do not fill its shape; a disk or a device that fails.
@@ -216,7 +218,8 @@ fn header(
     let described = Metadata::new(None, infos.collect()).map_err(|e| failed(&e))?;
     let mut text = serde_json::to_vec(&described).map_err(|e| failed(&e))?;
     if let Some(metadata) = metadata {
-        // The library would write the entries in an order of chance, and the same tensors in files of different digests.
+        // The library would write the entries in an order of chance, and the same tensors in files of different
+        // digests.
         let metadata = serde_json::to_string(&metadata).map_err(|e| failed(&e))?;
         let more = if tensors.is_empty() { "" } else { "," };
         text.splice(1..1, format!("\"__metadata__\":{metadata}{more}").into_bytes());

@@ -11,7 +11,8 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::parameters::{ParameterId, Parameters};
 
-/// Writes what is trained into the existing `folder`: as a model in the layout of transformers, or as an adapter in PEFT's.
+/// Writes what is trained into the existing `folder`: as a model in the layout of transformers, or as an adapter in
+/// PEFT's.
 ///
 /// # Errors
 /// As [`save_parameters`].
@@ -39,7 +40,8 @@ impl StoredTrained {
     /// Opens what was written of parameters like these.
     ///
     /// # Errors
-    /// As [`StoredParameters::open`] or [`StoredAdapter::open`]; an adapter of another shape, for another base, or with another head.
+    /// As [`StoredParameters::open`] or [`StoredAdapter::open`]; an adapter of another shape, for another base, or with
+    /// another head.
     pub fn open(folder: &Path, config: &Config, like: &Parameters, base: &AdapterBase) -> Result<Self> {
         Ok(Self(match like.lora() {
             None => Kind::Model(StoredParameters::open(folder, config)?),

@@ -31,8 +31,8 @@ pub struct FreshShape {
     pub head_dim: usize,
     /// Longest sequence, prompt and response together.
     pub context_tokens: usize,
-    /// Whether the head is tied to the embedding. Off by default, since vLLM 0.32 on a CPU keeps the old head of such a model when it
-    /// reloads weights.
+    /// Whether the head is tied to the embedding. Off by default, since vLLM 0.32 on a CPU keeps the old head of such a
+    /// model when it reloads weights.
     pub tied: bool,
     /// Standard deviation of random matrices, above 0.
     pub deviation: f64,

@@ -111,7 +111,8 @@ fn scaling(file: &GgufFile, theta: f64, head_dim: u64, context: u64) -> Result<R
     }
 }
 
-/// Llama 3's scaling, which llama.cpp keeps as the factor of each frequency: those of the published models are recognised.
+/// Llama 3's scaling, which llama.cpp keeps as the factor of each frequency: those of the published models are
+/// recognised.
 fn llama3(file: &GgufFile, theta: f64, head_dim: u64, count: usize) -> Result<RopeScaling> {
     let found = file.factors(count)?;
     let head_dim = usize::try_from(head_dim).unwrap_or(0);

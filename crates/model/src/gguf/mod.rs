@@ -1,6 +1,7 @@
 //! Models of llama.cpp: a GGUF file becomes a Hugging Face folder, as transformers reads the same file.
 //!
-//! Quantised weights are written as the f32 values that they stand for. The tokenizer and its chat template come from the file's metadata.
+//! Quantised weights are written as the f32 values that they stand for. The tokenizer and its chat template come from
+//! the file's metadata.
 
 mod config;
 mod file;
@@ -31,12 +32,12 @@ pub struct Imported {
     pub has_chat_template: bool,
 }
 
-/// Writes the model of a GGUF file into a folder of its own, which appears when it is whole. The values are in memory while they are written,
-/// four bytes each.
+/// Writes the model of a GGUF file into a folder of its own, which appears when it is whole. The values are in memory
+/// while they are written, four bytes each.
 ///
 /// # Errors
-/// A file that is not a complete GGUF file, has another architecture, types, tensors or a tokenizer that are not known here; a folder that has
-/// something in it.
+/// A file that is not a complete GGUF file, has another architecture, types, tensors or a tokenizer that are not known
+/// here; a folder that has something in it.
 pub fn import_gguf(path: &Path, folder: &Path) -> Result<Imported> {
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
         let reason = "holds something else, allowed: an empty folder or none".to_owned();

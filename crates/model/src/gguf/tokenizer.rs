@@ -33,7 +33,8 @@ const QWEN2: Split = Split::By(
 const SPLITS: [(&str, Split); 9] = [
     ("default", Split::Gpt2),
     ("gpt-2", Split::Gpt2),
-    // As the published tokenizer and llama.cpp. transformers reads it as GPT-2's, which differs where several spaces precede a digit.
+    // As the published tokenizer and llama.cpp. transformers reads it as GPT-2's, which differs where several spaces
+    // precede a digit.
     ("smollm", Split::DigitsApart),
     ("llama3", LLAMA3),
     ("llama-v3", LLAMA3),

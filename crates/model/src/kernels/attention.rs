@@ -58,8 +58,9 @@ pub trait Attention: Arrays {
         shape: HeadShape,
         segments: &[Segment],
     ) -> Result<(Self::Matrix, Self::Matrix)>;
-    /// The gradients of q, k and v; the probabilities are recomputed, so that memory stays linear in length. What reaches the keys and values
-    /// of a shared prefix is summed over its own rows and then over the segments that continue it, in their order.
+    /// The gradients of q, k and v; the probabilities are recomputed, so that memory stays linear in length. What
+    /// reaches the keys and values of a shared prefix is summed over its own rows and then over the segments that
+    /// continue it, in their order.
     fn attention_backward(
         &self,
         dout: &Self::Matrix,

@@ -82,17 +82,16 @@ pub struct Coefficients {
     pub entropy: Vec<f32>,
 }
 
-/// log-softmax over the vocabulary, in chunks of rows and two passes, so that the (tokens, vocabulary) matrix of a batch
-/// is never in memory.
+/// log-softmax over the vocabulary, in chunks of rows and two passes, so that the (tokens, vocabulary) matrix of a
+/// batch is never in memory.
 pub trait Head: Arrays {
     /// What the first pass leaves for the second, besides the scores.
     type Kept: Send;
     /// First pass: scores of hidden states (n, hidden).
     fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_, Self::Matrix>) -> Result<(Scores, Self::Kept)>;
-    /// Second pass: recomputes the logits where they were not kept, returns the gradients of the inputs and adds those of the weights that are
-    /// wanted. With
-    /// p = softmax(z / τ) and H its entropy,
-    /// d loss / d z_j = (a (1\[j = target\] - p_j) - b p_j (ln p_j + H)) / τ for a = d loss / d logp, b = d loss / d H.
+    /// Second pass: recomputes the logits where they were not kept, returns the gradients of the inputs and adds those
+    /// of the weights that are wanted. With p = softmax(z / τ) and H its entropy, d loss / d z_j = (a (1\[j = target\]
+    /// - p_j) - b p_j (ln p_j + H)) / τ for a = d loss / d logp, b = d loss / d H.
     fn head_backward(
         &self,
         hidden: &Self::Matrix,

@@ -2,7 +2,8 @@
 //!
 //! The network (`../network`) is written once over these traits. Three sets of kernels implement them:
 //!
-//! - [`cpu::Cpu`]: fused loops over f32 slices, with own matrix products for AVX-512 and those of the `gemm` crate elsewhere. Fast on CPUs.
+//! - [`cpu::Cpu`]: fused loops over f32 slices, with own matrix products for AVX-512 and those of the `gemm` crate
+//!   elsewhere. Fast on CPUs.
 //! - [`portable::Portable`]: the same formulas as candle tensor operations, on any device and in any compute type.
 //!   CUDA uses these for fp16.
 //! - [`cuda::Cuda`]: own kernels and a library's products for NVIDIA's GPUs, in fp32 and bf16.
@@ -71,8 +72,9 @@ pub trait Rows: Arrays {
     fn embed_backward(&self, dy: &Self::Matrix, ids: &[u32], table: &mut Self::Gradient) -> Result<()>;
     /// Rows `rows` of `x`.
     fn select_rows(&self, x: &Self::Matrix, rows: &[u32]) -> Result<Self::Matrix>;
-    /// The transpose of [`Rows::select_rows`]: a matrix of `total` rows that is 0 except at `rows`. A row that is given several times, as those
-    /// before a shared prefix's end may be, takes their sum, by kernels that take shared prefixes.
+    /// The transpose of [`Rows::select_rows`]: a matrix of `total` rows that is 0 except at `rows`. A row that is given
+    /// several times, as those before a shared prefix's end may be, takes their sum, by kernels that take shared
+    /// prefixes.
     fn scatter_rows(&self, dy: &Self::Matrix, rows: &[u32], total: usize) -> Result<Self::Matrix>;
 }
 

@@ -35,8 +35,9 @@ pub trait OptimizerKernels {
     /// # Errors
     /// A failure of the device.
     fn norm(&self, gradients: &[Tensor]) -> Result<f64>;
-    /// One AdamW update in place, with the gradients scaled and clipped; the numbers are those of each parameter. The device decides how far to
-    /// clip, and whether there is anything finite to update by, before it changes a weight: the host waits once, at the end.
+    /// One AdamW update in place, with the gradients scaled and clipped; the numbers are those of each parameter. The
+    /// device decides how far to clip, and whether there is anything finite to update by, before it changes a weight:
+    /// the host waits once, at the end.
     ///
     /// # Errors
     /// A failure of the device, after which it can no longer be used.

@@ -29,8 +29,8 @@ pub trait Rotary: Arrays {
     ) -> Result<Self::Matrix>;
 }
 
-/// cos and sin of position * frequency, (positions, d / 2) each, times the amplitude: angles in f32 as in transformers and
-/// vLLM (the rounding of a large angle is part of the model).
+/// cos and sin of position * frequency, (positions, d / 2) each, times the amplitude: angles in f32 as in transformers
+/// and vLLM (the rounding of a large angle is part of the model).
 pub(crate) fn rotary_angles(config: &Config) -> (Vec<f32>, Vec<f32>) {
     let half = config.head_dim / 2;
     let frequencies = config.rope.frequencies(config.head_dim);

@@ -9,11 +9,12 @@ use crate::error::{ModelError, Result};
 use crate::kernels::Arrays;
 use crate::parameters::{ParameterId, Parameters};
 
-/// The sums of a block. Each takes the block's micro-batches one after the other, so that threads may compute several of them at the same
-/// time: a thread waits only where it would add to a sum before its turn.
+/// The sums of a block. Each takes the block's micro-batches one after the other, so that threads may compute several
+/// of them at the same time: a thread waits only where it would add to a sum before its turn.
 ///
-/// A backward pass adds to a tied head at its beginning and to the embedding at its end. Where kernels serve several threads these two have
-/// sums of their own, which are added once the block is complete: otherwise every micro-batch would wait for the whole pass before it.
+/// A backward pass adds to a tied head at its beginning and to the embedding at its end. Where kernels serve several
+/// threads these two have sums of their own, which are added once the block is complete: otherwise every micro-batch
+/// would wait for the whole pass before it.
 pub(super) struct Block<G> {
     /// One for each parameter that is trained.
     slots: Vec<Slot<G>>,
@@ -118,7 +119,8 @@ impl<'a, G: Send> BlockSums<'a, G> {
         Self { block, micro_batch }
     }
 
-    /// The sum to add a parameter's gradient to, as soon as it is this micro-batch's turn; `None` for a parameter that is frozen.
+    /// The sum to add a parameter's gradient to, as soon as it is this micro-batch's turn; `None` for a parameter that
+    /// is frozen.
     ///
     /// # Errors
     /// [`ModelError::Abandoned`] if a micro-batch before this one has failed.

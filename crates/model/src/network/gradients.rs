@@ -44,8 +44,8 @@ impl<G: Send> GradientSet<G> {
     /// The gradients as tensors.
     ///
     /// # Errors
-    /// [`ModelError::NoGradient`] with the first parameter that no backward pass reached. Otherwise an incomplete backward
-    /// pass would silently leave it unchanged for the whole run.
+    /// [`ModelError::NoGradient`] with the first parameter that no backward pass reached. Otherwise an incomplete
+    /// backward pass would silently leave it unchanged for the whole run.
     pub(crate) fn into_tensors(
         self,
         kernels: &impl Arrays<Gradient = G>,
@@ -66,8 +66,8 @@ impl<G: Send> GradientSet<G> {
     }
 }
 
-/// The gradients of some of the parameters that are trained, by their numbers, from the complete sum of each and whether any backward pass
-/// reached it.
+/// The gradients of some of the parameters that are trained, by their numbers, from the complete sum of each and
+/// whether any backward pass reached it.
 ///
 /// # Errors
 /// [`ModelError::NoGradient`] with the first parameter that no backward pass reached.

@@ -21,7 +21,8 @@ pub(super) struct HeadPass<'a, K: Kernels> {
     pass: &'a Pass<'a, K>,
     head: LinearIds,
     hidden: K::Matrix,
-    /// A of the adapter applied to them: a matrix of `rank` columns, so that the gradients of both A and B need no logits of their own.
+    /// A of the adapter applied to them: a matrix of `rank` columns, so that the gradients of both A and B need no
+    /// logits of their own.
     inner: Option<K::Matrix>,
     batch: &'a Packed,
     scoring: Scoring,

@@ -167,8 +167,8 @@ impl<K: Kernels> Pass<'_, K> {
         let again =
             |kept: Option<K::Matrix>, x: &K::Matrix, norm: ParameterId| kept.map_or_else(|| self.norm(x, norm), Ok);
 
-        // Each activation is computed again when it is read and dropped once nothing reads it any more: the widest ones make up most of what
-        // a pass needs at a time.
+        // Each activation is computed again when it is read and dropped once nothing reads it any more: the widest ones
+        // make up most of what a pass needs at a time.
         let gated = gated.map_or_else(|| kernels.swiglu(&gate, &up), Ok)?;
         let dgated = self.linear_backward(&dy, &gated, ids.down, None, gradients)?;
         drop(gated);
@@ -226,7 +226,8 @@ impl<K: Kernels> Pass<'_, K> {
         self.with_sum(id, gradients, |sum| self.kernels.rms_norm_backward(dy, x, self.weight(id), epsilon, sum, into))
     }
 
-    /// Runs a kernel that computes a small parameter's gradient on its way: if the parameter is frozen, that is discarded.
+    /// Runs a kernel that computes a small parameter's gradient on its way: if the parameter is frozen, that is
+    /// discarded.
     fn with_sum<T>(
         &self,
         id: ParameterId,

@@ -36,10 +36,11 @@ use workers::Workers;
 pub struct NetworkOptions {
     /// Threads, each with its own micro-batches (CPU kernels only). Any number of them gives the same bits.
     pub threads: usize,
-    /// Blocks of a batch whose gradients are summed apart and then combined in a tree: a power of two. See [`Packed::in_block`].
+    /// Blocks of a batch whose gradients are summed apart and then combined in a tree: a power of two. See
+    /// [`Packed::in_block`].
     pub gradient_blocks: usize,
-    /// Gradients that may be in memory at a time, at least [`fewest_gradients`]. Where there are fewer than [`most_gradients`], threads work
-    /// on fewer blocks at a time, with the same bits.
+    /// Gradients that may be in memory at a time, at least [`fewest_gradients`]. Where there are fewer than
+    /// [`most_gradients`], threads work on fewer blocks at a time, with the same bits.
     pub gradients_at_once: usize,
     /// The blocks that are summed here.
     pub share: BlockShare,
@@ -80,8 +81,8 @@ pub trait TokenLoss: Sync {
 pub struct PartialGradient {
     /// Which blocks it is of.
     pub node: TreeNode,
-    /// The sum of each parameter that is trained, as layers compute with it, and whether any backward pass reached it; `None` if these blocks are
-    /// empty.
+    /// The sum of each parameter that is trained, as layers compute with it, and whether any backward pass reached it;
+    /// `None` if these blocks are empty.
     pub sums: Option<Vec<(Tensor, bool)>>,
 }
 
@@ -97,24 +98,27 @@ pub trait TrainableModel: Send {
     fn for_update(&mut self) -> (Option<&dyn OptimizerKernels>, &mut Parameters);
     /// Log-probabilities and entropies of each micro-batch's scored tokens, logits divided by `temperature`.
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>>;
-    /// For the scored tokens of each micro-batch, the statistics of the distributions that they were sampled from. A row's numbers do not
-    /// depend on which other rows are computed with it.
+    /// For the scored tokens of each micro-batch, the statistics of the distributions that they were sampled from. A
+    /// row's numbers do not depend on which other rows are computed with it.
     ///
     /// # Errors
     /// Logits that are not finite, a failure of the device.
     fn score_sampled(&self, batches: &[Packed], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>>;
-    /// Forward and backward passes over the micro-batches; gradients are added to the current sums. Blocks ascend, also from call to call:
-    /// within a block gradients are summed in the order of its micro-batches, whatever calls they come in.
+    /// Forward and backward passes over the micro-batches; gradients are added to the current sums. Blocks ascend, also
+    /// from call to call: within a block gradients are summed in the order of its micro-batches, whatever calls they
+    /// come in.
     ///
     /// # Errors
-    /// A block before one that was begun, or beyond the last; the error of a loss; a failure of the device. What was summed is then discarded.
+    /// A block before one that was begun, or beyond the last; the error of a loss; a failure of the device. What was
+    /// summed is then discarded.
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()>;
     /// Takes the summed gradients as fp32 tensors in the order of the parameters; the next sums begin at zero.
     ///
     /// # Errors
     /// [`ModelError::NoGradient`] if no backward pass reached some parameter since the last call.
     fn take_gradients(&mut self) -> Result<Vec<Tensor>>;
-    /// Takes the sums of the own blocks ([`NetworkOptions::share`]), which others complete; the next sums begin at zero.
+    /// Takes the sums of the own blocks ([`NetworkOptions::share`]), which others complete; the next sums begin at
+    /// zero.
     ///
     /// # Errors
     /// A failure of the device.
@@ -125,8 +129,8 @@ pub trait TrainableModel: Send {
     fn logits(&self, ids: &[u32]) -> Result<Vec<f32>>;
 }
 
-/// A network for these parameters' device: the fused kernels for fp32 on a CPU, own kernels on a GPU in fp32 and bf16, tensor operations
-/// elsewhere.
+/// A network for these parameters' device: the fused kernels for fp32 on a CPU, own kernels on a GPU in fp32 and bf16,
+/// tensor operations elsewhere.
 pub fn network(
     config: Config,
     parameters: Parameters,

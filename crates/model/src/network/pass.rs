@@ -12,7 +12,8 @@ use crate::pack::{Packed, validate_ids};
 use crate::sampling::{NotFinite, SampledFrom, SampledToken, Sampler};
 use crate::segment::Segment;
 
-/// Rows whose logits are on the host at once: enough to share among threads, few enough to stay small (75 MB at most vocabularies).
+/// Rows whose logits are on the host at once: enough to share among threads, few enough to stay small (75 MB at most
+/// vocabularies).
 const STATISTICS_ROWS: usize = 128;
 
 /// What the backward pass needs from the forward pass.

@@ -37,8 +37,8 @@ pub fn nodes_of(places: Range<usize>) -> Vec<TreeNode> {
     nodes
 }
 
-/// The sum of all places of a tree, element by element, from the sums of nodes that make it up, as one process adds them; `None` for what is
-/// empty.
+/// The sum of all places of a tree, element by element, from the sums of nodes that make it up, as one process adds
+/// them; `None` for what is empty.
 pub fn sum_of_nodes(places: usize, nodes: impl IntoIterator<Item = (TreeNode, Option<Vec<f32>>)>) -> Option<Vec<f32>> {
     let mut tree = Tree::new(places);
     for (node, sum) in nodes {
@@ -63,8 +63,8 @@ impl<T> Tree<T> {
         Self { levels: (0..=places.trailing_zeros()).map(|_| BTreeMap::new()).collect() }
     }
 
-    /// Adds the sum of a place, once, in any order of places, and combines what has become complete by it. `add` is given the sum of the
-    /// lower places first.
+    /// Adds the sum of a place, once, in any order of places, and combines what has become complete by it. `add` is
+    /// given the sum of the lower places first.
     pub(super) fn close<E>(
         &mut self,
         place: usize,

@@ -22,8 +22,8 @@ impl Workers {
         Ok(Self { pool, count })
     }
 
-    /// Runs `work` on every item, the costliest first, and returns the results in the items' order. The first error by item order is
-    /// returned once all threads have stopped.
+    /// Runs `work` on every item, the costliest first, and returns the results in the items' order. The first error by
+    /// item order is returned once all threads have stopped.
     pub(super) fn run<R: Send>(&self, costs: &[u64], work: impl Fn(usize) -> Result<R> + Sync) -> Result<Vec<R>> {
         let shares = assign(costs, self.count);
         let mut done: Vec<Vec<(usize, Result<R>)>> = shares.iter().map(|_| Vec::new()).collect();
@@ -58,9 +58,9 @@ impl Workers {
         }
     }
 
-    /// Runs `work` on each row of `values` with its target, and returns the results in their order; the first error ends the work. A row's
-    /// result depends on the row alone, so threads that wait for others may take its rows. With the model on a CPU these are the workers;
-    /// with a GPU, which one thread feeds, all of the host's.
+    /// Runs `work` on each row of `values` with its target, and returns the results in their order; the first error
+    /// ends the work. A row's result depends on the row alone, so threads that wait for others may take its rows. With
+    /// the model on a CPU these are the workers; with a GPU, which one thread feeds, all of the host's.
     pub(super) fn rows<R: Send>(
         &self,
         values: &mut [f32],

@@ -81,8 +81,8 @@ impl LinearModule {
     }
 }
 
-/// Calls back with every linear layer of a model that these modules name, in the order of the adapters' parameters: decoder layer by decoder
-/// layer, then the head.
+/// Calls back with every linear layer of a model that these modules name, in the order of the adapters' parameters:
+/// decoder layer by decoder layer, then the head.
 pub(crate) fn each_linear(
     modules: &[LinearModule],
     ids: &mut ModelIds,
@@ -124,7 +124,8 @@ pub struct LoraShape {
     pub rank: usize,
     /// What B A is multiplied by, times the rank.
     pub alpha: f64,
-    /// The linear layers that have an adapter, in every decoder layer where they belong to one: ascending, each once, at least one.
+    /// The linear layers that have an adapter, in every decoder layer where they belong to one: ascending, each once,
+    /// at least one.
     pub targets: Vec<LinearModule>,
 }
 
@@ -134,8 +135,9 @@ impl LoraShape {
         self.alpha / self.rank as f64
     }
 
-    /// Refuses what no adapter of a base has: a rank of 0, or above the smaller side of a target; a scale that is no positive number; the head
-    /// of a model whose embedding it is, where an adapter would change one of the two and no file could hold the merged model.
+    /// Refuses what no adapter of a base has: a rank of 0, or above the smaller side of a target; a scale that is no
+    /// positive number; the head of a model whose embedding it is, where an adapter would change one of the two and no
+    /// file could hold the merged model.
     ///
     /// # Errors
     /// The first of these fields, with its value and what is allowed.

@@ -37,8 +37,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Draws from `row`, a row of logits, which is overwritten, by `uniform` in [0, 1). Appends the requested alternatives to `top`, most
-    /// likely first.
+    /// Draws from `row`, a row of logits, which is overwritten, by `uniform` in [0, 1). Appends the requested
+    /// alternatives to `top`, most likely first.
     ///
     /// # Errors
     /// Logits with a NaN or plus infinity, or none above minus infinity.

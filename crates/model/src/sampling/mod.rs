@@ -1,7 +1,7 @@
 //! Sampling: from a row of logits to a token and its log-probability.
 //!
-//! The result is a function of the row, the options and one number in [0, 1). It does not depend on the thread that draws or on what else
-//! runs.
+//! The result is a function of the row, the options and one number in [0, 1). It does not depend on the thread that
+//! draws or on what else runs.
 
 mod draw;
 mod statistics;

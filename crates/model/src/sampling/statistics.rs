@@ -1,4 +1,5 @@
-//! Statistics of a distribution at the token that was drawn from it, from which it can be told whether tokens come from it.
+//! Statistics of a distribution at the token that was drawn from it, from which it can be told whether tokens come from
+//! it.
 
 use super::draw::{NotFinite, Sampler, finite};
 use super::truncate::{Truncation, keep, nth_largest};
@@ -24,8 +25,8 @@ pub struct SampledFrom<'a> {
     pub end_tokens: &'a [u32],
 }
 
-/// Of the distribution p at the token x. Logarithms are natural, masses are probabilities. Tokens are ordered by p, most likely first,
-/// equally likely ones by their ids.
+/// Of the distribution p at the token x. Logarithms are natural, masses are probabilities. Tokens are ordered by p,
+/// most likely first, equally likely ones by their ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TokenStatistics {
     /// log p(x); minus infinity outside the support.
@@ -64,8 +65,8 @@ pub struct SampledToken {
 }
 
 impl Sampler {
-    /// Statistics of the distribution that `row`, a row of logits, gives, at `target`. The row is overwritten. The support is that of
-    /// [`draw`](Self::draw) with the same row.
+    /// Statistics of the distribution that `row`, a row of logits, gives, at `target`. The row is overwritten. The
+    /// support is that of [`draw`](Self::draw) with the same row.
     ///
     /// # Errors
     /// Logits with a NaN or plus infinity, or none above minus infinity.

@@ -1,7 +1,7 @@
 //! Truncation: min-p, a floor relative to the most likely token, then top-k, then top-p.
 //!
-//! Order and ties are vLLM's: the floor first, then all tokens at least as likely as the k-th, then the smallest set of most likely
-//! ones whose probability, renormalized over what is left, reaches p, at least one.
+//! Order and ties are vLLM's: the floor first, then all tokens at least as likely as the k-th, then the smallest set of
+//! most likely ones whose probability, renormalized over what is left, reaches p, at least one.
 
 use std::cmp::Ordering;
 
@@ -36,8 +36,8 @@ pub(super) fn likelier(row: &[f32], a: u32, b: u32) -> Ordering {
     row[b as usize].total_cmp(&row[a as usize]).then(a.cmp(&b))
 }
 
-/// Fills `kept` with the ids that may be drawn. `row` holds logits divided by the temperature, `weights` their exponentials relative
-/// to the largest (so that the most likely weighs 1).
+/// Fills `kept` with the ids that may be drawn. `row` holds logits divided by the temperature, `weights` their
+/// exponentials relative to the largest (so that the most likely weighs 1).
 pub(super) fn keep(row: &[f32], weights: &[f32], truncation: Truncation, kept: &mut Vec<u32>) {
     kept.clear();
     // Without a floor a weight of 0 still counts for top-k: vLLM masks logits, not underflown probabilities.
@@ -76,8 +76,8 @@ pub(super) fn nth_largest(values: impl Iterator<Item = f32>, n: usize) -> f32 {
     least
 }
 
-/// Keeps the smallest set of most likely ids whose weights reach `top_p` of the total. Bisects the range of the last of them, so that
-/// even a flat distribution over a large vocabulary takes linear time.
+/// Keeps the smallest set of most likely ids whose weights reach `top_p` of the total. Bisects the range of the last of
+/// them, so that even a flat distribution over a large vocabulary takes linear time.
 fn keep_nucleus(row: &[f32], weights: &[f32], top_p: f32, kept: &mut Vec<u32>) {
     let weight = |id: u32| f64::from(weights[id as usize]);
     let total: f64 = kept.iter().map(|&id| weight(id)).sum();

@@ -8,8 +8,9 @@ const LANES: usize = 8;
 
 /// e^x for x <= 0, to about two units in the last place; 0 below -87.
 ///
-/// Not the exponential of the model's kernels (`crates/model/src/kernels/cpu/simd.rs`), another polynomial with other last bits: a
-/// token is drawn by the running sum of these weights, so other bits would draw other tokens from the same seed.
+/// Not the exponential of the model's kernels (`crates/model/src/kernels/cpu/simd.rs`), another polynomial with other
+/// last bits: a token is drawn by the running sum of these weights, so other bits would draw other tokens from the same
+/// seed.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits of the sum.

@@ -24,17 +24,17 @@ const MAX_TAU: f64 = 100.0;
 pub struct Settings {
     /// How rewards become advantages.
     pub advantage: Advantage,
-    /// How token terms are summed: the weight of a token. P groups with a trainable token in the mini-batch, N trainable
-    /// tokens in the mini-batch; in a group, G responses with a trainable token, T_i of them in response i, N_g in all; s
-    /// the side of A_i's sign; Q the sum of T^-alpha over the responses of the mini-batch.
+    /// How token terms are summed: the weight of a token. P groups with a trainable token in the mini-batch, N
+    /// trainable tokens in the mini-batch; in a group, G responses with a trainable token, T_i of them in response i,
+    /// N_g in all; s the side of A_i's sign; Q the sum of T^-alpha over the responses of the mini-batch.
     pub aggregation: Aggregation,
     /// The policy term; rho is exp(logp - old_logp), A the advantage. Formulas have the default bounds.
     pub policy: PolicyTerm,
-    /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Under `dppo-tv` and `dppo-kl` the largest divergence of a
-    /// token with A < 0. Not used by `gmpo` and `sapo`.
+    /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Under `dppo-tv` and `dppo-kl` the largest divergence
+    /// of a token with A < 0. Not used by `gmpo` and `sapo`.
     pub clip_low: f64,
-    /// How far above 1 the ratio may rise, at least 0. Under `dppo-tv` and `dppo-kl` the largest divergence of a token with
-    /// A > 0. Not used by `gmpo` and `sapo`.
+    /// How far above 1 the ratio may rise, at least 0. Under `dppo-tv` and `dppo-kl` the largest divergence of a token
+    /// with A > 0. Not used by `gmpo` and `sapo`.
     pub clip_high: f64,
     /// The cap c of the terms that bound the ratio a second time, at least 1.
     pub dual_clip: f64,
@@ -133,8 +133,8 @@ impl Settings {
         Constants { max_tokens: self.max_tokens, vl_norm_alpha: self.vl_norm_alpha }
     }
 
-    /// Refuses a group size, configured or submitted, for which the advantage estimator is undefined. It is the number of
-    /// requested responses: fewer may be valid, which is no error.
+    /// Refuses a group size, configured or submitted, for which the advantage estimator is undefined. It is the number
+    /// of requested responses: fewer may be valid, which is no error.
     ///
     /// # Errors
     /// 0 for every estimator, 1 for `grpo` and `gdpo`.

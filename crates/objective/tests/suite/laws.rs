@@ -119,7 +119,8 @@ proptest! {
         lengths in prop::collection::vec(1_usize..200, 2..12),
         other in prop::collection::vec(0.01..1.0, 12),
     ) {
-        // The gradients of responses have variances V T; combinations have equal sums of coefficients, so that none is biased.
+        // The gradients of responses have variances V T; combinations have equal sums of coefficients, so that none is
+        // biased.
         let constants = Constants { max_tokens: 1, vl_norm_alpha: 1.0 };
         let mut w = vec![0.0; lengths.len()];
         let counts = group_weights(Aggregation::VlNorm, &vec![1.0; lengths.len()], &lengths, constants, &mut w).unwrap();
@@ -396,8 +397,8 @@ fn the_rules_differ_where_lengths_do() {
 
 #[test]
 fn vl_norm_is_what_its_authors_program_computes() {
-    // Two groups of a step. Their program multiplies each advantage by T^-alpha over its mean over the step, and takes the mean of the
-    // masked terms over a rectangle of all responses by the longest answer.
+    // Two groups of a step. Their program multiplies each advantage by T^-alpha over its mean over the step, and takes
+    // the mean of the masked terms over a rectangle of all responses by the longest answer.
     let alpha = 0.75;
     let longest = 10;
     let groups = [([0.5, -0.5, 0.0], [1, 4, 9]), ([1.0, -2.0, 1.0], [10, 2, 2])];

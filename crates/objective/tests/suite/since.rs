@@ -151,7 +151,8 @@ proptest! {
         let rewards: Vec<f64> = [vec![1.0; right], vec![0.0; wrong]].concat();
         let found = of(Advantage::MaxRl, &rewards);
         let n = (right + wrong) as f64;
-        // 1/n sum of A_i s_i is the mean of the right s_i minus the mean of all: the paper's estimator with its baseline.
+        // 1/n sum of A_i s_i is the mean of the right s_i minus the mean of all: the paper's estimator with its
+        // baseline.
         for (reward, found) in rewards.iter().zip(&found) {
             prop_assert!(close(found / n, reward / right as f64 - 1.0 / n));
         }

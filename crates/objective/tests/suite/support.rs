@@ -138,8 +138,8 @@ pub(crate) fn steps(rewards: Rewards, holes: Holes) -> impl Strategy<Value = Ste
     vec(vec(response(rewards, holes), 2..7), 1..5)
 }
 
-/// Settings with any advantage, aggregation, policy and correction, and a KL term. `maxrl` refuses rewards below 0 and has laws of its
-/// own; `luspo` goes with one policy term.
+/// Settings with any advantage, aggregation, policy and correction, and a KL term. `maxrl` refuses rewards below 0 and
+/// has laws of its own; `luspo` goes with one policy term.
 pub(crate) fn any_settings() -> impl Strategy<Value = Settings> {
     use evenkeel_objective::{Advantage, Aggregation, Correction, KlEstimator, PolicyTerm};
     let choices = (

@@ -33,8 +33,8 @@ impl ServerAddress {
     }
 }
 
-/// Bytes that a server may send ahead on one stream, and over all streams of a connection, where answers are large: with HTTP/2's 64 KiB a network
-/// with a latency of 1 ms would carry 64 MB/s.
+/// Bytes that a server may send ahead on one stream, and over all streams of a connection, where answers are large:
+/// with HTTP/2's 64 KiB a network with a latency of 1 ms would carry 64 MB/s.
 const LARGE_WINDOWS: (u32, u32) = (8 << 20, 32 << 20);
 /// Bytes of one HTTP/2 frame there: each is a call of the system on both sides, and the default has 16 KiB.
 const LARGE_FRAME: u32 = 256 << 10;
@@ -67,8 +67,8 @@ impl Connector {
         Self { large_answers: true, ..self }
     }
 
-    /// Opens a connection. The future is boxed, as others of this module are, so that the transport is compiled once, here, and not in
-    /// each crate that awaits it.
+    /// Opens a connection. The future is boxed, as others of this module are, so that the transport is compiled once,
+    /// here, and not in each crate that awaits it.
     pub fn connect<'a>(&'a self, address: &'a ServerAddress) -> BoxFuture<'a, Result<ClientChannel, ClientError>> {
         Box::pin(async move {
             let (endpoint, encrypted) = self.endpoint(address)?;
@@ -97,8 +97,8 @@ impl Connector {
         Ok(InterceptedService::new(channel, self.headers.clone()))
     }
 
-    /// Encrypts a connection for HTTP/1.1 with the certificates of the settings. The server's certificate must be issued for `host`,
-    /// unless the settings name another.
+    /// Encrypts a connection for HTTP/1.1 with the certificates of the settings. The server's certificate must be
+    /// issued for `host`, unless the settings name another.
     ///
     /// # Errors
     /// Settings without certificates, a server certificate that is not accepted.

@@ -22,7 +22,8 @@ pub enum Health {
 }
 
 impl Connector {
-    /// The health of a service, or of the whole server under the empty name. The call ends after the connector's `connect_timeout`.
+    /// The health of a service, or of the whole server under the empty name. The call ends after the connector's
+    /// `connect_timeout`.
     ///
     /// # Errors
     /// No connection.

@@ -1,5 +1,5 @@
-//! Channels to single servers (learner, generation), with the limits, certificates and tokens of the settings. Calls carry the trace
-//! context of the current task. For many workers of one kind see [`crate::dispatch`].
+//! Channels to single servers (learner, generation), with the limits, certificates and tokens of the settings. Calls
+//! carry the trace context of the current task. For many workers of one kind see [`crate::dispatch`].
 
 mod channel;
 mod headers;

@@ -102,7 +102,8 @@ impl<P: DispatchItems> Actor<P> {
         metrics::gauge!("evenkeel_dispatch_queued_items", "items" => P::NAME).set(self.scheduler.queued() as f64);
     }
 
-    /// Updates the count of connected workers before items fail: callers use it to distinguish an outage from a failure.
+    /// Updates the count of connected workers before items fail: callers use it to distinguish an outage from a
+    /// failure.
     fn worker_lost(&mut self, worker: u64, reason: &DisconnectReason, now: Instant) {
         self.scheduler.disconnect(worker);
         self.publish_connected();

@@ -41,8 +41,9 @@ impl Answers {
         }
     }
 
-    /// An answer came under an id that the worker, with `held` items, does not have. Returns whether all of these must have been answered
-    /// under other ids, because there are as many such answers in a row. Duplicate responses do not count.
+    /// An answer came under an id that the worker, with `held` items, does not have. Returns whether all of these must
+    /// have been answered under other ids, because there are as many such answers in a row. Duplicate responses do not
+    /// count.
     pub(super) fn stray(&mut self, id: &str, held: usize, now: Instant) -> bool {
         if self.recent.iter().any(|known| known == id) {
             return false;

@@ -148,7 +148,8 @@ impl<P: DispatchItems> Backlog<P> {
         self.queue.retain(|&queued| queued != ticket);
     }
 
-    /// Notes the worker that gets an item. Returns the item with what is left of its time, which begins now at the latest.
+    /// Notes the worker that gets an item. Returns the item with what is left of its time, which begins now at the
+    /// latest.
     pub(super) fn assign(&mut self, ticket: u64, worker: u64, now: Instant) -> Option<P::Item> {
         let entry = self.entries.get_mut(&ticket)?;
         let deadline = *entry.deadline.get_or_insert_with(|| end_of(now, entry.queued.budget));

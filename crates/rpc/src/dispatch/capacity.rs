@@ -55,7 +55,8 @@ impl Capacity {
         }
     }
 
-    /// An item was refused as one too many: lowers the limit to the `held` ones. If there are none, other clients fill the worker: backs off.
+    /// An item was refused as one too many: lowers the limit to the `held` ones. If there are none, other clients fill
+    /// the worker: backs off.
     pub(super) fn refused(&mut self, held: usize, retry_after_ms: Option<u64>, now: Instant) {
         (self.limit, self.responses) = (held.clamp(1, self.limit), 0);
         if held > 0 && retry_after_ms.is_none() {

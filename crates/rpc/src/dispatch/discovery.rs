@@ -84,7 +84,8 @@ impl Endpoints {
         self
     }
 
-    /// The current addresses: fixed ones at once, those behind names as they are resolved. Resolution ends with the last receiver.
+    /// The current addresses: fixed ones at once, those behind names as they are resolved. Resolution ends with the
+    /// last receiver.
     pub fn watch(self, interval: Duration) -> watch::Receiver<BTreeSet<ServerAddress>> {
         let (found, receiver) = watch::channel(self.fixed.clone());
         if !self.names.is_empty() {

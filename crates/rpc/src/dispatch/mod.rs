@@ -1,8 +1,9 @@
 //! The client side of item streams, over many workers.
 //!
-//! A [`Dispatcher`] keeps one stream to each worker and assigns every item to the worker with the least outstanding work. Workers are a
-//! list of endpoints, or the addresses behind a DNS name, which is resolved periodically. The items of a lost worker go to others under
-//! the same ids; every item is answered exactly once. Callers wait while all workers are full; dropping their future cancels the item.
+//! A [`Dispatcher`] keeps one stream to each worker and assigns every item to the worker with the least outstanding
+//! work. Workers are a list of endpoints, or the addresses behind a DNS name, which is resolved periodically. The items
+//! of a lost worker go to others under the same ids; every item is answered exactly once. Callers wait while all
+//! workers are full; dropping their future cancels the item.
 
 mod actor;
 mod answers;
@@ -96,7 +97,8 @@ impl DispatchError {
 pub struct Dispatched<R> {
     /// The response, or why there is none.
     pub result: Result<R, DispatchError>,
-    /// How often a worker was given the item. An item that the worker refused because it is full or shutting down does not count.
+    /// How often a worker was given the item. An item that the worker refused because it is full or shutting down does
+    /// not count.
     pub attempts: u32,
 }
 
@@ -159,8 +161,8 @@ impl<P: DispatchItems> Dispatcher<P> {
         }
     }
 
-    /// The response to an item, for which workers are given it `max_attempts` times at most: with 2, once more after a worker was lost or
-    /// failed. Dropping the future cancels the item.
+    /// The response to an item, for which workers are given it `max_attempts` times at most: with 2, once more after a
+    /// worker was lost or failed. Dropping the future cancels the item.
     pub async fn call(&self, item: P::Item, max_attempts: u32) -> Dispatched<P::Response> {
         match self.submit(item, max_attempts).await {
             Ok(pending) => pending.await,
@@ -168,7 +170,8 @@ impl<P: DispatchItems> Dispatcher<P> {
         }
     }
 
-    /// Submits an item as [`Self::call`] does, once fewer than `max_pending` are unanswered. This wait is the backpressure.
+    /// Submits an item as [`Self::call`] does, once fewer than `max_pending` are unanswered. This wait is the
+    /// backpressure.
     pub async fn submit(&self, item: P::Item, max_attempts: u32) -> Result<Pending<P>, DispatchError> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| DispatchError::Closed)?;
         self.submit_with_permit(item, max_attempts, permit)

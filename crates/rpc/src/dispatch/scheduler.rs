@@ -1,5 +1,5 @@
-//! Assigns items to workers: a state machine of all unanswered items and all workers. It does no I/O and reads no clock, so that every rule
-//! can be tested step by step.
+//! Assigns items to workers: a state machine of all unanswered items and all workers. It does no I/O and reads no
+//! clock, so that every rule can be tested step by step.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +137,8 @@ impl<P: DispatchItems> Scheduler<P> {
         }
     }
 
-    /// The stream of a worker was lost: it no longer counts as connected. [`Self::disconnected_from`] reassigns its items.
+    /// The stream of a worker was lost: it no longer counts as connected. [`Self::disconnected_from`] reassigns its
+    /// items.
     pub(super) fn disconnect(&mut self, key: u64) {
         if let Some(worker) = self.workers.get_mut(&key) {
             worker.disconnect();

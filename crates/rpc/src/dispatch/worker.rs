@@ -97,7 +97,8 @@ impl<P: DispatchItems> Worker<P> {
         is_open && self.capacity.allows(self.slots.len())
     }
 
-    /// Whether it may get the item of that id. While it has a cancelled item of the same id, their responses could not be distinguished.
+    /// Whether it may get the item of that id. While it has a cancelled item of the same id, their responses could not
+    /// be distinguished.
     pub(super) fn accepts(&self, id: &str) -> bool {
         self.has_room() && !self.slots.contains_key(id)
     }
@@ -118,8 +119,8 @@ impl<P: DispatchItems> Worker<P> {
         self.slots.insert(id.to_owned(), Slot::Active(ticket));
     }
 
-    /// Sends a request. If the stream is broken, its reader reports that. The channel is never full: it has capacity for an item and a
-    /// cancellation of every slot.
+    /// Sends a request. If the stream is broken, its reader reports that. The channel is never full: it has capacity
+    /// for an item and a cancellation of every slot.
     pub(super) fn send(&self, request: P::Request) {
         if let Some(requests) = &self.requests {
             let _ = requests.try_send(request);
@@ -141,8 +142,8 @@ impl<P: DispatchItems> Worker<P> {
         Some(slot)
     }
 
-    /// Counts an answer under an id that the worker does not have. Returns the tickets of all its items if they must have been answered
-    /// under other ids.
+    /// Counts an answer under an id that the worker does not have. Returns the tickets of all its items if they must
+    /// have been answered under other ids.
     pub(super) fn strayed(&mut self, id: &str, now: Instant) -> Vec<u64> {
         match self.answers.stray(id, self.slots.len(), now) {
             true => self.take_active(),

@@ -1,5 +1,5 @@
-//! The error of all services and its gRPC status: a code, a machine-readable reason (`google.rpc.ErrorInfo`), the refused fields
-//! (`google.rpc.BadRequest`) and the delay before a retry (`google.rpc.RetryInfo`).
+//! The error of all services and its gRPC status: a code, a machine-readable reason (`google.rpc.ErrorInfo`), the
+//! refused fields (`google.rpc.BadRequest`) and the delay before a retry (`google.rpc.RetryInfo`).
 
 mod reason;
 mod status;

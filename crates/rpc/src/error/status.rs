@@ -10,7 +10,8 @@ use super::{Reason, ServiceError};
 
 /// Largest size of a message in a header, where most bytes other than letters and digits are escaped as three.
 const MAX_MESSAGE_BYTES: usize = 5_000;
-/// Largest size of refused fields in a header, before base64. Clients accept 16 KiB of headers in all and close the connection beyond.
+/// Largest size of refused fields in a header, before base64. Clients accept 16 KiB of headers in all and close the
+/// connection beyond.
 const MAX_DETAIL_BYTES: usize = 3_000;
 
 /// The domain of every reason.

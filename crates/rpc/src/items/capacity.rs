@@ -19,7 +19,8 @@ use crate::server::Drain;
 pub struct ItemLimits {
     /// Items that may wait or run; a further one is answered RESOURCE_EXHAUSTED.
     pub max_items: usize,
-    /// Memory for those items and for answers that are not read yet. Not below the largest message, which could never be taken.
+    /// Memory for those items and for answers that are not read yet. Not below the largest message, which could never
+    /// be taken.
     pub max_memory: ByteSize,
     /// Items that may run. Clients that have items waiting take turns.
     pub max_running: usize,

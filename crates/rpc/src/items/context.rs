@@ -50,8 +50,8 @@ pub struct ItemContext {
 pub(super) type HeldPermit = Mutex<Option<FairPermit>>;
 
 impl ItemContext {
-    /// Completes when the item is stopped. A handler that waits for it may still respond within the server's grace period, for example
-    /// with a partial result; any other handler is dropped.
+    /// Completes when the item is stopped. A handler that waits for it may still respond within the server's grace
+    /// period, for example with a partial result; any other handler is dropped.
     pub async fn stopped(&self) -> StopReason {
         self.stop.wait().await
     }

@@ -1,5 +1,5 @@
-//! A semaphore that is fair to hosts, and to the clients of each host. A host with a thousand waiting items, on however many connections,
-//! delays the first item of another host by one item only.
+//! A semaphore that is fair to hosts, and to the clients of each host. A host with a thousand waiting items, on however
+//! many connections, delays the first item of another host by one item only.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;

@@ -1,5 +1,5 @@
-//! The responses of one stream that its client has not read yet. Each stream has its own buffer, so that a client that does not read
-//! blocks only its own stream.
+//! The responses of one stream that its client has not read yet. Each stream has its own buffer, so that a client that
+//! does not read blocks only its own stream.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};

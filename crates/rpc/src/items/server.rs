@@ -32,7 +32,8 @@ impl<P: Items> ItemServer<P> {
         Self(Capacity::new(limits, drain))
     }
 
-    /// Serves one call. `handler` processes one item; it is dropped when the item is stopped. A panic fails only its item.
+    /// Serves one call. `handler` processes one item; it is dropped when the item is stopped. A panic fails only its
+    /// item.
     pub fn serve<S, H, F>(&self, request: Request<S>, handler: H) -> Response<ResponseStream<P::Response>>
     where
         S: Stream<Item = Result<P::Request, Status>> + Send + Unpin + 'static,

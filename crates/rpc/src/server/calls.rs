@@ -1,4 +1,5 @@
-//! The layer around every call: trace context, metrics, limits on received messages, and the end of streams that never end by themselves.
+//! The layer around every call: trace context, metrics, limits on received messages, and the end of streams that never
+//! end by themselves.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

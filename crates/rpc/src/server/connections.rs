@@ -1,8 +1,8 @@
 //! The open connections of a server: their number, and how long they may be idle.
 //!
-//! Beyond `max_connections` a new connection replaces an idle one: of the host that has the most, the one that has been idle longest. If
-//! none is idle, a few more are accepted for health checks only, so that a full server still counts as alive. A host may have all but a
-//! sixteenth of the connections; beyond that it replaces its own.
+//! Beyond `max_connections` a new connection replaces an idle one: of the host that has the most, the one that has been
+//! idle longest. If none is idle, a few more are accepted for health checks only, so that a full server still counts as
+//! alive. A host may have all but a sixteenth of the connections; beyond that it replaces its own.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Connections that can be aborted, one or all at once. The transport serves each in a task of its own to which there is no handle, so a
-//! time limit around the server would leave them running. Instead their reads and writes fail.
+//! Connections that can be aborted, one or all at once. The transport serves each in a task of its own to which there
+//! is no handle, so a time limit around the server would leave them running. Instead their reads and writes fail.
 
 use std::future::Future;
 use std::io::{self, IoSlice};

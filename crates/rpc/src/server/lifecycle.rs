@@ -74,7 +74,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the port and reads the files of the settings. `section` is the path of the settings for errors, such as `reward.server`.
+    /// Binds the port and reads the files of the settings. `section` is the path of the settings for errors, such as
+    /// `reward.server`.
     pub fn bind<'a>(
         name: &'a str,
         section: &'a str,
@@ -107,8 +108,8 @@ impl Server {
         })
     }
 
-    /// Also serves `/metrics` on another port, in plaintext. One server per process is enough. If the settings have tokens, it requires one
-    /// of a reader or a higher role.
+    /// Also serves `/metrics` on another port, in plaintext. One server per process is enough. If the settings have
+    /// tokens, it requires one of a reader or a higher role.
     pub fn with_metrics<'a>(self, setting: &'a str, address: &'a str) -> BoxFuture<'a, Result<Self, ServerError>> {
         Box::pin(self.bind_metrics(setting, address))
     }
@@ -130,8 +131,8 @@ impl Server {
         Ok(self)
     }
 
-    /// Also serves routes over HTTP/1 on another port, in plaintext, on at most `connections` connections; further ones wait. When the server
-    /// drains, the responses in progress are finished.
+    /// Also serves routes over HTTP/1 on another port, in plaintext, on at most `connections` connections; further ones
+    /// wait. When the server drains, the responses in progress are finished.
     ///
     /// # Errors
     /// [`ServerError::Listen`].
@@ -147,7 +148,8 @@ impl Server {
         Ok((self, address))
     }
 
-    /// Adds a service. Set its message limits to [`Server::max_message`] first: generated servers have defaults of their own.
+    /// Adds a service. Set its message limits to [`Server::max_message`] first: generated servers have defaults of
+    /// their own.
     #[must_use]
     pub fn with_service<S>(mut self, service: S) -> Self
     where
@@ -318,7 +320,8 @@ async fn set_health(health: &HealthReporter, services: &[&'static str], status: 
     }
 }
 
-/// Adds reflection of exactly the services of this server, in both versions of the protocol: older tools know only v1alpha.
+/// Adds reflection of exactly the services of this server, in both versions of the protocol: older tools know only
+/// v1alpha.
 fn add_reflection(routes: &mut RoutesBuilder, services: &[&'static str]) {
     let builder = || {
         let builder = tonic_reflection::server::Builder::configure()

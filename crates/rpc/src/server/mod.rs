@@ -1,10 +1,11 @@
 //! The lifecycle of a server:
 //!
-//! 1. [`Server::bind`] binds the port and reads the files of the settings, so that errors appear before any work starts.
+//! 1. [`Server::bind`] binds the port and reads the files of the settings, so that errors appear before any work
+//!    starts.
 //! 2. Services are added; health is NOT_SERVING.
 //! 3. [`Server::run`] (until a signal) or [`Server::spawn`] (in a task) serves; health is SERVING.
-//! 4. At shutdown health becomes NOT_SERVING; the server settles, drains work in progress, and aborts what is left after the time limit
-//!    of the drain.
+//! 4. At shutdown health becomes NOT_SERVING; the server settles, drains work in progress, and aborts what is left
+//!    after the time limit of the drain.
 
 mod access;
 mod bind;

@@ -1,7 +1,7 @@
 //! Limits on messages while they are received: memory and time.
 //!
-//! The transport buffers a message until it is complete and keeps the buffer as long as the call is open. It reports neither, so this body
-//! wraps that of the request and counts.
+//! The transport buffers a message until it is complete and keeps the buffer as long as the call is open. It reports
+//! neither, so this body wraps that of the request and counts.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -105,7 +105,8 @@ pub(super) struct ReceivingBody<B> {
 }
 
 impl<B> ReceivingBody<B> {
-    /// `held` is an empty reservation of the budget for received messages; `max_decoded` limits the decoded size of a message in bytes.
+    /// `held` is an empty reservation of the budget for received messages; `max_decoded` limits the decoded size of a
+    /// message in bytes.
     pub(super) fn new(body: B, method: &str, held: Reservation, max_decoded: u64, timeout: Duration) -> Self {
         Self {
             body,

@@ -1,7 +1,7 @@
 //! Sizes of decoded messages, from their descriptors.
 //!
-//! An empty list element is two bytes on the wire and a struct in memory that is thirty times as large or more. Therefore the decoded size
-//! is estimated before decoding (`decoded_size`).
+//! An empty list element is two bytes on the wire and a struct in memory that is thirty times as large or more.
+//! Therefore the decoded size is estimated before decoding (`decoded_size`).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

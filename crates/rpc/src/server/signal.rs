@@ -13,8 +13,9 @@ const TERMINATED: i32 = 143;
 /// Whether a server has begun to listen for signals.
 static DRAINS: AtomicBool = AtomicBool::new(false);
 
-/// Lets SIGTERM end this process until a server drains on it. Call it within a runtime, in the first process of a container: only for that
-/// process does the kernel ignore a signal without a handler, so a container stopped while it loads would run until it is killed.
+/// Lets SIGTERM end this process until a server drains on it. Call it within a runtime, in the first process of a
+/// container: only for that process does the kernel ignore a signal without a handler, so a container stopped while it
+/// loads would run until it is killed.
 ///
 /// # Errors
 /// The system refuses the handler.
@@ -46,8 +47,8 @@ pub fn exit_on_early_signal() -> io::Result<()> {
     Ok(())
 }
 
-/// Completes at the first SIGTERM or Ctrl-C. A Ctrl-C after it exits the process at once; a SIGTERM changes nothing, since schedulers send it
-/// repeatedly.
+/// Completes at the first SIGTERM or Ctrl-C. A Ctrl-C after it exits the process at once; a SIGTERM changes nothing,
+/// since schedulers send it repeatedly.
 pub async fn shutdown_signal() {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,

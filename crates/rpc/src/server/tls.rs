@@ -17,14 +17,14 @@ use crate::reload::Reloading;
 pub struct ServerCertificates(Reloading<ServerConfig>);
 
 impl ServerCertificates {
-    /// Reads the files of the settings, for gRPC. `optional`: whether clients may come without a certificate where an authority for them is
-    /// set.
+    /// Reads the files of the settings, for gRPC. `optional`: whether clients may come without a certificate where an
+    /// authority for them is set.
     pub(super) fn for_grpc(section: &str, settings: &ServerTlsSettings, optional: bool) -> Result<Self, FileError> {
         Self::open(&format!("{section}.tls"), settings, optional, HTTP_2)
     }
 
-    /// Reads the files of the settings, for a server of HTTP/1.1. `section` is their path, for errors: `engine.tls`. Where they name an
-    /// authority for clients, each client needs a certificate.
+    /// Reads the files of the settings, for a server of HTTP/1.1. `section` is their path, for errors: `engine.tls`.
+    /// Where they name an authority for clients, each client needs a certificate.
     ///
     /// # Errors
     /// A file that cannot be used, by setting and path.

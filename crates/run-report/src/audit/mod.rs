@@ -1,8 +1,8 @@
-//! The audit of a run: that each prompt of its data order was trained on, filtered for a stated reason or invalid, exactly once, and how
-//! long the responses that it was trained on were, compared with those that were sampled.
+//! The audit of a run: that each prompt of its data order was trained on, filtered for a stated reason or invalid,
+//! exactly once, and how long the responses that it was trained on were, compared with those that were sampled.
 //!
-//! A [`PromptLine`](evenkeel_run::PromptLine) is what a run writes for each step, [`check`] what follows from it, [`lengths`] the
-//! comparison of lengths. All are functions of the lines alone.
+//! A [`PromptLine`](evenkeel_run::PromptLine) is what a run writes for each step, [`check`] what follows from it,
+//! [`lengths`] the comparison of lengths. All are functions of the lines alone.
 
 mod check;
 mod lengths;

@@ -1,4 +1,5 @@
-//! What the live page shows of runs, rendered for all readers together and for never more than one part in a hundred of the time.
+//! What the live page shows of runs, rendered for all readers together and for never more than one part in a hundred of
+//! the time.
 
 mod event;
 mod runs;

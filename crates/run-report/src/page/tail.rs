@@ -50,8 +50,8 @@ impl Tail {
         Self { path, kind, offset: 0, last: None }
     }
 
-    /// Passes on the complete lines since the last time. A file that was cut or replaced, as by a run that returned to a checkpoint, is
-    /// read from its beginning. One that does not exist has no lines.
+    /// Passes on the complete lines since the last time. A file that was cut or replaced, as by a run that returned to
+    /// a checkpoint, is read from its beginning. One that does not exist has no lines.
     ///
     /// # Errors
     /// A file that cannot be read.

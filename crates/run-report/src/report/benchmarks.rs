@@ -34,7 +34,8 @@ fn series(evaluations: &[MetricsLine], name: &str, k: u32, metric: &str) -> Seri
     Series::new(name, Style::ErrorBars, evaluations.iter().filter_map(point))
 }
 
-/// Peak and last accuracies of each benchmark and the drop between them, with the part of peaks and drops that chance is expected to make.
+/// Peak and last accuracies of each benchmark and the drop between them, with the part of peaks and drops that chance
+/// is expected to make.
 pub(super) fn table(summary: &Summary, evaluations: &[MetricsLine]) -> Html {
     let mut table = Table::new([
         "benchmark",
@@ -78,7 +79,8 @@ pub(super) fn table(summary: &Summary, evaluations: &[MetricsLine]) -> Html {
     html
 }
 
-/// What chance is expected to make of a peak over these evaluations. Absent with a single one, and where the noise of one is unknown.
+/// What chance is expected to make of a peak over these evaluations. Absent with a single one, and where the noise of
+/// one is unknown.
 fn chance(evaluations: &[MetricsLine], benchmark: &str, metric: &str) -> Option<PeakByChance> {
     let score = |line: &MetricsLine| {
         let value = line.get(&at_k::core(benchmark, metric))?;

@@ -18,8 +18,8 @@ const MOST_BYTES: u64 = 64 << 20;
 /// The colour of its lines, which no other line of these charts has.
 const COLOUR: usize = 5;
 
-/// The run that a run is compared with at a glance: the one that it was forked from, or else the last one before it in the same folder that
-/// was trained on the same data.
+/// The run that a run is compared with at a glance: the one that it was forked from, or else the last one before it in
+/// the same folder that was trained on the same data.
 #[derive(Debug, Clone, Default)]
 pub struct EarlierRun {
     name: String,

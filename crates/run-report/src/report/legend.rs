@@ -4,7 +4,8 @@ use evenkeel_charts::COLOURS;
 use evenkeel_objective::Aggregation;
 use evenkeel_run::Curves;
 
-/// The colour of a rule, the same on every page: that of its position among all rules. Those of other versions share the last colour.
+/// The colour of a rule, the same on every page: that of its position among all rules. Those of other versions share
+/// the last colour.
 pub(super) fn colour(rule: &str) -> usize {
     let position = Aggregation::ALL.iter().position(|known| known.name() == rule);
     position.map_or(COLOURS, |position| 1 + position % COLOURS)

@@ -1,4 +1,5 @@
-//! What each aggregation rule would have made of the same answers, and where the run is in the plane of the paper's criterion.
+//! What each aggregation rule would have made of the same answers, and where the run is in the plane of the paper's
+//! criterion.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,8 @@ const VARIATION: &str = "aggregation/length_cv";
 const GAP: &str = "aggregation/length_gap";
 const LENGTH: &str = "response_length/mean";
 
-/// The loss of each rule at each step, on the answers of that step and before any update: minus the sum of weight times advantage.
+/// The loss of each rule at each step, on the answers of that step and before any update: minus the sum of weight times
+/// advantage.
 type Losses<'a> = BTreeMap<&'a str, Vec<Point>>;
 
 pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {

@@ -1,5 +1,5 @@
-//! Answers of evaluations that are worth reading: the longest and the shortest, those whose verdict changed since the evaluation before,
-//! and those to the most uncertain problems.
+//! Answers of evaluations that are worth reading: the longest and the shortest, those whose verdict changed since the
+//! evaluation before, and those to the most uncertain problems.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -38,8 +38,8 @@ pub struct Gallery {
 type Key = (String, u64, u32);
 
 impl Gallery {
-    /// Reads the last evaluation and the one before. An evaluation without answers that can be read is skipped: it is no reason to have
-    /// no report.
+    /// Reads the last evaluation and the one before. An evaluation without answers that can be read is skipped: it is
+    /// no reason to have no report.
     pub fn read(directory: &Path, evaluations: &[MetricsLine]) -> Self {
         let Some(last) = evaluations.last() else { return Self::default() };
         let before = evaluations.iter().rev().nth(1).map(|line| line.step);

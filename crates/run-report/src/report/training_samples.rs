@@ -1,4 +1,5 @@
-//! The samples of training steps that a page shows: groups of the newest step that is kept, and how problems were solved over time.
+//! The samples of training steps that a page shows: groups of the newest step that is kept, and how problems were
+//! solved over time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -155,8 +156,8 @@ fn read(path: &Path) -> impl Iterator<Item = Rollout> + use<> {
     reader.into_iter().flatten().map_while(Result::ok).take_while(fits)
 }
 
-/// The steps of which the courses of problems are made, with the size of each: evenly spread, and the newest. A step that was chosen stays
-/// chosen until twice as many are kept, so that its file is read once.
+/// The steps of which the courses of problems are made, with the size of each: evenly spread, and the newest. A step
+/// that was chosen stays chosen until twice as many are kept, so that its file is read once.
 fn chosen(files: &BTreeMap<u64, (PathBuf, u64)>) -> BTreeMap<u64, u64> {
     let total: u64 = files.values().map(|(_, bytes)| bytes).sum();
     let least = (total / MOST_BYTES).max((files.len() / MOST_STEPS) as u64) + 1;
@@ -176,8 +177,8 @@ fn solved<'a>(bytes: u64, rollouts: impl Iterator<Item = &'a Rollout>) -> StepSo
     StepSolved { bytes, problems }
 }
 
-/// The groups whose share of right answers is nearest to one half, in the order of the step; of equal ones the first. Those that agree are
-/// not shown, unless there is no other: then one is.
+/// The groups whose share of right answers is nearest to one half, in the order of the step; of equal ones the first.
+/// Those that agree are not shown, unless there is no other: then one is.
 fn disagreeing(rollouts: Vec<Rollout>) -> Vec<Vec<Rollout>> {
     let mut groups: Vec<Vec<Rollout>> = Vec::new();
     for rollout in rollouts {

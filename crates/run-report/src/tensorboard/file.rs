@@ -24,7 +24,8 @@ pub(super) struct EventFile {
 }
 
 impl EventFile {
-    /// Opens the file in a folder, or creates it. A last event that is not whole (a write that was interrupted) is removed.
+    /// Opens the file in a folder, or creates it. A last event that is not whole (a write that was interrupted) is
+    /// removed.
     pub(super) fn open(folder: &Path) -> Result<Self, RunFilesError> {
         std::fs::create_dir_all(folder).map_err(RunFilesError::file(folder))?;
         let path = folder.join(NAME);

@@ -1,7 +1,7 @@
 //! Event files for TensorBoard: the lines of a run as it reads them.
 //!
-//! A file is a sequence of TFRecords, each with an `Event` message of TensorFlow. Only scalars are written, so both formats are a few
-//! lines here ([`record`], [`event`]).
+//! A file is a sequence of TFRecords, each with an `Event` message of TensorFlow. Only scalars are written, so both
+//! formats are a few lines here ([`record`], [`event`]).
 
 mod event;
 mod file;
@@ -15,7 +15,8 @@ use evenkeel_proto::v1::StepKind;
 use evenkeel_run::{MetricsLine, RunFilesError, TENSORBOARD_FOLDER};
 use file::EventFile;
 
-/// The event files of a run: one for each kind of lines, which TensorBoard shows as runs of their own, since each counts its own steps.
+/// The event files of a run: one for each kind of lines, which TensorBoard shows as runs of their own, since each
+/// counts its own steps.
 pub struct EventFiles {
     warm_start: EventFile,
     steps: EventFile,

@@ -1,8 +1,8 @@
 //! Files of answers: `BENCHMARK.jsonl.zst`, a JSON object on each line.
 //!
-//! Each group is a zstd frame of its own, so that a killed process leaves a file that can be read up to its last whole group, by any
-//! program that reads zstd. While answers come in they stand in the order in which groups were complete; a finished file has them in the
-//! order of the benchmark.
+//! Each group is a zstd frame of its own, so that a killed process leaves a file that can be read up to its last whole
+//! group, by any program that reads zstd. While answers come in they stand in the order in which groups were complete;
+//! a finished file has them in the order of the benchmark.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -34,8 +34,8 @@ pub struct AnswerFile {
 }
 
 impl AnswerFile {
-    /// Opens or creates the file of a benchmark. Returns the groups that it has, by problem; whatever follows the last whole one is
-    /// removed.
+    /// Opens or creates the file of a benchmark. Returns the groups that it has, by problem; whatever follows the last
+    /// whole one is removed.
     ///
     /// # Errors
     /// A file that cannot be read or written.

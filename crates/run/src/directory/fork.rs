@@ -22,8 +22,9 @@ impl RunDirectory {
         Ok(Self::settings_of(path)?.text("fork", "[run]\nname = \"\"")?)
     }
 
-    /// Creates the directory of a run that starts from a step of the run in another one. It inherits that run's lines of metrics up to the
-    /// step, so that its curves are whole; the learner must have the checkpoint. Otherwise as [`create`](Self::create).
+    /// Creates the directory of a run that starts from a step of the run in another one. It inherits that run's lines
+    /// of metrics up to the step, so that its curves are whole; the learner must have the checkpoint. Otherwise as
+    /// [`create`](Self::create).
     ///
     /// # Errors
     /// As [`create`](Self::create); a run of the same name; a warm start of another length; lines that are missing.

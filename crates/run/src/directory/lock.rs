@@ -17,8 +17,8 @@ pub(super) const FILE: &str = ".lock";
 const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The lock on a directory: that on its file, which programs of earlier versions look at, and that on the folder itself, which nobody can delete
-/// without the folder.
+/// The lock on a directory: that on its file, which programs of earlier versions look at, and that on the folder
+/// itself, which nobody can delete without the folder.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
@@ -47,8 +47,8 @@ impl Lock {
         Err(RunFilesError::directory(directory, "another process writes to it, allowed: one at a time"))
     }
 
-    /// Whether the directory is still the one that was locked, and the lock still there: otherwise another process may write to it, or this one
-    /// would write to another directory.
+    /// Whether the directory is still the one that was locked, and the lock still there: otherwise another process may
+    /// write to it, or this one would write to another directory.
     ///
     /// # Errors
     /// A directory that was moved or replaced, or whose file of the lock was.
@@ -82,8 +82,8 @@ fn lock_folder(folder: &File) -> Result<(), TryLockError> {
     }
 }
 
-/// Whether a process has the lock. Linux says so without the lock being touched; elsewhere, and where Linux does not say, it is asked for and given
-/// back at once, for which a run that starts waits.
+/// Whether a process has the lock. Linux says so without the lock being touched; elsewhere, and where Linux does not
+/// say, it is asked for and given back at once, for which a run that starts waits.
 pub fn is_locked(directory: &Path) -> bool {
     is_listed(directory).unwrap_or_else(|| is_held(directory))
 }
@@ -92,7 +92,8 @@ pub fn is_locked(directory: &Path) -> bool {
 #[cfg(target_os = "linux")]
 fn is_listed(directory: &Path) -> Option<bool> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    // `1: FLOCK ADVISORY WRITE 4711 fe:01:1234 0 EOF`: device and inode; the inode tells files and folders of one disk apart.
+    // `1: FLOCK ADVISORY WRITE 4711 fe:01:1234 0 EOF`: device and inode; the inode tells files and folders of one disk
+    // apart.
     let both = [directory.join(FILE), directory.to_owned()];
     let inodes: Vec<String> =
         both.iter().filter_map(|path| FileStamp::of(path).ok()).map(|stamp| format!(":{}", stamp.inode)).collect();

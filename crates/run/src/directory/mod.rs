@@ -49,8 +49,9 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Creates the directory of a new run and writes `config.toml`. It holds a run from [`start_run`](Self::start_run) on; until then it is
-    /// removed with its last clone, and the incomplete directory of a process that was killed is reused.
+    /// Creates the directory of a new run and writes `config.toml`. It holds a run from [`start_run`](Self::start_run)
+    /// on; until then it is removed with its last clone, and the incomplete directory of a process that was killed is
+    /// reused.
     ///
     /// # Errors
     /// A directory that holds a run already or anything else; one that cannot be written.
@@ -133,10 +134,12 @@ impl RunDirectory {
         self.ownership.has_entered()
     }
 
-    /// Opens the directory of a run to resume it. Settings that name files may differ: what is in the files is compared when the run is loaded.
+    /// Opens the directory of a run to resume it. Settings that name files may differ: what is in the files is compared
+    /// when the run is loaded.
     ///
     /// # Errors
-    /// A directory without a run; one whose run has other settings, which are named; one that another process has locked.
+    /// A directory without a run; one whose run has other settings, which are named; one that another process has
+    /// locked.
     pub fn resume(path: &Path, recipe: RecipeRecord<'_>) -> Result<Self, RunFilesError> {
         let path = std::fs::canonicalize(path).map_err(RunFilesError::file(path))?;
         let Some(manifest) = RunManifest::read(&path)? else {
@@ -158,8 +161,8 @@ impl RunDirectory {
         path.exists() && Lock::take(path).is_err()
     }
 
-    /// Removes the directory of a run that was refused before its first step, so that its name is free. A directory that was resumed, or
-    /// that has lines of a run of its own, stays.
+    /// Removes the directory of a run that was refused before its first step, so that its name is free. A directory
+    /// that was resumed, or that has lines of a run of its own, stays.
     pub fn discard(self) {
         let inherited = self.forked_from.is_some() && !self.has_entered();
         let has_lines = !inherited

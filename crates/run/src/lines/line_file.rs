@@ -25,8 +25,8 @@ pub struct LineMark {
     pub digest: String,
 }
 
-/// A file with lines in ascending order of their steps. A line survives the end of this process once [`LineFile::append`] returns, and that
-/// of the machine after [`LineFile::sync`].
+/// A file with lines in ascending order of their steps. A line survives the end of this process once
+/// [`LineFile::append`] returns, and that of the machine after [`LineFile::sync`].
 #[derive(Debug)]
 pub(super) struct LineFile {
     path: PathBuf,
@@ -44,8 +44,8 @@ struct LineEnd {
 }
 
 impl LineFile {
-    /// Opens or creates the file. A last line without its line break (a write that was interrupted) is removed. `step_of` is the step of a
-    /// line, `None` for what is not a valid record of `what`.
+    /// Opens or creates the file. A last line without its line break (a write that was interrupted) is removed.
+    /// `step_of` is the step of a line, `None` for what is not a valid record of `what`.
     ///
     /// # Errors
     /// A file that cannot be read; other lines, or lines out of order.
@@ -82,8 +82,8 @@ impl LineFile {
         Ok(lines)
     }
 
-    /// Appends the line of a step, without its line break. A step that has a line already keeps it, so that a step may safely be appended
-    /// twice.
+    /// Appends the line of a step, without its line break. A step that has a line already keeps it, so that a step may
+    /// safely be appended twice.
     ///
     /// # Errors
     /// A file that cannot be written; its content is then unchanged.

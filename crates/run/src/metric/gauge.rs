@@ -7,8 +7,8 @@ pub struct Gauge {
     pub name: &'static str,
     /// The labels in their order.
     pub labels: &'static [&'static str],
-    /// What bounds the number of each label's values, where they are what the braces of a metric's name stand for. Empty where the metrics give
-    /// them.
+    /// What bounds the number of each label's values, where they are what the braces of a metric's name stand for.
+    /// Empty where the metrics give them.
     pub bounds: &'static [&'static str],
     /// What it means, as a phrase.
     pub help: &'static str,

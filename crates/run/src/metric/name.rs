@@ -41,7 +41,8 @@ impl Metric {
         MetricName(Cow::Owned(pattern::filled(self.name, &parts)))
     }
 
-    /// What stands in the braces of its name in a name of a line, in their order; `None` where the name is another metric's.
+    /// What stands in the braces of its name in a name of a line, in their order; `None` where the name is another
+    /// metric's.
     pub fn parts<'a>(&self, name: &'a str) -> Option<Vec<&'a str>> {
         pattern::matches(self.name, name)
     }

@@ -37,8 +37,8 @@ pub(crate) fn filled(pattern: &str, parts: &[&dyn Display]) -> String {
     name
 }
 
-/// What stands in the braces of a pattern in this name, where it fits. A word in braces stands for any text but none, choices for one of
-/// them.
+/// What stands in the braces of a pattern in this name, where it fits. A word in braces stands for any text but none,
+/// choices for one of them.
 pub(crate) fn matches<'a>(pattern: &str, name: &'a str) -> Option<Vec<&'a str>> {
     let Some((part, behind)) = split(pattern) else {
         return name.is_empty().then(Vec::new);

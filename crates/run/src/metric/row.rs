@@ -130,8 +130,8 @@ impl Metric {
         Self { only, ..self }
     }
 
-    /// The metric where two runs of one seed may differ in it: times, the memory of a GPU, how often something was retried, and what begins
-    /// anew after a resume.
+    /// The metric where two runs of one seed may differ in it: times, the memory of a GPU, how often something was
+    /// retried, and what begins anew after a resume.
     #[must_use]
     pub const fn varies(self) -> Self {
         Self { varies: true, ..self }

@@ -51,7 +51,8 @@ pub fn pass_numbers(k: u32) -> Vec<u32> {
     powers.chain((k > 1).then_some(k)).collect()
 }
 
-/// All accuracies of an evaluation with `k` samples for each problem. maj@k needs answers that can be compared, which programs are not.
+/// All accuracies of an evaluation with `k` samples for each problem. maj@k needs answers that can be compared, which
+/// programs are not.
 pub fn accuracies(k: u32) -> Vec<String> {
     let mut names = vec![format!("mean@{k}")];
     if k > 1 {

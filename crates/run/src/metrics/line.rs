@@ -12,7 +12,8 @@ use super::Statistics;
 /// Keys of a line that are no values.
 const HEAD: [&str; 3] = ["kind", "policy_version", "step"];
 
-/// One line of metrics. As JSON it is flat: `kind`, `step` and `policy_version`, and every value under its name, sorted.
+/// One line of metrics. As JSON it is flat: `kind`, `step` and `policy_version`, and every value under its name,
+/// sorted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricsLine {
     /// What it is about: a warm-start step, a GRPO step or an evaluation. Each kind has a file of its own.
@@ -41,14 +42,16 @@ impl MetricsLine {
         self.set_named(metric.into(), value);
     }
 
-    /// Sets mean, maximum and minimum of a metric that is named `.../{mean,max,min}`: `of` makes the name with one of them.
+    /// Sets mean, maximum and minimum of a metric that is named `.../{mean,max,min}`: `of` makes the name with one of
+    /// them.
     pub fn set_statistics(&mut self, of: impl Fn(&str) -> MetricName, statistics: Statistics) {
         self.set(of("mean"), statistics.mean());
         self.set(of("max"), statistics.max());
         self.set(of("min"), statistics.min());
     }
 
-    /// Sets a value under a name that somebody else gave it: a learner reports what it measures, and files have lines of other versions.
+    /// Sets a value under a name that somebody else gave it: a learner reports what it measures, and files have lines
+    /// of other versions.
     pub fn set_named(&mut self, name: impl Into<String>, value: impl Into<Option<f64>>) {
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
             self.values.insert(name.into(), value);

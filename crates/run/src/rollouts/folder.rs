@@ -59,9 +59,9 @@ impl RolloutFolder {
         &self.folder
     }
 
-    /// Writes the samples of a step, as [`encode_rollouts`](super::encode_rollouts) gives them; they replace earlier ones. Where they go
-    /// beyond the bound, the oldest steps are thinned out, but none that `is_protected`: if these alone leave no room, the step itself is not
-    /// kept. Returns whether it is, and the steps that went.
+    /// Writes the samples of a step, as [`encode_rollouts`](super::encode_rollouts) gives them; they replace earlier
+    /// ones. Where they go beyond the bound, the oldest steps are thinned out, but none that `is_protected`: if these
+    /// alone leave no room, the step itself is not kept. Returns whether it is, and the steps that went.
     ///
     /// # Errors
     /// A file that cannot be written; the step is then not there.

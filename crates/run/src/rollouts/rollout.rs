@@ -15,8 +15,8 @@ use crate::turn::RolloutTurn;
 /// Fast compared with a step, and a quarter of the size.
 const LEVEL: i32 = 3;
 
-/// A sample of a training step: a line of the step's file. All samples of a group stand together: first the groups that the learner got, in
-/// the order in which it got them, then those that were filtered.
+/// A sample of a training step: a line of the step's file. All samples of a group stand together: first the groups that
+/// the learner got, in the order in which it got them, then those that were filtered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
     /// The step, from 1.
@@ -69,7 +69,8 @@ pub struct Rollout {
     pub group_outcome: Labelled<PromptOutcome>,
     /// Mean log-probability of its tokens by the engine that sampled them, in nats; null where there is no token.
     pub rollout_log_probability: Option<f64>,
-    /// Mean log-probability by the learner, in the last update that took it; null where it did not go through the model.
+    /// Mean log-probability by the learner, in the last update that took it; null where it did not go through the
+    /// model.
     pub log_probability: Option<f64>,
     /// Mean over its tokens of the ratio that the objective clips, in the same update; null likewise.
     pub ratio: Option<f64>,

@@ -1,8 +1,8 @@
 //! Which steps' samples go when there is no room for all.
 
-/// The step to remove, of those that are kept in ascending order, so that what stays is denser the newer it is: the one whose neighbours are
-/// nearest to each other for its age. Applied again and again this leaves an even trace of the whole run. Never the newest, nor one that
-/// `is_protected`; `None` where no other is left.
+/// The step to remove, of those that are kept in ascending order, so that what stays is denser the newer it is: the one
+/// whose neighbours are nearest to each other for its age. Applied again and again this leaves an even trace of the
+/// whole run. Never the newest, nor one that `is_protected`; `None` where no other is left.
 pub(super) fn next_to_remove(steps: &[u64], is_protected: impl Fn(u64) -> bool) -> Option<u64> {
     let (&newest, older) = steps.split_last()?;
     let candidate = |(at, &step): (usize, &u64)| {

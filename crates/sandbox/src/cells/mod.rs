@@ -1,8 +1,10 @@
-//! Sessions: an interpreter that runs one cell of Python after the other, each with the names that those before it have left.
+//! Sessions: an interpreter that runs one cell of Python after the other, each with the names that those before it have
+//! left.
 //!
-//! A session is an instance of the interpreter that stays ([`Session`](crate::sandbox::Session)), with a program in it that runs cells. It is
-//! admitted by the memory that it may take, and each cell is limited by instructions, so that what a cell does depends on nothing else.
-//! Threads, or the worker process of each, run one cell at a time and have many sessions.
+//! A session is an instance of the interpreter that stays ([`Session`](crate::sandbox::Session)), with a program in it
+//! that runs cells. It is admitted by the memory that it may take, and each cell is limited by instructions, so that
+//! what a cell does depends on nothing else. Threads, or the worker process of each, run one cell at a time and have
+//! many sessions.
 
 mod outcome;
 mod session;
@@ -25,7 +27,8 @@ const DRIVER: &str = include_str!("driver.py");
 const FUNCTION: &str = "cell";
 /// Wall clock time of a cell, a backstop: see [`Limits::wall`](crate::Limits).
 const WALL: Duration = Duration::from_secs(120);
-/// Output of a cell beyond its limit, which the program in the interpreter keeps: a cell that writes past it is ended here, in bytes.
+/// Output of a cell beyond its limit, which the program in the interpreter keeps: a cell that writes past it is ended
+/// here, in bytes.
 const OUTPUT_BEYOND: u64 = 1 << 20;
 
 /// Settings of a pool of sessions.
@@ -82,7 +85,8 @@ pub struct CellPool {
 }
 
 impl CellPool {
-    /// A pool whose threads run cells themselves. The interpreter must have been loaded for as many programs as there may be sessions.
+    /// A pool whose threads run cells themselves. The interpreter must have been loaded for as many programs as there
+    /// may be sessions.
     ///
     /// # Errors
     ///
@@ -92,8 +96,8 @@ impl CellPool {
         Self::start(settings, || thread::in_process(Arc::clone(interpreter), settings))
     }
 
-    /// A pool whose threads have cells run by a worker process each, which a crash takes down alone. Its command takes the number of sessions
-    /// as its last argument.
+    /// A pool whose threads have cells run by a worker process each, which a crash takes down alone. Its command takes
+    /// the number of sessions as its last argument.
     ///
     /// # Errors
     ///

@@ -22,8 +22,8 @@ impl CellSession {
         Self { id, requests: thread.enter(), cancel: CancellationToken::new(), open }
     }
 
-    /// Runs a cell after those before it. `done` is called once with its outcome, on a thread of the pool; it must not block. It is dropped
-    /// without being called where the pool has ended.
+    /// Runs a cell after those before it. `done` is called once with its outcome, on a thread of the pool; it must not
+    /// block. It is dropped without being called where the pool has ended.
     pub fn run(&self, source: String, done: impl FnOnce(CellOutcome) + Send + 'static) {
         let id = self.id;
         let cancel = self.cancel.clone();

@@ -1,4 +1,5 @@
-//! Exact decimals as parsed by Python's `Decimal`. Exponents are not expanded, so that the cost of `1e999999999` is that of its digits.
+//! Exact decimals as parsed by Python's `Decimal`. Exponents are not expanded, so that the cost of `1e999999999` is
+//! that of its digits.
 
 use super::digits::digit;
 

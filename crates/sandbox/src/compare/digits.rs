@@ -1,6 +1,7 @@
 //! Decimal digits of every script, as accepted in Python's numbers.
 
-/// The zeros of all blocks of ten decimal digits (general category Nd) in Unicode 14, the version of the reference grader's Python.
+/// The zeros of all blocks of ten decimal digits (general category Nd) in Unicode 14, the version of the reference
+/// grader's Python.
 #[rustfmt::skip]
 const ZEROS: [u32; 66] = [
     0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50, 0xed0, 0xf20, 0x1040,

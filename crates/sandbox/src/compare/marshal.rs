@@ -1,5 +1,6 @@
-//! Values in version 2 of Python's marshal format, as sent by the guest. A program can send anything, so every length is checked, and
-//! parsing stops once a value has more parts than the expected one: a byte of marshalled data may take many bytes of memory.
+//! Values in version 2 of Python's marshal format, as sent by the guest. A program can send anything, so every length
+//! is checked, and parsing stops once a value has more parts than the expected one: a byte of marshalled data may take
+//! many bytes of memory.
 
 use super::int::Int;
 use super::value::Value;
@@ -7,7 +8,8 @@ use super::value::Value;
 /// Maximum nesting depth, above that of marshal itself.
 const MAX_DEPTH: usize = 2500;
 
-/// Parses a value of at most `max_parts` parts, including itself. `None` if it is invalid or larger: it is then not equal to any value.
+/// Parses a value of at most `max_parts` parts, including itself. `None` if it is invalid or larger: it is then not
+/// equal to any value.
 #[must_use]
 pub fn read(bytes: &[u8], max_parts: usize) -> Option<Value> {
     let mut reader = Reader { bytes, left: max_parts };

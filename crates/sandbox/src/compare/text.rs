@@ -19,7 +19,8 @@ pub enum Match {
     },
     /// Index of the first line that differs, from 0.
     Line(usize),
-    /// Comparing this line (a signalling NaN) raises an exception in the reference grader: a separate error there, a wrong answer elsewhere.
+    /// Comparing this line (a signalling NaN) raises an exception in the reference grader: a separate error there, a
+    /// wrong answer elsewhere.
     Raises(usize),
 }
 
@@ -95,7 +96,8 @@ fn line_equals(line: &str, wanted: &str) -> Option<bool> {
     }
 }
 
-/// Whether two lines differ only in floats that are close to each other. In a line of numbers alone any white space separates them.
+/// Whether two lines differ only in floats that are close to each other. In a line of numbers alone any white space
+/// separates them.
 fn line_is_close(line: &str, wanted: &str, tolerance: Tolerance) -> bool {
     let (mut tokens, mut wanted_tokens) = (tokens(line), tokens(wanted));
     let mut has_words = false;

@@ -1,8 +1,9 @@
 //! How far a float may be from the expected one.
 //!
-//! Only an expected number that is written as a float (with a decimal point or an exponent) allows a difference, so that integers stay exact.
-//! The error may be absolute. It may be relative as well if the expected number has so many decimals that it is a rounded one; a short decimal
-//! such as 1234567.5 may be the exact answer, to which 1234567.0 is not equal, whatever its size.
+//! Only an expected number that is written as a float (with a decimal point or an exponent) allows a difference, so
+//! that integers stay exact. The error may be absolute. It may be relative as well if the expected number has so many
+//! decimals that it is a rounded one; a short decimal such as 1234567.5 may be the exact answer, to which 1234567.0 is
+//! not equal, whatever its size.
 
 /// The largest error that is allowed, absolute or relative: 1e-6 by default, as most contests have it. Zero for none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,7 +38,8 @@ impl Tolerance {
         decimals >= ROUNDED_DECIMALS && (error <= expected.abs() * self.0 || error <= half_unit * (1.0 + 1e-9))
     }
 
-    /// [`Self::accepts`] for an expected float of which only the value is known: it has the decimals of its shortest form.
+    /// [`Self::accepts`] for an expected float of which only the value is known: it has the decimals of its shortest
+    /// form.
     pub(super) fn accepts_value(self, found: f64, expected: f64) -> bool {
         let text = format!("{expected}");
         let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());

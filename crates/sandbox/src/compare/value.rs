@@ -27,8 +27,8 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether a returned value is the expected one: Python's `==`, except that like in the reference grader a top-level tuple counts as a
-    /// list.
+    /// Whether a returned value is the expected one: Python's `==`, except that like in the reference grader a
+    /// top-level tuple counts as a list.
     #[must_use]
     pub fn satisfies(&self, expected: &Self) -> bool {
         match (self, expected) {
@@ -37,8 +37,9 @@ impl Value {
         }
     }
 
-    /// Whether a returned value is the expected one as JSON, which has neither tuples nor keys that are numbers: tuples count as lists at any
-    /// depth, the key 1 as `"1"`, and what is not a number equals itself. Floats may differ by the tolerance.
+    /// Whether a returned value is the expected one as JSON, which has neither tuples nor keys that are numbers: tuples
+    /// count as lists at any depth, the key 1 as `"1"`, and what is not a number equals itself. Floats may differ by
+    /// the tolerance.
     #[must_use]
     pub fn answers(&self, expected: &Self, tolerance: Tolerance) -> Answer {
         let mut close = false;
@@ -130,7 +131,8 @@ pub enum Answer {
     Different,
 }
 
-/// Entries in the order of their keys as JSON. `None` if a key is neither text nor an integer, or if two are the same as JSON.
+/// Entries in the order of their keys as JSON. `None` if a key is neither text nor an integer, or if two are the same
+/// as JSON.
 fn by_key(entries: &[(Value, Value)]) -> Option<Vec<(Vec<u8>, &Value)>> {
     let key = |key: &Value| match key {
         Value::Text(text) => Some(text.clone()),

@@ -1,5 +1,5 @@
-//! The fenced blocks of a text, also where fences are not as `CommonMark` wants them: behind text, at the end of a line of code, with words
-//! after the closing one, or never closed.
+//! The fenced blocks of a text, also where fences are not as `CommonMark` wants them: behind text, at the end of a line
+//! of code, with words after the closing one, or never closed.
 
 use super::fence::{Fence, Opening};
 use super::strings::Strings;
@@ -37,7 +37,8 @@ pub(super) fn blocks(text: &str) -> Vec<Block> {
 struct Reader<'t> {
     lines: Vec<&'t str>,
     blocks: Vec<Block>,
-    /// Whether every string so far was closed. If one is not, no later one is looked for, so that no text is read again and again.
+    /// Whether every string so far was closed. If one is not, no later one is looked for, so that no text is read again
+    /// and again.
     has_sound_strings: bool,
 }
 
@@ -110,8 +111,8 @@ impl Reader<'_> {
         (!strings.is_open()).then_some(End::Text)
     }
 
-    /// The line with the fence that closes a block in an open string. `None` if the string ends before, or if the next fence opens a block: the
-    /// string was never closed.
+    /// The line with the fence that closes a block in an open string. `None` if the string ends before, or if the next
+    /// fence opens a block: the string was never closed.
     fn second_fence(&self, fence: &Fence, mut strings: Strings, first: usize) -> Option<usize> {
         for (at, line) in self.lines.iter().enumerate().skip(first + 1) {
             match fence.closing(line) {

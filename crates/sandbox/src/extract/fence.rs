@@ -6,7 +6,8 @@ use super::tag::{self, Language};
 const MIN_WIDTH: usize = 3;
 /// Most digits of a number in a list.
 const MAX_LIST_DIGITS: usize = 3;
-/// A fence that closes a block of text may be indented by this many spaces more than the one that opens it, as in `CommonMark`.
+/// A fence that closes a block of text may be indented by this many spaces more than the one that opens it, as in
+/// `CommonMark`.
 const MAX_INDENT: usize = 3;
 
 /// What a line begins.

@@ -1,7 +1,7 @@
 //! Extraction of the program from a completion.
 //!
-//! A completion is thinking, words and blocks. [`extract`] finds the blocks that may be the program, the last one first. Usually that is one;
-//! of several, `judge::choose` takes the first that is a whole program.
+//! A completion is thinking, words and blocks. [`extract`] finds the blocks that may be the program, the last one
+//! first. Usually that is one; of several, `judge::choose` takes the first that is a whole program.
 
 mod blocks;
 mod commands;
@@ -18,7 +18,8 @@ use tag::Language;
 pub enum Extraction {
     /// The lines between the last two lines that contain a fence anywhere: LiveCodeBench's rule.
     LiveCodeBench,
-    /// The last block of Python that is a program, or, without any block of Python, the last one that names no language.
+    /// The last block of Python that is a program, or, without any block of Python, the last one that names no
+    /// language.
     LastProgram,
 }
 
@@ -150,7 +151,8 @@ fn without_tokens<'t>(mut text: &'t str, tokens: &[&str]) -> &'t str {
     text
 }
 
-/// The text of a block as a program: without marks of encodings before it, not indented as a whole, and up to what ends an open block.
+/// The text of a block as a program: without marks of encodings before it, not indented as a whole, and up to what ends
+/// an open block.
 fn program_text(block: &Block) -> String {
     let text = block.text.trim_start_matches(['\u{feff}', '\u{200b}']);
     let text = if block.closed { text } else { until_end_of_block(text) };

@@ -1,5 +1,5 @@
-//! Where Python's strings begin and end, as far as that tells fences from text in a string. Backticks outside strings and comments are never
-//! Python.
+//! Where Python's strings begin and end, as far as that tells fences from text in a string. Backticks outside strings
+//! and comments are never Python.
 
 /// The string that is open at the end of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -30,7 +30,8 @@ const OTHER: [&str; 98] = [
 const MORE_OTHER: [&str; 10] =
     ["terminal", "traceback", "vb", "xml", "yaml", "yml", "zig", "zsh", "sh-session", "shell-session"];
 
-/// The language that the words after a fence name: `python`, `Python 3`, `{.python .numberLines}`, `py title="a.py"`, `main.py`.
+/// The language that the words after a fence name: `python`, `Python 3`, `{.python .numberLines}`, `py title="a.py"`,
+/// `main.py`.
 pub(super) fn language(info: &str) -> Language {
     let name = name(info);
     if name.is_empty() {

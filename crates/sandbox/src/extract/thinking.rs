@@ -12,8 +12,8 @@ const TAGS: [(&str, &str); 6] = [
     ("◁think▷", "◁/think▷"),
 ];
 
-/// The text after the last closing tag. `None` if a block after it is never closed: a completion that was cut off while thinking has no
-/// answer, even if it contains a program. A tag in quotation marks is part of a program.
+/// The text after the last closing tag. `None` if a block after it is never closed: a completion that was cut off while
+/// thinking has no answer, even if it contains a program. A tag in quotation marks is part of a program.
 pub(super) fn tail(completion: &str) -> Option<&str> {
     let last = TAGS.iter().filter_map(|(_, close)| found(completion, close).last()).map(|tag| tag.end).max();
     let tail = &completion[last.unwrap_or(0)..];

@@ -5,8 +5,8 @@ use wasmtime::Config;
 use super::sources;
 use crate::sandbox;
 
-/// On x86-64 the guest is compiled for any processor of this level (Haswell, Zen and later), so that a folder can be copied to other
-/// machines.
+/// On x86-64 the guest is compiled for any processor of this level (Haswell, Zen and later), so that a folder can be
+/// copied to other machines.
 const X86_LEVEL: &str = "x86-64-v3";
 
 /// The engine: code compiled for one release does not run in another.

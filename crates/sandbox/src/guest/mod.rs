@@ -1,10 +1,11 @@
 //! The guest: CPython as a WebAssembly component, compiled to machine code and stored in a folder.
 //!
-//! `crates/guest` builds and compiles it, with tools that the sandbox itself does not need. Here it is located by its file name, which
-//! identifies its sources, and loaded. If it is missing, the builder is started.
+//! `crates/guest` builds and compiles it, with tools that the sandbox itself does not need. Here it is located by its
+//! file name, which identifies its sources, and loaded. If it is missing, the builder is started.
 //!
-//! The folder is `EVENKEEL_GUEST_DIR`, or `evenkeel` in the user's cache folder. Each file is stored with its hash, and rebuilt if it does
-//! not match. A read-only folder named by `EVENKEEL_GUEST_IMAGE` is searched first: container images include the guest there.
+//! The folder is `EVENKEEL_GUEST_DIR`, or `evenkeel` in the user's cache folder. Each file is stored with its hash, and
+//! rebuilt if it does not match. A read-only folder named by `EVENKEEL_GUEST_IMAGE` is searched first: container images
+//! include the guest there.
 
 mod builder;
 mod folder;
@@ -79,7 +80,8 @@ impl GuestError {
     }
 }
 
-/// Loads the compiled guest, and has it built first if it is missing. `progress` is called with every line that the builder writes.
+/// Loads the compiled guest, and has it built first if it is missing. `progress` is called with every line that the
+/// builder writes.
 pub(crate) fn load(
     folder: &Path,
     engine: &Engine,
@@ -109,10 +111,10 @@ pub fn open(engine: &Engine, path: &Path) -> Result<Component, LoadError> {
     if !is_whole(path) {
         return Err(LoadError::Damaged(path.to_owned()));
     }
-    // SAFETY: the file contains machine code, and wasmtime requires that it comes from `precompile_component`. It is in a folder that belongs
-    // to this program, was renamed to its name after it was written completely, is never modified, and matches the hash that was recorded
-    // when it was built. An attacker who can forge both files can replace this program as well. Wasmtime itself refuses code for another version or
-    // processor.
+    // SAFETY: the file contains machine code, and wasmtime requires that it comes from `precompile_component`. It is in
+    // a folder that belongs to this program, was renamed to its name after it was written completely, is never
+    // modified, and matches the hash that was recorded when it was built. An attacker who can forge both files can
+    // replace this program as well. Wasmtime itself refuses code for another version or processor.
     #[allow(unsafe_code)]
     let component = unsafe { Component::deserialize_file(engine, path) };
     component.map_err(|error| LoadError::Incompatible { path: path.to_owned(), error })

@@ -39,8 +39,8 @@ pub const MODULES: [(&str, &str); 19] = [
     ("wide.py", include_str!("../../guest/wide.py")),
 ];
 
-/// The linker: the digest of the sources of `crates/guest`, which includes the release of its encoder. When they change, a test there fails
-/// and names the new value.
+/// The linker: the digest of the sources of `crates/guest`, which includes the release of its encoder. When they
+/// change, a test there fails and names the new value.
 pub const LINKER_DIGEST: &str = "dfdcaa3c1ac158ce";
 
 /// File name of the component.

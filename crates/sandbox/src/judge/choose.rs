@@ -1,5 +1,5 @@
-//! Chooses the program of a completion with several blocks that may be it. The blocks are parsed by the interpreter, in an instance of its own
-//! that runs none of them.
+//! Chooses the program of a completion with several blocks that may be it. The blocks are parsed by the interpreter, in
+//! an instance of its own that runs none of them.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ struct Block<'a> {
     is_python: bool,
 }
 
-/// The index of the program among the blocks, the last one first. `function` is empty if the program reads standard input. If no block is a
-/// whole program, or the interpreter cannot tell, it is the last one.
+/// The index of the program among the blocks, the last one first. `function` is empty if the program reads standard
+/// input. If no block is a whole program, or the interpreter cannot tell, it is the last one.
 ///
 /// # Errors
 ///

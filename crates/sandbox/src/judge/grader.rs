@@ -114,7 +114,8 @@ fn step(run: &Run, tests: &Tests, index: usize) -> Step {
     }
 }
 
-/// Whether the grader's process would survive. It does not survive `os._exit`, a crash, or exceptions that do not derive from `Exception`.
+/// Whether the grader's process would survive. It does not survive `os._exit`, a crash, or exceptions that do not
+/// derive from `Exception`.
 fn survives(status: &ExitStatus) -> bool {
     !matches!(status, ExitStatus::Fatal(_) | ExitStatus::Exited(_) | ExitStatus::Trapped(_) | ExitStatus::OutputLimit)
 }

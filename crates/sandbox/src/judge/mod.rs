@@ -16,7 +16,8 @@ pub(crate) use grader::judge as judge_by_grader;
 pub(crate) use program::Program;
 pub(crate) use strict::{Report, judge as judge_strictly, run_and_keep};
 
-/// The reason of a run as far as the exit status determines it, with a detail. `Passed` means that the output is still to be compared.
+/// The reason of a run as far as the exit status determines it, with a detail. `Passed` means that the output is still
+/// to be compared.
 pub(crate) fn reason_of(run: &Run) -> (Reason, String) {
     match &run.status {
         ExitStatus::Returned(_) | ExitStatus::Exited(0) => (Reason::Passed, String::new()),

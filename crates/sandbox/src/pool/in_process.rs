@@ -28,7 +28,8 @@ pub(super) fn start(
         .spawn(move || while run_with_fresh_stack(&queue, &memory, &interpreter) {})
 }
 
-/// Runs programs on a new thread with a deep stack, which is replaced when its stack may have grown. False once the queue is closed.
+/// Runs programs on a new thread with a deep stack, which is replaced when its stack may have grown. False once the
+/// queue is closed.
 fn run_with_fresh_stack(queue: &Arc<Queue>, memory: &Arc<MemoryBudget>, interpreter: &Arc<Interpreter>) -> bool {
     let thread = {
         let queue = Arc::clone(queue);

@@ -195,7 +195,8 @@ impl Job {
 
     fn verdict(&mut self) -> ProgramVerdict {
         let reports: Vec<Report> = self.reports.drain(..).flatten().collect();
-        // Without a failure every test has a report; otherwise at least those up to the failing one, since they were handed out first.
+        // Without a failure every test has a report; otherwise at least those up to the failing one, since they were
+        // handed out first.
         let last = if self.task.runs_all() { self.over_limit } else { self.failed };
         let counted = match last {
             Some(last) => &reports[..=last.min(reports.len() - 1)],

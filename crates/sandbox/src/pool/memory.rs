@@ -1,7 +1,7 @@
 //! Grants memory to programs before they run.
 //!
-//! If enough memory is available, a program is granted all that it is allowed. Otherwise it gets a small grant, which suffices for most;
-//! if it turns out to need more, it is run again once its full allowance is available.
+//! If enough memory is available, a program is granted all that it is allowed. Otherwise it gets a small grant, which
+//! suffices for most; if it turns out to need more, it is run again once its full allowance is available.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,9 +1,10 @@
 //! A bounded queue of programs, and threads that run their tests.
 //!
-//! A free thread takes the next test of the program that is expected to finish first, so that the tests of one program spread over all
-//! idle threads. Tests that run long yield to those that wait (`queue`), and a test starts only when the machine has the memory that it
-//! may use (`memory`). A program's first failure drops its remaining tests. The verdict does not depend on which thread was faster: the
-//! failing test is the first by index, and tests after it do not count.
+//! A free thread takes the next test of the program that is expected to finish first, so that the tests of one program
+//! spread over all idle threads. Tests that run long yield to those that wait (`queue`), and a test starts only when
+//! the machine has the memory that it may use (`memory`). A program's first failure drops its remaining tests. The
+//! verdict does not depend on which thread was faster: the failing test is the first by index, and tests after it do
+//! not count.
 
 #[cfg(feature = "interpreter")]
 mod in_process;
@@ -34,11 +35,13 @@ pub use usage::PoolUsage;
 /// Settings of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolSettings {
-    /// Tests that run at once, normally the number of cores. As many again may continue after they have run for more than a second.
+    /// Tests that run at once, normally the number of cores. As many again may continue after they have run for more
+    /// than a second.
     pub workers: usize,
     /// Programs that may be queued or running; further ones are refused.
     pub queue: usize,
-    /// Memory for all programs together, in bytes [default: nine tenths of what is available to the machine or its control group].
+    /// Memory for all programs together, in bytes [default: nine tenths of what is available to the machine or its
+    /// control group].
     pub memory_bytes: Option<u64>,
 }
 
@@ -65,12 +68,13 @@ impl Pool {
         Self::start(settings, |queue, memory, _| in_process::start(queue, memory, Arc::clone(&interpreter)))
     }
 
-    /// A pool whose threads run programs in a worker process each. For short programs that is twice as fast, since processes do not share
-    /// page tables; and a crash takes down one program only.
+    /// A pool whose threads run programs in a worker process each. For short programs that is twice as fast, since
+    /// processes do not share page tables; and a crash takes down one program only.
     ///
     /// # Errors
     ///
-    /// The system cannot start a thread. A process that does not start shows in the verdict on the first program: see [`Self::judge`].
+    /// The system cannot start a thread. A process that does not start shows in the verdict on the first program: see
+    /// [`Self::judge`].
     pub fn with_worker_processes(command: &WorkerProcessCommand, settings: PoolSettings) -> std::io::Result<Self> {
         let start = |queue, memory, counts| thread::with_worker_process(queue, memory, counts, command.clone());
         Self::start(settings, start)

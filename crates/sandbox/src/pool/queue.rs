@@ -1,9 +1,9 @@
 //! Schedules the tests of queued programs.
 //!
-//! Programs are ordered by their expected finish time, but how long a test takes is not known in advance. There are as many regular slots
-//! as cores, and as many slots for long-running tests. While other tests wait, a test that exceeds its time slice moves to a long-running
-//! slot and continues. If all of those are taken, it is stopped, and started again once one is free. Programs that never end therefore do
-//! not block the others.
+//! Programs are ordered by their expected finish time, but how long a test takes is not known in advance. There are as
+//! many regular slots as cores, and as many slots for long-running tests. While other tests wait, a test that exceeds
+//! its time slice moves to a long-running slot and continues. If all of those are taken, it is stopped, and started
+//! again once one is free. Programs that never end therefore do not block the others.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,8 @@ use super::job::{Done, Job, UnitResult, WorkUnit};
 use crate::outcome::{Invalid, ProgramOutcome};
 use crate::verdict::ProgramVerdict;
 
-/// When a program would finish had it come to an idle machine, and its id: short programs overtake long ones, and none starves.
+/// When a program would finish had it come to an idle machine, and its id: short programs overtake long ones, and none
+/// starves.
 type FinishTime = (Duration, u64);
 
 /// How long a test may run in a regular slot while others wait.
@@ -207,8 +208,8 @@ impl State {
         at.is_some_and(|at| self.running.swap_remove(at).preempted)
     }
 
-    /// If tests wait for a regular slot, moves the oldest test beyond its time slice to a long-running slot, or stops it. Returns whether
-    /// waiting threads may find work.
+    /// If tests wait for a regular slot, moves the oldest test beyond its time slice to a long-running slot, or stops
+    /// it. Returns whether waiting threads may find work.
     fn preempt(&mut self, slots: usize) -> bool {
         let long_running = self.running.iter().filter(|running| running.long_running).count();
         let mut regular: Vec<&mut RunningTest> =

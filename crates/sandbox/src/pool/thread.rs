@@ -19,7 +19,8 @@ use crate::worker_process::{ProcessLoss, StartError, WorkerProcess, WorkerProces
 
 /// Delay before another attempt at starting a worker process.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
-/// From this many tests on, an executor runs the definitions of a program once for all its tests: see [`Source::many_tests`].
+/// From this many tests on, an executor runs the definitions of a program once for all its tests: see
+/// [`Source::many_tests`].
 const MIN_SERIES_TESTS: usize = 8;
 /// From this many tests on, a program is compiled once for all of them.
 const MIN_COMPILED_TESTS: usize = 3;
@@ -62,8 +63,8 @@ pub(super) fn with_memory(
     run(grant.bytes)
 }
 
-/// Has a unit run by a worker process. If the process is lost, the unit is run again in another one. If that is lost as well, the verdict
-/// is a runtime error if both crashed; if one was ended from outside, there is no verdict.
+/// Has a unit run by a worker process. If the process is lost, the unit is run again in another one. If that is lost as
+/// well, the verdict is a runtime error if both crashed; if one was ended from outside, there is no verdict.
 fn run_in_process(
     process: &mut Option<WorkerProcess>,
     command: &WorkerProcessCommand,
@@ -147,8 +148,8 @@ pub(super) fn run(executor: &mut dyn Executor, unit: &WorkUnit, granted: u64) ->
     }
 }
 
-/// The compiled program if it has several tests. Empty if every test has to compile the program itself, which also reports the warnings and
-/// errors of the compiler.
+/// The compiled program if it has several tests. Empty if every test has to compile the program itself, which also
+/// reports the warnings and errors of the compiler.
 fn compiled<'u>(executor: &mut dyn Executor, program: &str, unit: &'u WorkUnit, budget: &Budget) -> &'u [u8] {
     if unit.task.tests.len() < MIN_COMPILED_TESTS {
         return &[];

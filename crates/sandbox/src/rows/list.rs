@@ -1,4 +1,5 @@
-//! Streaming parser of a JSON array of tests: fields that are not used are skipped, and the memory of the tests is limited.
+//! Streaming parser of a JSON array of tests: fields that are not used are skipped, and the memory of the tests is
+//! limited.
 
 use std::cell::Cell;
 use std::fmt;

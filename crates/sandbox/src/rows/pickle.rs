@@ -1,5 +1,5 @@
-//! Streaming reader of pickles that contain a single string, as LiveCodeBench's private tests do. Any other pickle is a program and is
-//! refused.
+//! Streaming reader of pickles that contain a single string, as LiveCodeBench's private tests do. Any other pickle is a
+//! program and is refused.
 
 use std::io::{self, Read};
 

@@ -95,8 +95,8 @@ impl Tests {
     ///
     /// # Errors
     ///
-    /// [`BadTests::None`] and [`BadTests::Kind`]. Invalid JSON is reported by [`Self::defect`] instead, since the reference grader has a
-    /// result for it.
+    /// [`BadTests::None`] and [`BadTests::Kind`]. Invalid JSON is reported by [`Self::defect`] instead, since the
+    /// reference grader has a result for it.
     pub fn new(tests: Vec<Test>, function: Option<String>) -> Result<Self, BadTests> {
         Self::within(tests, function, usize::MAX)
     }

@@ -11,21 +11,22 @@ use wasmtime::{
 /// Interval at which running guests are checked.
 const TICK: Duration = Duration::from_millis(4);
 
-/// Stack of the guest on the thread that runs it, for deep recursion through C (`lru_cache`, `__init__`). It is only address space until it
-/// is used.
+/// Stack of the guest on the thread that runs it, for deep recursion through C (`lru_cache`, `__init__`). It is only
+/// address space until it is used.
 const WASM_STACK: usize = 448 << 20;
 
 /// Stack size of threads that run guests.
 pub(crate) const THREAD_STACK: usize = WASM_STACK + (64 << 20);
 
-/// After a program with more CPU time than this, its thread is replaced: its stack may have grown, and only the end of a thread frees that
-/// memory. In this time about 30 MiB can be touched.
+/// After a program with more CPU time than this, its thread is replaced: its stack may have grown, and only the end of
+/// a thread frees that memory. In this time about 30 MiB can be touched.
 pub(crate) const STACK_REUSE_LIMIT: Duration = Duration::from_millis(5);
 
 /// Bytes of a pooled memory that are reset by copying instead of discarding pages.
 const KEEP_RESIDENT: usize = 512 << 10;
 
-/// The engine for this many guests at once. With `fuel` it counts instructions, which makes the guest slower and its limit exact.
+/// The engine for this many guests at once. With `fuel` it counts instructions, which makes the guest slower and its
+/// limit exact.
 pub(crate) fn engine(guests: usize, fuel: bool) -> Result<Engine> {
     let engine = Engine::new(&config(guests, fuel))?;
     tick(&engine)?;
@@ -52,7 +53,8 @@ pub(crate) fn config(guests: usize, fuel: bool) -> Config {
     config
 }
 
-/// Fuel per operator. Operators that only name a value generate no code and are free; bulk operators cost fuel per byte.
+/// Fuel per operator. Operators that only name a value generate no code and are free; bulk operators cost fuel per
+/// byte.
 fn costs() -> OperatorCost {
     OperatorCost {
         LocalGet: 0,

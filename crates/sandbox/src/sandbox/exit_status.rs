@@ -4,7 +4,8 @@ use wasmtime::Trap;
 
 use crate::run::ExitStatus;
 
-/// Bytes of an error message that are kept. The guest truncates messages to this length, unless the program manipulates it.
+/// Bytes of an error message that are kept. The guest truncates messages to this length, unless the program manipulates
+/// it.
 const MESSAGE_BYTES: usize = 4096;
 
 /// Why the host ended a guest in the middle of its work. Passed through the engine as the error of a host call.
@@ -34,8 +35,9 @@ pub(crate) enum Termination {
 }
 
 impl ExitStatus {
-    /// Decodes what the guest returned: a number of `guest/exit_status.py` with a payload, of at most `max_bytes`. A program can forge either,
-    /// so that no number means a fault that is not the program's own: only the host detects those.
+    /// Decodes what the guest returned: a number of `guest/exit_status.py` with a payload, of at most `max_bytes`. A
+    /// program can forge either, so that no number means a fault that is not the program's own: only the host detects
+    /// those.
     pub(crate) fn claimed(number: u32, payload: Vec<u8>, max_bytes: u64) -> Self {
         let message =
             |payload: Vec<u8>| String::from_utf8_lossy(&payload[..payload.len().min(MESSAGE_BYTES)]).into_owned();

@@ -1,12 +1,12 @@
 //! Memory accounting of a program: its own memory, the native stack beneath it, and what the host buffers for it.
 //!
-//! If instructions are counted, the native stack does not count towards the limit: its size depends on the processor, and how deep it is seen
-//! to be on the moment. It is bounded by the interpreter's own stack.
+//! If instructions are counted, the native stack does not count towards the limit: its size depends on the processor,
+//! and how deep it is seen to be on the moment. It is bounded by the interpreter's own stack.
 
 use super::exit_status::Termination;
 
-/// Bytes of native stack per byte of the interpreter's own stack, which is part of the initial memory. Measured with recursion through C of
-/// 20,000 to 100,000 levels.
+/// Bytes of native stack per byte of the interpreter's own stack, which is part of the initial memory. Measured with
+/// recursion through C of 20,000 to 100,000 levels.
 const NATIVE_TO_OWN: u64 = 8;
 
 /// The memory use of an instance.
@@ -70,7 +70,8 @@ impl MemoryUse {
         self.check()
     }
 
-    /// Checks the limit with the current depth of the native stack. To be called from within the program, on its thread.
+    /// Checks the limit with the current depth of the native stack. To be called from within the program, on its
+    /// thread.
     pub(super) fn check(&mut self) -> Result<(), Termination> {
         if self.limited(self.grown) > self.limit {
             self.refused = true;

@@ -6,12 +6,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::exit_status::Termination;
 
-/// Instructions (operators of the guest that are not free) that count as one microsecond if instructions are counted: as many as a server of
-/// 2026 executes, over the programs of `tests/deterministic.rs`.
+/// Instructions (operators of the guest that are not free) that count as one microsecond if instructions are counted:
+/// as many as a server of 2026 executes, over the programs of `tests/deterministic.rs`.
 const INSTRUCTIONS_PER_US: u64 = 5_700;
 
-/// If instructions are counted, a program is still ended after this multiple of its limit in CPU time: a single instruction may copy all of
-/// its memory, so that its count alone could allow days. Programs that compute stay far below on any machine.
+/// If instructions are counted, a program is still ended after this multiple of its limit in CPU time: a single
+/// instruction may copy all of its memory, so that its count alone could allow days. Programs that compute stay far
+/// below on any machine.
 const BACKSTOP: u32 = 10;
 
 /// Resolution of the clock that a program sees, in nanoseconds.
@@ -90,8 +91,8 @@ impl Meter {
         self.within(worked)
     }
 
-    /// Checks the limit on work and sleep together. Also to be checked at the end of a run: the engine limits instructions without knowing of
-    /// sleep.
+    /// Checks the limit on work and sleep together. Also to be checked at the end of a run: the engine limits
+    /// instructions without knowing of sleep.
     pub(crate) fn within(&self, worked_ns: u64) -> Result<(), Termination> {
         within(worked_ns.saturating_add(self.slept), self.limit)
     }
@@ -115,8 +116,8 @@ fn within(used_ns: u64, limit: Duration) -> Result<(), Termination> {
     if Duration::from_nanos(used_ns) > limit { Err(Termination::Time) } else { Ok(()) }
 }
 
-/// Checks the wall clock limit. A program that had a processor for at least half of that time has used it up itself. Otherwise an endless
-/// program would have no verdict whenever the wall clock limit is below the limit on work.
+/// Checks the wall clock limit. A program that had a processor for at least half of that time has used it up itself.
+/// Otherwise an endless program would have no verdict whenever the wall clock limit is below the limit on work.
 fn wall(elapsed: Duration, limit: Duration, worked: Duration) -> Result<(), Termination> {
     if elapsed <= limit {
         return Ok(());

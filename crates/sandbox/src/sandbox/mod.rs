@@ -1,8 +1,8 @@
 //! CPython in wasmtime: runs one program and reports what it did, not whether that was right.
 //!
-//! Every run has its own instance of one pre-instantiated component, whose memory image is copied on write. Whatever a program does to its
-//! interpreter is discarded with the instance. If a program has many tests (`series`), the instance is kept and its memory restored
-//! between tests.
+//! Every run has its own instance of one pre-instantiated component, whose memory image is copied on write. Whatever a
+//! program does to its interpreter is discarded with the instance. If a program has many tests (`series`), the instance
+//! is kept and its memory restored between tests.
 
 mod engine;
 mod exit_status;

@@ -1,5 +1,5 @@
-//! Finds the pages of a memory that were written to, and discards them. Only Linux 6.7 and later reports them; elsewhere there are no
-//! snapshots, and every test has its own instance.
+//! Finds the pages of a memory that were written to, and discards them. Only Linux 6.7 and later reports them;
+//! elsewhere there are no snapshots, and every test has its own instance.
 
 use std::ops::Range;
 
@@ -45,7 +45,8 @@ mod linux {
             matches!(found.as_slice(), [whole] if *whole == (0..PAGE)).then_some(pages)
         }
 
-        /// The private ranges of a memory: pages that were written to and no longer show the memory image. Offsets in bytes, ascending.
+        /// The private ranges of a memory: pages that were written to and no longer show the memory image. Offsets in
+        /// bytes, ascending.
         ///
         /// # Errors
         ///
@@ -75,8 +76,8 @@ mod linux {
                     any_of: PRESENT | SWAPPED,
                     returned: 0,
                 });
-                // SAFETY: the kernel reads the arguments, which outlive the call, and writes to them and to `ranges`, whose length they
-                // contain.
+                // SAFETY: the kernel reads the arguments, which outlive the call, and writes to them and to `ranges`,
+                // whose length they contain.
                 #[allow(unsafe_code)]
                 let (count, walked) = unsafe { ioctl(&self.pagemap, scan) }?;
                 found.extend(
@@ -90,14 +91,16 @@ mod linux {
             Ok(found)
         }
 
-        /// Discards private pages, so that they show the memory image again. The range must be one that [`Self::private`] returned.
+        /// Discards private pages, so that they show the memory image again. The range must be one that
+        /// [`Self::private`] returned.
         ///
         /// # Errors
         ///
         /// Those of the kernel.
         pub(in crate::sandbox) fn discard(pages: &mut [u8]) -> io::Result<()> {
-            // SAFETY: the pages belong to a private mapping of wasmtime (of a file or anonymous) to which this is the only reference. They
-            // read as what was mapped afterwards, as after any other write to them; wasmtime resets memories in the same way.
+            // SAFETY: the pages belong to a private mapping of wasmtime (of a file or anonymous) to which this is the
+            // only reference. They read as what was mapped afterwards, as after any other write to them; wasmtime
+            // resets memories in the same way.
             #[allow(unsafe_code)]
             unsafe {
                 madvise(pages.as_mut_ptr().cast::<c_void>(), pages.len(), Advice::LinuxDontNeed)?;

@@ -1,8 +1,8 @@
 //! A series: the tests of one program in one instance, each continued from the point after the program's definitions.
 //!
-//! `prepare` runs the definitions, `resume` continues with the input of a test. Before each test the memory of the instance is restored to
-//! its state after `prepare`, so that the test finds byte for byte what it would find in an instance of its own. The cost of `prepare` is
-//! charged to every test.
+//! `prepare` runs the definitions, `resume` continues with the input of a test. Before each test the memory of the
+//! instance is restored to its state after `prepare`, so that the test finds byte for byte what it would find in an
+//! instance of its own. The cost of `prepare` is charged to every test.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -32,7 +32,8 @@ const MAX_ALARMS: usize = 1000;
 /// The result of starting a series.
 pub(crate) enum SeriesStart<'a> {
     Started(Box<Series<'a>>),
-    /// The definitions do something that would not be the same for every test. The program has to run from the beginning for each.
+    /// The definitions do something that would not be the same for every test. The program has to run from the
+    /// beginning for each.
     Unsuitable,
     /// There is no result, through no fault of the program.
     Failed(Box<Run>),
@@ -59,7 +60,8 @@ struct SeriesMemory<'a> {
 }
 
 impl Sandbox {
-    /// Runs the definitions of a program: the whole module if a function is `called`, otherwise the definitions at its beginning.
+    /// Runs the definitions of a program: the whole module if a function is `called`, otherwise the definitions at its
+    /// beginning.
     pub(crate) fn start_series(
         &self,
         program: Source<'_>,
@@ -107,8 +109,8 @@ impl Series<'_> {
         self.can_continue
     }
 
-    /// Runs a test: with standard input, or with the `name` of a function and its `input`. `None` if the memory could not be restored; the
-    /// program has not seen the test then.
+    /// Runs a test: with standard input, or with the `name` of a function and its `input`. `None` if the memory could
+    /// not be restored; the program has not seen the test then.
     pub(crate) fn resume(
         &mut self,
         stdin: Arc<[u8]>,
@@ -163,8 +165,9 @@ impl SeriesMemory<'_> {
     }
 }
 
-/// The first argument of `resume`, the length of standard input. Passing it restores the memory: lowering an argument is the point at which
-/// wasmtime gives the host access to the whole memory of a component, before the component itself runs.
+/// The first argument of `resume`, the length of standard input. Passing it restores the memory: lowering an argument
+/// is the point at which wasmtime gives the host access to the whole memory of a component, before the component itself
+/// runs.
 #[derive(Clone, Copy)]
 struct RestoringLength<'a, 'm> {
     memory: &'a Mutex<SeriesMemory<'m>>,

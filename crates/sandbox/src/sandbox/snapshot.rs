@@ -1,8 +1,9 @@
 //! Snapshots of a memory, restored byte for byte at the cost of the pages that were written to.
 //!
-//! Private pages (those that were written to before the snapshot) are saved and copied back. All other pages still showed the memory image;
-//! if such a page becomes private, it is discarded, so that it shows the image again. It is then saved as well: the next test will probably
-//! write to the same page, and copying costs less than another page fault.
+//! Private pages (those that were written to before the snapshot) are saved and copied back. All other pages still
+//! showed the memory image; if such a page becomes private, it is discarded, so that it shows the image again. It is
+//! then saved as well: the next test will probably write to the same page, and copying costs less than another page
+//! fault.
 
 use std::io;
 

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Signals of a crash: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS. The numbers are those of Linux on x86-64 and ARM; macOS
-/// numbers SIGBUS and SIGSYS differently.
+/// Signals of a crash: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS. The numbers are those of Linux on
+/// x86-64 and ARM; macOS numbers SIGBUS and SIGSYS differently.
 #[cfg(target_os = "linux")]
 const CRASH_SIGNALS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 #[cfg(not(target_os = "linux"))]
@@ -23,7 +23,8 @@ const CRASH_SIGNALS: [i32; 7] = [4, 5, 6, 10, 8, 11, 12];
 pub(crate) enum ProcessLoss {
     /// It crashed, possibly because of the program that it ran.
     Crash(String),
-    /// It was killed from outside (for example by the out-of-memory killer) or does not respond: nothing that a program can cause.
+    /// It was killed from outside (for example by the out-of-memory killer) or does not respond: nothing that a program
+    /// can cause.
     External(String),
 }
 

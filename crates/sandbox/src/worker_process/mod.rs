@@ -1,8 +1,8 @@
 //! Worker processes: each runs one program at a time for a thread of the pool.
 //!
-//! Threads that share an address space slow each other down: whenever a guest writes to a page for the first time, the kernel
-//! interrupts every core that runs another thread of the process. With a worker process per pool thread a short test takes half the
-//! time or less, and a crash takes down one program only.
+//! Threads that share an address space slow each other down: whenever a guest writes to a page for the first time, the
+//! kernel interrupts every core that runs another thread of the process. With a worker process per pool thread a short
+//! test takes half the time or less, and a crash takes down one program only.
 
 mod frame;
 mod loss;

@@ -1,5 +1,5 @@
-//! The pool's ends of a worker process's pipes. Nothing here blocks beyond its deadline: a stopped process neither reads nor writes, and
-//! must not hang the pool thread that uses it.
+//! The pool's ends of a worker process's pipes. Nothing here blocks beyond its deadline: a stopped process neither
+//! reads nor writes, and must not hang the pool thread that uses it.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -11,8 +11,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 /// A process stopped for this long is given up: its program starts over in another one, and a client is waiting.
 const MAX_STOPPED: Duration = Duration::from_millis(200);
 
-/// An end of a pipe whose reads and writes fail with [`io::ErrorKind::TimedOut`] once its deadline has passed, or if the process at the
-/// other end is stopped.
+/// An end of a pipe whose reads and writes fail with [`io::ErrorKind::TimedOut`] once its deadline has passed, or if
+/// the process at the other end is stopped.
 pub(super) struct Pipe<T> {
     end: T,
     process: u32,

@@ -1,4 +1,5 @@
-//! The worker process itself: runs one program at a time, on a thread with a deep stack, until its standard input closes.
+//! The worker process itself: runs one program at a time, on a thread with a deep stack, until its standard input
+//! closes.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -24,8 +25,9 @@ use crate::sandbox::{STACK_REUSE_LIMIT, THREAD_STACK};
 /// How often a cancellation of the running program is checked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Runs the programs that arrive on standard input and responds on standard output, until standard input closes. To be called by the
-/// process that [`WorkerProcessCommand`](super::WorkerProcessCommand) starts, which must write nothing else to its standard output.
+/// Runs the programs that arrive on standard input and responds on standard output, until standard input closes. To be
+/// called by the process that [`WorkerProcessCommand`](super::WorkerProcessCommand) starts, which must write nothing
+/// else to its standard output.
 ///
 /// # Errors
 ///
@@ -72,8 +74,8 @@ fn serve(load: impl FnOnce() -> Result<Interpreter, GuestError>) -> Result<(), G
     })
 }
 
-/// The parent's requests. The thread that runs programs reads them itself: handing them over from another thread would take as long as a
-/// short test.
+/// The parent's requests. The thread that runs programs reads them itself: handing them over from another thread would
+/// take as long as a short test.
 struct Requests {
     input: BufReader<File>,
     /// Cancels the running program.
@@ -118,7 +120,8 @@ impl Requests {
     }
 }
 
-/// Cancels running programs on request, until the parent closes the pipe or has ended: a process that it forked may hold the pipe open.
+/// Cancels running programs on request, until the parent closes the pipe or has ended: a process that it forked may
+/// hold the pipe open.
 fn watch_for_cancellation(requests: &Mutex<Requests>, parent: u32) {
     loop {
         thread::sleep(POLL_INTERVAL);

@@ -1,7 +1,7 @@
 //! Programs that try to pass without solving the problem, to exceed their limits, or to affect other programs.
 //!
-//! No program can know the expected output of the tests. Every attack is judged concurrently with an honest program, which is judged again
-//! afterwards on the same threads.
+//! No program can know the expected output of the tests. Every attack is judged concurrently with an honest program,
+//! which is judged again afterwards on the same threads.
 #![allow(clippy::print_stderr)]
 
 #[path = "../support/mod.rs"]

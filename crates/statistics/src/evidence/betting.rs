@@ -1,16 +1,17 @@
 //! Are tokens drawn from a known distribution? Bets whose mean the distribution gives exactly.
 //!
-//! Let p be the distribution that tokens should come from, q the one that the engine reports. Each summand is weighted by p/q of the token,
-//! so that its mean is 0 for every engine that samples from what it reports, whatever its noise and age (proofs: the sum over q of p/q g is
-//! the sum over p of g). Weights are cut off, which costs exactness only where p and q differ by more than that factor; a *tolerance* states
-//! how much of the probability may lie in such tokens.
+//! Let p be the distribution that tokens should come from, q the one that the engine reports. Each summand is weighted
+//! by p/q of the token, so that its mean is 0 for every engine that samples from what it reports, whatever its noise
+//! and age (proofs: the sum over q of p/q g is the sum over p of g). Weights are cut off, which costs exactness only
+//! where p and q differ by more than that factor; a *tolerance* states how much of the probability may lie in such
+//! tokens.
 
 use super::Wealth;
 
 /// Largest weight of a token in a bet on its surprise.
 const MOST_WEIGHT: f64 = 2.0;
-/// Largest weight of an event in a bet that it happens too seldom, and the share by which it may happen less often: what the cut takes away
-/// while engine and learner are within about a fifth of each other.
+/// Largest weight of an event in a bet that it happens too seldom, and the share by which it may happen less often:
+/// what the cut takes away while engine and learner are within about a fifth of each other.
 const MOST_EVENT_WEIGHT: f64 = 1.1;
 const SELDOM: f64 = 0.05;
 /// What is staked on an event that happens too seldom, and too often.
@@ -25,8 +26,8 @@ pub fn importance_weight(learner: f64, engine: f64) -> f64 {
     if learner == f64::NEG_INFINITY { 0.0 } else { libm::exp((learner - engine).min(700.0)) }
 }
 
-/// About how many tokens show that log p is off by `relative` times its variance, five standard errors: 25 / (v d²). `None` where nothing
-/// varies, so that no number of tokens would.
+/// About how many tokens show that log p is off by `relative` times its variance, five standard errors: 25 / (v d²).
+/// `None` where nothing varies, so that no number of tokens would.
 pub fn tokens_to_decision(variance: f64, relative: f64) -> Option<f64> {
     let tokens = 25.0 / (variance * relative * relative);
     (tokens.is_finite() && tokens > 0.0).then_some(tokens)
@@ -40,7 +41,8 @@ pub struct SurpriseBets {
 }
 
 impl SurpriseBets {
-    /// `tolerance`: share of the probability in tokens of which learner and engine may disagree by more than a factor of two.
+    /// `tolerance`: share of the probability in tokens of which learner and engine may disagree by more than a factor
+    /// of two.
     pub fn new(tolerance: f64) -> Self {
         Self { wealth: Wealth::new(SURPRISE_STAKES.len()), tolerance }
     }
@@ -113,7 +115,8 @@ impl EventBets {
     }
 }
 
-/// Mean at most 1 over tokens drawn from q. Stakes above 0 win where the event stays away, those below 0 where it happens.
+/// Mean at most 1 over tokens drawn from q. Stakes above 0 win where the event stays away, those below 0 where it
+/// happens.
 fn event_factor(stake: f64, weight: f64, happened: bool, probability: f64) -> f64 {
     let weight = if happened { weight } else { 0.0 };
     match stake > 0.0 {

@@ -1,11 +1,13 @@
-//! Does an engine still have a part of other weights? A suspicion predicts a gap for every token; the evidence is whether gaps follow it.
+//! Does an engine still have a part of other weights? A suspicion predicts a gap for every token; the evidence is
+//! whether gaps follow it.
 
 use super::{SignBets, self_normalized};
 
 /// A part that is stale by at least this share is what "not stale" denies.
 const HALF: f64 = 0.5;
-/// Correlation of an engine's noise with a prediction that is no fault. Noise of a narrow type follows from weights and tokens, and where
-/// both change little from step to step it keeps a direction: of bf16 up to 0.12 was seen (docs/statistics.md).
+/// Correlation of an engine's noise with a prediction that is no fault. Noise of a narrow type follows from weights and
+/// tokens, and where both change little from step to step it keeps a direction: of bf16 up to 0.12 was seen
+/// (docs/statistics.md).
 pub(super) const CORRELATION: f64 = 0.15;
 /// Squared prediction over noise, less what is tolerated, summed over tokens, after which 19 of 20 runs have decided.
 const INFORMATION: f64 = 165.0;
@@ -17,7 +19,8 @@ const CLEAR: f64 = 5e-5;
 pub struct SuspectedToken {
     /// The engine's log-probability minus the learner's.
     pub gap: f64,
-    /// The gap that the suspicion predicts: the log-probability under the suspected weights minus that under the right ones.
+    /// The gap that the suspicion predicts: the log-probability under the suspected weights minus that under the right
+    /// ones.
     pub predicted: f64,
     /// One over the variance of the engine's noise, in nats⁻².
     pub weight: f64,
@@ -25,8 +28,9 @@ pub struct SuspectedToken {
 
 /// Evidence about one suspicion.
 ///
-/// Of the noise it is supposed that a sequence's is as likely as its negative: not that it is normal, small or independent from token to
-/// token. A sequence counts by the sign of the sum of its products weight × predicted × (gap − share × predicted), and a little by its size.
+/// Of the noise it is supposed that a sequence's is as likely as its negative: not that it is normal, small or
+/// independent from token to token. A sequence counts by the sign of the sum of its products weight × predicted × (gap
+/// − share × predicted), and a little by its size.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contrast {
     stale: SignBets,
@@ -46,8 +50,9 @@ impl Contrast {
 
     /// Adds a sequence. `tolerated` is the share of the predicted gap that is no fault.
     ///
-    /// A prediction that is as small as rounding is no evidence. The learner's score of a token under the right weights is a part of the
-    /// gap as well as of the prediction, and so is its rounding error: where nothing else is left of both, the one is half of the other.
+    /// A prediction that is as small as rounding is no evidence. The learner's score of a token under the right weights
+    /// is a part of the gap as well as of the prediction, and so is its rounding error: where nothing else is left of
+    /// both, the one is half of the other.
     pub fn add(&mut self, sequence: &[SuspectedToken], tolerated: f64) {
         let known = |token: &&SuspectedToken| token.gap.is_finite() && token.predicted.is_finite();
         let tokens = || sequence.iter().filter(known);
@@ -80,8 +85,8 @@ impl Contrast {
         self.fresh.evidence()
     }
 
-    /// The share of the predicted gap that is there, with its standard error from the differences between sequences: 0 for right weights, 1
-    /// for a part that is stale. `None` before there is a prediction.
+    /// The share of the predicted gap that is there, with its standard error from the differences between sequences: 0
+    /// for right weights, 1 for a part that is stale. `None` before there is a prediction.
     pub fn share(&self) -> Option<(f64, f64)> {
         let [along, size] = self.sums;
         let share = (size > 0.0).then(|| along / size)?;
@@ -95,13 +100,14 @@ impl Contrast {
         self.tokens
     }
 
-    /// Squared predicted gap over noise, summed over the tokens: what evidence there can be at most is about half of it.
+    /// Squared predicted gap over noise, summed over the tokens: what evidence there can be at most is about half of
+    /// it.
     pub fn information(&self) -> f64 {
         self.sums[1]
     }
 
-    /// About how many more tokens of such predictions it takes until it is decided in 19 of 20 runs. `None` where the predictions are no
-    /// more than the correlation of noise that is tolerated, so that no number of them would do.
+    /// About how many more tokens of such predictions it takes until it is decided in 19 of 20 runs. `None` where the
+    /// predictions are no more than the correlation of noise that is tolerated, so that no number of them would do.
     pub fn tokens_needed(&self) -> Option<f64> {
         let tokens = self.tokens.max(1) as f64;
         let clear = (self.information() / tokens).sqrt() - CORRELATION;
@@ -114,8 +120,8 @@ impl Contrast {
     }
 }
 
-/// Whether rounding errors may be more than the tolerated share of the prediction. The learner's have at most the variance of the engine's
-/// noise, of which `weight` is the inverse.
+/// Whether rounding errors may be more than the tolerated share of the prediction. The learner's have at most the
+/// variance of the engine's noise, of which `weight` is the inverse.
 fn is_rounding<'a>(tokens: impl Iterator<Item = &'a SuspectedToken>, tolerated: f64) -> bool {
     let mut squares = 0.0;
     let mut weights = 0.0;
@@ -136,7 +142,8 @@ mod tests {
 
     use super::*;
 
-    /// Sequences with a movement of root mean square `movement` of which the engine lacks `missing`, with noise of width `noise`.
+    /// Sequences with a movement of root mean square `movement` of which the engine lacks `missing`, with noise of
+    /// width `noise`.
     fn sequences(seed: u64, count: u64, movement: f64, missing: f64, noise: f64) -> Vec<Vec<SuspectedToken>> {
         let mut uniforms = Uniforms::new(seed, Stream::SignFlips);
         let mut at = move |position: u64| 2.0 * uniforms.at(position) - 1.0;
@@ -216,7 +223,8 @@ mod tests {
 
     #[test]
     fn rounding_errors_of_the_learner_are_no_sign_of_old_weights() {
-        // Weights that hardly moved: what is left of prediction and gap are sums in f32, those of the right weights in both.
+        // Weights that hardly moved: what is left of prediction and gap are sums in f32, those of the right weights in
+        // both.
         let mut uniforms = Uniforms::new(5, Stream::SignFlips);
         let mut position = 0;
         let mut error = |size: f64| {

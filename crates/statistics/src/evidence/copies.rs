@@ -1,8 +1,9 @@
 //! Are equal answers to a prompt as rare as their probability says?
 //!
-//! Answers are taken in order. Where one has so far the same tokens as earlier ones, let A be the next tokens of those: the chance that its own
-//! next token is in A is the probability of A, known from the log-probabilities of the earlier answers without another forward pass. Counting
-//! equal answers alone would accuse an honest engine: short and certain answers repeat.
+//! Answers are taken in order. Where one has so far the same tokens as earlier ones, let A be the next tokens of those:
+//! the chance that its own next token is in A is the probability of A, known from the log-probabilities of the earlier
+//! answers without another forward pass. Counting equal answers alone would accuse an honest engine: short and certain
+//! answers repeat.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ const MOST: f64 = 600.0;
 /// What one answer says about copies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CopyEvidence {
-    /// Factors of mean at most 1 for answers that are drawn independently: of the answer as a whole, and token by token.
+    /// Factors of mean at most 1 for answers that are drawn independently: of the answer as a whole, and token by
+    /// token.
     pub whole: f64,
     /// See `whole`.
     pub partial: f64,
@@ -27,8 +29,9 @@ pub struct CopyEvidence {
     pub is_copy: bool,
 }
 
-/// The evidence of each answer to one prompt, drawn from one distribution. An answer is its tokens, each with the logarithm of the
-/// probability with which it was drawn. An end token counts: an answer without one that begins another is no copy of it.
+/// The evidence of each answer to one prompt, drawn from one distribution. An answer is its tokens, each with the
+/// logarithm of the probability with which it was drawn. An end token counts: an answer without one that begins another
+/// is no copy of it.
 pub fn copies(answers: &[Vec<(u32, f64)>]) -> Vec<CopyEvidence> {
     (0..answers.len()).map(|at| evidence(&answers[..at], &answers[at])).collect()
 }

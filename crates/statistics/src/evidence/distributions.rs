@@ -93,8 +93,8 @@ pub(super) fn policies(seed: u64, count: u64) -> impl Iterator<Item = Policy> {
     })
 }
 
-/// Draws tokens of random policies as `lie` changes each, until `done` (of the policy, the token and a number that is uniform) says so.
-/// Returns how many that took, `None` for more than `most`.
+/// Draws tokens of random policies as `lie` changes each, until `done` (of the policy, the token and a number that is
+/// uniform) says so. Returns how many that took, `None` for more than `most`.
 pub(super) fn run(
     seed: u64,
     most: usize,

@@ -2,8 +2,8 @@
 
 use super::contrast::CORRELATION;
 
-/// Root mean square movement of a token by the first step, in nats, for a learning rate of 1: 0.0022 at 1e-6, as measured of Adam and a
-/// model of 135 million weights. Other models move otherwise, within a factor of a few.
+/// Root mean square movement of a token by the first step, in nats, for a learning rate of 1: 0.0022 at 1e-6, as
+/// measured of Adam and a model of 135 million weights. Other models move otherwise, within a factor of a few.
 const FIRST_STEP: f64 = 2.2e3;
 /// A movement since the beginning grows with this power of the steps.
 const GROWTH: f64 = 0.78;
@@ -38,9 +38,9 @@ impl Foresight {
         FIRST_STEP * learning_rate
     }
 
-    /// Steps until a part is found that is stale from the beginning and makes up `share` of the movement (1: nothing is loaded; 0.5: half of
-    /// every change), where the suspicion is looked at after every `turn`-th step. 19 of 20 runs take no more. `None` where it takes more
-    /// than a hundred thousand steps.
+    /// Steps until a part is found that is stale from the beginning and makes up `share` of the movement (1: nothing is
+    /// loaded; 0.5: half of every change), where the suspicion is looked at after every `turn`-th step. 19 of 20 runs
+    /// take no more. `None` where it takes more than a hundred thousand steps.
     pub fn steps(&self, share: f64, turn: u64) -> Option<u64> {
         let turn = turn.max(1);
         let least = turn * (SEQUENCES / self.sequences as f64).ceil() as u64;

@@ -1,4 +1,5 @@
-//! The gap between two log-probabilities of the same tokens, engine minus learner: is it noise around zero, and is it small?
+//! The gap between two log-probabilities of the same tokens, engine minus learner: is it noise around zero, and is it
+//! small?
 
 use super::Wealth;
 
@@ -9,8 +10,8 @@ const CLEAR: f64 = 2.0;
 /// Shares that are supposed instead of the tolerated one.
 const SUPPOSED: [f64; 3] = [0.05, 0.2, 0.8];
 
-/// The sum of `terms` over the root of the sum of their squares: about standard normal for independent terms without a direction, and
-/// symmetric around 0 for all noise that is. 0 without terms.
+/// The sum of `terms` over the root of the sum of their squares: about standard normal for independent terms without a
+/// direction, and symmetric around 0 for all noise that is. 0 without terms.
 pub fn self_normalized(terms: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, squares) = terms.into_iter().fold((0.0, 0.0), |(sum, squares), term| (sum + term, squares + term * term));
     if squares > 0.0 { sum / squares.sqrt() } else { 0.0 }

@@ -1,13 +1,14 @@
 //! Evidence that grows with every observation and may be looked at after each: e-processes.
 //!
-//! An e-process starts at 1, and under the hypothesis that it doubts its mean never exceeds 1. So the chance that it ever reaches 1/α is at
-//! most α (Ville's inequality), however often it is looked at and whenever the run ends. Means of e-processes are e-processes again, which is
-//! how several suspicions share one budget.
+//! An e-process starts at 1, and under the hypothesis that it doubts its mean never exceeds 1. So the chance that it
+//! ever reaches 1/α is at most α (Ville's inequality), however often it is looked at and whenever the run ends. Means
+//! of e-processes are e-processes again, which is how several suspicions share one budget.
 //!
 //! - [`Wealth`]: the capital of bets that may have begun in any round.
 //! - [`SurpriseBets`], [`EventBets`]: are tokens drawn from a known distribution?
 //! - [`SignBets`], [`ShareBets`]: are gaps symmetric around zero, and are large ones rare?
-//! - [`Contrast`]: does an engine still have a part of other weights? [`Noise`]: how far it is off where it has the right ones.
+//! - [`Contrast`]: does an engine still have a part of other weights? [`Noise`]: how far it is off where it has the
+//!   right ones.
 //! - [`Foresight`]: how many steps a decision takes, before there are any.
 //! - [`copies`]: are equal answers as rare as their probability says?
 

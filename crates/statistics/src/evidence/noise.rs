@@ -1,13 +1,16 @@
 //! How far an engine's log-probabilities are from the learner's where both have the same weights: its noise.
 
-/// Lower ends of the classes of probabilities: noise in a log-probability is smaller the likelier the token is, down to a hundredth.
+/// Lower ends of the classes of probabilities: noise in a log-probability is smaller the likelier the token is, down to
+/// a hundredth.
 const CLASSES: [f64; 5] = [0.99, 0.9, 0.5, 0.1, 0.0];
-/// Tokens by which the variance of all classes together counts in each, so that a class with few tokens has no extreme one.
+/// Tokens by which the variance of all classes together counts in each, so that a class with few tokens has no extreme
+/// one.
 const PRIOR_TOKENS: f64 = 8.0;
 /// The least noise in nats: rounding of f32 sums.
 const LEAST: f64 = 1e-7;
 
-/// Noise by the probability of tokens, from gaps of a calibration. It only weighs tokens: a wrong one costs tokens and no truth.
+/// Noise by the probability of tokens, from gaps of a calibration. It only weighs tokens: a wrong one costs tokens and
+/// no truth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Noise {
     squares: [f64; CLASSES.len()],
@@ -23,7 +26,8 @@ impl Default for Noise {
 }
 
 impl Noise {
-    /// Adds a sequence of a calibration: for each token its log-probability and its gap, in nats. Values that are no numbers are left out.
+    /// Adds a sequence of a calibration: for each token its log-probability and its gap, in nats. Values that are no
+    /// numbers are left out.
     pub fn add(&mut self, tokens: impl IntoIterator<Item = (f64, f64)>) {
         let mut squares = 0.0;
         let mut count = 0.0;

@@ -3,8 +3,9 @@
 /// Beyond this a capital grows no further: far above every threshold, and far from overflow.
 const MOST: f64 = 1e280;
 
-/// A mixture of bets, each of them placed again in every round from a capital set aside for it: 1/2 in the first round, 1/(n (n + 1)) in the
-/// n-th. What is wrong only from the middle of a run on is found by the bets that begin there; the price is a factor of n (n + 1).
+/// A mixture of bets, each of them placed again in every round from a capital set aside for it: 1/2 in the first round,
+/// 1/(n (n + 1)) in the n-th. What is wrong only from the middle of a run on is found by the bets that begin there; the
+/// price is a factor of n (n + 1).
 ///
 /// The mean over bets is an e-process if every factor has a mean of at most 1.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,7 +9,8 @@ use super::{SEQUENCES, random, threshold};
 /// Steps after which a simulated run is given up.
 pub(crate) const MOST_STEPS: u64 = 500;
 
-/// A fault of an engine: the share of the movement that its prediction makes up, and the share of the prediction that is missing.
+/// A fault of an engine: the share of the movement that its prediction makes up, and the share of the prediction that
+/// is missing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
@@ -44,7 +45,8 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// A run of which the proof scores `tokens` after each step. Longer sequences, not more of them, up to 64 tokens; more of them beyond.
+    /// A run of which the proof scores `tokens` after each step. Longer sequences, not more of them, up to 64 tokens;
+    /// more of them beyond.
     fn sequences(&self) -> (usize, usize) {
         let each = (self.tokens as usize / SEQUENCES).clamp(1, 64);
         (self.tokens as usize / each, each)

@@ -1,8 +1,9 @@
-//! Honest runs: engines with the right weights, some of which join late, over steps in which the movement grows past their noise.
+//! Honest runs: engines with the right weights, some of which join late, over steps in which the movement grows past
+//! their noise.
 //!
-//! A contrast sees of a sequence one number, the sum of its products in units of their root sum of squares, and of the engine's share of the
-//! budget. So sequences are drawn once, token by token, for each shape of noise and size of movement, and runs draw from their numbers:
-//! 100,000 runs of 500 steps are 6e9 of them.
+//! A contrast sees of a sequence one number, the sum of its products in units of their root sum of squares, and of the
+//! engine's share of the budget. So sequences are drawn once, token by token, for each shape of noise and size of
+//! movement, and runs draw from their numbers: 100,000 runs of 500 steps are 6e9 of them.
 
 use evenkeel_seeds::RngCore;
 use evenkeel_statistics::evidence::{SignBets, SuspectedToken, self_normalized};

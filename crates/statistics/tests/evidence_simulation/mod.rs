@@ -1,7 +1,8 @@
-//! Simulated runs of the proof of weights: how often an honest run is accused, and how many steps a fault takes. Used by the test of it and
-//! by the example that prints the numbers of docs/statistics.md.
+//! Simulated runs of the proof of weights: how often an honest run is accused, and how many steps a fault takes. Used
+//! by the test of it and by the example that prints the numbers of docs/statistics.md.
 //!
-//! The proof's own constants are repeated here: the share of an engine, the number of suspicions and how they take turns, and the budget.
+//! The proof's own constants are repeated here: the share of an engine, the number of suspicions and how they take
+//! turns, and the budget.
 
 pub(crate) mod faults;
 pub(crate) mod honest;
@@ -20,7 +21,8 @@ pub(crate) const IN_TURN: usize = 2;
 pub(crate) const SEQUENCES: usize = 32;
 pub(crate) const TOKENS: usize = 12;
 
-/// What the evidence about one suspicion of an engine must reach, engines counted from 0 in the order in which they join.
+/// What the evidence about one suspicion of an engine must reach, engines counted from 0 in the order in which they
+/// join.
 pub(crate) fn threshold(engine: usize) -> f64 {
     let engine = engine as f64 + 1.0;
     SUSPICIONS as f64 * engine * (engine + 1.0) / BUDGET

@@ -51,8 +51,9 @@ fn rare(rng: &mut ChaCha12Rng, noise: &mut [f64]) {
 }
 
 impl Shape {
-    /// A sequence of an engine with the right weights, with a movement of that size in units of the noise. Tokens with more movement have
-    /// more noise, which the weights do not know; half of the movement is the same for the whole sequence.
+    /// A sequence of an engine with the right weights, with a movement of that size in units of the noise. Tokens with
+    /// more movement have more noise, which the weights do not know; half of the movement is the same for the whole
+    /// sequence.
     pub(crate) fn sequence(&self, movement: f64, rng: &mut ChaCha12Rng, sequence: &mut [SuspectedToken]) {
         let mut noise = vec![0.0; sequence.len()];
         (self.draw)(rng, &mut noise);

@@ -1,5 +1,5 @@
-//! How often intervals have the true value in them, by simulation: used by the test of coverage and by the example that prints the table of
-//! docs/statistics.md.
+//! How often intervals have the true value in them, by simulation: used by the test of coverage and by the example that
+//! prints the table of docs/statistics.md.
 
 use evenkeel_seeds::{ChaCha12Rng, RngCore, Stream, rng};
 use evenkeel_statistics::{Confidence, Improvement, InterquartileMean, Interval, Resampling, Sample};
@@ -156,8 +156,8 @@ pub(crate) fn of_interquartile_mean(
     })
 }
 
-/// The coverage of the interval of a probability of improvement over this many tasks, between normal scores whose means are `shift` apart; of
-/// rliable's with `by_percentiles`.
+/// The coverage of the interval of a probability of improvement over this many tasks, between normal scores whose means
+/// are `shift` apart; of rliable's with `by_percentiles`.
 pub(crate) fn of_improvement(
     tasks: usize,
     runs: usize,

@@ -1,5 +1,5 @@
-//! Parsing the fields of a request as vLLM does: numbers may be strings, 1.0 is an integer, and errors are collected before they are
-//! reported.
+//! Parsing the fields of a request as vLLM does: numbers may be strings, 1.0 is an integer, and errors are collected
+//! before they are reported.
 
 use evenkeel_errors::FieldError;
 use serde::Deserialize;

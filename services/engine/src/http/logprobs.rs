@@ -85,8 +85,8 @@ impl Serialize for PromptLogprobs {
     }
 }
 
-/// Tokens and their log-probabilities, in order. Several ids may have the same text: like in a Python dictionary, the last one's
-/// value appears in the first one's position.
+/// Tokens and their log-probabilities, in order. Several ids may have the same text: like in a Python dictionary, the
+/// last one's value appears in the first one's position.
 struct Top(Vec<(Cow<'static, str>, f64)>);
 
 impl Serialize for Top {

@@ -1,8 +1,8 @@
 //! A completion request, parsed and validated before anything runs.
 //!
-//! Every field of vLLM's API is either supported or refused by name; neutral values are accepted.
-//! Types are checked first, then the model's name, then values, as in vLLM, so that a request with several errors usually gets the
-//! same one reported.
+//! Every field of vLLM's API is either supported or refused by name; neutral values are accepted. Types are checked
+//! first, then the model's name, then values, as in vLLM, so that a request with several errors usually gets the same
+//! one reported.
 
 use std::sync::Arc;
 

@@ -14,7 +14,8 @@ pub(super) struct RequestSpan {
 }
 
 impl RequestSpan {
-    /// A request that begins now, of a caller with that context. `None` where it has none, or where spans are not exported.
+    /// A request that begins now, of a caller with that context. `None` where it has none, or where spans are not
+    /// exported.
     pub(super) fn begin(parent: Option<TraceContext>, id: &str, prompts: usize, samples: usize) -> Option<Self> {
         let parent = parent.filter(|_| spans_are_wanted())?;
         Some(Self { parent, id: id.to_owned(), began: SystemTime::now(), prompts, samples })

@@ -1,6 +1,7 @@
 //! Streamed responses: server-sent events, with a frame for new tokens of one sample and `[DONE]` at the end.
 //!
-//! Tokens that arrive while a frame is being sent are merged into the next: a slow client gets fewer frames, never fewer tokens.
+//! Tokens that arrive while a frame is being sent are merged into the next: a slow client gets fewer frames, never
+//! fewer tokens.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -1,7 +1,7 @@
 //! One step: which tokens each sequence feeds, and how threads share the sequences.
 //!
-//! Each thread takes its sequences through the whole model and draws their next tokens while the logits are still in its cache.
-//! Threads wait for each other only at the end of the step.
+//! Each thread takes its sequences through the whole model and draws their next tokens while the logits are still in
+//! its cache. Threads wait for each other only at the end of the step.
 
 use evenkeel_model::decode::Step;
 use evenkeel_model::sampling::{LogprobsMode, Sampler};
@@ -17,7 +17,8 @@ const SHARES_OF_A_THREAD: usize = 4;
 /// Tokens below which a share costs more than it gains by balancing.
 const MIN_SHARE: usize = 32;
 
-/// Decides how many tokens each sequence feeds: one if it is decoding; prompts feed up to `prefill` together. Returns the sum.
+/// Decides how many tokens each sequence feeds: one if it is decoding; prompts feed up to `prefill` together. Returns
+/// the sum.
 pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
     for sequence in sequences.iter_mut() {
         prefill = sequence.plan(prefill);
@@ -27,8 +28,8 @@ pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
 
 /// Maximum number of shares of a step.
 ///
-/// One share for each thread costs least, but then the slowest thread delays the step. If the weights of the whole model fit the
-/// caches, reading them again costs little, so there are more shares, and idle threads take the next one.
+/// One share for each thread costs least, but then the slowest thread delays the step. If the weights of the whole
+/// model fit the caches, reading them again costs little, so there are more shares, and idle threads take the next one.
 pub(super) fn max_shares(config: &Config, threads: usize) -> usize {
     let bytes: usize = parameter_specs(config).0.iter().map(|spec| 4 * spec.shape.iter().product::<usize>()).sum();
     threads * if bytes <= CACHED_BYTES { SHARES_OF_A_THREAD } else { 1 }
@@ -85,7 +86,8 @@ fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sample
     let mut logits = match logits {
         Ok(logits) => logits,
         Err(error) => {
-            // Requests were validated on arrival, so this is a failure of the machine (memory). It fails all sequences of the share.
+            // Requests were validated on arrival, so this is a failure of the machine (memory). It fails all sequences
+            // of the share.
             tracing::error!(%error, "a decoding step failed");
             for sequence in planned {
                 sequence.end(FinishReason::Error(error.to_string()));

@@ -1,8 +1,8 @@
-//! Continuous batching: the thread that owns the model admits sequences between steps, decodes and samples them together, and
-//! removes those that ended.
+//! Continuous batching: the thread that owns the model admits sequences between steps, decodes and samples them
+//! together, and removes those that ended.
 //!
-//! Commands reach it over one bounded channel, in order; outputs go back over a channel of each request.
-//! A sequence's samples are a function of its prompt, its settings, its seed and the weights: the kernels compute each sequence
+//! Commands reach it over one bounded channel, in order; outputs go back over a channel of each request. A sequence's
+//! samples are a function of its prompt, its settings, its seed and the weights: the kernels compute each sequence
 //! independently to the bit, and its random numbers are its own.
 
 mod admission;
@@ -48,7 +48,8 @@ pub(crate) struct Job {
     /// Index of its first sample in the request, and how many there are.
     pub(crate) first: usize,
     pub(crate) count: usize,
-    /// The seed of the first sample; those of the others count up from it. `None` for one derived from the engine's seed.
+    /// The seed of the first sample; those of the others count up from it. `None` for one derived from the engine's
+    /// seed.
     pub(crate) seed: Option<u64>,
     /// Tokens between two outputs of a sample; `None` for one output at its end.
     pub(crate) interval: Option<usize>,

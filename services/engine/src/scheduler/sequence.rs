@@ -29,7 +29,8 @@ pub(super) struct Sequence {
     cache: Option<KvCache>,
     /// Whether all of these come from the engine's present weights.
     is_current: bool,
-    /// Whether another sequence computes keys and values that this one needs as well: it feeds nothing in the next step.
+    /// Whether another sequence computes keys and values that this one needs as well: it feeds nothing in the next
+    /// step.
     waits: bool,
     /// Ids that the next step feeds.
     planned: usize,
@@ -156,7 +157,8 @@ impl Sequence {
         self.job.sink.clone()
     }
 
-    /// Decides how many ids the next step feeds: one if it is decoding, at most `prefill` of a prompt. Returns what is left of `prefill`.
+    /// Decides how many ids the next step feeds: one if it is decoding, at most `prefill` of a prompt. Returns what is
+    /// left of `prefill`.
     pub(super) fn plan(&mut self, prefill: usize) -> usize {
         self.drew = false;
         if std::mem::take(&mut self.waits) {
@@ -186,8 +188,8 @@ impl Sequence {
         Some(Step { cache, ids: &self.ids[from..from + self.planned] })
     }
 
-    /// Draws the next token from the logits after what was fed. Nothing is drawn before the whole prompt has been fed; until then the
-    /// prompt's own tokens are scored, if that was requested.
+    /// Draws the next token from the logits after what was fed. Nothing is drawn before the whole prompt has been fed;
+    /// until then the prompt's own tokens are scored, if that was requested.
     pub(super) fn advance(&mut self, logits: &mut [f32], sampler: &mut Sampler, mode: LogprobsMode) {
         if self.pending() > 0 {
             if let Some(next) = self.next_of_prompt() {

@@ -1,8 +1,9 @@
-//! Prompts that begin alike are computed once: the samples of a prompt, and what a chat template puts before every question.
+//! Prompts that begin alike are computed once: the samples of a prompt, and what a chat template puts before every
+//! question.
 //!
-//! A sequence that begins takes the keys and values of the running one with the longest beginning in common; while that one still computes them,
-//! it waits. Nothing is kept for later. Since a sequence's bits depend on its own tokens alone, however they are split into steps, what is copied
-//! is what it would have computed.
+//! A sequence that begins takes the keys and values of the running one with the longest beginning in common; while that
+//! one still computes them, it waits. Nothing is kept for later. Since a sequence's bits depend on its own tokens
+//! alone, however they are split into steps, what is copied is what it would have computed.
 
 use evenkeel_model::Decoder;
 
@@ -47,7 +48,8 @@ pub(super) fn share(sequences: &mut [Sequence], decoder: &Decoder, metrics: &Met
     }
 }
 
-/// The longest beginning that a sequence has in common with one that has its keys and values, or computes them before it in the order of arrival.
+/// The longest beginning that a sequence has in common with one that has its keys and values, or computes them before
+/// it in the order of arrival.
 fn longest(sequences: &[Sequence], number: usize) -> Option<Common> {
     let own = &sequences[number];
     let with = |(with, other): (usize, &Sequence)| {

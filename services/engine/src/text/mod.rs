@@ -1,6 +1,7 @@
 //! Conversion between text and token ids.
 //!
-//! Handlers of requests use the tokenizer on their own threads; the scheduler converts text only for requests with stop texts.
+//! Handlers of requests use the tokenizer on their own threads; the scheduler converts text only for requests with stop
+//! texts.
 
 mod transcript;
 
@@ -33,7 +34,8 @@ impl Tokenizer {
         Self { inner, pieces: (0..vocabulary).map(|_| OnceLock::new()).collect(), is_concatenative }
     }
 
-    /// The ids of a text. `add_special` adds what the tokenizer puts around every text, such as a beginning of sequence.
+    /// The ids of a text. `add_special` adds what the tokenizer puts around every text, such as a beginning of
+    /// sequence.
     pub(crate) fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, TextError> {
         self.inner.encode(text, add_special)
     }
@@ -63,7 +65,8 @@ impl Tokenizer {
 
     /// The text of an id in a list of log-probabilities, after the ids `before` it.
     ///
-    /// A token may be part of a character. The token that completes it shows the whole character, the ones before it nothing.
+    /// A token may be part of a character. The token that completes it shows the whole character, the ones before it
+    /// nothing.
     pub(crate) fn shown(&self, id: u32, before: &[u32]) -> String {
         let piece = self.piece(id);
         if !piece.ends_with(REPLACEMENT) {

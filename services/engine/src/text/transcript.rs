@@ -40,8 +40,8 @@ impl Transcript {
         }
     }
 
-    /// Appends a token and returns the stop text that it completed, if any. A token that ended the sample by itself has no text
-    /// (`silent`).
+    /// Appends a token and returns the stop text that it completed, if any. A token that ended the sample by itself has
+    /// no text (`silent`).
     pub(crate) fn push(&mut self, id: u32, silent: bool) -> Option<Stopped> {
         self.tokens += 1;
         if silent && !self.include_stop_str_in_output {

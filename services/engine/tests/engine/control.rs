@@ -262,8 +262,8 @@ async fn a_kept_sample_continues_with_the_new_weights() {
     let same = mixed.iter().zip(&old).take_while(|(a, b)| a == b).count();
     assert!(same > 0);
     if same < 480 {
-        // The cache was cleared with the pause: the new weights continue the whole text so far, with the next random numbers of the
-        // sample's stream.
+        // The cache was cleared with the pause: the new weights continue the whole text so far, with the next random
+        // numbers of the sample's stream.
         let prompt = [crate::support::ids("12+3="), mixed[..same].to_vec()].concat();
         let fields = json!({"prompt": prompt, "max_tokens": 1, "temperature": 0, "logprobs": 20, "return_tokens_as_token_ids": true});
         let next = client.complete(fields).await.good();

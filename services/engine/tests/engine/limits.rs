@@ -50,8 +50,8 @@ async fn a_client_that_disconnects_frees_its_samples_at_once() {
     let client = served.client;
     let headers = [("content-type", "application/json")];
     let body = |stream: bool| with(long(16), json!({"prompt": [5, 6], "stream": stream})).to_string();
-    // An unread stream, a whole response in progress, and a request that waits to start. They are frozen, so that none ends by
-    // itself.
+    // An unread stream, a whole response in progress, and a request that waits to start. They are frozen, so that none
+    // ends by itself.
     for (stream, state) in
         [(true, "num_requests_running"), (false, "num_requests_running"), (false, "num_requests_waiting")]
     {

@@ -45,7 +45,8 @@ pub fn config() -> Config {
     }
 }
 
-/// One token for each printable character, as in the built-in recipe: ids 0 and 1 are special, 2 is a line break, 3 a space.
+/// One token for each printable character, as in the built-in recipe: ids 0 and 1 are special, 2 is a line break, 3 a
+/// space.
 pub fn tokenizer_json() -> Value {
     let characters = "\n ".chars().chain((33u8..127).map(char::from));
     let vocabulary = ["<pad>".to_owned(), "<eos>".to_owned()].into_iter().chain(characters.map(String::from));
@@ -82,8 +83,8 @@ pub fn ids(text: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Random weights from a generator of this file: vLLM's responses were recorded with them, so they must not change with the
-/// initialisation of fresh models.
+/// Random weights from a generator of this file: vLLM's responses were recorded with them, so they must not change with
+/// the initialisation of fresh models.
 fn weights(config: &Config, seed: u64) -> Parameters {
     let values = parameter_specs(config).0.into_iter().enumerate().map(|(id, spec)| {
         let count = spec.shape.iter().product();

@@ -26,7 +26,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The turn of the model that answers this request. A turn with a call that cannot be read is a text, and so is every turn without tools.
+    /// The turn of the model that answers this request. A turn with a call that cannot be read is a text, and so is
+    /// every turn without tools.
     pub(super) fn to(request: &ChatRequest, action: Action) -> Self {
         let Action { message, finish_reason, turn, tokens } = action;
         let calls_are_read = message.tool_calls.iter().all(|call| call.error.is_empty());
@@ -53,8 +54,8 @@ impl Answer {
         Self { turn, content, reasoning, calls, finish_reason: "length", tokens: (0, 0) }
     }
 
-    /// The message as the agent repeats it in its next request, in the form that [`ChatRequest`] has. Reasoning is left out: what becomes of
-    /// it in later prompts is a setting of the run.
+    /// The message as the agent repeats it in its next request, in the form that [`ChatRequest`] has. Reasoning is left
+    /// out: what becomes of it in later prompts is a setting of the run.
     pub(super) fn message(&self) -> Map<String, Value> {
         let mut message = Map::new();
         message.insert("role".to_owned(), "assistant".into());

@@ -18,8 +18,8 @@ impl Conversation {
         Self { asked, answer: answer.message() }
     }
 
-    /// The messages with which a request goes on: it repeats what was asked and the answer, has the same tools, and adds messages of the user
-    /// or of tools. `None`: it is another conversation.
+    /// The messages with which a request goes on: it repeats what was asked and the answer, has the same tools, and
+    /// adds messages of the user or of tools. `None`: it is another conversation.
     pub(super) fn tail(&self, next: &ChatRequest) -> Option<Vec<EnvironmentMessage>> {
         let before = &self.asked.messages;
         let answered = self.asked.messages.len();

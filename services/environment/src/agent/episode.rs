@@ -1,4 +1,5 @@
-//! An agent's requests as the turns of an episode: each is answered by the next action, and the agent's next one is what is observed.
+//! An agent's requests as the turns of an episode: each is answered by the next action, and the agent's next one is
+//! what is observed.
 
 use evenkeel_environment::Step;
 use evenkeel_proto::v1::{ModelRequest, Verdict};
@@ -86,8 +87,8 @@ impl AgentEpisode {
         }
     }
 
-    /// What the agent makes of the episode; `None` leaves it to the verifier of the row. An agent that still asks is told that a budget is
-    /// used up: its requests are answered with nothing, cut off, and it has to end.
+    /// What the agent makes of the episode; `None` leaves it to the verifier of the row. An agent that still asks is
+    /// told that a budget is used up: its requests are answered with nothing, cut off, and it has to end.
     ///
     /// # Errors
     /// An agent that fails, or asks on and on; a score that is none.
@@ -109,7 +110,8 @@ impl AgentEpisode {
         self.score.take().map(|score| score.verdict(id)).transpose()
     }
 
-    /// What the agent does next. A request whose client went away before it was answered, and asks the same again, is answered.
+    /// What the agent does next. A request whose client went away before it was answered, and asks the same again, is
+    /// answered.
     async fn next(&mut self) -> Result<Next, Failure> {
         loop {
             let asked = tokio::select! {

@@ -1,4 +1,5 @@
-//! A process that plays several episodes at once: requests in, and for each a result, a line of JSON each, in any order.
+//! A process that plays several episodes at once: requests in, and for each a result, a line of JSON each, in any
+//! order.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

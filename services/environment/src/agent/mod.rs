@@ -1,4 +1,5 @@
-//! Agents: programs that run a whole episode by themselves and ask the model at a chat endpoint of the worker, as they would ask OpenAI's.
+//! Agents: programs that run a whole episode by themselves and ask the model at a chat endpoint of the worker, as they
+//! would ask OpenAI's.
 //!
 //! | file | |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! Agents that are programs of the user's own, started for each episode.
 //!
-//! A program gets the row as a line of JSON on its standard input, `OPENAI_BASE_URL` and `OPENAI_API_KEY`, and the seed in `EVENKEEL_SEED`.
-//! Where its last line is a JSON object with `reward`, that is the score; any other leaves it to the verifier of the row.
+//! A program gets the row as a line of JSON on its standard input, `OPENAI_BASE_URL` and `OPENAI_API_KEY`, and the seed
+//! in `EVENKEEL_SEED`. Where its last line is a JSON object with `reward`, that is the score; any other leaves it to
+//! the verifier of the row.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

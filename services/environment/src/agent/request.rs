@@ -1,7 +1,7 @@
 //! A request for a chat completion: what it asks, in one form, or why it is refused.
 //!
-//! What would change the meaning of an answer and cannot be had is refused by name. How tokens are drawn is the run's to say: `temperature`
-//! and the like are ignored, since the learner has to know what was sampled from.
+//! What would change the meaning of an answer and cannot be had is refused by name. How tokens are drawn is the run's
+//! to say: `temperature` and the like are ignored, since the learner has to know what was sampled from.
 
 use evenkeel_proto::FieldError;
 use serde_json::{Map, Value, json};

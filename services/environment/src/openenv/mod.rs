@@ -1,7 +1,7 @@
 //! Environments on servers that speak OpenEnv's protocol (0.10): one WebSocket for each episode.
 //!
-//! There are no numbers in that protocol: an answer belongs to the request before it. So a socket on which anything was late, or came at the
-//! wrong time, is closed and never used again.
+//! There are no numbers in that protocol: an answer belongs to the request before it. So a socket on which anything was
+//! late, or came at the wrong time, is closed and never used again.
 
 mod address;
 mod episode;

@@ -1,5 +1,5 @@
-//! A WebSocket: one request at a time, and its answer. A task reads it all the time, since servers end connections whose pings nobody answers
-//! while the model is at its turn.
+//! A WebSocket: one request at a time, and its answer. A task reads it all the time, since servers end connections
+//! whose pings nobody answers while the model is at its turn.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ impl Socket {
         Ok(Self { requests })
     }
 
-    /// Sends a request and waits for its answer: the fields of `data` of an answer of the kind `observation`. The caller limits the time; what
-    /// it does not wait for ends the socket.
+    /// Sends a request and waits for its answer: the fields of `data` of an answer of the kind `observation`. The
+    /// caller limits the time; what it does not wait for ends the socket.
     pub(super) async fn ask(&mut self, request: Value) -> Result<Answer, Failure> {
         let (reply, answer) = oneshot::channel();
         let gone = || Failure::crashed("the server closed the connection");

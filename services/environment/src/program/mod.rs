@@ -1,7 +1,7 @@
 //! Environments in Python files of the user's own: processes that play them, several episodes in each.
 //!
-//! A process plays one step at a time. One that takes too long is ended with its process, and so are the other episodes there: they are
-//! played again. What such a file does is no failure of the model.
+//! A process plays one step at a time. One that takes too long is ended with its process, and so are the other episodes
+//! there: they are played again. What such a file does is no failure of the model.
 
 mod episode;
 mod process;

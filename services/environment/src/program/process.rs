@@ -89,8 +89,8 @@ impl Process {
         self.start(&mut state).await
     }
 
-    /// Sends a request and waits for its answer. What takes longer than `limit` ends the process, with all of its episodes. Returns the start
-    /// that it was answered in as well.
+    /// Sends a request and waits for its answer. What takes longer than `limit` ends the process, with all of its
+    /// episodes. Returns the start that it was answered in as well.
     async fn ask<T: DeserializeOwned>(
         &self,
         within: In,

@@ -1,4 +1,5 @@
-//! Environments on OpenEnv servers, played by a server that does what it is told: also what real ones do at the worst time.
+//! Environments on OpenEnv servers, played by a server that does what it is told: also what real ones do at the worst
+//! time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

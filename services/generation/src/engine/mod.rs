@@ -1,7 +1,7 @@
 //! What the service needs of an inference engine: sampling, probes, and weight updates step by step.
 //!
-//! [`vllm`] is the only implementation. The steps are those of servers that load weights or adapters from a folder; broadcasts and the
-//! routes of other servers (SGLang) fit the same trait.
+//! [`vllm`] is the only implementation. The steps are those of servers that load weights or adapters from a folder;
+//! broadcasts and the routes of other servers (SGLang) fit the same trait.
 
 mod error;
 mod tensors;
@@ -265,7 +265,8 @@ pub(crate) trait EngineClient: Send + Sync + 'static {
     /// The adapters that it has by name.
     fn adapters(&self) -> Boxed<'_, Vec<NamedAdapter>>;
 
-    /// Loads an adapter from a folder under a name that it does not have yet, for as long as it takes. It goes on sampling meanwhile.
+    /// Loads an adapter from a folder under a name that it does not have yet, for as long as it takes. It goes on
+    /// sampling meanwhile.
     fn load_adapter<'a>(&'a self, name: &'a str, path: &'a str) -> Boxed<'a, ()>;
 
     /// Forgets an adapter that nothing samples from. Harmless if it does not have it.

@@ -1,12 +1,13 @@
-//! The load balancer: each sample goes to the engine with the fewest outstanding tokens, in order of arrival. Plain state, without I/O
-//! and without a clock of its own.
+//! The load balancer: each sample goes to the engine with the fewest outstanding tokens, in order of arrival. Plain
+//! state, without I/O and without a clock of its own.
 //!
-//! Only engines that have the current weights take samples, so that any of them can take any sample that waits; while weights change,
-//! engines that still have the old ones take samples of the old version, which wait in a queue of their own. An engine with adapters by name
-//! goes on with earlier ones beside the current one. The rule itself is
-//! [`evenkeel_rpc::balance`], which the dispatcher of item streams follows as well. The rest differs: the dispatcher owns items, their
-//! deadlines and attempts and learns its workers' limits, while this one assigns slots on engines by tokens, within sessions, and with affinity:
-//! of a group to one engine as long as that is not much busier than others, of a request that goes on to the engine that it names.
+//! Only engines that have the current weights take samples, so that any of them can take any sample that waits; while
+//! weights change, engines that still have the old ones take samples of the old version, which wait in a queue of their
+//! own. An engine with adapters by name goes on with earlier ones beside the current one. The rule itself is
+//! [`evenkeel_rpc::balance`], which the dispatcher of item streams follows as well. The rest differs: the dispatcher
+//! owns items, their deadlines and attempts and learns its workers' limits, while this one assigns slots on engines by
+//! tokens, within sessions, and with affinity: of a group to one engine as long as that is not much busier than others,
+//! of a request that goes on to the engine that it names.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -142,8 +143,9 @@ impl Balancer {
         replies
     }
 
-    /// Makes other weights current: no engine gets samples of them until it has them. `finish`: requests for the version that an engine
-    /// has are served before it gets others. Requests for a version that no engine has or gets are rejected.
+    /// Makes other weights current: no engine gets samples of them until it has them. `finish`: requests for the
+    /// version that an engine has are served before it gets others. Requests for a version that no engine has or gets
+    /// are rejected.
     pub(super) fn set_weights(&mut self, weights: Arc<WeightsVersion>, finish: bool, now: Instant) -> Replies {
         let current = weights.number;
         self.weights = weights;
@@ -158,8 +160,8 @@ impl Balancer {
         replies
     }
 
-    /// Whether an engine that is to get other weights has nothing left of its own, neither in flight nor waiting. From then on it takes
-    /// nothing more of them.
+    /// Whether an engine that is to get other weights has nothing left of its own, neither in flight nor waiting. From
+    /// then on it takes nothing more of them.
     pub(super) fn finish(&mut self, engine: EngineId) -> bool {
         self.outgoing.retain(|waiter| !waiter.reply.is_closed());
         let slots = &mut self.engines[engine];
@@ -187,14 +189,15 @@ impl Balancer {
         is_last
     }
 
-    /// Forgets what an engine has of earlier adapters that no sample asks for any more. It takes nothing more of them. Returns whether there was any.
+    /// Forgets what an engine has of earlier adapters that no sample asks for any more. It takes nothing more of them.
+    /// Returns whether there was any.
     pub(super) fn forget_earlier(&mut self, engine: EngineId) -> bool {
         let wanted = &self.wanted;
         self.engines[engine].forget_earlier(|version| wanted.contains_key(&version))
     }
 
-    /// Whether at most `most` adapters of an engine are left that samples are drawn from. One that has no sample left, neither in flight nor
-    /// waiting, does not count, and the engine takes nothing more of it.
+    /// Whether at most `most` adapters of an engine are left that samples are drawn from. One that has no sample left,
+    /// neither in flight nor waiting, does not count, and the engine takes nothing more of it.
     pub(super) fn has_at_most(&mut self, engine: EngineId, most: usize) -> bool {
         self.outgoing.retain(|waiter| !waiter.reply.is_closed());
         let slots = &mut self.engines[engine];
@@ -340,7 +343,8 @@ impl Balancer {
     }
 }
 
-/// Rendezvous hashing: a group prefers the engine with the highest score. When an engine leaves, only its own groups move.
+/// Rendezvous hashing: a group prefers the engine with the highest score. When an engine leaves, only its own groups
+/// move.
 fn rendezvous_score(group: &str, engine: EngineId) -> u64 {
     let mut hasher = DefaultHasher::new();
     (group, engine).hash(&mut hasher);

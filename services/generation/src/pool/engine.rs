@@ -80,13 +80,14 @@ impl PooledEngine {
         }
     }
 
-    /// The name under which requests of these weights reach their adapter; `None`: they are what it has in place of its model's.
+    /// The name under which requests of these weights reach their adapter; `None`: they are what it has in place of its
+    /// model's.
     pub(crate) fn adapter_name<'a>(&self, weights: &'a WeightsVersion) -> Option<&'a str> {
         weights.label.as_deref().filter(|_| weights.is_adapter && self.names_adapters().is_some())
     }
 
-    /// What it says that it serves where these weights are wanted: their name, if it has their adapter from their folder; else the label of its
-    /// weights. `None` if it has no labels.
+    /// What it says that it serves where these weights are wanted: their name, if it has their adapter from their
+    /// folder; else the label of its weights. `None` if it has no labels.
     pub(crate) async fn reported(&self, weights: &WeightsVersion) -> Result<Option<String>, EngineClientError> {
         let Some(name) = self.adapter_name(weights) else { return self.client.weights_label().await };
         let adapters = self.client.adapters().await?;
@@ -164,8 +165,8 @@ impl PooledEngine {
         Ok(())
     }
 
-    /// Puts it to sleep. It must have no sample in flight. `weights`: what it has then. An adapter by name is loaded again when it wakes: whether it
-    /// outlasts a sleep is the server's secret.
+    /// Puts it to sleep. It must have no sample in flight. `weights`: what it has then. An adapter by name is loaded
+    /// again when it wakes: whether it outlasts a sleep is the server's secret.
     pub(crate) async fn sleep(
         &self,
         control: &mut EngineControl,
@@ -173,8 +174,8 @@ impl PooledEngine {
         weights: &WeightsVersion,
     ) -> Result<(), EngineClientError> {
         let before = (control.asleep, control.weights_uncertain);
-        // Noted first: a caller that stops waiting cannot know how far the engine got. It has to be woken in any case, and whatever
-        // it reports, its weights may be gone.
+        // Noted first: a caller that stops waiting cannot know how far the engine got. It has to be woken in any case,
+        // and whatever it reports, its weights may be gone.
         control.asleep = Some(WakeTarget::All);
         control.weights_uncertain |= level == SleepLevel::Discard || self.adapter_name(weights).is_some();
         let result = self.client.sleep(level).await;
@@ -191,8 +192,9 @@ impl PooledEngine {
 
     /// Makes sure that whatever came over its connections so far was sampled from `weights`.
     ///
-    /// An engine that restarts serves its initial weights again without saying so, but it cannot be reached over a connection made
-    /// before. So its weights are queried after every new connection. Connections are pooled: this costs next to nothing.
+    /// An engine that restarts serves its initial weights again without saying so, but it cannot be reached over a
+    /// connection made before. So its weights are queried after every new connection. Connections are pooled: this
+    /// costs next to nothing.
     pub(super) async fn verify_weights(&self, weights: &WeightsVersion) -> Result<(), EngineClientError> {
         if self.is_verified() {
             return Ok(());
@@ -231,9 +233,11 @@ struct VerifiedConnections {
 /// What is remembered about an engine's weights and sleep between two examinations.
 #[derive(Debug, Default)]
 pub(crate) struct EngineControl {
-    /// The weights that it loaded last and has not been lost with since: all there is to know about an engine without labels.
+    /// The weights that it loaded last and has not been lost with since: all there is to know about an engine without
+    /// labels.
     applied: Option<Arc<WeightsVersion>>,
-    /// A load or a sleep was begun and not finished: whatever the engine reports, its weights may be half changed or gone.
+    /// A load or a sleep was begun and not finished: whatever the engine reports, its weights may be half changed or
+    /// gone.
     weights_uncertain: bool,
     /// The findings of its probe were considered.
     probe_considered: bool,

@@ -40,7 +40,8 @@ pub(super) struct EngineSlots {
     session: Arc<WeightsSession>,
     /// It is paused for other weights, but still takes samples of its own version until none are left.
     finishing: bool,
-    /// Sessions of earlier adapters that it still has, beside its current weights: they go on until their samples are done.
+    /// Sessions of earlier adapters that it still has, beside its current weights: they go on until their samples are
+    /// done.
     earlier: Vec<Arc<WeightsSession>>,
     in_flight: usize,
     outstanding_tokens: u64,
@@ -147,8 +148,8 @@ impl EngineSlots {
         self.earlier.clear();
     }
 
-    /// Takes a sample with this limit on its tokens: the `number`th assignment of the balancer, of an earlier version where it says so.
-    /// Returns the session that it joins.
+    /// Takes a sample with this limit on its tokens: the `number`th assignment of the balancer, of an earlier version
+    /// where it says so. Returns the session that it joins.
     pub(super) fn assign(&mut self, tokens: u64, number: u64, earlier: Option<u64>) -> Arc<WeightsSession> {
         self.in_flight += 1;
         self.outstanding_tokens += tokens;
@@ -170,7 +171,8 @@ impl EngineSlots {
         self.earlier.len() < before
     }
 
-    /// Takes nothing more of its own version while it is paused for another one, if that has no samples and none that wait.
+    /// Takes nothing more of its own version while it is paused for another one, if that has no samples and none that
+    /// wait.
     pub(super) fn finish_own(&mut self, waits: impl Fn(u64) -> bool) {
         if self.session.is_idle() && !waits(self.session.weights().number) {
             self.finishing = false;
@@ -238,7 +240,8 @@ impl EngineSlots {
         self.state = state;
     }
 
-    /// No new samples until the weights are updated or [`Self::unpause`] is called. Without effect unless it is serving.
+    /// No new samples until the weights are updated or [`Self::unpause`] is called. Without effect unless it is
+    /// serving.
     pub(super) fn pause(&mut self) {
         if self.state.is_serving() {
             self.state = EngineState::Paused;
@@ -284,8 +287,8 @@ impl EngineSlots {
         self.reported_version = version;
     }
 
-    /// Follows the engine's own metrics. Requests that wait in its queue would better wait here, where another engine may become free
-    /// first: it keeps as many samples as leave `max_waiting` of them queued, at least one.
+    /// Follows the engine's own metrics. Requests that wait in its queue would better wait here, where another engine
+    /// may become free first: it keeps as many samples as leave `max_waiting` of them queued, at least one.
     pub(super) fn set_metrics(&mut self, metrics: Option<EngineMetrics>, max_waiting: u64) {
         self.metrics = metrics;
         let excess = metrics.map_or(0, |metrics| metrics.waiting.saturating_sub(max_waiting));

@@ -172,7 +172,8 @@ impl EnginePool {
         self.all_probed(|info| info.takes_tied_head)
     }
 
-    /// What an engine that was probed lacks to compute LoRA adapters beside its model. `None`: every one computes them, and there is one.
+    /// What an engine that was probed lacks to compute LoRA adapters beside its model. `None`: every one computes them,
+    /// and there is one.
     pub(crate) fn missing_for_adapters(&self) -> Option<&'static str> {
         let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
         let mut probed = engines.iter().filter_map(|engine| engine.info()).peekable();
@@ -207,8 +208,8 @@ impl EnginePool {
         Arc::clone(self.balancer().weights())
     }
 
-    /// Makes other weights current. No engine gets samples of them until it is admitted with them; `finish`: until then engines take
-    /// samples of the version that they have.
+    /// Makes other weights current. No engine gets samples of them until it is admitted with them; `finish`: until then
+    /// engines take samples of the version that they have.
     pub(crate) fn set_weights(&self, weights: &Arc<WeightsVersion>, finish: bool) {
         let replies = self.balancer().set_weights(Arc::clone(weights), finish, Instant::now());
         self.deliver(replies);

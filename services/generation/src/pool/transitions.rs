@@ -25,8 +25,8 @@ impl EnginePool {
         Arc::clone(self.balancer().slots(engine.id()).session())
     }
 
-    /// Makes sure that what an engine has sent since its session began came from the session's weights. One that has others gets no samples
-    /// until it is updated.
+    /// Makes sure that what an engine has sent since its session began came from the session's weights. One that has
+    /// others gets no samples until it is updated.
     ///
     /// # Errors
     /// Other weights; an engine that was lost meanwhile, or cannot be asked.
@@ -47,8 +47,8 @@ impl EnginePool {
         Ok(())
     }
 
-    /// Gives samples to an engine that serves these weights. Without effect if others became current, or if it is draining. Adapters by name are
-    /// served beside earlier ones.
+    /// Gives samples to an engine that serves these weights. Without effect if others became current, or if it is
+    /// draining. Adapters by name are served beside earlier ones.
     pub(crate) fn admit(&self, engine: &PooledEngine, state: EngineState, serves: &WeightsVersion) {
         let beside = engine.adapter_name(serves).is_some();
         self.update(engine, |slots, current| {
@@ -114,7 +114,8 @@ impl EnginePool {
         }
     }
 
-    /// Waits until samples are drawn from at most `most` adapters of an engine. It gets nothing more of the others then.
+    /// Waits until samples are drawn from at most `most` adapters of an engine. It gets nothing more of the others
+    /// then.
     pub(crate) async fn until_at_most(&self, engine: &PooledEngine, most: usize) {
         let released = self.balancer().slots(engine.id()).released();
         loop {
@@ -146,7 +147,8 @@ impl EnginePool {
         self.balancer().slots(engine.id()).is_idle()
     }
 
-    /// Waits until nothing is left of the weights that an engine has, neither in flight nor waiting. It gets nothing more of them then.
+    /// Waits until nothing is left of the weights that an engine has, neither in flight nor waiting. It gets nothing
+    /// more of them then.
     pub(crate) async fn until_finished(&self, engine: &PooledEngine) {
         let released = self.balancer().slots(engine.id()).released();
         loop {

@@ -18,7 +18,8 @@ pub(crate) struct WeightsVersion {
     pub(crate) digest: String,
     /// What an engine that serves them reports. `None` if the engines were started with them and report no label.
     pub(crate) label: Option<Arc<str>>,
-    /// Their folder as the engines see it. `None` for weights that the engines were started with, which cannot be loaded again.
+    /// Their folder as the engines see it. `None` for weights that the engines were started with, which cannot be
+    /// loaded again.
     pub(crate) path: Option<String>,
     /// Whether they are a LoRA adapter beside the model that the engines were started with.
     pub(crate) is_adapter: bool,
@@ -38,13 +39,15 @@ impl WeightsVersion {
         }
     }
 
-    /// The weights that engines were started with: the version that a predecessor of this service labelled them with, otherwise 0.
+    /// The weights that engines were started with: the version that a predecessor of this service labelled them with,
+    /// otherwise 0.
     pub(crate) fn initial(reported: Option<&str>) -> Self {
         let (number, digest) = reported.and_then(parse_label).unwrap_or_default();
         Self { number, digest, label: reported.map(Into::into), path: None, is_adapter: false }
     }
 
-    /// Whether an engine that reports this label serves them. An engine without a label can only be known to serve initial weights.
+    /// Whether an engine that reports this label serves them. An engine without a label can only be known to serve
+    /// initial weights.
     pub(crate) fn matches(&self, reported: Option<&str>) -> bool {
         self.label.as_deref() == reported
     }
@@ -91,7 +94,8 @@ pub(crate) enum Interruption {
     Paused,
 }
 
-/// One engine serving one weights version. No request outlives its session, so that every token has exactly one version.
+/// One engine serving one weights version. No request outlives its session, so that every token has exactly one
+/// version.
 #[derive(Debug)]
 pub(crate) struct WeightsSession {
     weights: Arc<WeightsVersion>,

@@ -1,7 +1,8 @@
-//! The attempts at one sample. Its content follows from prompt, settings, seed and weights alone: a failed attempt leaves nothing behind,
-//! and the next one begins with the same seed.
+//! The attempts at one sample. Its content follows from prompt, settings, seed and weights alone: a failed attempt
+//! leaves nothing behind, and the next one begins with the same seed.
 //!
-//! This is the only layer that retries a sample. Clients of the service only send an item again if the service itself was lost.
+//! This is the only layer that retries a sample. Clients of the service only send an item again if the service itself
+//! was lost.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -36,14 +36,14 @@ pub struct EngineClientSettings {
     /// How long samples wait while there is no engine at all, before they fail as UNAVAILABLE.
     #[serde(with = "HumanDuration")]
     pub unavailable_after: Duration,
-    /// Requests that may wait inside an engine, according to its metrics, before it gets fewer samples: what waits here goes to
-    /// whichever engine has capacity first. 0 ignores the metrics.
+    /// Requests that may wait inside an engine, according to its metrics, before it gets fewer samples: what waits here
+    /// goes to whichever engine has capacity first. 0 ignores the metrics.
     pub max_waiting: u32,
     /// Interval between resolutions of names (`dns://HOST:PORT`).
     #[serde(with = "HumanDuration")]
     pub resolve_interval: Duration,
-    /// How long an idle connection is kept. Must be below the engines' own limit (vLLM: 5 s), or an engine may close a connection just
-    /// as it is used again.
+    /// How long an idle connection is kept. Must be below the engines' own limit (vLLM: 5 s), or an engine may close a
+    /// connection just as it is used again.
     #[serde(with = "HumanDuration")]
     pub idle_connection_timeout: Duration,
 }

@@ -23,7 +23,8 @@ pub use weights::{AgentsSettings, PauseSetting, WeightsSettings, WeightsSource};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamSetting {
-    /// Only if the item keeps partial rollouts. A response in one piece is a fifth of the bytes and a fraction of the engine's work.
+    /// Only if the item keeps partial rollouts. A response in one piece is a fifth of the bytes and a fraction of the
+    /// engine's work.
     #[default]
     WhenPartial,
     /// Always.
@@ -47,8 +48,8 @@ pub enum LogProbabilitySetting {
 pub struct GenerationSettings {
     /// The gRPC server.
     pub server: ServerSettings,
-    /// Engines: `http://HOST:PORT` or `https://HOST:PORT` is one; `dns://HOST:PORT` (`dns+tls://` for https) is one at each address
-    /// that the name has, now and later. At least one when the service starts.
+    /// Engines: `http://HOST:PORT` or `https://HOST:PORT` is one; `dns://HOST:PORT` (`dns+tls://` for https) is one at
+    /// each address that the name has, now and later. At least one when the service starts.
     pub endpoints: Vec<String>,
     /// Model to request. Absent: the only one that an engine serves.
     pub model: Option<String>,
@@ -73,8 +74,8 @@ pub struct GenerationSettings {
     /// Longest delay between two attempts.
     #[serde(with = "HumanDuration")]
     pub retry_max: Duration,
-    /// The samples of a group go to one engine, for its prefix cache, while that one is at most this many samples busier than the
-    /// least busy; 0 for no affinity.
+    /// The samples of a group go to one engine, for its prefix cache, while that one is at most this many samples
+    /// busier than the least busy; 0 for no affinity.
     pub affinity_samples: u32,
     /// When an engine streams a sample.
     pub stream: StreamSetting,
@@ -117,8 +118,8 @@ impl Default for GenerationSettings {
 }
 
 impl GenerationSettings {
-    /// The settings that decide what samples contain; all others at their defaults. Of `endpoints` only whether there are any: external
-    /// engines round differently from the embedded one, but their addresses may change.
+    /// The settings that decide what samples contain; all others at their defaults. Of `endpoints` only whether there
+    /// are any: external engines round differently from the embedded one, but their addresses may change.
     pub fn result_affecting(&self) -> Self {
         let endpoints = if self.endpoints.is_empty() { Vec::new() } else { vec!["http://engine:8000".to_owned()] };
         let weights = WeightsSettings { pause_mode: self.weights.pause_mode, ..WeightsSettings::default() };

@@ -53,8 +53,8 @@ pub enum WeightsSource {
 pub struct AgentsSettings {
     /// Port of the agent beside each engine, on the engine's host.
     pub port: u16,
-    /// The agent whose copies this service reads, to check them before engines load theirs and to prove them. It may be that of an engine on the
-    /// same machine.
+    /// The agent whose copies this service reads, to check them before engines load theirs and to prove them. It may be
+    /// that of an engine on the same machine.
     pub here: String,
     /// Whether engines read the copies of `here` too, under the same path. Otherwise each has an agent on its own host.
     pub shared: bool,
@@ -79,8 +79,8 @@ pub struct WeightsSettings {
     pub agents: AgentsSettings,
     /// How samples in flight are treated.
     pub pause_mode: PauseSetting,
-    /// Whether engines clear their prefix caches, unless the request says otherwise. Prefixes of other weights are never used in any case
-    /// (the version is their salt); clearing them frees memory.
+    /// Whether engines clear their prefix caches, unless the request says otherwise. Prefixes of other weights are
+    /// never used in any case (the version is their salt); clearing them frees memory.
     pub clear_cache: bool,
     /// Time limit of an update over all engines, unless the request sets one. Includes waiting for samples in flight.
     #[serde(with = "HumanDuration")]
@@ -92,10 +92,11 @@ pub struct WeightsSettings {
     pub marker: String,
     /// Whether folders are checked before an engine is paused. Turn it off if only the engines can read them.
     pub check_folder: bool,
-    /// Folders below which weights may be, as the service sees them, with links resolved. Empty: anywhere, which is refused unless the
-    /// server listens on a loopback address; `["/"]` allows anywhere for others.
+    /// Folders below which weights may be, as the service sees them, with links resolved. Empty: anywhere, which is
+    /// refused unless the server listens on a loopback address; `["/"]` allows anywhere for others.
     pub roots: Vec<PathBuf>,
-    /// Whether an engine without the routes of weight updates is refused, as training needs them; otherwise there is a warning.
+    /// Whether an engine without the routes of weight updates is refused, as training needs them; otherwise there is a
+    /// warning.
     pub routes_required: bool,
 }
 

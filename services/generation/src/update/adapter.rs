@@ -1,4 +1,5 @@
-//! LoRA adapters as weights: a folder in PEFT's layout, which an engine computes beside the model that it was started with.
+//! LoRA adapters as weights: a folder in PEFT's layout, which an engine computes beside the model that it was started
+//! with.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +27,8 @@ const BASE: &str = "base";
 /// Whether a folder holds an adapter. `limits`: those of engines that take adapters by name.
 ///
 /// # Errors
-/// One that such an engine would not take, or would not miss: of a larger rank than it was started for, of the head, or for another base.
+/// One that such an engine would not take, or would not miss: of a larger rank than it was started for, of the head, or
+/// for another base.
 pub(super) fn is_in(path: &str, limits: Option<AdapterLimits>, model: Option<&Model>) -> Result<bool, FieldError> {
     if !AdapterConfig::is_in(Path::new(path)) {
         return Ok(false);
@@ -44,7 +46,8 @@ pub(super) fn is_in(path: &str, limits: Option<AdapterLimits>, model: Option<&Mo
     }
 }
 
-/// Refuses to load an adapter into an engine that is not known to compute it: vLLM would take it for weights of the model, or go on without.
+/// Refuses to load an adapter into an engine that is not known to compute it: vLLM would take it for weights of the
+/// model, or go on without.
 pub(super) fn check_taken(weights: &WeightsVersion, info: Option<&EngineInfo>) -> Result<(), EngineClientError> {
     match info.map(|info| info.adapters) {
         Some(AdapterSupport::Missing(what)) if weights.is_adapter => {
@@ -54,8 +57,9 @@ pub(super) fn check_taken(weights: &WeightsVersion, info: Option<&EngineInfo>) -
     }
 }
 
-/// Refuses an adapter that is none of the served model: a tensor that belongs to no linear layer, of another shape, or without its other
-/// half; layers of a target that have none. An engine that takes what it knows and leaves the rest answers as the base.
+/// Refuses an adapter that is none of the served model: a tensor that belongs to no linear layer, of another shape, or
+/// without its other half; layers of a target that have none. An engine that takes what it knows and leaves the rest
+/// answers as the base.
 pub(super) fn check(path: &str, folder: &Folder, files: &WeightFiles, model: Option<&Model>) -> Result<(), FieldError> {
     let config = AdapterConfig::read(folder).map_err(|error| refused(path, &error, "an adapter of plain LoRA"))?;
     let shapes = files.shapes().map_err(|error| refused(path, &error, "complete safetensors files"))?;
@@ -64,8 +68,8 @@ pub(super) fn check(path: &str, folder: &Folder, files: &WeightFiles, model: Opt
         .map_err(|(name, allowed)| refused(path, &format_args!("whose {name} is {:?}", shapes.get(&name)), &allowed))
 }
 
-/// Refuses an adapter of the head. vLLM 0.32 computes it where it samples, but not where it scores a prompt (vllm-project/vllm#51594), and ends
-/// there on a CPU: nothing could tell whether an engine has it.
+/// Refuses an adapter of the head. vLLM 0.32 computes it where it samples, but not where it scores a prompt
+/// (vllm-project/vllm#51594), and ends there on a CPU: nothing could tell whether an engine has it.
 fn check_head(path: &str, files: &WeightFiles) -> Result<(), FieldError> {
     let shapes = files.shapes().map_err(|error| refused(path, &error, "complete safetensors files"))?;
     let head = format!("{PREFIX}{HEAD}.");

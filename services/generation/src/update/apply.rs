@@ -1,5 +1,6 @@
-//! The weight update of one engine: requests come back, it pauses, loads, is asked what it serves, and resumes. It is resumed even if
-//! a step failed; it just gets no samples then. Adapters that an engine takes by name are loaded without a pause (`by_name`).
+//! The weight update of one engine: requests come back, it pauses, loads, is asked what it serves, and resumes. It is
+//! resumed even if a step failed; it just gets no samples then. Adapters that an engine takes by name are loaded
+//! without a pause (`by_name`).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The exact proof of weights: digests of the tensors that an engine computes with, compared with those of the folder that it was given,
-//! rounded to its type. Engines have them with the worker extension of this service.
+//! The exact proof of weights: digests of the tensors that an engine computes with, compared with those of the folder
+//! that it was given, rounded to its type. Engines have them with the worker extension of this service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ const LISTED: usize = 16;
 /// Threads that read the published folder, at most.
 const READERS: usize = 8;
 
-/// Compares the tensors of an engine with those of its weights. `None` for an engine without digests, or one that is lost meanwhile.
+/// Compares the tensors of an engine with those of its weights. `None` for an engine without digests, or one that is
+/// lost meanwhile.
 pub(super) async fn prove(pool: &EnginePool, engine: &PooledEngine, deadline: Deadline) -> Option<ExactProof> {
     let info = engine.info().filter(|info| info.has_digests)?;
     if !pool.state(engine).0.is_serving() {

@@ -48,8 +48,8 @@ impl Updater {
         Self { pool, turn: Arc::default() }
     }
 
-    /// Validates the request and updates every engine. An update that was begun is finished even if the caller goes away: engines must
-    /// not stay paused.
+    /// Validates the request and updates every engine. An update that was begun is finished even if the caller goes
+    /// away: engines must not stay paused.
     pub(crate) async fn update(
         &self,
         request: UpdateWeightsRequest,
@@ -89,7 +89,8 @@ impl Updater {
                 let digest = weights.digest.as_str();
                 let fetched = async {
                     let here = agents.pull_here(number, digest);
-                    // Those of the engines at the same time, while they sample. What fails is tried again, and reported, with the engine's turn.
+                    // Those of the engines at the same time, while they sample. What fails is tried again, and
+                    // reported, with the engine's turn.
                     let there = on_each(pool, |pool, engine| {
                         let weights = Arc::clone(&weights);
                         async move { drop(pool.place(&engine, &weights).await) }
@@ -120,7 +121,8 @@ impl Updater {
             checked.map_err(|error| ServiceError::Internal { message: format!("checking the folder: {error}") })??;
         update.weights = Arc::new(WeightsVersion { is_adapter, ..WeightsVersion::clone(&update.weights) });
         pool.set_sleeping(false);
-        // From here on engines that have the new weights may serve; the old ones only finish the samples of their version.
+        // From here on engines that have the new weights may serve; the old ones only finish the samples of their
+        // version.
         pool.set_weights(&update.weights, update.mode == PauseSetting::Wait);
         let version = update.weights.number;
         let engines = on_each(pool, |pool, engine| {

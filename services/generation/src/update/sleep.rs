@@ -1,4 +1,5 @@
-//! Engines that share a GPU with the learner: asleep while it trains. They wake for their next weights, or when `WakeUp` is called.
+//! Engines that share a GPU with the learner: asleep while it trains. They wake for their next weights, or when
+//! `WakeUp` is called.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -63,7 +64,8 @@ impl Updater {
         Ok(WakeUpResponse { engines: self.on_each_in_turn(deadline, begin, operation).await? })
     }
 
-    /// Waits for other calls, then runs `begin`, then `operation` on every engine. It is finished even if the caller goes away.
+    /// Waits for other calls, then runs `begin`, then `operation` on every engine. It is finished even if the caller
+    /// goes away.
     async fn on_each_in_turn<F>(
         &self,
         deadline: Deadline,

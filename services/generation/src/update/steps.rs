@@ -59,7 +59,8 @@ impl WeightUpdate {
             pool.until_finished(engine).await;
         }
         *paused_at = Some(Instant::now());
-        // Samples that go on under the new weights are aborted as well: what they have comes back, and is continued by a new request.
+        // Samples that go on under the new weights are aborted as well: what they have comes back, and is continued by
+        // a new request.
         let mode = if self.mode == PauseSetting::Wait { EnginePause::Wait } else { EnginePause::Abort };
         engine.client().pause(mode, self.clear_cache).await
     }
@@ -75,7 +76,8 @@ pub(super) async fn settle(pool: &EnginePool, engine: &PooledEngine) {
     }
 }
 
-/// Ends with an error once the engine has failed too many health checks. The health monitor is locked out while its control is held.
+/// Ends with an error once the engine has failed too many health checks. The health monitor is locked out while its
+/// control is held.
 pub(super) async fn until_dead(pool: &EnginePool, engine: &PooledEngine) -> EngineClientError {
     let settings = &pool.settings().engine;
     let mut threshold = HealthThreshold::new(settings);

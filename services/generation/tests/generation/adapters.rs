@@ -1,4 +1,5 @@
-//! LoRA adapters on engines that take them by name, as vLLM does: no pause, several versions at a time, and never an answer of the base.
+//! LoRA adapters on engines that take them by name, as vLLM does: no pause, several versions at a time, and never an
+//! answer of the base.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -59,7 +60,8 @@ fn request_of(engine: &FakeEngine, sample: &str) -> Value {
     engine.asked().iter().rfind(is_its).unwrap().clone()
 }
 
-/// Asserts that a rollout was sampled by that version: it says so, the request named its adapter, and the tokens are those of the adapter.
+/// Asserts that a rollout was sampled by that version: it says so, the request named its adapter, and the tokens are
+/// those of the adapter.
 fn assert_sampled_by(rollout: &Rollout, engine: &FakeEngine, version: u64) {
     assert_eq!(rollout.failure, None, "{}", rollout.sample_id);
     assert!(rollout.segments.iter().all(|segment| segment.policy_version == Some(version)), "{rollout:?}");

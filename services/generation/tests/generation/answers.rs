@@ -1,5 +1,5 @@
-//! Responses of engines are validated. An invalid one never becomes data: the sample is retried with the same seed and id, and its
-//! content is the same in the end.
+//! Responses of engines are validated. An invalid one never becomes data: the sample is retried with the same seed and
+//! id, and its content is the same in the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

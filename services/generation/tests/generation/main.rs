@@ -1,6 +1,6 @@
 //! The generation service as its callers and its engines see it: over real loopback gRPC and HTTP, in front of scripted
-//! engines. `VLLM_URL=http://HOST:PORT cargo test --release -p evenkeel-generation -- --ignored` runs the rest against a real
-//! vLLM.
+//! engines. `VLLM_URL=http://HOST:PORT cargo test --release -p evenkeel-generation -- --ignored` runs the rest against
+//! a real vLLM.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod adapters;

@@ -1,4 +1,5 @@
-//! Engines behind a name: they come and go with its addresses, and no sample is lost, doubled or drawn from other weights by it.
+//! Engines behind a name: they come and go with its addresses, and no sample is lost, doubled or drawn from other
+//! weights by it.
 
 use std::io;
 use std::net::SocketAddr;

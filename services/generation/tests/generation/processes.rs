@@ -1,4 +1,5 @@
-//! Engines that are processes, which are killed and stopped: every sample is answered once, with the content that its seed determines.
+//! Engines that are processes, which are killed and stopped: every sample is answered once, with the content that its
+//! seed determines.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Engines asleep while a learner on the same GPU trains: no sample is lost by it, and none is drawn from other weights.
+//! Engines asleep while a learner on the same GPU trains: no sample is lost by it, and none is drawn from other
+//! weights.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -53,7 +53,8 @@ async fn an_engine_that_says_so_takes_a_folder_without_a_head() {
     bounded(async {
         let tied = folder(&config(true, false));
         let says = json!({"vllm_config": {"model_config": {"takes_tied_head": true}}});
-        // By the head of a tied model that is the very memory of the embedding, as on a GPU, a worker extension says so, too.
+        // By the head of a tied model that is the very memory of the embedding, as on a GPU, a worker extension says
+        // so, too.
         let extension = json!({"vllm_config": {"parallel_config": {"worker_extension_cls": "a.B"}}});
         for (info, tied_head, takes) in
             [(&says, "packed", true), (&extension, "shared", true), (&extension, "packed", false)]

@@ -1,5 +1,5 @@
-//! The same against a real vLLM at `VLLM_URL`, with a tiny model, `VLLM_SERVER_DEV_MODE=1` and `--logprobs-mode processed_logprobs`. Its
-//! model's folder must be readable here.
+//! The same against a real vLLM at `VLLM_URL`, with a tiny model, `VLLM_SERVER_DEV_MODE=1` and `--logprobs-mode
+//! processed_logprobs`. Its model's folder must be readable here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,8 @@ async fn running(url: &str) -> f64 {
     line.rsplit_once(' ').unwrap().1.parse().unwrap()
 }
 
-/// How far the log-probabilities of a sample are from those that its engine gives its tokens in a proof of weights, on average.
+/// How far the log-probabilities of a sample are from those that its engine gives its tokens in a proof of weights, on
+/// average.
 async fn scored_again(service: &Service, version: u64, rollout: &Rollout) -> f32 {
     let (ids, sampled) = content(rollout);
     let token_ids: Vec<u32> = rollout.prompt_token_ids.iter().chain(&ids).copied().collect();

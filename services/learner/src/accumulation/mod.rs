@@ -1,5 +1,6 @@
-//! Training in operations of the caller's own: gradients of sums over tokens are accumulated over any number of calls, then applied by one
-//! update with settings of its own. Whole steps are made of the same two operations; what a loss sums is the caller's decision.
+//! Training in operations of the caller's own: gradients of sums over tokens are accumulated over any number of calls,
+//! then applied by one update with settings of its own. Whole steps are made of the same two operations; what a loss
+//! sums is the caller's decision.
 
 mod loss;
 
@@ -65,8 +66,8 @@ pub struct Applied {
 }
 
 impl Learner {
-    /// Adds the gradient of a loss over sequences to what was accumulated since the last update. Where it fails, nothing of it is added, and
-    /// the next [`apply`](Self::apply) refuses.
+    /// Adds the gradient of a loss over sequences to what was accumulated since the last update. Where it fails,
+    /// nothing of it is added, and the next [`apply`](Self::apply) refuses.
     ///
     /// # Errors
     /// No sequence, or a refused one by its index; a failure of the device.
@@ -98,11 +99,12 @@ impl Learner {
         Ok(Accumulated { logp, stats })
     }
 
-    /// Applies what was accumulated by one update of AdamW with these settings (their schedule aside), and begins a new sum.
+    /// Applies what was accumulated by one update of AdamW with these settings (their schedule aside), and begins a new
+    /// sum.
     ///
     /// # Errors
-    /// Settings out of range; nothing was accumulated, or not all of it could be; a loss or a gradient that is not finite; a failure of the
-    /// device. Weights and moments are then unchanged, and the sum is gone.
+    /// Settings out of range; nothing was accumulated, or not all of it could be; a loss or a gradient that is not
+    /// finite; a failure of the device. Weights and moments are then unchanged, and the sum is gone.
     pub fn apply(&mut self, settings: &OptimizerSettings) -> Result<Applied> {
         let sum = std::mem::take(&mut self.sum);
         let once = OptimizerSettings {

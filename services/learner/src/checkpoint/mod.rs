@@ -2,11 +2,12 @@
 //!
 //! With bf16 files training continues from the rounded values.
 //!
-//! A checkpoint is a folder: `model.safetensors` (fp32 master weights) or, of adapters, `adapter_model.safetensors` and `adapter_config.json`,
-//! which name their base by its digest; `moments.safetensors`, `client_state.bin` (the
-//! caller's own state), and `state.json` with the number of steps, the seed (every draw is derived from it and the step),
-//! the length and digest of the other files, and a digest of all that it says itself. It is written under another name, synced and renamed, so that a folder
-//! with the final name is complete. All digests are checked before any file is used.
+//! A checkpoint is a folder: `model.safetensors` (fp32 master weights) or, of adapters, `adapter_model.safetensors` and
+//! `adapter_config.json`, which name their base by its digest; `moments.safetensors`, `client_state.bin` (the caller's
+//! own state), and `state.json` with the number of steps, the seed (every draw is derived from it and the step), the
+//! length and digest of the other files, and a digest of all that it says itself. It is written under another name,
+//! synced and renamed, so that a folder with the final name is complete. All digests are checked before any file is
+//! used.
 
 mod read;
 mod write;
@@ -56,7 +57,8 @@ fn name_of(moment: Moment, spec: &ParameterSpec) -> String {
     format!("{kind}.{}", spec.name)
 }
 
-/// The moments of all parameters that are trained, these by their numbers, in the order of their file: that of their names.
+/// The moments of all parameters that are trained, these by their numbers, in the order of their file: that of their
+/// names.
 fn moments_in_order(specs: &[ParameterSpec]) -> Vec<(Moment, usize)> {
     let mut order: Vec<_> = (0..specs.len()).flat_map(|id| Moment::ALL.map(|moment| (moment, id))).collect();
     order.sort_by_cached_key(|&(moment, id)| name_of(moment, &specs[id]));

@@ -21,7 +21,8 @@ use crate::trainer::{StoredCounters, StoredState, Trainer};
 ///
 /// # Errors
 /// A file that is missing, truncated or altered, another layout or another architecture. The error names it, and the
-/// trainer is unchanged. If a file or the device fails after all was checked, the trainer refuses to work until a checkpoint is restored.
+/// trainer is unchanged. If a file or the device fails after all was checked, the trainer refuses to work until a
+/// checkpoint is restored.
 #[tracing::instrument(skip_all, fields(path = %folder.display()))]
 pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     let state = read_state(folder)?;

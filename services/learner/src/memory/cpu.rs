@@ -8,7 +8,8 @@ use crate::settings::{BaseType, ComputeType, TrainingSettings};
 /// Smaller sums of gradients are not kept for the next update.
 const LEAST_KEPT_BYTES: u64 = 1 << 20;
 
-/// The memory of a learner on a CPU at its peak, which is a step in which every thread is in a pass over a full micro-batch.
+/// The memory of a learner on a CPU at its peak, which is a step in which every thread is in a pass over a full
+/// micro-batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuMemoryPlan {
     /// The parts, which exist at once.
@@ -130,8 +131,8 @@ fn logits_bytes(config: &Config, settings: &TrainingSettings, batch: LargestBatc
     4 * (settings.compute.head_chunk_rows.min(batch.scored) * config.vocab_size) as u64
 }
 
-/// Values that a pass has in memory at a time, but for logits: what its layers keep for the backward pass, and what this needs in the last layer,
-/// where nothing is given back yet.
+/// Values that a pass has in memory at a time, but for logits: what its layers keep for the backward pass, and what
+/// this needs in the last layer, where nothing is given back yet.
 fn values(config: &Config, settings: &TrainingSettings, batch: LargestBatch) -> usize {
     let hidden = config.hidden_size;
     let inner = config.intermediate_size;
@@ -139,7 +140,8 @@ fn values(config: &Config, settings: &TrainingSettings, batch: LargestBatch) -> 
     let kv = config.kv_width();
     // Before and after their norms.
     let normed = if config.query_key_norm { query + kv } else { 0 };
-    // Input, both norms and the sum between them; queries, keys, values, output and log-sums of attention; the feed-forward block.
+    // Input, both norms and the sum between them; queries, keys, values, output and log-sums of attention; the
+    // feed-forward block.
     let all = 4 * hidden + 2 * query + 2 * kv + normed + config.num_heads + 3 * inner;
     let of_layers = match settings.compute.recompute {
         Recompute::None => config.num_layers * all,

@@ -24,8 +24,8 @@ pub struct DiskPlan {
 }
 
 impl DiskPlan {
-    /// For a model of this many parameters in files of these types. `kept` are the checkpoints and the versions that are kept once another
-    /// has been written, 0 for all.
+    /// For a model of this many parameters in files of these types. `kept` are the checkpoints and the versions that
+    /// are kept once another has been written, 0 for all.
     pub fn new(parameters: u64, checkpoints: impl Into<DType>, published: impl Into<DType>, kept: [u64; 2]) -> Self {
         let [checkpoints_at_a_time, versions] = kept.map(|kept| (kept > 0).then_some(kept + 1));
         Self {
@@ -50,8 +50,8 @@ impl DiskPlan {
         self.published * self.versions.unwrap_or(2)
     }
 
-    /// What does not fit on the disks of these folders, one sentence for each disk. What is there already counts as used: it may belong to
-    /// other runs.
+    /// What does not fit on the disks of these folders, one sentence for each disk. What is there already counts as
+    /// used: it may belong to other runs.
     pub fn missing(&self, checkpoints: &Path, weights: &Path) -> Vec<String> {
         let (Ok(for_checkpoints), Ok(for_weights)) = (free_space(checkpoints), free_space(weights)) else {
             return Vec::new();

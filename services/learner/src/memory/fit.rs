@@ -54,9 +54,10 @@ pub struct FirstFit {
 }
 
 impl FirstFit {
-    /// Looks for it by what changes cost in speed: what is cheap to compute again; micro-batches of a half and a quarter; everything computed
-    /// again; smaller micro-batches, down to one sequence. Then all of that with one block of gradients, and then both with moments in the
-    /// host's memory. `None` if nothing fits this many free bytes of the device and, if they are known, of the host.
+    /// Looks for it by what changes cost in speed: what is cheap to compute again; micro-batches of a half and a
+    /// quarter; everything computed again; smaller micro-batches, down to one sequence. Then all of that with one block
+    /// of gradients, and then both with moments in the host's memory. `None` if nothing fits this many free bytes of
+    /// the device and, if they are known, of the host.
     ///
     /// # Errors
     /// As [`MemoryPlan::of`].

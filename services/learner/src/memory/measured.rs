@@ -29,7 +29,8 @@ impl MeasuredMemory {
         self.peak as f64 / self.planned as f64
     }
 
-    /// Whether the peak exceeds the plan by more than the tolerance. It may be far below the plan if sequences are short.
+    /// Whether the peak exceeds the plan by more than the tolerance. It may be far below the plan if sequences are
+    /// short.
     pub fn exceeds_plan(&self) -> bool {
         self.ratio() > 1.0 + Self::TOLERANCE
     }

@@ -55,8 +55,8 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// For micro-batches that are full of sequences of `longest` tokens. The pass is counted through the learner's own code on a device that
-    /// computes nothing.
+    /// For micro-batches that are full of sequences of `longest` tokens. The pass is counted through the learner's own
+    /// code on a device that computes nothing.
     ///
     /// # Errors
     /// No tokens, or more than the model's context.
@@ -129,7 +129,8 @@ impl MemoryPlan {
         self.total() - LIBRARIES
     }
 
-    /// The bytes on the device that stay between steps, when an engine on the same device is awake and the learner's pool is trimmed.
+    /// The bytes on the device that stay between steps, when an engine on the same device is awake and the learner's
+    /// pool is trimmed.
     pub fn resident(&self) -> u64 {
         self.parts.iter().filter(|part| part.stays).map(|part| part.bytes).sum()
     }
@@ -139,7 +140,8 @@ impl MemoryPlan {
         self.host.iter().map(|part| part.bytes).sum()
     }
 
-    /// Refuses a device or a host with less free memory than this plan needs; `host` is `None` where the host's is unknown.
+    /// Refuses a device or a host with less free memory than this plan needs; `host` is `None` where the host's is
+    /// unknown.
     ///
     /// # Errors
     /// The free memory, what is needed and for what, and what to change.
@@ -147,8 +149,8 @@ impl MemoryPlan {
         fits(&self.parts, &self.host, device, host, settings)
     }
 
-    /// Refuses a device or a host with less free memory than a learner takes when it is opened and between steps. An engine may be awake on
-    /// the same device then; what passes need besides is free once it sleeps.
+    /// Refuses a device or a host with less free memory than a learner takes when it is opened and between steps. An
+    /// engine may be awake on the same device then; what passes need besides is free once it sleeps.
     ///
     /// # Errors
     /// As [`validate`](Self::validate).
@@ -163,8 +165,8 @@ impl MemoryPlan {
     }
 }
 
-/// Activations and workspace of a pass over a full micro-batch. What is recomputed and how many tokens there are decide it; blocks of
-/// gradients and the place of the moments do not.
+/// Activations and workspace of a pass over a full micro-batch. What is recomputed and how many tokens there are decide
+/// it; blocks of gradients and the place of the moments do not.
 #[derive(Clone, Copy)]
 struct PassBytes(u64);
 

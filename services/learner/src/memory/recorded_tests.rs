@@ -80,8 +80,8 @@ impl TokenLoss for NoLoss {
     }
 }
 
-/// The most that a step allocates besides weights and moments: old log-probabilities, a micro-batch of each block and two of the last, and
-/// the update.
+/// The most that a step allocates besides weights and moments: old log-probabilities, a micro-batch of each block and
+/// two of the last, and the update.
 fn recorded(config: &Config, settings: &TrainingSettings, length: usize) -> u64 {
     let counter = Counter::new(CHIP);
     let kernels = Cuda::new(counter.clone(), settings.compute.dtype.into()).unwrap();

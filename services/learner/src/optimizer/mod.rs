@@ -206,8 +206,8 @@ impl Optimizer {
 }
 
 impl Optimizer {
-    /// Where there are kernels, the device decides whether there is anything finite to update by, and how far to clip it, before it changes a
-    /// weight.
+    /// Where there are kernels, the device decides whether there is anything finite to update by, and how far to clip
+    /// it, before it changes a weight.
     fn apply(
         &mut self,
         settings: &OptimizerSettings,

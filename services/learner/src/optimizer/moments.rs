@@ -51,8 +51,8 @@ impl<T> PerMoment<T> {
 }
 
 impl Moments {
-    /// Zeros, of the parameters with these numbers among those that are trained. Without kernels the parameters are on a CPU, where both
-    /// locations are the same.
+    /// Zeros, of the parameters with these numbers among those that are trained. Without kernels the parameters are on
+    /// a CPU, where both locations are the same.
     pub(crate) fn zeros(
         location: MomentsLocation,
         kernels: Option<&dyn OptimizerKernels>,
@@ -137,8 +137,8 @@ impl Moments {
         Ok(())
     }
 
-    /// What to go back to; with `copy` in memory of its own, which later in-place updates do not change. Moments in host memory are always copied,
-    /// into memory that is kept for the next snapshot, so that only the last one counts.
+    /// What to go back to; with `copy` in memory of its own, which later in-place updates do not change. Moments in
+    /// host memory are always copied, into memory that is kept for the next snapshot, so that only the last one counts.
     pub(crate) fn snapshot(&mut self, copy: bool) -> Result<MomentsSnapshot> {
         let all = |tensors: &[Tensor]| {
             let tensors = tensors.iter().map(|tensor| if copy { tensor.copy() } else { Ok(tensor.clone()) });

@@ -62,8 +62,8 @@ pub enum RankError {
     },
 }
 
-/// What carries bytes between ranks. All of them call the same methods in the same order; each call ends within a deadline, with an error that
-/// names the rank which was waited for.
+/// What carries bytes between ranks. All of them call the same methods in the same order; each call ends within a
+/// deadline, with an error that names the rank which was waited for.
 pub trait Collective: Send {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;
@@ -71,7 +71,8 @@ pub trait Collective: Send {
     /// How many ranks there are.
     fn ranks(&self) -> usize;
 
-    /// Gives `parts[r]` to rank r, and returns what each rank gave to this one. Sums that each rank adds in a fixed order make it a reduce-scatter.
+    /// Gives `parts[r]` to rank r, and returns what each rank gave to this one. Sums that each rank adds in a fixed
+    /// order make it a reduce-scatter.
     ///
     /// # Errors
     /// A rank that is lost, late or out of step.

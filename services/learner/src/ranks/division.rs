@@ -41,7 +41,8 @@ impl Division {
         group % self.ranks == self.rank
     }
 
-    /// The blocks of an update whose gradients this rank sums: consecutive ones, so that it combines as many of them as it can.
+    /// The blocks of an update whose gradients this rank sums: consecutive ones, so that it combines as many of them as
+    /// it can.
     pub(crate) fn blocks(self, blocks: usize) -> Range<usize> {
         self.blocks_of(self.rank, blocks)
     }
@@ -57,8 +58,8 @@ impl Division {
         if self.is_alone() { BlockShare::ALL } else { BlockShare { first: own.start, end: own.end } }
     }
 
-    /// The parameters whose moments each rank has, by their numbers among those that are trained: consecutive whole tensors, with about the
-    /// same number of values each.
+    /// The parameters whose moments each rank has, by their numbers among those that are trained: consecutive whole
+    /// tensors, with about the same number of values each.
     pub(crate) fn parameters(self, trained: &[ParameterSpec]) -> Vec<Range<usize>> {
         let sizes = trained.iter().map(|spec| spec.shape.iter().product::<usize>());
         let mut before = vec![0];

@@ -1,9 +1,10 @@
 //! Ranks: several processes that divide the work of each step, and reach the bits of one.
 //!
-//! Each rank has all weights, and the optimizer's moments of its part of them ([`Division`]). It runs the passes of its part of the blocks of an
-//! update; their sums go to the rank that has the moments of the parameter, which adds them in the order that one process has, updates, and
-//! gives the new weights to all others. [`Collective`] is what carries all that: between threads ([`InProcess`]), between processes over
-//! the streams of one connection each to rank 0 ([`Streams`]), or between cards ([`NcclRanks`], over those streams for everything else).
+//! Each rank has all weights, and the optimizer's moments of its part of them ([`Division`]). It runs the passes of its
+//! part of the blocks of an update; their sums go to the rank that has the moments of the parameter, which adds them in
+//! the order that one process has, updates, and gives the new weights to all others. [`Collective`] is what carries all
+//! that: between threads ([`InProcess`]), between processes over the streams of one connection each to rank 0
+//! ([`Streams`]), or between cards ([`NcclRanks`], over those streams for everything else).
 
 mod bytes;
 mod collective;

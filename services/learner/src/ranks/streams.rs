@@ -1,7 +1,7 @@
 //! Ranks that are processes: each but rank 0 has one connection, to rank 0, which passes on what is for others.
 //!
-//! What arrives is taken off the connection at once and kept until its turn, so that no rank waits for another to read. A rank cannot begin an
-//! exchange before the one before it has ended everywhere, which bounds what is kept.
+//! What arrives is taken off the connection at once and kept until its turn, so that no rank waits for another to read.
+//! A rank cannot begin an exchange before the one before it has ended everywhere, which bounds what is kept.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -199,7 +199,8 @@ impl Streams {
         }
     }
 
-    /// Receives what every other rank gives in this exchange. `own` is what this rank keeps, `everyone` whether each gives all others the same.
+    /// Receives what every other rank gives in this exchange. `own` is what this rank keeps, `everyone` whether each
+    /// gives all others the same.
     fn receive(&mut self, what: &str, own: Vec<u8>, everyone: bool) -> Result<Vec<Vec<u8>>, RankError> {
         let deadline = Instant::now() + self.timeout;
         let mut parts: Vec<Vec<u8>> = vec![Vec::new(); self.ranks];

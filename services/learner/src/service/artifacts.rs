@@ -169,7 +169,8 @@ impl CheckpointStore {
         Ok(steps.into_iter().flat_map(|step| self.existing(run_id, step)).collect())
     }
 
-    /// A checkpoint below the folder, with links and `..` resolved. Its files must not be links, which could lead anywhere.
+    /// A checkpoint below the folder, with links and `..` resolved. Its files must not be links, which could lead
+    /// anywhere.
     fn resolve(&self, path: &Path) -> Result<PathBuf, ServiceError> {
         let missing = |_| ServiceError::NotFound { what: format!("checkpoint {}", path.display()) };
         let root = self.folder.canonicalize().map_err(missing)?;
@@ -209,8 +210,8 @@ fn try_load(learner: &mut Learner, path: &Path, run_id: &str) -> Result<(Checkpo
     Ok((checkpoint, envelope.client_state))
 }
 
-/// A reference to a checkpoint. Its state file has the digests of all other files, so the digest of that file identifies
-/// the whole.
+/// A reference to a checkpoint. Its state file has the digests of all other files, so the digest of that file
+/// identifies the whole.
 fn reference(path: &Path, envelope: &Envelope) -> Result<CheckpointRef> {
     let state = path.join(checkpoint::STATE_FILE);
     Ok(CheckpointRef {

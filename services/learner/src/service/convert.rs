@@ -107,7 +107,8 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
             ServiceError::Precondition { reason: Reason::NotAccumulated, message: error.to_string() }
         }
         error @ LearnerError::NoRoom(_) => ServiceError::NoMemory { message: error.to_string() },
-        // Not a failed precondition, after which a run goes back to its checkpoint and would come to the same step again.
+        // Not a failed precondition, after which a run goes back to its checkpoint and would come to the same step
+        // again.
         error @ (LearnerError::SkippedUpdates { .. }
         | LearnerError::NotApplied { .. }
         | LearnerError::NotFinite { .. }

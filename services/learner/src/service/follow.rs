@@ -36,8 +36,8 @@ pub enum RankEnd {
     Stopped,
 }
 
-/// Trains as a rank after rank 0 until rank 0 has nothing more to do. After `shutdown` it goes on for at most `server.drain`, so that rank 0 can
-/// end its step.
+/// Trains as a rank after rank 0 until rank 0 has nothing more to do. After `shutdown` it goes on for at most
+/// `server.drain`, so that rank 0 can end its step.
 ///
 /// # Errors
 /// Settings or a model that are refused, here or by rank 0; rank 0 that stays away for `ranks.join_timeout`.

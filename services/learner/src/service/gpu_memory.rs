@@ -26,7 +26,8 @@ enum PeakChange {
 }
 
 impl MemoryWatch {
-    /// Records the memory after a step, and adds the peak to what the step reports, under verl's name. Does nothing on a CPU.
+    /// Records the memory after a step, and adds the peak to what the step reports, under verl's name. Does nothing on
+    /// a CPU.
     pub(super) fn step_done(
         &mut self,
         plan: Option<&MemoryPlan>,

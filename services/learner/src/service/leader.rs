@@ -89,7 +89,8 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    /// Whether ranks were lost since the last call. The learner then no longer takes part, and what it has is of no step.
+    /// Whether ranks were lost since the last call. The learner then no longer takes part, and what it has is of no
+    /// step.
     pub(super) fn has_lost(&mut self, learner: &mut Learner) -> Option<RankError> {
         let streams = self.streams.as_ref()?;
         let failure = streams.lock().unwrap_or_else(PoisonError::into_inner).failure()?;

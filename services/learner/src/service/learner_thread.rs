@@ -88,7 +88,8 @@ impl LearnerThread {
         }
     }
 
-    /// Whether all ranks are there. Where some were lost, the learner is as one that has just started: its run loads a checkpoint.
+    /// Whether all ranks are there. Where some were lost, the learner is as one that has just started: its run loads a
+    /// checkpoint.
     fn check_ranks(&mut self) -> Result<(), ServiceError> {
         let Some(leader) = &mut self.leader else { return Ok(()) };
         if leader.has_lost(&mut self.learner).is_some() {
@@ -198,8 +199,8 @@ impl LearnerThread {
         Ok(ResetResponse {})
     }
 
-    /// Records that the weights are now those of a run after `grpo_steps` steps. Before the answer, since the caller may request the
-    /// status right after it.
+    /// Records that the weights are now those of a run after `grpo_steps` steps. Before the answer, since the caller
+    /// may request the status right after it.
     fn replaced(&mut self, run_id: &str, grpo_steps: u64) {
         self.lease.assign(run_id);
         self.status.restored(self.learner.version());

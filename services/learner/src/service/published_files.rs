@@ -20,7 +20,8 @@ use tonic::{Request, Response, Status};
 
 use crate::step_folder;
 
-/// Bytes in one message. Blocks of 1 MiB and more are mapped each on its own, which costs as much as all copies together.
+/// Bytes in one message. Blocks of 1 MiB and more are mapped each on its own, which costs as much as all copies
+/// together.
 const CHUNK: usize = 256 << 10;
 /// Messages that are read ahead of the network.
 const AHEAD: usize = 16;
@@ -192,13 +193,15 @@ fn in_parallel<T: Send>(names: &[String], work: impl Fn(&str) -> T + Sync) -> Ve
     done.into_iter().map(|(_, made)| made).collect()
 }
 
-/// Reads a file once for the digests of the whole and of its tensors, which are where `tensors` say: offset, bytes and name.
+/// Reads a file once for the digests of the whole and of its tensors, which are where `tensors` say: offset, bytes and
+/// name.
 fn file(folder: &Path, name: &str, tensors: &[(u64, u64, String)]) -> std::io::Result<WeightsFile> {
     let mut tensors = tensors.to_vec();
     tensors.sort();
     let mut file = open(&folder.join(name), u64::MAX)?;
     let length = file.metadata()?.len();
-    // What lies before, between and behind tensors is a part as well; tensors that overlap do not exist in files that are written here.
+    // What lies before, between and behind tensors is a part as well; tensors that overlap do not exist in files that
+    // are written here.
     let mut ranges = Vec::new();
     let mut end = 0;
     for (offset, bytes, tensor) in tensors.into_iter().filter(|(_, bytes, _)| *bytes > 0) {

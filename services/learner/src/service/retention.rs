@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::error::{LearnerError, Result};
 use crate::step_folder;
 
-/// Removes all but the `keep` most recently written folders that are named after a step; absent and 0 keep all. By time, not by
-/// number: after a return to an older checkpoint, folders of the repeated steps still exist and must not displace the one
-/// just written. Those of the numbers `besides` stay as well and do not count.
+/// Removes all but the `keep` most recently written folders that are named after a step; absent and 0 keep all. By
+/// time, not by number: after a return to an older checkpoint, folders of the repeated steps still exist and must not
+/// displace the one just written. Those of the numbers `besides` stay as well and do not count.
 pub(super) fn remove_old(folder: &Path, keep: Option<u32>, besides: &[u64]) -> Result<()> {
     let Some(keep) = keep.filter(|&keep| keep > 0) else { return Ok(()) };
     let mut folders = Vec::new();
@@ -36,7 +36,8 @@ pub(super) fn remove_others(published: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The complete checkpoints of a run in a service's folder of checkpoints: the GRPO steps done before each, and its folder.
+/// The complete checkpoints of a run in a service's folder of checkpoints: the GRPO steps done before each, and its
+/// folder.
 ///
 /// # Errors
 /// A folder that cannot be read. There are none where it does not exist.

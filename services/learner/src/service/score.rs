@@ -100,12 +100,14 @@ impl Scoring {
         }
     }
 
-    /// Drops tensors of published weights, which a step would have in memory beside its gradients. The next publication drops them in any case.
+    /// Drops tensors of published weights, which a step would have in memory beside its gradients. The next publication
+    /// drops them in any case.
     pub(super) fn make_room(&mut self) {
         self.published.clear();
     }
 
-    /// Notes that the weights in training were published as this version, or (`None`) replaced. Tensors of published weights are dropped.
+    /// Notes that the weights in training were published as this version, or (`None`) replaced. Tensors of published
+    /// weights are dropped.
     pub(super) fn published(&mut self, version: Option<u64>) {
         self.published.published(version);
     }

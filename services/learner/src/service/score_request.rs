@@ -85,7 +85,8 @@ impl ScoreTask {
     }
 }
 
-/// The groups that may be replaced: those of the tensors that are trained, and with adapters `base`, which is all of them at zero.
+/// The groups that may be replaced: those of the tensors that are trained, and with adapters `base`, which is all of
+/// them at zero.
 pub(super) fn group_names(parameters: &Parameters) -> Vec<String> {
     let base = parameters.lora().map(|_| BASE_GROUP.to_owned());
     tensor_groups(parameters).into_iter().map(|group| group.name).chain(base).collect()

@@ -76,10 +76,11 @@ pub struct LearnerSettings {
     pub checkpoint_dtype: CheckpointType,
     /// Calls and items that may wait for the model; further ones are refused with RESOURCE_EXHAUSTED.
     pub queue: usize,
-    /// Memory for items that wait to be scored and for scores that clients have not read yet. Not below `server.max_message`.
+    /// Memory for items that wait to be scored and for scores that clients have not read yet. Not below
+    /// `server.max_message`.
     pub max_memory: ByteSize,
-    /// How long a training step that occupies the learner may wait for its next part, such as `5m`; then it is dropped, and
-    /// nothing has changed.
+    /// How long a training step that occupies the learner may wait for its next part, such as `5m`; then it is dropped,
+    /// and nothing has changed.
     #[serde(with = "HumanDuration")]
     pub step_idle: Duration,
     /// How long an idle run keeps the learner, such as `10m`; until then no other run's checkpoint is loaded.

@@ -22,8 +22,8 @@ impl SkippedBatches {
         Self { folder }
     }
 
-    /// Writes the groups or examples of a step whose update was skipped, one as JSON on each line, and logs where. A failure
-    /// to write is logged: it must not hide why the update was skipped.
+    /// Writes the groups or examples of a step whose update was skipped, one as JSON on each line, and logs where. A
+    /// failure to write is logged: it must not hide why the update was skipped.
     pub(super) fn write(&self, run_id: &str, kind: TrainKind, step: u64, batch: &[impl Serialize]) {
         match self.try_write(&file_name(run_id, kind, step), batch) {
             Ok(Some(path)) => tracing::warn!(path = %path.display(), "batch of a skipped update written"),

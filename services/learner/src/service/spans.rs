@@ -7,7 +7,8 @@ use evenkeel_telemetry::{Span, TraceContext, record_span, spans_are_wanted};
 
 use crate::timeline::Pass;
 
-/// Records the spans of a step that ends now. `groups` are the ids of its groups, in the order in which they were trained on.
+/// Records the spans of a step that ends now. `groups` are the ids of its groups, in the order in which they were
+/// trained on.
 pub(super) fn record_spans(
     header: &TrainHeader,
     report: &TrainReport,
@@ -20,8 +21,8 @@ pub(super) fn record_spans(
     }
 }
 
-/// The step, followed by its passes as children. Each pass links to the prompts whose samples it ran: their traces follow from the run
-/// and the ids of the groups.
+/// The step, followed by its passes as children. Each pass links to the prompts whose samples it ran: their traces
+/// follow from the run and the ids of the groups.
 fn spans(
     header: &TrainHeader,
     report: &TrainReport,

@@ -108,8 +108,8 @@ impl Drop for Ending {
     }
 }
 
-/// Waits until the ranks of all learners of this process whose servers have ended know that there is nothing more to do, at most ten seconds.
-/// Without ranks it returns at once.
+/// Waits until the ranks of all learners of this process whose servers have ended know that there is nothing more to
+/// do, at most ten seconds. Without ranks it returns at once.
 pub async fn wait_for_ranks() {
     for _ in 0..100 {
         if ENDING.load(Ordering::SeqCst) == 0 {

@@ -113,7 +113,8 @@ impl TrainCall {
         Self { inputs, events, idle, _permit: permit }
     }
 
-    /// The next input; `None` after the last. Answers items to score while none has arrived; that time does not count as idle.
+    /// The next input; `None` after the last. Answers items to score while none has arrived; that time does not count
+    /// as idle.
     fn next(
         &mut self,
         scoring: &mut Scoring,

@@ -18,7 +18,8 @@ use crate::publish::PublishOptions;
 pub(super) struct WeightsStore {
     folder: PathBuf,
     options: PublishOptions,
-    /// Whether all readers are in this process: a version is then published once its files are whole, before they are on the disk.
+    /// Whether all readers are in this process: a version is then published once its files are whole, before they are
+    /// on the disk.
     read_here: bool,
     /// The last version that this process published, and whether its head is written out.
     latest: Option<(WeightsRef, bool)>,
@@ -60,7 +61,8 @@ impl WeightsStore {
         Ok(PublishResponse { weights: Some(weights), already_published: false, write_us })
     }
 
-    /// Waits until the last version is on the disk. One that did not get there, and is still that of the learner, is written again.
+    /// Waits until the last version is on the disk. One that did not get there, and is still that of the learner, is
+    /// written again.
     ///
     /// # Errors
     /// It is not on the disk.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AttentionPath {
-    /// By cuDNN where it is installed and takes the compute type and the width of the heads, otherwise in blocks. The log says which, and why.
+    /// By cuDNN where it is installed and takes the compute type and the width of the heads, otherwise in blocks. The
+    /// log says which, and why.
     #[default]
     Auto,
     /// In blocks of queries: products, and a softmax between them.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::attention::AttentionPath;
 use super::packing::GradientPacking;
 
-/// The type of activations and matrix products. Weights, gradients and moments are always fp32: at the learning rates of
-/// reinforcement learning a bf16 weight does not change.
+/// The type of activations and matrix products. Weights, gradients and moments are always fp32: at the learning rates
+/// of reinforcement learning a bf16 weight does not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ComputeType {
@@ -52,26 +52,26 @@ pub struct Compute {
     pub device: String,
     /// The compute type.
     pub dtype: ComputeType,
-    /// Threads on a CPU, each with its own micro-batches; 0 uses all that are available to the process. Any number of them gives the same
-    /// bits.
+    /// Threads on a CPU, each with its own micro-batches; 0 uses all that are available to the process. Any number of
+    /// them gives the same bits.
     pub threads: usize,
-    /// Blocks in which the gradient of an update is summed before they are combined, in an order that only this number decides: a power of
-    /// two, at most 1024. A block is a number of whole groups. In memory are as many gradients as the logarithm of this number, and one more;
-    /// on a CPU one more for each further thread, if there is room.
+    /// Blocks in which the gradient of an update is summed before they are combined, in an order that only this number
+    /// decides: a power of two, at most 1024. A block is a number of whole groups. In memory are as many gradients as
+    /// the logarithm of this number, and one more; on a CPU one more for each further thread, if there is room.
     pub gradient_blocks: usize,
-    /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split: a longer one is its
-    /// own micro-batch. On a CPU this decides how sequences are scored and after how many tokens passes begin; gradients are summed in
-    /// micro-batches of 256 tokens after a prompt, so that it decides no bit.
+    /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split: a longer one is
+    /// its own micro-batch. On a CPU this decides how sequences are scored and after how many tokens passes begin;
+    /// gradients are summed in micro-batches of 256 tokens after a prompt, so that it decides no bit.
     pub micro_batch_tokens: usize,
-    /// What the backward pass recomputes instead of keeping it, with the same bits: `none`, `selective` (norms and the gated activation) or
-    /// `full` (everything of a layer but its input).
+    /// What the backward pass recomputes instead of keeping it, with the same bits: `none`, `selective` (norms and the
+    /// gated activation) or `full` (everything of a layer but its input).
     pub recompute: Recompute,
     /// Tokens whose logits over the vocabulary are in memory at once, at least 1.
     pub head_chunk_rows: usize,
     /// How a GPU computes attention.
     pub attention: AttentionPath,
-    /// Whether a GPU gives the same bits each time. It concerns the backward pass of attention by cuDNN, which then takes more time and memory;
-    /// everything else has one order of its sums in any case.
+    /// Whether a GPU gives the same bits each time. It concerns the backward pass of attention by cuDNN, which then
+    /// takes more time and memory; everything else has one order of its sums in any case.
     pub deterministic: bool,
 }
 
@@ -152,20 +152,21 @@ impl Compute {
         }
     }
 
-    /// Tokens that justify a pass before all groups of a step have arrived: on a CPU enough to occupy every thread for a
-    /// while, on a GPU one full micro-batch.
+    /// Tokens that justify a pass before all groups of a step have arrived: on a CPU enough to occupy every thread for
+    /// a while, on a GPU one full micro-batch.
     pub fn tokens_worth_a_pass(&self) -> usize {
         let micro_batches = if self.is_cpu() { 4 * self.resolved_threads() } else { 1 };
         micro_batches * self.resolved_micro_batch_tokens()
     }
 
-    /// Tokens of a micro-batch whose gradient is summed, but for one longer sequence; on a CPU those after a prompt, which comes once in addition
-    /// and has as many after it if it is longer.
+    /// Tokens of a micro-batch whose gradient is summed, but for one longer sequence; on a CPU those after a prompt,
+    /// which comes once in addition and has as many after it if it is longer.
     fn gradient_tokens(&self) -> usize {
         if self.is_cpu() { CPU_TOKENS } else { self.resolved_micro_batch_tokens() }
     }
 
-    /// Most tokens of a micro-batch whose gradient is summed, where prompts have up to `prompt` tokens and sequences up to `longest`.
+    /// Most tokens of a micro-batch whose gradient is summed, where prompts have up to `prompt` tokens and sequences up
+    /// to `longest`.
     pub fn most_gradient_tokens(&self, prompt: usize, longest: usize) -> usize {
         let tokens = self.gradient_tokens();
         let full = if self.is_cpu() { prompt.saturating_add(tokens.max(prompt)) } else { tokens };
@@ -180,8 +181,8 @@ impl Compute {
         }
     }
 
-    /// Gradients of this many parameters that are in memory at a time: as many as keep every thread busy, if half of what the host has free
-    /// holds them, and never fewer than blocks one after the other need.
+    /// Gradients of this many parameters that are in memory at a time: as many as keep every thread busy, if half of
+    /// what the host has free holds them, and never fewer than blocks one after the other need.
     pub fn gradients_at_once(&self, parameters: usize, free: Option<u64>) -> usize {
         let blocks = self.gradient_blocks;
         let threads = self.resolved_threads();

@@ -7,7 +7,8 @@ use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// LoRA: the model stays as it is, and what is trained is (alpha / rank) B A beside each linear layer. Absent: all weights are trained.
+/// LoRA: the model stays as it is, and what is trained is (alpha / rank) B A beside each linear layer. Absent: all
+/// weights are trained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoraSettings {
@@ -15,15 +16,15 @@ pub struct LoraSettings {
     pub rank: usize,
     /// The scale of B A times the rank. A scale that is a power of two is exact wherever it is multiplied in.
     pub alpha: f64,
-    /// The linear layers that have an adapter: of every decoder layer, and `lm_head` where the model's head is not its embedding and the
-    /// engines are embedded ones.
+    /// The linear layers that have an adapter: of every decoder layer, and `lm_head` where the model's head is not its
+    /// embedding and the engines are embedded ones.
     pub targets: Vec<LinearModule>,
     /// Seed of the first values of A; B begins at zero.
     pub seed: u64,
     /// The folder of a PEFT adapter of this rank, alpha and targets to begin with.
     pub start: Option<PathBuf>,
-    /// How the frozen matrices are held on a CPU: `bf16` takes half the memory of `f32`, computes to the same bits, and needs files that store
-    /// them so.
+    /// How the frozen matrices are held on a CPU: `bf16` takes half the memory of `f32`, computes to the same bits, and
+    /// needs files that store them so.
     pub base_type: BaseType,
 }
 

@@ -29,13 +29,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OldLogp {
-    /// The learner's own, under the weights before the first update on the batch. Those of the first update come from its own
-    /// forward pass (ratio 1), those of later mini-batches from a separate forward pass.
+    /// The learner's own, under the weights before the first update on the batch. Those of the first update come from
+    /// its own forward pass (ratio 1), those of later mini-batches from a separate forward pass.
     #[default]
     Recompute,
-    /// As `recompute`, but for samples that may be from an older version (`pipeline.max_lag`): the ratio is taken against
-    /// the weights that the step starts from, whichever version sampled, and the correction accounts for the difference between those
-    /// two (decoupled PPO, arXiv 2110.00641).
+    /// As `recompute`, but for samples that may be from an older version (`pipeline.max_lag`): the ratio is taken
+    /// against the weights that the step starts from, whichever version sampled, and the correction accounts for the
+    /// difference between those two (decoupled PPO, arXiv 2110.00641).
     Proximal,
     /// The engine's: no extra pass, and the ratio also corrects for the mismatch between engine and learner.
     Rollout,
@@ -89,15 +89,15 @@ pub struct TrainingSettings {
     pub temperature: f32,
     /// The log-probabilities that the ratio is taken against.
     pub old_logp: OldLogp,
-    /// Groups per optimizer update, never split; 0 uses the whole batch for one update. A run's batch must be a multiple of
-    /// it.
+    /// Groups per optimizer update, never split; 0 uses the whole batch for one update. A run's batch must be a
+    /// multiple of it.
     pub mini_batch_groups: usize,
     /// Passes over a batch, 1 or more.
     pub epochs: usize,
     /// Whether each epoch takes the groups in a random (seeded) order instead of data order.
     pub shuffle: bool,
-    /// Number of skipped updates in a row, across steps, at which a step fails; 0 is no limit. An update is skipped if its loss or gradient
-    /// is not finite.
+    /// Number of skipped updates in a row, across steps, at which a step fails; 0 is no limit. An update is skipped if
+    /// its loss or gradient is not finite.
     pub max_skipped_updates: u64,
     /// Adapters that are trained instead of all weights.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -236,8 +236,8 @@ impl TrainingSettings {
         notes
     }
 
-    /// The settings that determine the bits of a run on this machine: defaults for those that only affect time and memory, or what is
-    /// measured.
+    /// The settings that determine the bits of a run on this machine: defaults for those that only affect time and
+    /// memory, or what is measured.
     pub fn result_affecting(&self) -> Self {
         let defaults = Compute::default();
         let micro_batch_tokens =
@@ -252,8 +252,8 @@ impl TrainingSettings {
         Self { compute, optimizer, ranks: None, probe_gradients: ProbeSettings::default(), ..self.clone() }
     }
 
-    /// Digest of the training settings, by which caller and learner check that theirs agree: `sha256:` and hexadecimal digits,
-    /// over every setting that affects results (not the device or micro-batches).
+    /// Digest of the training settings, by which caller and learner check that theirs agree: `sha256:` and hexadecimal
+    /// digits, over every setting that affects results (not the device or micro-batches).
     pub fn hash(&self) -> String {
         let Compute { dtype, gradient_blocks, .. } = self.compute;
         let compute = Compute { dtype, gradient_blocks, ..Compute::default() };

@@ -11,8 +11,8 @@ pub enum Schedule {
     /// Constant.
     #[default]
     Constant,
-    /// Half a cosine down to `final_fraction` of the rate at update `total_updates` or step `total_steps`, constant after
-    /// it.
+    /// Half a cosine down to `final_fraction` of the rate at update `total_updates` or step `total_steps`, constant
+    /// after it.
     Cosine,
 }
 
@@ -42,8 +42,8 @@ impl MomentsLocation {
 
 /// AdamW (arXiv 1711.05101) with global-norm clipping. Defaults are DAPO's.
 ///
-/// The schedule is defined in updates or in steps. A step is a batch of rollouts (or of examples), over which the rate is
-/// then constant; it has several updates with `mini_batch_groups` or `epochs`.
+/// The schedule is defined in updates or in steps. A step is a batch of rollouts (or of examples), over which the rate
+/// is then constant; it has several updates with `mini_batch_groups` or `epochs`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptimizerSettings {
@@ -57,13 +57,13 @@ pub struct OptimizerSettings {
     pub weight_decay: f64,
     /// Gradients are clipped to this global norm, above 0; absent for no clipping.
     pub max_grad_norm: Option<f64>,
-    /// Updates over which the learning rate rises linearly, the first with 1 / `warmup_updates` of it; 0 for none. At least one
-    /// of this and `warmup_steps` must be 0.
+    /// Updates over which the learning rate rises linearly, the first with 1 / `warmup_updates` of it; 0 for none. At
+    /// least one of this and `warmup_steps` must be 0.
     pub warmup_updates: u64,
     /// Steps over which the learning rate rises in the same way; 0 for none.
     pub warmup_steps: u64,
-    /// Whether the first update or step of the warm-up has a rate of 0 instead, and each later one the rate of its predecessor,
-    /// as in verl.
+    /// Whether the first update or step of the warm-up has a rate of 0 instead, and each later one the rate of its
+    /// predecessor, as in verl.
     pub warmup_from_zero: bool,
     /// The schedule after the warm-up.
     pub schedule: Schedule,
@@ -73,8 +73,9 @@ pub struct OptimizerSettings {
     pub total_steps: u64,
     /// Where the cosine ends, as a fraction of `learning_rate`, 0 to 1.
     pub final_fraction: f64,
-    /// Where the moments are kept: `device`, or `host` for page-locked host memory, which saves 8 bytes of GPU memory per parameter and
-    /// takes longer, with the same bits. On a CPU both are the same. `optimizer.moments` applies to supervised steps too.
+    /// Where the moments are kept: `device`, or `host` for page-locked host memory, which saves 8 bytes of GPU memory
+    /// per parameter and takes longer, with the same bits. On a CPU both are the same. `optimizer.moments` applies to
+    /// supervised steps too.
     pub moments: MomentsLocation,
 }
 

@@ -5,15 +5,16 @@ use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which steps measure the gradients of aggregation rules on their batch, and for which rules. Does not affect the results of a run.
+/// Which steps measure the gradients of aggregation rules on their batch, and for which rules. Does not affect the
+/// results of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProbeSettings {
-    /// Interval in steps between measurements, from the first step on; 0 for none. Costs a backward pass over the batch for each rule, and
-    /// 4 bytes of host memory for each rule and parameter.
+    /// Interval in steps between measurements, from the first step on; 0 for none. Costs a backward pass over the batch
+    /// for each rule, and 4 bytes of host memory for each rule and parameter.
     pub every: u64,
-    /// The rules besides the one in use; empty is all (those that divide by `max_tokens` only if `objective.max_tokens` is set, and not
-    /// `luspo`, whose gradient is that of `sequence-sum` at another scale).
+    /// The rules besides the one in use; empty is all (those that divide by `max_tokens` only if `objective.max_tokens`
+    /// is set, and not `luspo`, whose gradient is that of `sequence-sum` at another scale).
     pub rules: Vec<Aggregation>,
 }
 

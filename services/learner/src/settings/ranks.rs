@@ -17,7 +17,8 @@ use crate::ranks::Division;
 pub struct RankSettings {
     /// How many there are, at most `compute.gradient_blocks`; 0 takes the number from the launcher's environment.
     pub count: usize,
-    /// The number of this process, from 0. Absent: the launcher's environment says it (torchrun, Slurm, MPI, an indexed Job of Kubernetes).
+    /// The number of this process, from 0. Absent: the launcher's environment says it (torchrun, Slurm, MPI, an indexed
+    /// Job of Kubernetes).
     pub rank: Option<usize>,
     /// Where rank 0 listens for the others, `HOST:PORT`. Absent: MASTER_ADDR and MASTER_PORT of the environment.
     pub address: Option<String>,

@@ -55,7 +55,8 @@ pub(super) struct Batch {
     unscored: Vec<PlannedResponse>,
     /// Responses of later updates that have been, and those of the first whose log-probabilities are needed.
     scored: Vec<PlannedResponse>,
-    /// Statistics by lag, if they are requested, and the responses that they are to be of before the first update, in the order of their passes.
+    /// Statistics by lag, if they are requested, and the responses that they are to be of before the first update, in
+    /// the order of their passes.
     lags: Option<(LagStatistics, Vec<Place>)>,
 }
 
@@ -244,8 +245,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Forward and backward over the groups of a later update, in passes of whole groups; of several ranks each over those in its blocks.
-    /// `is_first_pass`: the first that they take part in.
+    /// Forward and backward over the groups of a later update, in passes of whole groups; of several ranks each over
+    /// those in its blocks. `is_first_pass`: the first that they take part in.
     fn accumulate(
         &mut self,
         trainer: &mut Trainer,

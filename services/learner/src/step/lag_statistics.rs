@@ -5,7 +5,8 @@ use evenkeel_objective::{MismatchByLag, ResponseTokens, Settings};
 use super::group_weights::PlannedResponse;
 use crate::error::Result;
 
-/// Statistics of responses that have been through a pass, added in the order of the passes, so that sums have the same bits in every run.
+/// Statistics of responses that have been through a pass, added in the order of the passes, so that sums have the same
+/// bits in every run.
 #[derive(Default)]
 pub(super) struct LagStatistics {
     by_lag: MismatchByLag,

@@ -1,12 +1,11 @@
 //! A step: from groups as they arrive to updated weights.
 //!
-//! [`group_weights`] turns a group into advantages and weights (the part that the group knows alone), [`mini_batch`] divides
-//! groups among updates, [`loss`] gives the model the coefficients of a micro-batch, [`passes`] are what the model runs,
-//! [`batch`] decides which pass runs when, [`policy`] is the step as its caller sees it, [`report`] summarises it, and
-//! [`response_report`] says what it did with each response.
-//! [`lag_statistics`] measures how far samples of older versions are from the step's.
-//! [`probe`] measures the gradients of all aggregation rules in the steps that the settings choose.
-//! [`results_of_ranks`] makes what each of several ranks has computed known to all.
+//! [`group_weights`] turns a group into advantages and weights (the part that the group knows alone), [`mini_batch`]
+//! divides groups among updates, [`loss`] gives the model the coefficients of a micro-batch, [`passes`] are what the
+//! model runs, [`batch`] decides which pass runs when, [`policy`] is the step as its caller sees it, [`report`]
+//! summarises it, and [`response_report`] says what it did with each response. [`lag_statistics`] measures how far
+//! samples of older versions are from the step's. [`probe`] measures the gradients of all aggregation rules in the
+//! steps that the settings choose. [`results_of_ranks`] makes what each of several ranks has computed known to all.
 //! [`supervised`] is the step of the warm start.
 
 mod batch;

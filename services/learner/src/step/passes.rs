@@ -21,8 +21,8 @@ pub(super) fn score(trainer: &mut Trainer, responses: &mut [PlannedResponse]) ->
     score_with(trainer, responses, old, |group| division.scores(group))
 }
 
-/// Forward and backward over responses of the first update; gradients stay summed in the trainer. `block`: of each group. Of several ranks each
-/// takes its blocks, and returns the sums of the responses in them.
+/// Forward and backward over responses of the first update; gradients stay summed in the trainer. `block`: of each
+/// group. Of several ranks each takes its blocks, and returns the sums of the responses in them.
 ///
 /// The pass gives the old log-probabilities as well: no weight has changed, so every ratio is exactly 1. With `keep`
 /// they are stored in the responses, for later updates.
@@ -43,8 +43,8 @@ pub(super) fn first_pass(
     Ok(stats)
 }
 
-/// Applies what was accumulated, times the mini-batch normalizer, by one update. Where nothing was passed nothing was accumulated, and the moments
-/// alone move the weights.
+/// Applies what was accumulated, times the mini-batch normalizer, by one update. Where nothing was passed nothing was
+/// accumulated, and the moments alone move the weights.
 pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: MiniBatchCounts) -> Result<UpdateStats> {
     let objective = &trainer.settings().objective;
     let scale = counts.policy_scale(objective.aggregation, objective.advantage);
@@ -77,8 +77,8 @@ pub(super) fn own_of<'a>(
     responses.filter(|response| trainer.is_own(block(response.group()))).collect()
 }
 
-/// Forward and backward over the responses of a whole batch under the weights before the first update. The gradient is taken out of the
-/// trainer: of several ranks the part of this one's parameters. `block`: of each group.
+/// Forward and backward over the responses of a whole batch under the weights before the first update. The gradient is
+/// taken out of the trainer: of several ranks the part of this one's parameters. `block`: of each group.
 pub(super) fn gradient_of(
     trainer: &mut Trainer,
     responses: &[PlannedResponse],
@@ -133,8 +133,8 @@ fn score_with(
     Ok(())
 }
 
-/// Forward and backward over responses in the order of their groups, which for later updates have been scored. `block`: of each group.
-/// Returns the sums of each response and, with `keep`, its log-probabilities.
+/// Forward and backward over responses in the order of their groups, which for later updates have been scored. `block`:
+/// of each group. Returns the sums of each response and, with `keep`, its log-probabilities.
 pub(super) fn run(
     trainer: &mut Trainer,
     responses: &[&PlannedResponse],

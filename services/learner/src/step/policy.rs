@@ -14,14 +14,15 @@ use crate::trainer::Trainer;
 
 /// A step that takes groups as they arrive.
 ///
-/// While later groups are still being sampled, the gradients of the first update's groups are summed, and those of later
-/// updates are scored under the weights before the first. The updates themselves, and the passes of the later ones,
-/// follow in [`PolicyStep::finish`]. Dropping a step changes nothing.
+/// While later groups are still being sampled, the gradients of the first update's groups are summed, and those of
+/// later updates are scored under the weights before the first. The updates themselves, and the passes of the later
+/// ones, follow in [`PolicyStep::finish`]. Dropping a step changes nothing.
 pub struct PolicyStep<'a> {
     trainer: &'a mut Trainer,
     expected: Option<usize>,
     batch: Batch,
-    /// Groups that wait for the last one, after which the gradients of all rules are computed first; absent in other steps.
+    /// Groups that wait for the last one, after which the gradients of all rules are computed first; absent in other
+    /// steps.
     held: Option<Vec<(GroupWeights, Vec<PlannedResponse>)>>,
     /// Set when a pass fails: sums and scores are then incomplete.
     failed: bool,
@@ -35,8 +36,9 @@ impl<'a> PolicyStep<'a> {
         Self { trainer, expected, batch, held: None, failed: false }
     }
 
-    /// Computes the gradient of every rule of [`probe_gradients`](crate::TrainingSettings::probe_gradients) as well, after the last group and before
-    /// the first update. No pass runs before the last group then; the updates have the same bits.
+    /// Computes the gradient of every rule of [`probe_gradients`](crate::TrainingSettings::probe_gradients) as well,
+    /// after the last group and before the first update. No pass runs before the last group then; the updates have the
+    /// same bits.
     ///
     /// # Errors
     /// A step that has a group.
@@ -50,8 +52,8 @@ impl<'a> PolicyStep<'a> {
         }
     }
 
-    /// Reports statistics for each lag as well: see [`StepReport::lags`]. They cost an exponential for each token that goes through the
-    /// model, and no pass; the updates have the same bits.
+    /// Reports statistics for each lag as well: see [`StepReport::lags`]. They cost an exponential for each token that
+    /// goes through the model, and no pass; the updates have the same bits.
     ///
     /// # Errors
     /// A step that has a group.

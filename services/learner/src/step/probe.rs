@@ -1,8 +1,8 @@
 //! The gradient of every aggregation rule on one batch, before any update.
 //!
-//! A rule gives each response another weight, and with it the gradient another length and direction. The passes are those of an update of the
-//! whole batch, one rule after the other; their gradients are measured and discarded, so that weights, moments and the updates that follow have
-//! the bits that they would have had.
+//! A rule gives each response another weight, and with it the gradient another length and direction. The passes are
+//! those of an update of the whole batch, one rule after the other; their gradients are measured and discarded, so that
+//! weights, moments and the updates that follow have the bits that they would have had.
 
 use std::time::Instant;
 

@@ -96,8 +96,9 @@ pub struct StepReport {
     pub updates: Vec<UpdateStats>,
     /// The gradients of all rules, if they were requested.
     pub probe: Option<GradientProbe>,
-    /// Statistics for each lag of the trainable tokens that went through the model, if they were requested. Tokens of later mini-batches
-    /// are measured before the first update as well, but with `old_logp = rollout` under the weights of their own first pass.
+    /// Statistics for each lag of the trainable tokens that went through the model, if they were requested. Tokens of
+    /// later mini-batches are measured before the first update as well, but with `old_logp = rollout` under the weights
+    /// of their own first pass.
     pub lags: Option<MismatchByLag>,
     /// What the step did with each response, in the order of the groups.
     pub response_reports: Vec<ResponseReport>,

@@ -12,8 +12,8 @@ pub struct ResponseReport {
     pub weight: f64,
     /// Whether it went through the model in an update that was applied.
     pub trained: bool,
-    /// Mean log-probability of its trainable tokens in its last update, under the weights before it, nats. Absent where it did not go
-    /// through the model.
+    /// Mean log-probability of its trainable tokens in its last update, under the weights before it, nats. Absent where
+    /// it did not go through the model.
     pub logp: Option<f64>,
     /// Mean over the same tokens of exp(logp - old_logp). Absent likewise.
     pub ratio: Option<f64>,

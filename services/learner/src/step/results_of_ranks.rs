@@ -1,4 +1,5 @@
-//! What each of several ranks has computed of the responses of a batch, made known to all, in the order that one process has.
+//! What each of several ranks has computed of the responses of a batch, made known to all, in the order that one
+//! process has.
 
 use evenkeel_objective::{KlStats, PolicyStats};
 
@@ -26,8 +27,8 @@ pub(super) fn gather_stats(trainer: &Trainer, own: Vec<ResponseStats>) -> Result
     Ok(all)
 }
 
-/// Gives each response the log-probabilities that some rank has computed for it. The responses are in the order of their places. Alone nothing
-/// is exchanged.
+/// Gives each response the log-probabilities that some rank has computed for it. The responses are in the order of
+/// their places. Alone nothing is exchanged.
 pub(super) fn gather_logp(trainer: &Trainer, responses: &mut [PlannedResponse]) -> Result<()> {
     if trainer.division().is_alone() {
         return Ok(());

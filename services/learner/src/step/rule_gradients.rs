@@ -32,8 +32,8 @@ impl GradientProbe {
         self.rules.iter().find(|rule| rule.aggregation == aggregation)
     }
 
-    /// The learning rate at which a step of `rule` is as long as one of `used` at `learning_rate`, for steps in proportion to the clipped gradient.
-    /// Absent where a gradient is 0 or not finite.
+    /// The learning rate at which a step of `rule` is as long as one of `used` at `learning_rate`, for steps in
+    /// proportion to the clipped gradient. Absent where a gradient is 0 or not finite.
     pub fn learning_rate(&self, rule: Aggregation, used: Aggregation, learning_rate: f64) -> Option<f64> {
         let rule = self.of(rule)?.clipped;
         let used = self.of(used)?.clipped;

@@ -56,8 +56,8 @@ impl SequenceLoss for CrossEntropy {
     }
 }
 
-/// The sum of all log-probabilities, micro-batch by micro-batch, also of those that other ranks have computed: their blocks follow each other as
-/// ranks do.
+/// The sum of all log-probabilities, micro-batch by micro-batch, also of those that other ranks have computed: their
+/// blocks follow each other as ranks do.
 fn sum_of_logp(trainer: &Trainer, passed: &Passed<()>) -> Result<f64> {
     let mut writer = ByteWriter::default();
     for index in 0..passed.batches.packed().len() {

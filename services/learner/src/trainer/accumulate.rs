@@ -1,5 +1,5 @@
-//! The operation *accumulate*, of which whole steps are made as well: forward and backward over sequences at their places in a sum, which an
-//! update [applies](Trainer::apply).
+//! The operation *accumulate*, of which whole steps are made as well: forward and backward over sequences at their
+//! places in a sum, which an update [applies](Trainer::apply).
 
 use std::sync::{Mutex, PoisonError};
 
@@ -21,8 +21,8 @@ pub(crate) trait SequenceLoss: Sync {
     /// What a sequence is summed up as.
     type Stats: Clone + Default + Send;
 
-    /// The sums of the sequence at this index. `scores` are those of its scored tokens; the derivatives of the loss by them, which are zero
-    /// before, are written to `gradient`.
+    /// The sums of the sequence at this index. `scores` are those of its scored tokens; the derivatives of the loss by
+    /// them, which are zero before, are written to `gradient`.
     ///
     /// # Errors
     /// Numbers that the objective refuses.
@@ -96,8 +96,9 @@ impl<L: SequenceLoss> TokenLoss for PackedLoss<'_, L> {
 }
 
 impl Trainer {
-    /// Forward and backward over sequences at their places, whose blocks ascend and are not before those of passes since the last
-    /// [`close`](Self::close). Gradients stay summed by blocks until then. With `keep` log-probabilities are among the results.
+    /// Forward and backward over sequences at their places, whose blocks ascend and are not before those of passes
+    /// since the last [`close`](Self::close). Gradients stay summed by blocks until then. With `keep` log-probabilities
+    /// are among the results.
     ///
     /// # Errors
     /// A failure of the device, or numbers that the loss refuses.

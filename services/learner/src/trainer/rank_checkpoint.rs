@@ -14,8 +14,9 @@ use crate::optimizer::{TrainingPhase, UpdateCounts};
 use crate::ranks::{ByteReader, ByteWriter};
 
 impl Trainer {
-    /// Brings the moments of all parameters to rank 0 in an `order` that all ranks have, one at a time, so that rank 0 holds no more than one beside
-    /// its own. There it is `taken`; elsewhere nothing is. After an error of `taken` the others still give what is left: they do not know of it.
+    /// Brings the moments of all parameters to rank 0 in an `order` that all ranks have, one at a time, so that rank 0
+    /// holds no more than one beside its own. There it is `taken`; elsewhere nothing is. After an error of `taken` the
+    /// others still give what is left: they do not know of it.
     ///
     /// # Errors
     /// That of `taken`; a rank that is lost.

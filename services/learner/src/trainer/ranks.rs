@@ -90,8 +90,8 @@ impl Trainer {
         self.division().parameters(self.parameters().trained_specs())
     }
 
-    /// Gives each rank the sums of the parameters whose moments it has, and returns the gradient of this rank's, added in the order that one
-    /// process has.
+    /// Gives each rank the sums of the parameters whose moments it has, and returns the gradient of this rank's, added
+    /// in the order that one process has.
     pub(super) fn reduce_scatter(&mut self) -> Result<Vec<Tensor>> {
         let partial = self.model.take_partial_gradients()?;
         let parts = self.parameters_of_ranks();
@@ -192,7 +192,8 @@ impl Trainer {
         Err(self.rank_failed(RankError::Failed { rank, message }).into())
     }
 
-    /// The same of work that changes what is trained: ranks that do not agree are of no step any more, and go on from a checkpoint.
+    /// The same of work that changes what is trained: ranks that do not agree are of no step any more, and go on from a
+    /// checkpoint.
     pub(crate) fn together<T>(&mut self, work: impl Display, result: Result<T>) -> Result<T> {
         let agreed = self.agree(work, result);
         if let Err(LearnerError::Rank(error)) = &agreed {

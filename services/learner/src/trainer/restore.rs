@@ -32,8 +32,8 @@ impl Trainer {
     /// Replaces weights and moments by stored ones, one by one.
     ///
     /// # Errors
-    /// A failure of a file or of the device. Then weights and moments are those of no step, and nothing can be done with them until a
-    /// checkpoint has been restored completely.
+    /// A failure of a file or of the device. Then weights and moments are those of no step, and nothing can be done
+    /// with them until a checkpoint has been restored completely.
     pub(crate) fn restore(&mut self, stored: &dyn StoredState, numbers: StoredCounters) -> Result<()> {
         let restored = self.replace(stored, numbers);
         self.explained(MemoryPhase::Restoring, restored)

@@ -62,8 +62,8 @@ impl Trainer {
         Ok(Some(self.sum_over_parameters(&squares_of(gradient)?)?.sqrt()))
     }
 
-    /// The operation *apply*, of which whole steps have one for each mini-batch: one optimizer update with a sum. If the loss or the gradient is
-    /// not finite it changes nothing and reports that.
+    /// The operation *apply*, of which whole steps have one for each mini-batch: one optimizer update with a sum. If
+    /// the loss or the gradient is not finite it changes nothing and reports that.
     ///
     /// # Errors
     /// A sum of which a part is missing, a failure of the device, or `max_skipped_updates` such updates in a row.
@@ -95,12 +95,12 @@ impl Trainer {
         }
     }
 
-    /// Applies all updates of a step of this phase or none: after an error, weights and optimizer are unchanged. Also returns
-    /// the version after the step.
+    /// Applies all updates of a step of this phase or none: after an error, weights and optimizer are unchanged. Also
+    /// returns the version after the step.
     ///
-    /// On a CPU, and with own kernels on a GPU, an update works in place, so only a step of several updates needs a copy (12 bytes for each
-    /// parameter). It does not fail half way, unless the GPU is lost, and all that it holds. Where candle's operations update, they create
-    /// new tensors, and keeping the old ones is enough.
+    /// On a CPU, and with own kernels on a GPU, an update works in place, so only a step of several updates needs a
+    /// copy (12 bytes for each parameter). It does not fail half way, unless the GPU is lost, and all that it holds.
+    /// Where candle's operations update, they create new tensors, and keeping the old ones is enough.
     pub(crate) fn commit<T>(
         &mut self,
         phase: TrainingPhase,

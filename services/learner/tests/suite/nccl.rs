@@ -1,4 +1,5 @@
-//! Ranks whose exchanges NCCL carries, over a fake of NCCL's calls: bytes go through channels, as late and as wrong as a test says.
+//! Ranks whose exchanges NCCL carries, over a fake of NCCL's calls: bytes go through channels, as late and as wrong as
+//! a test says.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};

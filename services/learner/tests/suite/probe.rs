@@ -110,14 +110,15 @@ fn the_norm_of_every_rule_is_the_one_that_a_step_with_it_reports() {
     }
 }
 
-/// The gradient is linear in the weights: that of each rule is the sum of the responses' own gradients, each times its weight. With one response
-/// on either side of a single group this gives every cosine from three norms alone.
+/// The gradient is linear in the weights: that of each rule is the sum of the responses' own gradients, each times its
+/// weight. With one response on either side of a single group this gives every cosine from three norms alone.
 #[test]
 fn cosines_follow_from_the_gradients_of_single_responses() {
     let mut pair = groups(63, 1);
     pair[0].responses.truncate(2);
     let lengths: Vec<f64> = pair[0].responses.iter().map(|response| response.trainable() as f64).collect();
-    // The norm of the summed gradient under weights a and b of the two responses' tokens, for three choices of them: g = a u + b v.
+    // The norm of the summed gradient under weights a and b of the two responses' tokens, for three choices of them: g
+    // = a u + b v.
     let (found, report) = probe(eager(), &pair);
     let norm = |rule| found.of(rule).unwrap().norm;
     let weights = |rule: Aggregation| {
@@ -128,7 +129,8 @@ fn cosines_follow_from_the_gradients_of_single_responses() {
             _ => (1.0 / (one + two), 1.0 / (one + two)),
         }
     };
-    // The wrong response alone, masked in the other's tokens, keeps its advantage: a reward counts even where no token is trained.
+    // The wrong response alone, masked in the other's tokens, keeps its advantage: a reward counts even where no token
+    // is trained.
     let mut alone = pair.clone();
     alone[0].responses[0].mask.fill(false);
     let (only, _) = probe(with(|settings| settings.objective.aggregation = Aggregation::SequenceSum), &alone);

@@ -144,7 +144,8 @@ fn so_they_do_with_the_gradients_of_all_rules_and_statistics_by_lag() {
     }
 }
 
-/// Two sums over all and over fewer sequences than blocks, one that is refused, and their updates: what is said of each.
+/// Two sums over all and over fewer sequences than blocks, one that is refused, and their updates: what is said of
+/// each.
 fn operate(learner: &mut Learner) -> Vec<String> {
     let loss = |loss| TargetLoss { loss, bounds: RatioBounds::default() };
     let sequence = |n: u32| TargetSequence {

@@ -1,5 +1,5 @@
-//! The bits of whole steps, which stay what they are however steps are computed. A change that is meant to change them (another order of sums,
-//! another formula) changes these digests, and says so.
+//! The bits of whole steps, which stay what they are however steps are computed. A change that is meant to change them
+//! (another order of sums, another formula) changes these digests, and says so.
 
 use evenkeel_host::sha256;
 use evenkeel_learner::{Example, Learner, LoraSettings, OldLogp, ProbeSettings, StepReport, TrainingSettings};
@@ -12,7 +12,8 @@ fn said(mut report: StepReport) -> String {
     format!("{report:?}")
 }
 
-/// The first 16 digits of the digest of everything that a supervised step and three policy steps say and leave: reports, weights, moments.
+/// The first 16 digits of the digest of everything that a supervised step and three policy steps say and leave:
+/// reports, weights, moments.
 fn digest(settings: TrainingSettings, measured: bool) -> String {
     let mut learner = learner(settings);
     let examples: Vec<Example> =

@@ -69,7 +69,8 @@ fn three_token_budgets_give_the_same_gradient_to_the_bit_under_every_aggregation
     }
 }
 
-/// A supervised step, and two policy steps of `groups` groups of which one has no gradient: the bits of everything, and the reports.
+/// A supervised step, and two policy steps of `groups` groups of which one has no gradient: the bits of everything, and
+/// the reports.
 fn run_of(settings: TrainingSettings, count: usize, announced: bool) -> (Vec<u32>, Vec<StepReport>, SupervisedReport) {
     let mut learner = learner(settings);
     let examples: Vec<Example> = groups(8, 5)
@@ -406,7 +407,8 @@ fn what_is_reported_of_each_response_adds_up_to_the_policys_loss_under_every_agg
         let mut settings = settings();
         under(&mut settings, *aggregation);
         settings.objective.correction = Correction::None;
-        // Two updates: in the second one the ratios are not 1. The ratio of luspo is the response's, which is not reported.
+        // Two updates: in the second one the ratios are not 1. The ratio of luspo is the response's, which is not
+        // reported.
         settings.mini_batch_groups = if *aggregation == Aggregation::Luspo { 0 } else { 2 };
         let mut groups = groups(3, 3);
         groups.push(without_signal(7));

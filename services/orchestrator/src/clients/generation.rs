@@ -23,11 +23,12 @@ use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
 
-/// How long the generation service may have a sample, its own queue included. No bound in practice: engines have their own
-/// (`services.rollout_deadline`), and the health monitor notices a service that finishes no sample long before.
+/// How long the generation service may have a sample, its own queue included. No bound in practice: engines have their
+/// own (`services.rollout_deadline`), and the health monitor notices a service that finishes no sample long before.
 const ITEM_DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// There is one generation service, so its dispatcher has no other worker to try: it reports a lost sample, and the sample's task decides.
+/// There is one generation service, so its dispatcher has no other worker to try: it reports a lost sample, and the
+/// sample's task decides.
 const MAX_ATTEMPTS: u32 = 1;
 
 /// The generation service.
@@ -99,8 +100,8 @@ impl Generation {
         Some(self.client.clone().get_status(request).await.ok()?.into_inner())
     }
 
-    /// Updates the engines to a weights version. A warning reports engines that fail; if all fail the call is retried. Only
-    /// `EngineWeights` calls it, which keeps updates in order.
+    /// Updates the engines to a weights version. A warning reports engines that fail; if all fail the call is retried.
+    /// Only `EngineWeights` calls it, which keeps updates in order.
     pub(crate) async fn update_weights(&self, weights: &WeightsRef, in_flight: PauseMode) -> Result<(), Halt> {
         let pause_mode = in_flight.into();
         let weights_ref = Some(weights.clone());
@@ -132,8 +133,8 @@ impl Generation {
         Ok(())
     }
 
-    /// Scores the same tokens on every engine. A warning reports engines that could not be asked; where none could the call is retried.
-    /// `None` where the engines have another version.
+    /// Scores the same tokens on every engine. A warning reports engines that could not be asked; where none could the
+    /// call is retried. `None` where the engines have another version.
     pub(crate) async fn prove_weights(
         &self,
         version: u64,

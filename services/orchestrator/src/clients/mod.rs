@@ -1,7 +1,7 @@
 //! The three services as the loop calls them: with deadlines, with retries, and interruptible by a stop.
 //!
-//! [`Services`] holds a client for each. Calls go through a [`Retrier`]; items (samples, answers) go through a dispatcher, whose
-//! reachability an [`Outage`] watches.
+//! [`Services`] holds a client for each. Calls go through a [`Retrier`]; items (samples, answers) go through a
+//! dispatcher, whose reachability an [`Outage`] watches.
 
 mod connect;
 mod environment;
@@ -53,7 +53,8 @@ pub struct Endpoints {
     /// What the environment workers say of environments that do not come with the program: [`describe_environments`].
     #[serde(skip)]
     pub described: Descriptions,
-    /// Workers of custom verifiers by name, as those of `reward`. They come before the addresses in `data.verifiers` of a recipe.
+    /// Workers of custom verifiers by name, as those of `reward`. They come before the addresses in `data.verifiers` of
+    /// a recipe.
     #[serde(default)]
     pub verifiers: BTreeMap<String, Vec<String>>,
 }

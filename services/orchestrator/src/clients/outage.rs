@@ -8,8 +8,8 @@ use super::{Retrier, Stop};
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 
-/// Watches whether a service has connected workers. The dispatcher reconnects; this reports how long it takes and ends the run after
-/// the time limit of the settings.
+/// Watches whether a service has connected workers. The dispatcher reconnects; this reports how long it takes and ends
+/// the run after the time limit of the settings.
 #[derive(Debug)]
 pub(crate) struct Outage {
     service: Dependency,

@@ -1,4 +1,5 @@
-//! Calls and writes that are retried: one event for each attempt, until it works, cannot work or the time limit is over.
+//! Calls and writes that are retried: one event for each attempt, until it works, cannot work or the time limit is
+//! over.
 
 use std::future::Future;
 use std::io::ErrorKind;
@@ -63,7 +64,8 @@ impl Retrier {
         request
     }
 
-    /// Calls until it works, the service refuses, or it was unreachable for too long. Each attempt has the deadline of the settings.
+    /// Calls until it works, the service refuses, or it was unreachable for too long. Each attempt has the deadline of
+    /// the settings.
     pub(crate) async fn call<T, F>(
         &self,
         service: Dependency,

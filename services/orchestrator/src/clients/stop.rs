@@ -27,7 +27,8 @@ impl Stop {
         self.request(Requested::AfterStep);
     }
 
-    /// Requests a stop at the end of the last whole step: one that is sampled or trained is given up, what has been trained is kept.
+    /// Requests a stop at the end of the last whole step: one that is sampled or trained is given up, what has been
+    /// trained is kept.
     pub(crate) fn abandoning_step(&self) {
         self.request(Requested::AbandonStep);
     }

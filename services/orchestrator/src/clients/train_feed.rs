@@ -1,4 +1,5 @@
-//! The messages of one training step. They are kept until its report is in, so that they can be sent again over another connection.
+//! The messages of one training step. They are kept until its report is in, so that they can be sent again over another
+//! connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -49,8 +50,8 @@ impl TrainFeed {
         let _ = self.fill.subscribe().wait_for(|fill| fill.closed).await;
     }
 
-    /// Text of the step so far, at most `most` pieces spread evenly over it: of each group the prompt with its first answer, and its other
-    /// answers alone, so that no text is there twice.
+    /// Text of the step so far, at most `most` pieces spread evenly over it: of each group the prompt with its first
+    /// answer, and its other answers alone, so that no text is there twice.
     pub(crate) fn texts(&self, most: usize) -> Vec<Vec<u32>> {
         let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let groups = messages.iter().filter_map(|message| match &message.kind {

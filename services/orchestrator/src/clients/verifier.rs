@@ -92,7 +92,8 @@ impl VerifierClient {
         self.name.as_ref().map_or_else(|| urls.clone(), |name| format!("`{name}` ({urls})"))
     }
 
-    /// Begins a verification. It counts as awaited until the value is dropped, also while it pauses between two requests.
+    /// Begins a verification. It counts as awaited until the value is dropped, also while it pauses between two
+    /// requests.
     pub(crate) fn await_verdict(&self) -> AwaitedVerdict<'_> {
         self.awaited.fetch_add(1, Ordering::Relaxed);
         AwaitedVerdict(self)
@@ -137,8 +138,8 @@ impl VerifierClient {
         }
     }
 
-    /// The statuses of the workers that answer, by address. Where none does the first is waited for. Workers that are only known by a DNS
-    /// name are not asked.
+    /// The statuses of the workers that answer, by address. Where none does the first is waited for. Workers that are
+    /// only known by a DNS name are not asked.
     pub(crate) async fn statuses(&self) -> Result<Vec<(&str, RewardGetStatusResponse)>, Halt> {
         let status = |client: &RewardClient<ClientChannel>| {
             let mut client = client.clone();
@@ -170,8 +171,8 @@ impl AwaitedVerdict<'_> {
         self.0.service
     }
 
-    /// Requests the verdict of workers, which are given the item `max_attempts` times at most. Without a connected worker the item waits for
-    /// one; how long is the health monitor's to decide.
+    /// Requests the verdict of workers, which are given the item `max_attempts` times at most. Without a connected
+    /// worker the item waits for one; how long is the health monitor's to decide.
     pub(crate) async fn request(&self, item: VerifyItem, max_attempts: u32) -> Dispatched<Verdict> {
         let answer = self.0.dispatcher.call(item, max_attempts).await;
         self.0.answered.fetch_add(1, Ordering::Relaxed);

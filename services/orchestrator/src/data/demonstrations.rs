@@ -43,8 +43,8 @@ impl Demonstrations {
         Ok(Self { seed, problems })
     }
 
-    /// Checks that every demonstration fits the context with its prompt, and that one of several turns goes on to its last one: the learner
-    /// would refuse the step that draws one that does not.
+    /// Checks that every demonstration fits the context with its prompt, and that one of several turns goes on to its
+    /// last one: the learner would refuse the step that draws one that does not.
     ///
     /// # Errors
     /// The first that does not fit, by its row.
@@ -79,8 +79,8 @@ impl Demonstrations {
         Ok(())
     }
 
-    /// The example in a row of a step: it follows from the seed, the step and the row alone. Of several turns one is drawn, with the
-    /// conversation before it as its prompt.
+    /// The example in a row of a step: it follows from the seed, the step and the row alone. Of several turns one is
+    /// drawn, with the conversation before it as its prompt.
     pub(crate) fn at(&self, step: u64, row: u32, encoder: &Encoder) -> Result<Demonstration, RunError> {
         let tokenizer = &encoder.tokenizer;
         let mut rng = rng(self.seed, Stream::Demonstration { step: step.saturating_sub(1), row: row.into() });
@@ -97,7 +97,8 @@ impl Demonstrations {
     }
 }
 
-/// A turn of a demonstration, from 0, and what is before it: the prompt, earlier turns, and what the environment answers to each.
+/// A turn of a demonstration, from 0, and what is before it: the prompt, earlier turns, and what the environment
+/// answers to each.
 ///
 /// # Errors
 /// An environment that is not built in, or cannot do the task; one that ends the episode before that turn.

@@ -23,10 +23,12 @@ pub use renderer::Encoder;
 pub(crate) use sampler::PromptSampler;
 pub(crate) use turns::{Asked, EpisodeText, EpisodeTexts, PastTurns, SampledTurn};
 
-/// The data set of a recipe: the same settings, seed and number of held-out problems give the same problems in the same order.
+/// The data set of a recipe: the same settings, seed and number of held-out problems give the same problems in the same
+/// order.
 ///
 /// # Errors
-/// A file that cannot be read, has no row that is a problem, or has a row at fault, where such are refused; nothing left to train on.
+/// A file that cannot be read, has no row that is a problem, or has a row at fault, where such are refused; nothing
+/// left to train on.
 pub(crate) fn dataset(
     settings: &DataSettings,
     seed: u64,

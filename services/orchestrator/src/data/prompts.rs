@@ -83,7 +83,8 @@ impl Prompts {
         kinds.into_iter().collect()
     }
 
-    /// What the prompts to train on count as in metrics, in the order of names; none where there are too many to be kept apart.
+    /// What the prompts to train on count as in metrics, in the order of names; none where there are too many to be
+    /// kept apart.
     pub(crate) fn data_sources(&self) -> Vec<String> {
         let names: BTreeSet<_> = self.train.iter().map(|prompt| &*prompt.data_source).collect();
         match names.len() <= MAX_DATA_SOURCES {
@@ -107,12 +108,12 @@ impl Prompts {
         self.train.iter().map(|prompt| prompt.source)
     }
 
-    /// Renders and encodes a data set for a model of that context. What is left out or cut is counted in the report of the data set.
-    /// `held_out_tokens`: the longest answer in an evaluation.
+    /// Renders and encodes a data set for a model of that context. What is left out or cut is counted in the report of
+    /// the data set. `held_out_tokens`: the longest answer in an evaluation.
     ///
     /// # Errors
-    /// A prompt that the chat template refuses, one without tokens, one that leaves no room for a response, where such are refused;
-    /// a source without a prompt that is left.
+    /// A prompt that the chat template refuses, one without tokens, one that leaves no room for a response, where such
+    /// are refused; a source without a prompt that is left.
     pub(crate) fn encode(
         dataset: &mut Dataset,
         encoder: &Encoder,

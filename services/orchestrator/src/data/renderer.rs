@@ -16,7 +16,8 @@ impl DataSettings {
     /// The renderer of prompts with the chat template and the tokenizer of a folder, which needs no model.
     ///
     /// # Errors
-    /// A file that is missing or broken, an invalid template; a system prompt or an argument that the template cannot take.
+    /// A file that is missing or broken, an invalid template; a system prompt or an argument that the template cannot
+    /// take.
     pub fn prompt_renderer(&self, folder: &Folder) -> Result<PromptRenderer, RunError> {
         let tokenizer = evenkeel_model_folder::Tokenizer::require(folder)?;
         self.renderer_with(folder, Arc::new(tokenizer))
@@ -39,8 +40,8 @@ impl DataSettings {
 }
 
 impl LoopSettings {
-    /// What the prompts of a run are encoded with: the tokenizer and the chat template of a folder, which needs no model, and what environments
-    /// add to them.
+    /// What the prompts of a run are encoded with: the tokenizer and the chat template of a folder, which needs no
+    /// model, and what environments add to them.
     ///
     /// # Errors
     /// As [`DataSettings::prompt_renderer`]; a chat template that does not go with the turns of an environment.

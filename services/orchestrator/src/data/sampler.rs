@@ -1,10 +1,12 @@
-//! The order of the prompts: which problem stands at which position, from the first step to the last, over any number of epochs.
+//! The order of the prompts: which problem stands at which position, from the first step to the last, over any number
+//! of epochs.
 
 use evenkeel_seeds::{Stream, rng};
 use rand::seq::SliceRandom;
 
-/// Positions 0, 1, 2, ... of an endless sequence over the problems of one or several sources. What stands at a position follows from the
-/// seed, the sources and the position alone, whatever was asked before: a resumed run goes on where it was.
+/// Positions 0, 1, 2, ... of an endless sequence over the problems of one or several sources. What stands at a position
+/// follows from the seed, the sources and the position alone, whatever was asked before: a resumed run goes on where it
+/// was.
 #[derive(Debug, Clone)]
 pub(crate) struct PromptSampler {
     length: usize,
@@ -37,8 +39,8 @@ struct EpochOrder {
 }
 
 impl PromptSampler {
-    /// Over problems by their sources: for each problem the index of its source among `weights`. Sources without a problem are left
-    /// out.
+    /// Over problems by their sources: for each problem the index of its source among `weights`. Sources without a
+    /// problem are left out.
     pub(crate) fn new(problems: impl IntoIterator<Item = usize>, weights: &[f64], seed: u64, shuffle: bool) -> Self {
         let mut indices = vec![Vec::new(); weights.len().max(1)];
         let mut length = 0;
@@ -89,7 +91,8 @@ impl PromptSampler {
         }
     }
 
-    /// The source that is furthest behind its share: no step has more or less than its share of it by more than one prompt.
+    /// The source that is furthest behind its share: no step has more or less than its share of it by more than one
+    /// prompt.
     fn source_at_next(&self) -> usize {
         let positions = (self.next_position + 1) as f64;
         let behind = |source: usize| self.sources[source].share * positions - self.counts[source] as f64;

@@ -16,7 +16,8 @@ use crate::error::RunError;
 use crate::settings::{EarlierTurns, LoopSettings};
 use crate::text::Tokenizer;
 
-/// Bytes of an observation that are looked at for each token that it may have: no token of a usual vocabulary is longer.
+/// Bytes of an observation that are looked at for each token that it may have: no token of a usual vocabulary is
+/// longer.
 const BYTES_PER_TOKEN: usize = 64;
 
 /// How the episodes of one environment are told to the model.
@@ -188,8 +189,8 @@ impl EpisodeText {
         self.renderer.conversation(asked.messages(), asked.tools(), &turns)
     }
 
-    /// The tokens between a turn of an agent's conversation and the next one. `None`: its prompt has to be rendered as a whole, since the
-    /// settings say so, or the template does not append such messages.
+    /// The tokens between a turn of an agent's conversation and the next one. `None`: its prompt has to be rendered as
+    /// a whole, since the settings say so, or the template does not append such messages.
     pub(crate) fn appended(&self, messages: &[EnvironmentMessage], last: u32) -> Option<Vec<u32>> {
         let is_alike = messages.windows(2).all(|pair| pair[0].role == pair[1].role);
         if self.rewrites || !is_alike {
@@ -235,8 +236,8 @@ impl EpisodeText {
         Ok(messages)
     }
 
-    /// The messages of an environment with what is too long cut, and the tokens between a turn and the next one. `last` is the last token
-    /// of the turn: where that does not end it, the end is added.
+    /// The messages of an environment with what is too long cut, and the tokens between a turn and the next one. `last`
+    /// is the last token of the turn: where that does not end it, the end is added.
     ///
     /// # Errors
     /// What the tokenizer or the template says.

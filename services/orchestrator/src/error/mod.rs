@@ -137,7 +137,8 @@ pub enum RunError {
         /// Why the last one failed.
         last: String,
     },
-    /// Too many samples took too long. Long samples are the late ones: continuing without them would favour short responses.
+    /// Too many samples took too long. Long samples are the late ones: continuing without them would favour short
+    /// responses.
     #[error(
         "{what}: {late} of {samples} samples took too long, allowed: services.max_late_share = {allowed} of them, since late samples are \
          the long ones (more engines or reward workers, a larger services.rollout_deadline or verify_deadline, or a smaller \
@@ -155,8 +156,8 @@ pub enum RunError {
         /// Why the last one failed.
         last: String,
     },
-    /// Too many samples without a verdict: engines whose answers are refused, a verifier that returns malformed verdicts, or tasks that it
-    /// cannot judge.
+    /// Too many samples without a verdict: engines whose answers are refused, a verifier that returns malformed
+    /// verdicts, or tasks that it cannot judge.
     #[error(
         "{what}: of {samples} samples {failed} could not be generated and {invalid} have no verdict, allowed: \
          services.max_invalid_share = {allowed} of them; last reason: {last}"

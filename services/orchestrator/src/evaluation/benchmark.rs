@@ -13,7 +13,8 @@ use crate::error::RunError;
 use crate::rollout::{GroupRequest, GroupSampling};
 use crate::settings::{AnswerSampling, LoopSettings};
 
-/// The numbers of a benchmark's groups: its own half, so that samples do not depend on which other benchmarks are evaluated.
+/// The numbers of a benchmark's groups: its own half, so that samples do not depend on which other benchmarks are
+/// evaluated.
 const HALF: u32 = 32;
 
 /// Problems that are evaluated together and reported under one name.

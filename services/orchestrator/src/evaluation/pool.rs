@@ -29,13 +29,15 @@ struct BenchmarkFile {
     scores: Scores,
 }
 
-/// Samples, verifies and writes what the folder does not have yet. Existing answers are not sampled again, where they are answers of
-/// the same weights to the same problems under the same settings; a problem with an answer that has no verdict is sampled again.
+/// Samples, verifies and writes what the folder does not have yet. Existing answers are not sampled again, where they
+/// are answers of the same weights to the same problems under the same settings; a problem with an answer that has no
+/// verdict is sampled again.
 ///
 /// `None` where a stop after the step was requested meanwhile: the rest is sampled when the evaluation continues.
 ///
 /// # Errors
-/// A service that stays away, a disk that stays full, more samples that took too long than may be left out, an immediate stop.
+/// A service that stays away, a disk that stays full, more samples that took too long than may be left out, an
+/// immediate stop.
 pub(crate) async fn evaluate(
     rollouts: &Arc<RolloutContext>,
     benchmarks: &Benchmarks,

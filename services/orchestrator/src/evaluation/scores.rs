@@ -50,7 +50,8 @@ impl Scores {
         Self { name: name.to_owned(), samples, in_average, sources: Vec::new(), problems: BTreeMap::new() }
     }
 
-    /// Keeps the accuracies of data sources apart, where there are several and not too many. `sources`: of each problem.
+    /// Keeps the accuracies of data sources apart, where there are several and not too many. `sources`: of each
+    /// problem.
     pub(super) fn by_source(mut self, sources: Vec<Arc<str>>) -> Self {
         let different: BTreeSet<&str> = sources.iter().map(|source| &**source).collect();
         if (2..=MAX_DATA_SOURCES).contains(&different.len()) {

@@ -9,7 +9,8 @@ use evenkeel_run::{Input, InputKind};
 
 use crate::error::RunError;
 
-/// From this size on, in bytes, a file that is where it was, with the length, times and inode that it had, is not read again.
+/// From this size on, in bytes, a file that is where it was, with the length, times and inode that it had, is not read
+/// again.
 const LARGE: u64 = 64 << 20;
 
 /// What is known of inputs from before, so that large files need not be read again.
@@ -51,8 +52,8 @@ pub(super) fn input(
     Ok(Input { kind, name: name.to_owned(), path: path.to_owned(), digest, stamps })
 }
 
-/// The data files that a report names, in the order in which they are read. Their digests are added to the report, so that it is known later
-/// what a run was trained on.
+/// The data files that a report names, in the order in which they are read. Their digests are added to the report, so
+/// that it is known later what a run was trained on.
 ///
 /// # Errors
 /// A file that cannot be read.

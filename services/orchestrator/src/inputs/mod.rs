@@ -1,7 +1,9 @@
-//! What a run reads, by what is in it: data files, the folder of its model and files of reward functions and environments, each with a digest.
+//! What a run reads, by what is in it: data files, the folder of its model and files of reward functions and
+//! environments, each with a digest.
 //!
-//! A run is the same run only as long as these are the same. [`InputRecord`](evenkeel_run::InputRecord) is what a run directory says of
-//! them, with the settings that decide what the run computes; [`of_data`] and [`of_model`] are what there is now.
+//! A run is the same run only as long as these are the same. [`InputRecord`](evenkeel_run::InputRecord) is what a run
+//! directory says of them, with the settings that decide what the run computes; [`of_data`] and [`of_model`] are what
+//! there is now.
 
 mod file;
 mod model;

@@ -1,4 +1,5 @@
-//! The folder of a model, by its tensors, its configuration and the files of its tokenizer: wherever it is, and however its weights are split.
+//! The folder of a model, by its tensors, its configuration and the files of its tokenizer: wherever it is, and however
+//! its weights are split.
 
 use std::path::{Path, PathBuf};
 
@@ -19,8 +20,8 @@ const PROVENANCE: [&str; 3] = ["_name_or_path", "_commit_hash", "transformers_ve
 /// Most further chat templates that are looked at.
 const MAX_TEMPLATES: usize = 1000;
 
-/// What a model's folder holds: the digest of `config.json` without the order and the spelling of its keys, of the tensors, and of each file
-/// that an engine or a tokenizer reads besides.
+/// What a model's folder holds: the digest of `config.json` without the order and the spelling of its keys, of the
+/// tensors, and of each file that an engine or a tokenizer reads besides.
 ///
 /// # Errors
 /// A file that cannot be read, or is none of a model.

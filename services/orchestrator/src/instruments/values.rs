@@ -1,5 +1,5 @@
-//! The values of a run's lines as gauges, as the table of metrics has them: what `metrics.jsonl`, `evaluation.jsonl` and `warm_start.jsonl`
-//! have, as of the newest line.
+//! The values of a run's lines as gauges, as the table of metrics has them: what `metrics.jsonl`, `evaluation.jsonl`
+//! and `warm_start.jsonl` have, as of the newest line.
 //!
 //! A value that the newest line of its kind does not have is NaN, so that no chart shows an older one in its place.
 

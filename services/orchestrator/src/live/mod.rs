@@ -1,5 +1,5 @@
-//! What a run shows of itself while somebody watches: its newest samples, its log, its services. Everything is bounded, and costs next to
-//! nothing while nobody watches.
+//! What a run shows of itself while somebody watches: its newest samples, its log, its services. Everything is bounded,
+//! and costs next to nothing while nobody watches.
 
 mod log;
 mod services;

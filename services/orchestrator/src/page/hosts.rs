@@ -1,8 +1,8 @@
 //! Under which names the page may be requested.
 //!
-//! A web site can have a browser ask any address by pointing a name of its own there (DNS rebinding), and would then read the answer as its own.
-//! The browser names the site in the header `Host`, so that it is enough to answer requests under known names. An address in its place is no
-//! name that somebody could point elsewhere.
+//! A web site can have a browser ask any address by pointing a name of its own there (DNS rebinding), and would then
+//! read the answer as its own. The browser names the site in the header `Host`, so that it is enough to answer requests
+//! under known names. An address in its place is no name that somebody could point elsewhere.
 
 use std::net::IpAddr;
 use std::sync::Arc;

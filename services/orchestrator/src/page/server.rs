@@ -34,8 +34,8 @@ pub struct PageServer {
 }
 
 impl PageServer {
-    /// Binds an address and serves the runs of a folder to whom the settings admit: by token, if they name a file of some, and under their
-    /// names. Must be called within a runtime.
+    /// Binds an address and serves the runs of a folder to whom the settings admit: by token, if they name a file of
+    /// some, and under their names. Must be called within a runtime.
     ///
     /// # Errors
     /// An address that is taken or none of this machine's, or a file that cannot be used, with the setting's name.
@@ -60,8 +60,8 @@ impl PageServer {
         self.runs.attach(run);
     }
 
-    /// Waits until the terminals that follow a run have seen its end: until none has asked for lines for two seconds, as `evenkeel watch` does every
-    /// second until then. At once where none does, and never long.
+    /// Waits until the terminals that follow a run have seen its end: until none has asked for lines for two seconds,
+    /// as `evenkeel watch` does every second until then. At once where none does, and never long.
     pub async fn wait_for_followers(&self) {
         let began = Instant::now();
         while self.runs.is_followed(FOLLOWED) && began.elapsed() < LONGEST_FAREWELL {

@@ -11,7 +11,8 @@ const MARKS: [(&str, &str); 7] = [
     ("answer:", ""),
 ];
 
-/// Whether `text` is `extracted`, the answer that a verifier found in it, with at most the marks by which an answer is found.
+/// Whether `text` is `extracted`, the answer that a verifier found in it, with at most the marks by which an answer is
+/// found.
 pub(super) fn is_bare(text: &str, extracted: Option<&str>) -> bool {
     let Some(answer) = extracted.map(plain).filter(|answer| !answer.is_empty()) else { return false };
     let mut rest = plain(text).to_lowercase();

@@ -84,8 +84,8 @@ impl RolloutContext {
 /// What the samples of one step or evaluation share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RolloutSpec {
-    /// Whether samples for which no weights are named must be of those that the run has updated the engines to when they are requested, and
-    /// of later ones. They may have tokens of several versions. Otherwise any weights will do.
+    /// Whether samples for which no weights are named must be of those that the run has updated the engines to when
+    /// they are requested, and of later ones. They may have tokens of several versions. Otherwise any weights will do.
     pub(crate) by_newest: bool,
     /// Whether samples are trained on, not only scored.
     pub(crate) for_training: bool,
@@ -103,7 +103,8 @@ pub(super) struct AttemptStart {
 }
 
 impl AttemptStart {
-    /// The version that sampled a token although later ones had to, as engines do that were restarted with the generation service.
+    /// The version that sampled a token although later ones had to, as engines do that were restarted with the
+    /// generation service.
     pub(super) fn outdated(&self, rollout: &Rollout) -> Option<u64> {
         let oldest = rollout.segments.iter().filter_map(|segment| segment.policy_version).min()?;
         self.earliest.is_some_and(|earliest| oldest < earliest).then_some(oldest)
@@ -174,8 +175,8 @@ impl Batch {
         AttemptStart { engines: seen, earliest }
     }
 
-    /// Has the engines updated to the weights of a part that they lack, unless that was done since the attempt began. Returns why they
-    /// lacked them.
+    /// Has the engines updated to the weights of a part that they lack, unless that was done since the attempt began.
+    /// Returns why they lacked them.
     pub(super) async fn restore_weights(
         &self,
         part: &ResponsePart,
@@ -250,8 +251,8 @@ impl Batch {
         }
     }
 
-    /// The request to verify its response; of an episode with several turns the last one is the answer. Long tests are named; a worker gets
-    /// them once.
+    /// The request to verify its response; of an episode with several turns the last one is the answer. Long tests are
+    /// named; a worker gets them once.
     pub(super) fn verify_request(
         &self,
         request: &GroupRequest,

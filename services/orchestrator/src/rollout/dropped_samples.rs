@@ -51,8 +51,9 @@ impl DroppedSamples {
         Err(RunError::Late { what: what.to_owned(), late, samples, allowed, last: self.last_failure.clone() })
     }
 
-    /// Refuses what was sampled for `what` where more samples could not be generated or have no verdict, for another reason than time, than
-    /// may be left out. Both count together: either way the step would be trained on a remainder that nobody has chosen.
+    /// Refuses what was sampled for `what` where more samples could not be generated or have no verdict, for another
+    /// reason than time, than may be left out. Both count together: either way the step would be trained on a remainder
+    /// that nobody has chosen.
     ///
     /// # Errors
     /// [`RunError::Invalid`].

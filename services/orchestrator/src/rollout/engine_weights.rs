@@ -1,5 +1,5 @@
-//! The weights of the engines: the one place that updates engines from one version to another. The run updates them forward. Samples that
-//! lack their weights, and proofs, have them restored.
+//! The weights of the engines: the one place that updates engines from one version to another. The run updates them
+//! forward. Samples that lack their weights, and proofs, have them restored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,14 +92,15 @@ impl EngineWeights {
         })
     }
 
-    /// Samples of that version are in flight, and of no earlier one. These come first: engines that were updated back to earlier weights stay
-    /// until their samples have ended, so that two versions never switch the engines back and forth.
+    /// Samples of that version are in flight, and of no earlier one. These come first: engines that were updated back
+    /// to earlier weights stay until their samples have ended, so that two versions never switch the engines back and
+    /// forth.
     pub(crate) fn set_earliest(&self, version: Option<u64>) {
         self.earliest.send_if_modified(|earliest| std::mem::replace(earliest, version) != version);
     }
 
-    /// From now on samples of these weights wait for [`WeightUpdate::run`], which updates the engines to them. `in_flight` says what
-    /// becomes of samples in flight.
+    /// From now on samples of these weights wait for [`WeightUpdate::run`], which updates the engines to them.
+    /// `in_flight` says what becomes of samples in flight.
     pub(crate) fn begin_update(&self, weights: &WeightsRef, in_flight: PauseMode) -> WeightUpdate<'_> {
         self.state.send_modify(|state| state.updating_to = Some(weights.version));
         WeightUpdate { engines: self, target: UpdateTarget { weights: weights.clone(), in_flight } }
@@ -116,8 +117,9 @@ impl EngineWeights {
         self.state.borrow().seen()
     }
 
-    /// Updates engines that lack these weights to them, as after a restart of the generation service; samples of earlier weights come
-    /// first. Does nothing if they were updated to them since they were `seen`, or the update is in progress. Returns why they lacked them.
+    /// Updates engines that lack these weights to them, as after a restart of the generation service; samples of
+    /// earlier weights come first. Does nothing if they were updated to them since they were `seen`, or the update is
+    /// in progress. Returns why they lacked them.
     pub(crate) async fn restore(&self, weights: &WeightsRef, seen: UpdateCounts) -> Result<MissingWeights, Halt> {
         self.restore_as(weights, PauseMode::Unspecified, seen).await
     }

@@ -1,5 +1,5 @@
-//! How long no engine had a sample while episodes waited for their environments: idle time that faster environments, or more episodes at a
-//! time, would save.
+//! How long no engine had a sample while episodes waited for their environments: idle time that faster environments, or
+//! more episodes at a time, would save.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! One episode: its response is sampled segment by segment, validated, verified and scored. Whatever can be retried for one sample is
-//! retried here. When each segment is sampled, and by which weights, is decided by others.
+//! One episode: its response is sampled segment by segment, validated, verified and scored. Whatever can be retried for
+//! one sample is retried here. When each segment is sampled, and by which weights, is decided by others.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -188,9 +188,9 @@ impl Episode {
         self.attempts.late
     }
 
-    /// Samples the next segment of its response, by these weights; the last one is as long as it gets. `accepted` is called once the
-    /// request is with the generation service. An episode of several turns is one segment: all of them are sampled by these weights, so that
-    /// it is accepted with the last one.
+    /// Samples the next segment of its response, by these weights; the last one is as long as it gets. `accepted` is
+    /// called once the request is with the generation service. An episode of several turns is one segment: all of them
+    /// are sampled by these weights, so that it is accepted with the last one.
     ///
     /// # Errors
     /// What ends the whole run: a sample that can never be generated, a service that stays away, a stop.
@@ -339,9 +339,10 @@ impl Episode {
         }
     }
 
-    /// The engines lack the weights of a part. This does not count as an attempt if the run updated them to others or is updating
-    /// them: it moves on to each version once, and gives that up after `services.outage_timeout`. Nor does the first time that they lost
-    /// them (`lost` says whether it is over), as with a restart. Every further time counts, since nothing else would end that.
+    /// The engines lack the weights of a part. This does not count as an attempt if the run updated them to others or
+    /// is updating them: it moves on to each version once, and gives that up after `services.outage_timeout`. Nor does
+    /// the first time that they lost them (`lost` says whether it is over), as with a restart. Every further time
+    /// counts, since nothing else would end that.
     async fn lacks_weights(
         &self,
         part: &ResponsePart,

@@ -217,14 +217,14 @@ impl SampledGroup {
         rewards.all(|reward| reward == first).then_some(first)
     }
 
-    /// Whether all advantages of raw rewards are 0, so that dynamic sampling replaces the group. Shaped rewards do not count there: a length
-    /// penalty makes even groups of wrong answers differ.
+    /// Whether all advantages of raw rewards are 0, so that dynamic sampling replaces the group. Shaped rewards do not
+    /// count there: a length penalty makes even groups of wrong answers differ.
     pub(crate) fn is_zero_advantage(&self) -> bool {
         self.shared_reward().is_some() || self.samples.iter().all(|sample| sample.rewards().is_none())
     }
 
-    /// Whether the shaped rewards of all valid samples are equal in each of their parts, so that the group teaches nothing where it is trained
-    /// on.
+    /// Whether the shaped rewards of all valid samples are equal in each of their parts, so that the group teaches
+    /// nothing where it is trained on.
     pub(crate) fn teaches_nothing(&self) -> bool {
         let mut all = self.samples.iter().filter_map(|sample| Some((sample.rewards()?.shaped, sample)));
         let Some((first, sample)) = all.next() else { return true };
@@ -232,8 +232,8 @@ impl SampledGroup {
         all.all(|(shaped, sample)| shaped == first && sample.weighted_components().eq(parts.iter().copied()))
     }
 
-    /// The message for the learner; `index` is the group's place in the step. The tokens of its samples are in the message then, and no
-    /// longer here, unless the run keeps them: many groups may wait for their step.
+    /// The message for the learner; `index` is the group's place in the step. The tokens of its samples are in the
+    /// message then, and no longer here, unless the run keeps them: many groups may wait for their step.
     pub(crate) fn take_train(&mut self, index: u32, mask_truncated: bool, keeps_tokens: bool) -> TrainGroup {
         let placeholder = self.placeholder();
         // Of one part a reward is the whole.
@@ -282,8 +282,8 @@ impl SampledGroup {
         self.samples.iter_mut().for_each(Sample::forget_text);
     }
 
-    /// The response of a sample that failed. The sample stays in its group but enters no statistic and no loss, so the content does not
-    /// matter; the protocol wants at least one token.
+    /// The response of a sample that failed. The sample stays in its group but enters no statistic and no loss, so the
+    /// content does not matter; the protocol wants at least one token.
     fn placeholder(&self) -> Vec<Segment> {
         vec![Segment::injected(self.request.prompt_token_ids.iter().rev().take(1).copied().collect())]
     }

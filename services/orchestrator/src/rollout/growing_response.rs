@@ -46,7 +46,8 @@ impl GrowingResponse {
         self.contexts.last().map(|context| context.token_ids.as_slice().into())
     }
 
-    /// What was sampled and added since that prompt, for the turn that goes on from it: it comes back with [`Self::take`].
+    /// What was sampled and added since that prompt, for the turn that goes on from it: it comes back with
+    /// [`Self::take`].
     pub(super) fn lend(&mut self) -> Vec<Segment> {
         self.lent = tokens(self.since_prompt());
         self.segments.split_off(self.first())
@@ -56,8 +57,8 @@ impl GrowingResponse {
         &self.segments[self.first()..]
     }
 
-    /// Tokens that count against the budget of the whole response: the sequence with which the next turn goes on, beyond the row's prompt,
-    /// or all that was sampled where that is more.
+    /// Tokens that count against the budget of the whole response: the sequence with which the next turn goes on,
+    /// beyond the row's prompt, or all that was sampled where that is more.
     pub(super) fn used(&self) -> u32 {
         let own = self.contexts.last().map_or(0, |context| context.token_ids.len().saturating_sub(self.prompt));
         as_u32(own + tokens(self.since_prompt())).max(self.sampled())
@@ -84,7 +85,8 @@ impl GrowingResponse {
         sampled
     }
 
-    /// Goes on to the next turn. A prompt that only adds to what is there is no new one. Returns how many tokens are added.
+    /// Goes on to the next turn. A prompt that only adds to what is there is no new one. Returns how many tokens are
+    /// added.
     pub(super) fn go_on(&mut self, first_prompt: &[u32], next: BeforeTurn) -> usize {
         let added = match next {
             BeforeTurn::Added(added) => added,

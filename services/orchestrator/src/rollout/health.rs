@@ -173,7 +173,8 @@ mod tests {
         assert!(detector.observe(0, 1).is_ok());
     }
 
-    /// Nobody looks while nothing is in flight, as during a long evaluation of another engine or while a run has all its samples.
+    /// Nobody looks while nothing is in flight, as during a long evaluation of another engine or while a run has all
+    /// its samples.
     #[test]
     fn a_service_that_was_given_nothing_for_long_has_not_stalled() {
         let limit = Duration::from_millis(20);

@@ -1,8 +1,9 @@
 //! From prompts to scored groups: samples are generated and verified concurrently, groups come out whole.
 //!
-//! [`Rollouts`] has a task for each segment that is sampled and each response that is verified, and assembles their results into groups;
-//! an `episode` takes its sample from the request to the reward, and `play` one with several turns from its opening to its score. A `table` is
-//! where either meets whoever answers it. [`RolloutScheduler`] is the same for samples that are not trained on.
+//! [`Rollouts`] has a task for each segment that is sampled and each response that is verified, and assembles their
+//! results into groups; an `episode` takes its sample from the request to the reward, and `play` one with several turns
+//! from its opening to its score. A `table` is where either meets whoever answers it. [`RolloutScheduler`] is the same
+//! for samples that are not trained on.
 
 mod bare;
 mod context;

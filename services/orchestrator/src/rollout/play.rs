@@ -1,8 +1,10 @@
-//! An episode of several turns: the model's are sampled, the environment answers, until one of them or a budget ends it.
+//! An episode of several turns: the model's are sampled, the environment answers, until one of them or a budget ends
+//! it.
 //!
-//! The response is one growing list of tokens. What was sampled stays as it is; what the environment says is added as tokens that nobody
-//! sampled. Where the template rewrites earlier turns, each turn may have a prompt of its own instead, and a list of tokens with it; so may
-//! the turns of an agent, which makes its prompts itself. An episode whose environment fails begins again from the start, and no step is repeated.
+//! The response is one growing list of tokens. What was sampled stays as it is; what the environment says is added as
+//! tokens that nobody sampled. Where the template rewrites earlier turns, each turn may have a prompt of its own
+//! instead, and a list of tokens with it; so may the turns of an agent, which makes its prompts itself. An episode
+//! whose environment fails begins again from the start, and no step is repeated.
 
 use std::time::Duration;
 

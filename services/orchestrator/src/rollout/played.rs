@@ -34,7 +34,8 @@ pub(crate) struct EpisodeRecord {
 }
 
 impl EpisodeRecord {
-    /// An engine has sampled a turn, where the turn before was sampled by another one or the same; empty for the first turn.
+    /// An engine has sampled a turn, where the turn before was sampled by another one or the same; empty for the first
+    /// turn.
     pub(super) fn sampled_by(&mut self, before: &str, engine: &str) {
         if !before.is_empty() {
             self.later_turns += 1;

@@ -1,5 +1,5 @@
-//! All episodes in flight: a task for each segment that is sampled and each response that is verified, assembled into groups. What is sampled
-//! when, and by which weights, is decided by others.
+//! All episodes in flight: a task for each segment that is sampled and each response that is verified, assembled into
+//! groups. What is sampled when, and by which weights, is decided by others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -4,7 +4,8 @@ use evenkeel_proto::SamplingSettings;
 
 use crate::settings::LoopSettings;
 
-/// The lengths of the segments of a response. The position of a token in its response decides which of them it is in, and nothing else does.
+/// The lengths of the segments of a response. The position of a token in its response decides which of them it is in,
+/// and nothing else does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SegmentTokens {
     count: u8,
@@ -16,7 +17,8 @@ impl SegmentTokens {
     /// A response in one segment.
     pub(crate) const WHOLE: Self = Self { count: 1, tokens: u32::MAX };
 
-    /// As the settings say: segments of equal length, so that no switch of weights waits for more tokens of a response than it must.
+    /// As the settings say: segments of equal length, so that no switch of weights waits for more tokens of a response
+    /// than it must.
     pub(crate) fn new(settings: &LoopSettings) -> Self {
         let pipeline = &settings.pipeline;
         let count = if pipeline.partial { pipeline.max_versions.clamp(1, u8::MAX.into()) } else { 1 };

@@ -33,8 +33,8 @@ impl Shaping {
         }
     }
 
-    /// The rewards of a response of that many tokens, and the components that the shaped one is the weighted sum of. `bare` says
-    /// whether the response is its answer and nothing besides, and is asked where that has a weight.
+    /// The rewards of a response of that many tokens, and the components that the shaped one is the weighted sum of.
+    /// `bare` says whether the response is its answer and nothing besides, and is asked where that has a weight.
     pub(super) fn rewards(
         &self,
         verdict: &VerdictReward,

@@ -31,7 +31,8 @@ pub(super) fn record_sample(sample: &Sample, prompt: TraceContext, context: Trac
     record_span(span);
 }
 
-/// Records the span of a prompt whose samples are finished. It links to the step that trained on it: `None` where none did.
+/// Records the span of a prompt whose samples are finished. It links to the step that trained on it: `None` where none
+/// did.
 pub(crate) fn record_prompt(run_id: &str, group: &SampledGroup, step: Option<TraceContext>) {
     if !spans_are_wanted() {
         return;

@@ -1,5 +1,5 @@
-//! An episode with whoever answers it: a worker that has its environment, or nobody, where the first turn is the answer. The states are the
-//! same for both.
+//! An episode with whoever answers it: a worker that has its environment, or nobody, where the first turn is the
+//! answer. The states are the same for both.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What is said in an episode, as far as the prompt of its next turn follows from it: a row, what an environment answers, or what an agent
-//! asks.
+//! What is said in an episode, as far as the prompt of its next turn follows from it: a row, what an environment
+//! answers, or what an agent asks.
 
 use std::sync::Arc;
 

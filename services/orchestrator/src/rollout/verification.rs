@@ -48,8 +48,9 @@ impl VerifyRequest {
     }
 }
 
-/// Verifies a sample in at most `attempts` attempts, whoever repeats one: the dispatcher replaces a worker that is lost or fails; this repeats
-/// verdicts that came too late or that another worker may give. The first worker that lacks the tests is sent them free of charge.
+/// Verifies a sample in at most `attempts` attempts, whoever repeats one: the dispatcher replaces a worker that is lost
+/// or fails; this repeats verdicts that came too late or that another worker may give. The first worker that lacks the
+/// tests is sent them free of charge.
 pub(super) async fn verify(
     verdict: &AwaitedVerdict<'_>,
     request: VerifyRequest,
@@ -117,7 +118,8 @@ fn disposition(verdict: &Verdict) -> Disposition {
         return Disposition::Valid(VerdictReward { outcome: verdict.outcome(), raw, components });
     }
     let text = verdict.reason_with_detail();
-    // The worker may have been busy, or another one may have the tests. Failures of a worker itself were retried by the dispatcher.
+    // The worker may have been busy, or another one may have the tests. Failures of a worker itself were retried by the
+    // dispatcher.
     if matches!(verdict.invalid_reason(), InvalidReason::Deadline | InvalidReason::UnknownTests) {
         Disposition::Retry(text)
     } else {

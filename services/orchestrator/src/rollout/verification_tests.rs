@@ -1,4 +1,5 @@
-//! How often an answer is sent to a worker: never more often than it has attempts, whatever goes wrong. And what an outage looks like.
+//! How often an answer is sent to a worker: never more often than it has attempts, whatever goes wrong. And what an
+//! outage looks like.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -77,8 +77,8 @@ impl CheckpointKeeper {
         self.gate.take()
     }
 
-    /// The position of the last checkpoint, or where the run begins if there is none; metrics lines after it are removed. The lines before it
-    /// must be those that were there when it was written.
+    /// The position of the last checkpoint, or where the run begins if there is none; metrics lines after it are
+    /// removed. The lines before it must be those that were there when it was written.
     #[tracing::instrument(name = "restore", skip_all)]
     pub(super) async fn restore(&mut self, journal: &mut RunJournal) -> Result<Position, Halt> {
         let (learner, own) = (self.services.learner(), |state: &[u8]| Position::from_bytes(state, &self.identity));
@@ -109,8 +109,8 @@ impl CheckpointKeeper {
         position.step().is_multiple_of(self.settings.every) || at_end
     }
 
-    /// Versions of published weights that are to stay: those of the best checkpoint, and those that a return to the newest one needs. It may be
-    /// returned to at any moment, also while the next one is written.
+    /// Versions of published weights that are to stay: those of the best checkpoint, and those that a return to the
+    /// newest one needs. It may be returned to at any moment, also while the next one is written.
     pub(super) fn kept_versions(&self) -> impl Iterator<Item = u64> {
         self.best.best().map(|best| best.policy_version).into_iter().chain(self.needed.iter().copied())
     }

@@ -52,7 +52,8 @@ pub struct EvaluationRequest {
     pub reward: Vec<String>,
     /// Environment workers; none where no task is done in an environment.
     pub environment: Vec<String>,
-    /// What they say of environments that do not come with the program: [`describe_environments`](crate::describe_environments).
+    /// What they say of environments that do not come with the program:
+    /// [`describe_environments`](crate::describe_environments).
     pub described: Descriptions,
 }
 
@@ -65,10 +66,12 @@ pub struct EvaluationHandle {
 }
 
 impl EvaluationRequest {
-    /// Checks everything that needs no service, and starts. Must be called within a Tokio runtime; the services may still be starting.
+    /// Checks everything that needs no service, and starts. Must be called within a Tokio runtime; the services may
+    /// still be starting.
     ///
     /// # Errors
-    /// Benchmarks or a model that cannot be used; a folder with answers to another evaluation, or that another process writes to.
+    /// Benchmarks or a model that cannot be used; a folder with answers to another evaluation, or that another process
+    /// writes to.
     pub fn start(self) -> Result<EvaluationHandle, RunError> {
         let Self { mut settings, model, adapter, output, generation, reward, environment, described } = self;
         settings.evaluation.problems = 0;
@@ -227,7 +230,8 @@ fn published(adapter: &Path) -> Result<WeightsRef, RunError> {
     Ok(WeightsRef::at_path(VERSION, digest, path.display().to_string(), 0))
 }
 
-/// What tells a model folder from others, and from itself with other weights, without reading the weights; `beside` is the digest of an adapter.
+/// What tells a model folder from others, and from itself with other weights, without reading the weights; `beside` is
+/// the digest of an adapter.
 fn fingerprint(model: &Path, beside: &str) -> Result<String, RunError> {
     let path = std::fs::canonicalize(model).map_err(RunError::file(model))?;
     let mut text = format!("{}\n{beside}", path.display());

@@ -32,8 +32,8 @@ impl Evaluator {
         !self.benchmarks.is_empty()
     }
 
-    /// Evaluates the weights after `step` steps, which the engines have. Returns the line; `None` where a stop was requested meanwhile,
-    /// which leaves the rest to the resumed run.
+    /// Evaluates the weights after `step` steps, which the engines have. Returns the line; `None` where a stop was
+    /// requested meanwhile, which leaves the rest to the resumed run.
     #[tracing::instrument(name = "evaluation", skip(self, weights))]
     pub(super) async fn evaluate(&self, step: u64, weights: &WeightsRef) -> Result<Option<MetricsLine>, Halt> {
         let began = Instant::now();

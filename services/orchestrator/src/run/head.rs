@@ -4,11 +4,12 @@ use evenkeel_proto::v1::{GenerationGetStatusResponse, HeadForm, LearnerGetStatus
 
 use crate::error::Incompatible;
 
-/// Whether the head of a tied model has to be written out for these engines. `false` where learner or model are older and do not say.
+/// Whether the head of a tied model has to be written out for these engines. `false` where learner or model are older
+/// and do not say.
 ///
 /// # Errors
-/// Engines that would keep the head that they were started with, or whose model is another one; engines that take no adapters, or none of the
-/// head, if those are trained.
+/// Engines that would keep the head that they were started with, or whose model is another one; engines that take no
+/// adapters, or none of the head, if those are trained.
 pub(super) fn is_written_out(
     learner: &LearnerGetStatusResponse,
     generation: &GenerationGetStatusResponse,

@@ -9,8 +9,8 @@ use crate::error::Halt;
 /// How often the directory is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Carries out work for as long as the run's directory is the one that this process has locked: a service that cannot write where it was would
-/// otherwise be waited for.
+/// Carries out work for as long as the run's directory is the one that this process has locked: a service that cannot
+/// write where it was would otherwise be waited for.
 ///
 /// # Errors
 /// That of the work; a directory that was moved or replaced, or whose lock was. The work is then dropped where it is.

@@ -132,8 +132,8 @@ impl RunJournal {
         Ok(())
     }
 
-    /// Keeps the samples of a step; before its lines, so that no step has a line without them. What a step that was done has
-    /// left is replaced when it is done again.
+    /// Keeps the samples of a step; before its lines, so that no step has a line without them. What a step that was
+    /// done has left is replaced when it is done again.
     pub(super) async fn append_rollouts(&mut self, step: u64, rollouts: Vec<Rollout>) -> Result<(), Halt> {
         self.directory.check_place()?;
         let began = Instant::now();
@@ -223,8 +223,8 @@ impl RunJournal {
         self.retrier.write(self.prompts.path(), || self.prompts.sync()).await
     }
 
-    /// Removes the lines of steps that will be repeated from a position on. Lines before it must exist: they were on the disk before the
-    /// checkpoint was requested.
+    /// Removes the lines of steps that will be repeated from a position on. Lines before it must exist: they were on
+    /// the disk before the checkpoint was requested.
     pub(super) async fn truncate(&mut self, position: &Position) -> Result<(), Halt> {
         let [steps, warm_start, evaluations] = self.bounds(position);
         if self.steps.count() > position.step() {
@@ -258,7 +258,8 @@ impl RunJournal {
         Ok(())
     }
 
-    /// Writes `summary.json` and `report.html` at the end of a run. One that ended well waits for a full disk, a failed one does not.
+    /// Writes `summary.json` and `report.html` at the end of a run. One that ended well waits for a full disk, a failed
+    /// one does not.
     pub(super) async fn finish(&self, state: RunState, wait: bool) -> Result<Summary, RunError> {
         if !wait {
             return self.write_summary(state);
@@ -342,7 +343,8 @@ const LENGTHS: [&str; 3] = ["response_length/mean", "response_length/max", "resp
 /// The mean of its raw rewards.
 const SCORE: &str = "critic/score/mean";
 
-/// That a step which was done again has the answers that it had and other rewards: a verifier that is no function of the answer, or another one.
+/// That a step which was done again has the answers that it had and other rewards: a verifier that is no function of
+/// the answer, or another one.
 fn other_rewards(before: &MetricsLine, now: &MetricsLine) -> Option<String> {
     let has_same_answers = LENGTHS.iter().all(|name| before.get(name) == now.get(name));
     let was = before.get(SCORE)?;

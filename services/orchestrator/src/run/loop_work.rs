@@ -73,7 +73,8 @@ impl<'a> LoopParts<'a> {
         Ok(Done::Event(LoopEvent::Settled))
     }
 
-    /// Updates the engines, and proves their weights. These are of an `earlier` step where the run has returned to a checkpoint after it.
+    /// Updates the engines, and proves their weights. These are of an `earlier` step where the run has returned to a
+    /// checkpoint after it.
     pub(super) async fn update_engines(
         self,
         update: WeightUpdate<'a>,
@@ -92,7 +93,8 @@ impl<'a> LoopParts<'a> {
         Ok(Done::Updated(reference.version, EnginesUpdated { took, proof }))
     }
 
-    /// Evaluates the weights after a step, which the engines have. A stop that is requested meanwhile leaves the rest to the resumed run.
+    /// Evaluates the weights after a step, which the engines have. A stop that is requested meanwhile leaves the rest
+    /// to the resumed run.
     pub(super) async fn evaluate(self, step: u64, reference: WeightsRef) -> Result<Done, Halt> {
         let events = self.services.events();
         events.begin_samples();
@@ -123,8 +125,8 @@ impl<'a> LoopParts<'a> {
         Ok(Done::Trained(step, report))
     }
 
-    /// Publishes the weights after a step, and asks the learner for its scores of them, for their proof. The versions `also_keep` are kept
-    /// besides those that a return to a checkpoint needs.
+    /// Publishes the weights after a step, and asks the learner for its scores of them, for their proof. The versions
+    /// `also_keep` are kept besides those that a return to a checkpoint needs.
     pub(super) async fn publish(
         self,
         step: u64,

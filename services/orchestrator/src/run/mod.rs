@@ -1,10 +1,11 @@
 //! A run: set up, started, followed, stopped, resumed.
 //!
-//! [`run_loop::prepare`] builds a [`RunLoop`](run_loop::RunLoop) from a recipe. **`training_loop` is what a run is**, in the order in which it
-//! happens; `state` decides that order, `in_progress` and `loop_work` carry it out. Each other part owns one thing: `preflight` the checks of
-//! the services, `changes` whether the run's inputs are what they were, `warm_start` the supervised steps, `checkpoints` what the run returns
-//! to, `weight_sync` the engines' weights, `training_steps` the learner's steps, `step_sampler` and `step_groups` what steps are made of,
-//! `proof` and `sampler_audit` whether what was said happened, `evaluator` evaluations, `journal` the files.
+//! [`run_loop::prepare`] builds a [`RunLoop`](run_loop::RunLoop) from a recipe. **`training_loop` is what a run is**,
+//! in the order in which it happens; `state` decides that order, `in_progress` and `loop_work` carry it out. Each other
+//! part owns one thing: `preflight` the checks of the services, `changes` whether the run's inputs are what they were,
+//! `warm_start` the supervised steps, `checkpoints` what the run returns to, `weight_sync` the engines' weights,
+//! `training_steps` the learner's steps, `step_sampler` and `step_groups` what steps are made of, `proof` and
+//! `sampler_audit` whether what was said happened, `evaluator` evaluations, `journal` the files.
 
 mod changes;
 mod checkpoints;
@@ -79,7 +80,8 @@ pub struct RunOptions {
     pub limits: LoadLimits,
     /// Cancels the start while the run is being loaded.
     pub cancel: CancellationToken,
-    /// Whether a run that is resumed goes on with files that are not those that it was begun with. It says so in its record.
+    /// Whether a run that is resumed goes on with files that are not those that it was begun with. It says so in its
+    /// record.
     pub accept_changed_inputs: bool,
 }
 
@@ -133,12 +135,12 @@ impl Drop for StopOnDrop {
 }
 
 /// Checks everything that can be checked without the services, and starts. A directory that was opened by
-/// [`RunDirectory::resume`] continues from the learner's last checkpoint. Must be called within a Tokio runtime; the services may
-/// still be starting.
+/// [`RunDirectory::resume`] continues from the learner's last checkpoint. Must be called within a Tokio runtime; the
+/// services may still be starting.
 ///
 /// # Errors
-/// Invalid data, tokenizer, prompts or endpoints; of a run that is resumed, files that are not those that it was begun with. Nothing has started then, and a directory that was created for this run is removed with
-/// its last clone.
+/// Invalid data, tokenizer, prompts or endpoints; of a run that is resumed, files that are not those that it was begun
+/// with. Nothing has started then, and a directory that was created for this run is removed with its last clone.
 pub fn start_run(
     recipe: ResolvedRecipe,
     directory: RunDirectory,
@@ -162,8 +164,9 @@ pub fn start_run(
     Ok(RunHandle { run_id, directory: path, subscription, live, events, stop: StopOnDrop(stop), task })
 }
 
-/// Checks everything of a recipe that [`start_run`] checks before it starts, and starts nothing: what it refuses is refused here, by the same
-/// code. A fresh model is created below `folder`. The addresses in `endpoints` are not connected to.
+/// Checks everything of a recipe that [`start_run`] checks before it starts, and starts nothing: what it refuses is
+/// refused here, by the same code. A fresh model is created below `folder`. The addresses in `endpoints` are not
+/// connected to.
 ///
 /// # Errors
 /// As [`start_run`].
@@ -177,7 +180,8 @@ pub fn check_start(
     Ok(Checked::of(recipe, folder, endpoints, &loading)?.needs())
 }
 
-/// Compares the model of a run that is resumed with the one that it was begun with, before a service loads it. [`start_run`] does so as well.
+/// Compares the model of a run that is resumed with the one that it was begun with, before a service loads it.
+/// [`start_run`] does so as well.
 ///
 /// # Errors
 /// Parts of the model that are others, unless they are accepted; a folder that is none of a model.
@@ -202,7 +206,8 @@ impl RunHandle {
         &self.directory
     }
 
-    /// The next event, from the first on; `None` after [`Event::Finished`](crate::Event) or [`Event::Failed`](crate::Event).
+    /// The next event, from the first on; `None` after [`Event::Finished`](crate::Event) or
+    /// [`Event::Failed`](crate::Event).
     pub async fn next_event(&mut self) -> Option<Arc<crate::Event>> {
         self.subscription.recv().await
     }

@@ -15,7 +15,8 @@ const FORMAT: u32 = 4;
 /// How large a position may get, half of what a learner keeps. A larger one is written without what is in flight.
 const MOST_BYTES: usize = 1 << 19;
 
-/// The position of a run. It is stored inside of the learner's checkpoints, so that both sides return to the same moment.
+/// The position of a run. It is stored inside of the learner's checkpoints, so that both sides return to the same
+/// moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Position {
     format: u32,
@@ -86,8 +87,8 @@ impl Position {
         self.lines = lines;
     }
 
-    /// Numbers of the prompts that were in flight, for steps that are not trained yet. Empty where they are not in a row, as in order of
-    /// completion.
+    /// Numbers of the prompts that were in flight, for steps that are not trained yet. Empty where they are not in a
+    /// row, as in order of completion.
     pub(super) fn in_flight(&self) -> Range<u64> {
         let first = self.state.unfinished().next().unwrap_or_default();
         let end = self.state.unfinished().last().map_or(first, |last| last + 1);

@@ -161,7 +161,8 @@ impl Preflight {
         Ok(())
     }
 
-    /// Waits for every custom verifier. Returns the statuses of their workers, as far as those have addresses of their own.
+    /// Waits for every custom verifier. Returns the statuses of their workers, as far as those have addresses of their
+    /// own.
     async fn verifiers(&self) -> Result<Vec<(String, RewardGetStatusResponse)>, Halt> {
         let mut all = Vec::new();
         for (name, verifier) in self.services.custom_verifiers() {

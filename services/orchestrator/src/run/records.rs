@@ -45,7 +45,8 @@ impl Records<'_> {
     /// Writes the checkpoint at a position where it is due, and notes the best one.
     pub(super) async fn keep(&mut self, next: Next, position: &Position, weights: &WeightsRef) -> Result<(), Halt> {
         match self.keep_due(next != Next::Step, position, weights).await {
-            // The learner had finished the step that was given up: it is past this position, and the last checkpoint is what is left.
+            // The learner had finished the step that was given up: it is past this position, and the last checkpoint is
+            // what is left.
             Err(Halt::LearnerLost(reason)) if next == Next::Stop && self.services.stop().abandons_step() => {
                 let step = position.step();
                 let message = format!("no checkpoint after {step} steps: the learner is past them ({reason})");

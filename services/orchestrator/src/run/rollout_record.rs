@@ -1,4 +1,5 @@
-//! The samples of a step as they are kept: what was sampled and judged here, with what the learner says it did with each.
+//! The samples of a step as they are kept: what was sampled and judged here, with what the learner says it did with
+//! each.
 
 use evenkeel_proto::v1::{FinishReason, SampleReport, TrainReport, TurnContext};
 use evenkeel_run::{NotTrained, Rollout, TurnPrompt};

@@ -60,7 +60,8 @@ impl KeptTokens {
     }
 }
 
-/// The sampled groups of a step, and when they were complete. Their tokens are in the feed and nowhere else, unless the run keeps them.
+/// The sampled groups of a step, and when they were complete. Their tokens are in the feed and nowhere else, unless the
+/// run keeps them.
 pub(super) struct SampledStep {
     pub(super) batch: StepBatch,
     /// The pass over the data that its first prompt is in, from 0.

@@ -229,8 +229,8 @@ fn timing(line: &mut MetricsLine, batch: &StepBatch, times: StepTimes) {
     line.set(metric::THROUGHPUT, Some(tokens as f64 / seconds).filter(|_| seconds > 0.0));
 }
 
-/// The values of each data source under `data_source/NAME`. `names` are those of the whole run, so that lines of all steps have the same.
-/// Nothing where there is only one, of which the line as a whole says the same.
+/// The values of each data source under `data_source/NAME`. `names` are those of the whole run, so that lines of all
+/// steps have the same. Nothing where there is only one, of which the line as a whole says the same.
 pub(super) fn source_values(line: &mut MetricsLine, names: &[String], groups: &[SampledGroup]) {
     if names.len() < 2 {
         return;

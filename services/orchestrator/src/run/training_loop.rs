@@ -6,16 +6,18 @@
 //!      └────────────────────── the next steps, by the new weights ◀────────┘
 //! ```
 //!
-//! [`LoopState`](super::state::LoopState) decides what is next; this file says how each thing is done, and by whom. The state is told what has happened and answers
-//! with actions. Nothing here waits for one of them: samples of later steps, the learner's step, an evaluation and a checkpoint are in
-//! progress together ([`InProgress`]), as far as the state lets them.
+//! [`LoopState`](super::state::LoopState) decides what is next; this file says how each thing is done, and by whom. The
+//! state is told what has happened and answers with actions. Nothing here waits for one of them: samples of later
+//! steps, the learner's step, an evaluation and a checkpoint are in progress together ([`InProgress`]), as far as the
+//! state lets them.
 //!
-//! - **Lag**: how many steps ahead of the learner the engines sample. [`Rules`] say which weights sample what. Without a lag the same actions
-//!   come one after the other.
+//! - **Lag**: how many steps ahead of the learner the engines sample. [`Rules`] say which weights sample what. Without
+//!   a lag the same actions come one after the other.
 //! - **Filtering**: a finished group is taken by its step, or left out where dynamic sampling finds no advantage in it.
-//! - **Evaluation**: when the engines have the weights; the checkpoint and the next step wait for it only where they must.
-//! - **Rewinds**: where the learner has lost its state, [`TrainingLoop::run`] ends and the run begins again from its last checkpoint
-//!   (`run_loop`), with the state that is in it. What was in flight is sampled again.
+//! - **Evaluation**: when the engines have the weights; the checkpoint and the next step wait for it only where they
+//!   must.
+//! - **Rewinds**: where the learner has lost its state, [`TrainingLoop::run`] ends and the run begins again from its
+//!   last checkpoint (`run_loop`), with the state that is in it. What was in flight is sampled again.
 //! - **A stop** ends the run after the step that is trained, or at the last whole step.
 
 use std::time::Duration;
@@ -77,25 +79,28 @@ impl<'a> TrainingLoop<'a> {
         let state = self.position.state();
         let doing = &mut self.in_progress;
         match action {
-            // Sample. A step begins once the engines are on their way to its weights; each prompt becomes a group of episodes, and each
-            // episode is sampled segment by segment: with `pipeline.partial` by several versions, one after the other.
+            // Sample. A step begins once the engines are on their way to its weights; each prompt becomes a group of
+            // episodes, and each episode is sampled segment by segment: with `pipeline.partial` by several versions,
+            // one after the other.
             Action::BeginStep { step, version, first_prompt } => {
                 doing.begin_step(step, version, first_prompt, state.version_of(step - 1));
             }
             Action::StartGroup { step, prompt } => doing.start_group(step, prompt),
             Action::Sample { episode, version, is_last, .. } => doing.sample(episode, version, is_last),
 
-            // Verify. A response that is whole goes to its verifier at once (`rollout/episode.rs`), and its verdict becomes a reward
-            // (`rollout/shaping.rs`). A group comes back when all of its episodes have theirs.
+            // Verify. A response that is whole goes to its verifier at once (`rollout/episode.rs`), and its verdict
+            // becomes a reward (`rollout/shaping.rs`). A group comes back when all of its episodes have theirs.
 
-            // Form groups. A step takes groups in data order, or as they finish; it leaves out what teaches nothing. What it takes is sent to
-            // the learner as it comes, but for groups that wait for the audit of the step's samples.
+            // Form groups. A step takes groups in data order, or as they finish; it leaves out what teaches nothing.
+            // What it takes is sent to the learner as it comes, but for groups that wait for the audit of the step's
+            // samples.
             Action::Take { step, prompt, index } => doing.take(step, prompt, index),
             Action::Drop { step, prompt } => doing.leave_out(step, prompt),
             Action::Close(step) => doing.close(step)?,
 
-            // Advantages and train. The learner makes advantages of the rewards of a group (`crates/objective`), and gradients while later
-            // groups are still sampled; its optimizer moves the weights when it has the last group of an update.
+            // Advantages and train. The learner makes advantages of the rewards of a group (`crates/objective`), and
+            // gradients while later groups are still sampled; its optimizer moves the weights when it has the last
+            // group of an update.
             Action::Train(step) => doing.train(step),
 
             // Publish. Every step makes a version of the weights.
@@ -103,8 +108,8 @@ impl<'a> TrainingLoop<'a> {
                 doing.publish(version, state.step() + 1, state.needed_after(state.step() + 1, &self.rules))
             }
 
-            // Prove. Engines that get weights are asked for scores of the same text as the learner: no step is trained whose first weights
-            // are not proven.
+            // Prove. Engines that get weights are asked for scores of the same text as the learner: no step is trained
+            // whose first weights are not proven.
             Action::Settle => doing.settle(),
             Action::UpdateEngines { version } => doing.update_engines(version, state.step_of(version)),
 

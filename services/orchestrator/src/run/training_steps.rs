@@ -23,7 +23,8 @@ pub(super) struct TrainingSteps {
 }
 
 impl TrainingSteps {
-    /// `max_lag` is how many versions behind a step's weights its samples may be. `learner_settings_hash` is the digest of the learner's settings in the recipe. Absent: whatever the learner has is accepted.
+    /// `max_lag` is how many versions behind a step's weights its samples may be. `learner_settings_hash` is the digest
+    /// of the learner's settings in the recipe. Absent: whatever the learner has is accepted.
     pub(super) fn new(
         services: Arc<Services>,
         run_id: &str,

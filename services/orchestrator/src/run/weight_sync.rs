@@ -52,7 +52,8 @@ impl WeightSync {
         self.weights.set_earliest(version);
     }
 
-    /// Samples of these weights wait for [`Self::update_engines`] from now on. `in_flight` says what becomes of samples in flight.
+    /// Samples of these weights wait for [`Self::update_engines`] from now on. `in_flight` says what becomes of samples
+    /// in flight.
     pub(super) fn begin_update(&self, weights: &WeightsRef, in_flight: PauseMode) -> WeightUpdate<'_> {
         self.weights.begin_update(weights, in_flight)
     }
@@ -64,8 +65,8 @@ impl WeightSync {
         update.run().await
     }
 
-    /// Waits until the generation service has accepted every sample that is on its way: an update that overtakes one would take the engines
-    /// away from it.
+    /// Waits until the generation service has accepted every sample that is on its way: an update that overtakes one
+    /// would take the engines away from it.
     pub(super) async fn until_accepted(&self) {
         let generation = self.services.generation();
         while generation.pending() > 0 {
@@ -92,8 +93,8 @@ impl WeightSync {
         }
     }
 
-    /// Puts the engines to sleep for the warm start. Engines keep their weights then: they may still have their initial ones, which the learner has not
-    /// published and could not give back.
+    /// Puts the engines to sleep for the warm start. Engines keep their weights then: they may still have their initial
+    /// ones, which the learner has not published and could not give back.
     pub(super) async fn sleep_keeping_weights(&self) -> Result<(), Halt> {
         if self.engines_sleep() {
             self.services.generation().sleep(SleepLevel::Offload).await?;

@@ -15,8 +15,8 @@ use tonic::Status;
 use super::registry::Entry;
 use crate::events::{Event, Subscription};
 
-/// Silence after which a reader gets the progress, where it asks for no other interval: far below the ten minutes after which people and
-/// proxies take a call for dead.
+/// Silence after which a reader gets the progress, where it asks for no other interval: far below the ten minutes after
+/// which people and proxies take a call for dead.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Messages that wait for the client to read them.

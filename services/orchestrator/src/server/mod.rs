@@ -25,8 +25,8 @@ use service::NAME;
 pub use service::OrchestratorService;
 pub use settings::{OrchestratorSettings, StartSettings};
 
-/// Binds the port of the settings and adds the service; [`Server::run`] or [`Server::spawn`] the result. `reader` knows the sections
-/// of recipes that are not the orchestrator's own.
+/// Binds the port of the settings and adds the service; [`Server::run`] or [`Server::spawn`] the result. `reader` knows
+/// the sections of recipes that are not the orchestrator's own.
 ///
 /// # Errors
 /// A port that is taken, files of the settings that cannot be read.

@@ -122,7 +122,8 @@ pub(super) fn configured(
     };
     let (recipe, _, path) = resolve(&request, &settings.runs, reader)?;
     if let Some(run) = stored(&path).map_err(service_error)? {
-        // All steps may have their lines and the run be without its end: a process that was killed then has not written that.
+        // All steps may have their lines and the run be without its end: a process that was killed then has not written
+        // that.
         request.resume = run.step < recipe.settings.run.steps || run.state() != RunState::Completed;
     }
     Ok(Some(request))

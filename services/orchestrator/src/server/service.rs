@@ -21,7 +21,8 @@ pub(super) const NAME: &str = "orchestrator";
 /// Start requests that are processed at once: one that loads, and others that are refused meanwhile.
 const MAX_START_REQUESTS: usize = 4;
 
-/// Serves runs over a folder of run directories. One run is active at a time, because a learner trains one. Clones share the runs.
+/// Serves runs over a folder of run directories. One run is active at a time, because a learner trains one. Clones
+/// share the runs.
 #[derive(Clone)]
 pub struct OrchestratorService {
     shared: Arc<Shared>,

@@ -25,8 +25,8 @@ pub struct OrchestratorSettings {
     pub runs: PathBuf,
     /// Where the other services are.
     pub endpoints: Endpoints,
-    /// How its runs call them, in place of `services.client` of their recipes: with certificates and tokens that no client has to specify.
-    /// Absent: as each recipe says.
+    /// How its runs call them, in place of `services.client` of their recipes: with certificates and tokens that no
+    /// client has to specify. Absent: as each recipe says.
     pub client: Option<ClientSettings>,
     /// A run to start with the server.
     pub start: StartSettings,
@@ -40,7 +40,8 @@ pub struct OrchestratorSettings {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StartSettings {
-    /// A built-in recipe or a TOML file, or a list of them, each overriding the ones before. Empty: runs are started over gRPC only.
+    /// A built-in recipe or a TOML file, or a list of them, each overriding the ones before. Empty: runs are started
+    /// over gRPC only.
     #[serde(deserialize_with = "one_or_several")]
     pub recipe: Vec<String>,
     /// Name of the run. Empty: that of the recipe, or of its file.

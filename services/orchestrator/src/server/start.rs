@@ -54,8 +54,8 @@ impl Drop for StartClaim<'_> {
 }
 
 impl OrchestratorService {
-    /// Starts the run that the settings name, or resumes it where its directory exists. Does nothing where they name none, or where it is
-    /// completed.
+    /// Starts the run that the settings name, or resumes it where its directory exists. Does nothing where they name
+    /// none, or where it is completed.
     ///
     /// # Errors
     /// As StartRun.
@@ -89,8 +89,8 @@ impl OrchestratorService {
             let cancel = cancel.clone();
             let runtime = tokio::runtime::Handle::current();
             let (sender, decided) = oneshot::channel();
-            // Data sets and models are loaded on a thread of its own: not on those that answer calls, nor on one that the runtime would wait
-            // for at the end of the process. The run itself belongs to the runtime.
+            // Data sets and models are loaded on a thread of its own: not on those that answer calls, nor on one that
+            // the runtime would wait for at the end of the process. The run itself belongs to the runtime.
             let thread = std::thread::Builder::new().name("start".to_owned()).spawn(move || {
                 let _permit = permit;
                 let _runtime = runtime.enter();

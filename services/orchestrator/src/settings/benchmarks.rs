@@ -22,15 +22,17 @@ section! {
     pub struct EvaluationSettings {
         /// Number of held-out problems of the training data to evaluate on, at most all of them; 0 for none.
         problems: u32 = 256,
-        /// Further problems, as `[[evaluation.benchmarks]]` with `files`, `name` (default: that of the first file), `filters`,
-        /// `prompt_field`, `answer_field`, `id_field`, `program_mode`, `suffix`, and `samples`, `temperature`, `top_p`, `max_tokens` where they
-        /// differ from those of this section. Otherwise prompts are rendered as section `data` says.
+        /// Further problems, as `[[evaluation.benchmarks]]` with `files`, `name` (default: that of the first file),
+        /// `filters`, `prompt_field`, `answer_field`, `id_field`, `program_mode`, `suffix`, and `samples`,
+        /// `temperature`, `top_p`, `max_tokens` where they differ from those of this section. Otherwise prompts are
+        /// rendered as section `data` says.
         benchmarks: Vec<BenchmarkSettings> = Vec::new(),
         /// Samples per problem (k of mean@k), at least 1; only 1 makes sense at temperature 0.
         samples: u32 = 1,
         /// Sampling temperature; 0 is greedy decoding.
         temperature: f32 = 0.0,
-        /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this; above 0, at most 1.
+        /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this;
+        /// above 0, at most 1.
         top_p: f32 = 1.0,
         /// Maximum response length in tokens; 0 is `sampling.max_tokens`.
         max_tokens: u32 = 0,

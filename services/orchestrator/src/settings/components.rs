@@ -66,8 +66,8 @@ impl ShapingSettings {
         name != LENGTH || (self.overlong_buffer_tokens > 0 && self.overlong_penalty > 0.0)
     }
 
-    /// Refuses weights of components that nobody has. `others` are those that the verifiers of the run have besides the components of every
-    /// run.
+    /// Refuses weights of components that nobody has. `others` are those that the verifiers of the run have besides the
+    /// components of every run.
     ///
     /// # Errors
     /// The first such weight, with the components that there are.

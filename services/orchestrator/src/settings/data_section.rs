@@ -26,7 +26,8 @@ pub enum DataKind {
     Arithmetic,
     /// Programs over one number, also generated: `add 12, times 3`.
     Programs,
-    /// Products of numbers of three digits, also generated, for a model with the environment `calculator`: a few have a demonstration.
+    /// Products of numbers of three digits, also generated, for a model with the environment `calculator`: a few have a
+    /// demonstration.
     Products,
     /// Sums of four digits, also generated, whose demonstrations end with filler tokens as `trails` says.
     Trails,
@@ -95,8 +96,8 @@ pub enum Overlong {
     Cut,
 }
 
-/// What happens to a faulty row: one that cannot be read, has no usable prompt or gold answer, contradicts another, or is refused by the
-/// chat template.
+/// What happens to a faulty row: one that cannot be read, has no usable prompt or gold answer, contradicts another, or
+/// is refused by the chat template.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InvalidRows {
@@ -112,34 +113,40 @@ section! {
     pub struct DataSettings {
         /// Where problems come from. Absent: `files` where `files` or `sources` are set, `arithmetic` otherwise.
         kind: Option<DataKind> = None,
-        /// Filler tokens after the answers of demonstrations with `kind = "trails"`: `wrong`, `after_right`, `after_wrong`.
+        /// Filler tokens after the answers of demonstrations with `kind = "trails"`: `wrong`, `after_right`,
+        /// `after_wrong`.
         trails: TrailsSettings = TrailsSettings::default(),
         /// The problems of `kind = "word-problems"`: `kinds` and `difficulty`.
         word_problems: WordProblemsSettings = WordProblemsSettings::default(),
-        /// The files with the problems that are trained on, or patterns (`train-*.parquet`): Parquet, CSV, a JSON array,
-        /// or one JSON object per line.
+        /// The files with the problems that are trained on, or patterns (`train-*.parquet`): Parquet, CSV, a JSON
+        /// array, or one JSON object per line.
         files: Vec<PathBuf> = Vec::new(),
-        /// Instead of `files`: sources with a weight each, as `[[data.sources]]` with `name` (default: that of the first file), `files`,
-        /// `weight` (default: 1), `filters`, `prompt_field`, `answer_field`, `demonstration_field`, `id_field`, `verifier`, `suffix`. Every
-        /// step has prompts of each source in proportion to its weight.
+        /// Instead of `files`: sources with a weight each, as `[[data.sources]]` with `name` (default: that of the
+        /// first file), `files`, `weight` (default: 1), `filters`, `prompt_field`, `answer_field`,
+        /// `demonstration_field`, `id_field`, `verifier`, `suffix`. Every step has prompts of each source in proportion
+        /// to its weight.
         sources: Vec<SourceSettings> = Vec::new(),
-        /// Files with problems for evaluation. Without any, problems are held out from the training problems, chosen by the seed.
+        /// Files with problems for evaluation. Without any, problems are held out from the training problems, chosen by
+        /// the seed.
         held_out_files: Vec<PathBuf> = Vec::new(),
         /// Filters that select the rows to train on: `{ field = "difficulty", min = "1/8", max = "6/8" }` or
         /// `{ field = "level", values = [4, 5] }`. A row must pass all of them.
         filters: Vec<FilterSettings> = Vec::new(),
-        /// Field with the prompt, a text or a list of messages, with dots into structures. Empty: the first of `prompt`, `problem`,
-        /// `question`, `question_content`.
+        /// Field with the prompt, a text or a list of messages, with dots into structures. Empty: the first of
+        /// `prompt`, `problem`, `question`, `question_content`.
         prompt_field: String = String::new(),
-        /// Field with the gold answer, a text, a number or a list of them, as `reward_model.ground_truth`. Empty: the first of `gold`,
-        /// `reward_model.ground_truth`, `final_answer`, `answer`, `label`, `solution`; rows with tests need none.
+        /// Field with the gold answer, a text, a number or a list of them, as `reward_model.ground_truth`. Empty: the
+        /// first of `gold`, `reward_model.ground_truth`, `final_answer`, `answer`, `label`, `solution`; rows with tests
+        /// need none.
         answer_field: String = String::new(),
-        /// Field with an answer to imitate in the warm start; only needed with `warm_start.steps` above 0. Empty: `demonstration`.
+        /// Field with an answer to imitate in the warm start; only needed with `warm_start.steps` above 0. Empty:
+        /// `demonstration`.
         demonstration_field: String = String::new(),
-        /// Field with a name for use in messages. Empty: the first of `id`, `question_id`. Rows without it are named by file and row.
+        /// Field with a name for use in messages. Empty: the first of `id`, `question_id`. Rows without it are named by
+        /// file and row.
         id_field: String = String::new(),
-        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: that of the kind (`arithmetic`, `word-problems`), the name of the only file
-        /// without extension or of the only source, or `data`.
+        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: that of the kind (`arithmetic`,
+        /// `word-problems`), the name of the only file without extension or of the only source, or `data`.
         source: String = String::new(),
         /// Shuffle each epoch, derived from the seed. Off: the order of the files in every epoch.
         shuffle: bool = true,
@@ -159,16 +166,18 @@ section! {
         math_profile: String = String::new(),
         /// What a mathematical answer copied from its prompt is worth, in training and evaluations alike.
         math_copied: CopiedAnswers = CopiedAnswers::Refuse,
-        /// Custom verifiers by name, as `[data.verifiers.NAME]` with `path` (a Python file with reward functions, which the run starts) or
-        /// `endpoints` (`http://HOST:PORT` each, or `dns://HOST:PORT`), and `data_sources`: the rows that each judges in addition to those that
-        /// name it in their column `verifier`. The guide to verifiers lists the other settings.
+        /// Custom verifiers by name, as `[data.verifiers.NAME]` with `path` (a Python file with reward functions, which
+        /// the run starts) or `endpoints` (`http://HOST:PORT` each, or `dns://HOST:PORT`), and `data_sources`: the rows
+        /// that each judges in addition to those that name it in their column `verifier`. The guide to verifiers lists
+        /// the other settings.
         verifiers: BTreeMap<String, VerifierSettings> = BTreeMap::new(),
-        /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math` or `code`. Empty:
-        /// mathematics or code, as their columns say.
+        /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math`
+        /// or `code`. Empty: mathematics or code, as their columns say.
         verifier: String = String::new(),
-        /// Where every task is done in several turns that does not name an environment itself: `calculator`, `guess-number`, `python`, the path of a
-        /// Python file with an environment of one's own, `openenv:ws://HOST:PORT`, `agent:FILE`, a program that asks the model at a base URL, or
-        /// `verifiers:TASKSET`. Absent: it is answered in one turn. The section `turns` has the rest.
+        /// Where every task is done in several turns that does not name an environment itself: `calculator`,
+        /// `guess-number`, `python`, the path of a Python file with an environment of one's own,
+        /// `openenv:ws://HOST:PORT`, `agent:FILE`, a program that asks the model at a base URL, or `verifiers:TASKSET`.
+        /// Absent: it is answered in one turn. The section `turns` has the rest.
         #[serde(skip_serializing_if = "Option::is_none")]
         environment: Option<String> = None,
         /// Environments that rows may name in their column `environment`. Empty: the column is not looked at.
@@ -180,8 +189,8 @@ section! {
         program_mode: ProgramMode = ProgramMode::Service,
         /// What passed tests are worth.
         program_reward: ProgramReward = ProgramReward::AllOrNothing,
-        /// Largest error, absolute or relative, of a number whose expected value is written as a float: 0 (exact) to 1. Absent: the reward
-        /// service's.
+        /// Largest error, absolute or relative, of a number whose expected value is written as a float: 0 (exact) to 1.
+        /// Absent: the reward service's.
         program_float_tolerance: Option<f64> = None,
     }
 }

@@ -22,11 +22,11 @@ section! {
         steps: u64 = 80,
         /// Write event files for TensorBoard to `tensorboard` of the run directory.
         tensorboard: bool = true,
-        /// Keep the samples of every training step in `rollouts` of the run directory: `all`, also those that were filtered or failed; the
-        /// number of groups of which a step keeps its samples; or `off`.
+        /// Keep the samples of every training step in `rollouts` of the run directory: `all`, also those that were
+        /// filtered or failed; the number of groups of which a step keeps its samples; or `off`.
         rollouts: KeptRollouts = KeptRollouts::All,
-        /// Most that `rollouts` takes on the disk, such as `10GiB`. At this bound old steps are thinned out, never the newest one or one that
-        /// was evaluated; `rollouts/thinned.json` lists them.
+        /// Most that `rollouts` takes on the disk, such as `10GiB`. At this bound old steps are thinned out, never the
+        /// newest one or one that was evaluated; `rollouts/thinned.json` lists them.
         rollouts_disk: ByteSize = ByteSize::gib(10),
         /// Keep the token ids and the engines' log-probabilities in `rollouts` as well, some five bytes a token.
         rollout_tokens: bool = false,
@@ -42,8 +42,8 @@ section! {
         group_size: u32 = 16,
         /// Sampling temperature: divides the logits; above 0, and the same as `learner.temperature`.
         temperature: f32 = 1.0,
-        /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this; above 0, at
-        /// most 1. Below 1 training is biased.
+        /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this;
+        /// above 0, at most 1. Below 1 training is biased.
         top_p: f32 = 1.0,
         /// Keeps this many of the most probable tokens; 0 keeps all.
         top_k: u32 = 0,
@@ -55,8 +55,9 @@ section! {
         min_tokens: u32 = 0,
         /// Ids that end a response besides the model's end of sequence.
         stop_token_ids: Vec<u32> = Vec::new(),
-        /// What engines do while the learner trains: `awake`, or on a GPU that they share with it `offload` (asleep, weights in the host's
-        /// memory) or `discard` (asleep without weights). When they sleep, training begins once the last sample of a step is verified.
+        /// What engines do while the learner trains: `awake`, or on a GPU that they share with it `offload` (asleep,
+        /// weights in the host's memory) or `discard` (asleep without weights). When they sleep, training begins once
+        /// the last sample of a step is verified.
         engines_while_training: EnginesWhileTraining = EnginesWhileTraining::Awake,
         /// Drop groups whose raw rewards are all equal and take the next prompts instead (DAPO's dynamic sampling).
         dynamic: bool = false,
@@ -79,8 +80,8 @@ impl PolicySamplingSettings {
 }
 
 section! {
-    /// Section `shaping`: from the raw to the shaped reward, a weighted sum of components. Dynamic sampling and accuracy metrics use
-    /// the raw reward.
+    /// Section `shaping`: from the raw to the shaped reward, a weighted sum of components. Dynamic sampling and
+    /// accuracy metrics use the raw reward.
     pub struct ShapingSettings {
         /// What a raw reward of 1 becomes, above `wrong`; DAPO has 1.
         correct: f64 = 1.0,
@@ -88,14 +89,15 @@ section! {
         wrong: f64 = 0.0,
         /// Length of the buffer before `max_tokens` over which DAPO's overlong penalty grows; 0 for no penalty.
         overlong_buffer_tokens: u32 = 0,
-        /// The penalty at `max_tokens`, at least 0: it is subtracted from the reward that `correct` and `wrong` assign, in the same units.
+        /// The penalty at `max_tokens`, at least 0: it is subtracted from the reward that `correct` and `wrong` assign,
+        /// in the same units.
         overlong_penalty: f64 = 1.0,
         /// Train on no token of a truncated response; its reward still counts in its group.
         mask_truncated: bool = false,
-        /// Weight of each component, at least 0: `correctness` (1 if absent; between `wrong` and `correct`), `length` (1; minus the
-        /// overlong penalty), `format` (0; 1 for a response in which a final answer or a program is found, otherwise 0), `bare` (0; the raw
-        /// reward of a response that is its final answer and nothing besides, otherwise 0), and the components of custom verifiers by their
-        /// names (0).
+        /// Weight of each component, at least 0: `correctness` (1 if absent; between `wrong` and `correct`), `length`
+        /// (1; minus the overlong penalty), `format` (0; 1 for a response in which a final answer or a program is
+        /// found, otherwise 0), `bare` (0; the raw reward of a response that is its final answer and nothing besides,
+        /// otherwise 0), and the components of custom verifiers by their names (0).
         weights: BTreeMap<String, f64> = BTreeMap::new(),
     }
 }
@@ -113,21 +115,24 @@ section! {
 section! {
     /// Section `checkpoint`.
     pub struct CheckpointSettings {
-        /// Checkpoint interval in steps, at least 1; a checkpoint is always written after the warm start, the last step and a stop.
+        /// Checkpoint interval in steps, at least 1; a checkpoint is always written after the warm start, the last step
+        /// and a stop.
         every: u64 = 10,
         /// Number of checkpoints to keep; 0 keeps all.
         keep: u32 = 2,
-        /// Number of published weights to keep: 0 keeps all, otherwise at least 2, since engines may still read the previous version.
+        /// Number of published weights to keep: 0 keeps all, otherwise at least 2, since engines may still read the
+        /// previous version.
         keep_weights: u32 = 2,
-        /// A metric of evaluations, such as `val-core/average/acc/mean@8`: the checkpoint and the published weights with its highest
-        /// value are kept in addition; empty for none.
+        /// A metric of evaluations, such as `val-core/average/acc/mean@8`: the checkpoint and the published weights
+        /// with its highest value are kept in addition; empty for none.
         keep_best: String = String::new(),
-        /// How long `train` may take to end after SIGTERM or SIGHUP, at least 1 s; below what the scheduler waits before it kills (30 s in
-        /// Kubernetes and Slurm). A step that is not trained after three quarters of it is given up; the rest is for the checkpoint.
+        /// How long `train` may take to end after SIGTERM or SIGHUP, at least 1 s; below what the scheduler waits
+        /// before it kills (30 s in Kubernetes and Slurm). A step that is not trained after three quarters of it is
+        /// given up; the rest is for the checkpoint.
         #[serde(with = "HumanDuration")]
         grace: Duration = Duration::from_secs(25),
-        /// When the run is resumed, read every input again to compare it, also files of 64 MiB or more whose path, length, times and inode
-        /// are as they were.
+        /// When the run is resumed, read every input again to compare it, also files of 64 MiB or more whose path,
+        /// length, times and inode are as they were.
         read_inputs_again: bool = false,
     }
 }
@@ -144,22 +149,24 @@ section! {
         /// Longest pause.
         #[serde(with = "HumanDuration")]
         backoff_max: Duration = Duration::from_secs(10),
-        /// Time limit of one sample once an engine has it. Waiting for an engine does not count; the engine's own queue (at most
-        /// `generation.engine.max_waiting`) does.
+        /// Time limit of one sample once an engine has it. Waiting for an engine does not count; the engine's own queue
+        /// (at most `generation.engine.max_waiting`) does.
         #[serde(with = "HumanDuration")]
         rollout_deadline: Duration = Duration::from_secs(600),
-        /// Time limit of one verdict once a reward worker has the response. Waiting for a worker does not count; the worker's own queue (at
-        /// most `max_verifications`) does.
+        /// Time limit of one verdict once a reward worker has the response. Waiting for a worker does not count; the
+        /// worker's own queue (at most `max_verifications`) does.
         #[serde(with = "HumanDuration")]
         verify_deadline: Duration = Duration::from_secs(60),
-        /// Share of the samples of a step or an evaluation that may be dropped because they or their verdicts were late, 0 to 1. Late
-        /// samples are mostly long ones: above this share the run fails rather than train on a biased remainder.
+        /// Share of the samples of a step or an evaluation that may be dropped because they or their verdicts were
+        /// late, 0 to 1. Late samples are mostly long ones: above this share the run fails rather than train on a
+        /// biased remainder.
         max_late_share: f64 = 0.01,
-        /// Share of the samples of a step or an evaluation that may be dropped for reasons other than time, 0 to 1: an engine whose answers
-        /// are refused, a verifier whose answers violate the protocol, a gold answer that it cannot read. Above it the run fails.
+        /// Share of the samples of a step or an evaluation that may be dropped for reasons other than time, 0 to 1: an
+        /// engine whose answers are refused, a verifier whose answers violate the protocol, a gold answer that it
+        /// cannot read. Above it the run fails.
         max_invalid_share: f64 = 0.2,
-        /// Time limit of one call to the learner or the generation service, and between two progress messages of a training step that
-        /// has all its groups.
+        /// Time limit of one call to the learner or the generation service, and between two progress messages of a
+        /// training step that has all its groups.
         #[serde(with = "HumanDuration")]
         call_deadline: Duration = Duration::from_secs(600),
         /// Attempts at a sample that fails because of the service; after that it is dropped as invalid.
@@ -172,7 +179,8 @@ section! {
         max_verifications: usize = 64,
         /// Episodes that one environment worker may have at once.
         max_episodes: usize = 1024,
-        /// Connections: `connect_timeout`, `keepalive_interval`, `keepalive_timeout`, `max_message`, `token_file`, `tls`.
+        /// Connections: `connect_timeout`, `keepalive_interval`, `keepalive_timeout`, `max_message`, `token_file`,
+        /// `tls`.
         client: ClientSettings = ClientSettings::default(),
     }
 }

@@ -115,8 +115,9 @@ impl LoopSettings {
         Err(FieldError::quoted("checkpoint.keep_best", metric, allowed))
     }
 
-    /// The settings that decide what the run computes. What may change when it is resumed (`run` but `seed`, `evaluation` but
-    /// `problems` and the files of benchmarks, `checkpoint`, `proof`, `sampler_audit`, `services`, the addresses of verifiers) is as by default.
+    /// The settings that decide what the run computes. What may change when it is resumed (`run` but `seed`,
+    /// `evaluation` but `problems` and the files of benchmarks, `checkpoint`, `proof`, `sampler_audit`, `services`, the
+    /// addresses of verifiers) is as by default.
     pub fn result_affecting(&self) -> Self {
         let run = RunSettings { seed: self.run.seed, steps: 0, ..RunSettings::default() };
         Self {

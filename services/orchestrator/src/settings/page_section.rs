@@ -13,16 +13,18 @@ const OFF: &str = "off";
 section! {
     /// Section `page`: the page on which a run is watched in a browser.
     pub struct PageSettings {
-        /// Where it is served: `HOST:PORT`, or a port on this machine's loopback address; `off` for no page. Empty: `evenkeel train` takes
-        /// a free port of the loopback address, `evenkeel serve orchestrator` serves none. Anyone who reaches the address can read the run.
+        /// Where it is served: `HOST:PORT`, or a port on this machine's loopback address; `off` for no page. Empty:
+        /// `evenkeel train` takes a free port of the loopback address, `evenkeel serve orchestrator` serves none.
+        /// Anyone who reaches the address can read the run.
         listen: String = String::new(),
         /// Whether other machines may be served, which is in plaintext.
         insecure: bool = false,
-        /// File with tokens, one on each line, of which a reader must have one: as the password that a browser asks for, with any name, or
-        /// as a bearer token. Absent: anyone who reaches the address may read.
+        /// File with tokens, one on each line, of which a reader must have one: as the password that a browser asks
+        /// for, with any name, or as a bearer token. Absent: anyone who reaches the address may read.
         token_file: Option<PathBuf> = None,
-        /// Names under which browsers may request the page, besides every address, `localhost` and the name in `listen`. Requests under
-        /// other names are refused, so that no web site can read the page by pointing a name of its own at it.
+        /// Names under which browsers may request the page, besides every address, `localhost` and the name in
+        /// `listen`. Requests under other names are refused, so that no web site can read the page by pointing a name
+        /// of its own at it.
         hosts: Vec<String> = Vec::new(),
     }
 }

@@ -23,24 +23,26 @@ pub enum StepOrder {
 }
 
 section! {
-    /// Section `pipeline`: sampling ahead of training. The groups of a step are sampled with the weights of `max_lag` steps before it,
-    /// regardless of timing, so that engines sample while the learner trains and the run still replays to the bit.
+    /// Section `pipeline`: sampling ahead of training. The groups of a step are sampled with the weights of `max_lag`
+    /// steps before it, regardless of timing, so that engines sample while the learner trains and the run still replays
+    /// to the bit.
     #[derive(Copy)]
     pub struct PipelineSettings {
-        /// Number of steps between the weights that sample a step and those that it trains: 0 to 16. 0 alternates sampling and training; 1
-        /// keeps two devices busy; more evens out steps of unequal length.
+        /// Number of steps between the weights that sample a step and those that it trains: 0 to 16. 0 alternates
+        /// sampling and training; 1 keeps two devices busy; more evens out steps of unequal length.
         max_lag: u32 = 0,
-        /// Groups of a step, the last ones in the data order, that are sampled with the next weights: those of `max_lag` - 1 steps before
-        /// it. 0 to `sampling.prompts_per_step` - 1.
+        /// Groups of a step, the last ones in the data order, that are sampled with the next weights: those of
+        /// `max_lag` - 1 steps before it. 0 to `sampling.prompts_per_step` - 1.
         split: u32 = 0,
-        /// Long responses are sampled with several weights versions, one after the other: the engines switch in the middle of them instead
-        /// of waiting for them to end.
+        /// Long responses are sampled with several weights versions, one after the other: the engines switch in the
+        /// middle of them instead of waiting for them to end.
         partial: bool = false,
-        /// Maximum number of weights versions that sample parts of one response with `partial`: 2 to `max_lag` + 1, one less with a split.
-        /// Each samples `sampling.max_tokens` / `max_versions` tokens, rounded up.
+        /// Maximum number of weights versions that sample parts of one response with `partial`: 2 to `max_lag` + 1, one
+        /// less with a split. Each samples `sampling.max_tokens` / `max_versions` tokens, rounded up.
         max_versions: u32 = 2,
-        /// Which groups a step takes: `data`, the next ones of the data order, or `completion`, those that are complete first. The latter
-        /// is for throughput: the run does not replay, `max_lag` is the maximum lag of the weights, and no group is dropped.
+        /// Which groups a step takes: `data`, the next ones of the data order, or `completion`, those that are complete
+        /// first. The latter is for throughput: the run does not replay, `max_lag` is the maximum lag of the weights,
+        /// and no group is dropped.
         order: StepOrder = StepOrder::Data,
     }
 }
@@ -148,7 +150,8 @@ impl PipelineSettings {
         if !sampling.dynamic {
             return Ok(());
         }
-        // The next step begins with the prompt after the last one that was tried. By then the engines have the last weights of this one.
+        // The next step begins with the prompt after the last one that was tried. By then the engines have the last
+        // weights of this one.
         let why = "the first prompts of a step are known when the last weights of the previous step sample";
         match (split, versions) {
             (0, 2) => Ok(()),

@@ -12,23 +12,26 @@ use super::section::section;
 const MOST: u32 = 4096;
 
 section! {
-    /// Section `proof`: whether the engines have the weights that they say they have. After an update the learner and every engine score
-    /// the same tokens of the run's own text; the run ends where an engine differs as one with old weights would.
+    /// Section `proof`: whether the engines have the weights that they say they have. After an update the learner and
+    /// every engine score the same tokens of the run's own text; the run ends where an engine differs as one with old
+    /// weights would.
     pub struct ProofSettings {
         /// Check the weights before the first step and then at this interval in steps; 0 for never.
         every: u64 = 1,
         /// Sequences to score: 1 to 4096. Absent: 32 where the engines compute in f32, 64 elsewhere.
         sequences: Option<u32> = None,
-        /// Scored tokens of each, at most what the model's context leaves: 1 to 4096. Absent: 12 where the engines compute in f32, 64 elsewhere.
+        /// Scored tokens of each, at most what the model's context leaves: 1 to 4096. Absent: 12 where the engines
+        /// compute in f32, 64 elsewhere.
         tokens: Option<u32> = None,
-        /// Groups of tensors that are looked at in each proof, in turn, besides the weights as a whole (nothing loaded, one version behind):
-        /// 0 to 64. Each costs the learner a forward pass over the tokens.
+        /// Groups of tensors that are looked at in each proof, in turn, besides the weights as a whole (nothing loaded,
+        /// one version behind): 0 to 64. Each costs the learner a forward pass over the tokens.
         contrasts: u32 = 2,
-        /// The type in which the engines hold weights, where it is narrower than `model.publish_type`: `bf16` or `f16` (vLLM: --dtype). The
-        /// learner's side is rounded to it.
+        /// The type in which the engines hold weights, where it is narrower than `model.publish_type`: `bf16` or `f16`
+        /// (vLLM: --dtype). The learner's side is rounded to it.
         engine_type: Option<EngineType> = None,
-        /// Largest mean difference between the log-probabilities of learner and engine, in nats and above 0: beyond it the engine computes
-        /// another model. Absent: 0.01 where learner, published weights and the embedded engine all have f32, 0.25 elsewhere.
+        /// Largest mean difference between the log-probabilities of learner and engine, in nats and above 0: beyond it
+        /// the engine computes another model. Absent: 0.01 where learner, published weights and the embedded engine all
+        /// have f32, 0.25 elsewhere.
         tolerance: Option<f64> = None,
     }
 }

@@ -24,15 +24,18 @@ pub enum AuditMode {
 }
 
 section! {
-    /// Section `sampler_audit`: whether samples are drawn as the settings say. The learner scores a few samples of each step, chosen by the
-    /// run's seed before anything is known about them; temperature, truncation, end tokens, log-probabilities and copies are tested.
+    /// Section `sampler_audit`: whether samples are drawn as the settings say. The learner scores a few samples of each
+    /// step, chosen by the run's seed before anything is known about them; temperature, truncation, end tokens,
+    /// log-probabilities and copies are tested.
     pub struct SamplerAuditSettings {
-        /// What a failed check does: `stop` ends the run before the step changes any weights, `warn` says it, `off` checks nothing.
+        /// What a failed check does: `stop` ends the run before the step changes any weights, `warn` says it, `off`
+        /// checks nothing.
         mode: AuditMode = AuditMode::Stop,
         /// Samples of a step that the learner scores, at most those of its first update: 1 to 1024.
         sequences: u32 = 8,
-        /// Steps between audits where samples may be older than the learner's weights (`pipeline.max_lag` above 0), since the learner then
-        /// reads a second copy of the weights for them; with a lag of 0 every step is audited. At least 1.
+        /// Steps between audits where samples may be older than the learner's weights (`pipeline.max_lag` above 0),
+        /// since the learner then reads a second copy of the weights for them; with a lag of 0 every step is audited.
+        /// At least 1.
         every: u64 = 4,
         /// Chance that an honest run is accused, over all steps, checks and engines: above 0 and below 1.
         alpha: f64 = 4e-4,

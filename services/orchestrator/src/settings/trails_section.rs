@@ -6,8 +6,8 @@ use evenkeel_proto::FieldError;
 use super::section::section;
 
 section! {
-    /// Section `data.trails`: how many filler tokens (the trail) follow right and wrong answers in demonstrations, and so what the length
-    /// of a response says about its correctness after the warm start.
+    /// Section `data.trails`: how many filler tokens (the trail) follow right and wrong answers in demonstrations, and
+    /// so what the length of a response says about its correctness after the warm start.
     pub struct TrailsSettings {
         /// Fraction of demonstrations with a wrong answer, 0 to 1.
         wrong: f64 = 0.4,

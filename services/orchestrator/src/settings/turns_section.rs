@@ -50,35 +50,39 @@ pub enum EarlierTurns {
 }
 
 section! {
-    /// Section `turns`: episodes with several turns, of tasks that are done in an environment (`data.environment`). Without such tasks it has
-    /// no effect.
+    /// Section `turns`: episodes with several turns, of tasks that are done in an environment (`data.environment`).
+    /// Without such tasks it has no effect.
     #[derive(Copy)]
     pub struct TurnsSettings {
         /// Turns that an episode may have, at least 1, and at most 64 with `earlier_turns = "rewrite"` and with agents.
         max_turns: u32 = 8,
-        /// Tokens that one turn may sample; 0 for no limit of its own. `sampling.max_tokens` limits the whole response: what all turns sample,
-        /// and what is added between them.
+        /// Tokens that one turn may sample; 0 for no limit of its own. `sampling.max_tokens` limits the whole response:
+        /// what all turns sample, and what is added between them.
         max_turn_tokens: u32 = 0,
-        /// Tokens of one message of an environment, at least 16; what is longer is cut, with a mark. Those of agents are never cut.
+        /// Tokens of one message of an environment, at least 16; what is longer is cut, with a mark. Those of agents
+        /// are never cut.
         max_observation_tokens: u32 = 512,
-        /// How the model is told of its tools: `template`, or `system-prompt` for chat templates that have no place for tools.
+        /// How the model is told of its tools: `template`, or `system-prompt` for chat templates that have no place for
+        /// tools.
         tools: ToolsSetting = ToolsSetting::Template,
-        /// How the model writes calls of tools: `hermes` (Qwen and many others) or `llama3`. Absent: as its chat template has it, and `hermes` with
-        /// `tools = "system-prompt"`.
+        /// How the model writes calls of tools: `hermes` (Qwen and many others) or `llama3`. Absent: as its chat
+        /// template has it, and `hermes` with `tools = "system-prompt"`.
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_calls: Option<ToolCallSetting> = None,
-        /// What becomes of earlier turns that the chat template would write otherwise than they were sampled, as templates do that strip reasoning:
-        /// `as-template` refuses such a template, with `keep` they stay in the context as they were sampled, with `rewrite` each turn has a
-        /// prompt of its own as the template renders it. An episode then has several sequences, and counts as one response.
+        /// What becomes of earlier turns that the chat template would write otherwise than they were sampled, as
+        /// templates do that strip reasoning: `as-template` refuses such a template, with `keep` they stay in the
+        /// context as they were sampled, with `rewrite` each turn has a prompt of its own as the template renders it.
+        /// An episode then has several sequences, and counts as one response.
         earlier_turns: EarlierTurns = EarlierTurns::AsTemplate,
         /// Time limit of one answer of an environment. Waiting for a worker does not count.
         #[serde(with = "HumanDuration")]
         step_deadline: Duration = Duration::from_secs(60),
-        /// Time limit of an episode from its opening to its score, sampling included. What takes longer is invalid and counts as late: it is no
-        /// failure of the model.
+        /// Time limit of an episode from its opening to its score, sampling included. What takes longer is invalid and
+        /// counts as late: it is no failure of the model.
         #[serde(with = "HumanDuration")]
         episode_deadline: Duration = Duration::from_secs(3600),
-        /// Attempts at an episode whose environment fails, is late or is lost, each from the start; after that it is dropped as invalid.
+        /// Attempts at an episode whose environment fails, is late or is lost, each from the start; after that it is
+        /// dropped as invalid.
         attempts: u32 = 3,
     }
 }

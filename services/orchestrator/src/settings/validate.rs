@@ -1,4 +1,5 @@
-//! Values that have the right type and are still invalid: ranges, and settings that contradict each other within a section.
+//! Values that have the right type and are still invalid: ranges, and settings that contradict each other within a
+//! section.
 
 use std::time::Duration;
 

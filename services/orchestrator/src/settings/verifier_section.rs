@@ -8,32 +8,37 @@ use evenkeel_config::{ByteSize, HumanDuration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A custom verifier: anything that speaks `evenkeel.v1.Reward` and judges custom tasks, or a Python file with reward functions, which the run
-/// starts, watches and stops. It has one of `endpoints`, `path` and `command`.
+/// A custom verifier: anything that speaks `evenkeel.v1.Reward` and judges custom tasks, or a Python file with reward
+/// functions, which the run starts, watches and stops. It has one of `endpoints`, `path` and `command`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerifierSettings {
-    /// The workers: `http://HOST:PORT` or `https://HOST:PORT` each, or `dns://HOST:PORT` for every address behind a name.
+    /// The workers: `http://HOST:PORT` or `https://HOST:PORT` each, or `dns://HOST:PORT` for every address behind a
+    /// name.
     pub endpoints: Vec<String>,
-    /// Which rows it judges in addition to those that name it: those whose column `data_source` is one of these, or begins with the part
-    /// before the `*` of one that ends in `*`.
+    /// Which rows it judges in addition to those that name it: those whose column `data_source` is one of these, or
+    /// begins with the part before the `*` of one that ends in `*`.
     pub data_sources: Vec<String>,
-    /// A Python file with reward functions. It is trusted code: it runs as a program of the user's own, with the user's rights.
+    /// A Python file with reward functions. It is trusted code: it runs as a program of the user's own, with the user's
+    /// rights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// A program that listens at the address in the variable `EVENKEEL_VERIFIER_LISTEN` of its environment, with its arguments.
+    /// A program that listens at the address in the variable `EVENKEEL_VERIFIER_LISTEN` of its environment, with its
+    /// arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// The interpreter of `path`; it has grpcio and protobuf.
     #[serde(skip_serializing_if = "is_python")]
     pub python: PathBuf,
-    /// The functions of `path` and the weight of each in the reward. Empty: `reward`, `reward_batch` or `compute_score`, whichever the file has.
+    /// The functions of `path` and the weight of each in the reward. Empty: `reward`, `reward_batch` or
+    /// `compute_score`, whichever the file has.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub functions: BTreeMap<String, f64>,
     /// The lowest and the highest reward that a function may give; they count as 0 and 1.
     #[serde(skip_serializing_if = "is_unit")]
     pub range: [f64; 2],
-    /// Whether a sample has no reward as soon as one of several functions gives none. Otherwise that component is left out.
+    /// Whether a sample has no reward as soon as one of several functions gives none. Otherwise that component is left
+    /// out.
     #[serde(skip_serializing_if = "is_false")]
     pub require_all: bool,
     /// The longest that a call of a function may take.

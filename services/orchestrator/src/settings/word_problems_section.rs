@@ -8,9 +8,11 @@ use evenkeel_proto::FieldError;
 use super::section::section;
 
 section! {
-    /// Section `data.word_problems`: the problems of `data.kind = "word-problems"`. Each kind is a data source of its own.
+    /// Section `data.word_problems`: the problems of `data.kind = "word-problems"`. Each kind is a data source of its
+    /// own.
     pub struct WordProblemsSettings {
-        /// Which kinds: `sum`, `difference`, `product`, `gain`, `loss`, `boxes`, `largest`, `steps`. Every step asks each of them alike.
+        /// Which kinds: `sum`, `difference`, `product`, `gain`, `loss`, `boxes`, `largest`, `steps`. Every step asks
+        /// each of them alike.
         kinds: Vec<ProblemKind> = ProblemKind::USUAL.to_vec(),
         /// How large numbers are, and how many steps there are.
         difficulty: ProblemDifficulty = ProblemDifficulty::Easy,

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = "chromium";
 
-/// It reads commands from descriptor 3 and writes answers to descriptor 4; a shell puts them where this process has its pipes.
+/// It reads commands from descriptor 3 and writes answers to descriptor 4; a shell puts them where this process has its
+/// pipes.
 const START: &str = "exec chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
                      --disable-component-update --disable-sync --window-size=1280,900 --remote-debugging-pipe --user-data-dir=\"$0\" \
                      3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null";
@@ -72,7 +73,8 @@ impl Chromium {
         answer["result"]["value"].clone()
     }
 
-    /// Milliseconds of CPU that the main thread of the page's process has used for all that it did: parsing, styles, layout, scripts.
+    /// Milliseconds of CPU that the main thread of the page's process has used for all that it did: parsing, styles,
+    /// layout, scripts.
     pub(crate) fn cpu_ms(&mut self) -> f64 {
         let metrics = self.call("Performance.getMetrics", json!({}));
         let all = metrics["metrics"].as_array().unwrap();

@@ -1,6 +1,7 @@
 //! Live page and report in a real browser: `cargo test --release -p evenkeel-orchestrator --test browser`.
 //!
-//! Headless Chromium (Debian: `apt-get install chromium`) is driven over the DevTools protocol. Without it the test is listed as ignored.
+//! Headless Chromium (Debian: `apt-get install chromium`) is driven over the DevTools protocol. Without it the test is
+//! listed as ignored.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod chromium;

@@ -13,8 +13,8 @@ const STEPS: u32 = 500;
 const RUNS: u32 = 12;
 /// Bytes of a page.
 const MAX_BYTES: usize = 5_000_000;
-/// Milliseconds of CPU until a page is loaded and laid out. The goal is a second until it is open; the time that passes depends on what
-/// else the machine does, this does not.
+/// Milliseconds of CPU until a page is loaded and laid out. The goal is a second until it is open; the time that passes
+/// depends on what else the machine does, this does not.
 const MAX_CPU: f64 = 1_000.0;
 const RULES: [&str; 7] = ["token", "batch-token", "sequence", "sequence-sum", "balanced", "balanced-count", "vl-norm"];
 
@@ -32,7 +32,8 @@ pub(crate) async fn open_heavy_pages() {
     }
 }
 
-/// Milliseconds from the beginning of the navigation until everything is laid out, and those of CPU in the page's process.
+/// Milliseconds from the beginning of the navigation until everything is laid out, and those of CPU in the page's
+/// process.
 fn open(path: &Path, html: &str) -> (f64, f64) {
     std::fs::write(path, html).unwrap();
     // One for each page: its process has done nothing else.

@@ -1,5 +1,5 @@
-//! Agents that ask the model by themselves: what their turns follow, that another conversation is another sequence of the same sample, and what
-//! becomes of what no prompt can be made of.
+//! Agents that ask the model by themselves: what their turns follow, that another conversation is another sequence of
+//! the same sample, and what becomes of what no prompt can be made of.
 
 use evenkeel_orchestrator::{EarlierTurns, LoopSettings};
 use evenkeel_proto::v1::environment_event::Kind as Event;

@@ -1,4 +1,5 @@
-//! Steps in order of completion: nothing is dropped or trained on twice, nothing is older than the lag, and slow groups are waited for.
+//! Steps in order of completion: nothing is dropped or trained on twice, nothing is older than the lag, and slow groups
+//! are waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -41,8 +42,8 @@ fn oldest(group: &TrainGroup) -> u64 {
     segments.filter_map(|segment| segment.policy_version).min().unwrap()
 }
 
-/// What the learner got in the end: no token is older than the lag or newer than its step, and without dynamic sampling the prompts are the
-/// first ones of the data order, each once.
+/// What the learner got in the end: no token is older than the lag or newer than its step, and without dynamic sampling
+/// the prompts are the first ones of the data order, each once.
 fn assert_trained(cluster: &Cluster, recipe: &LoopSettings) {
     let groups = cluster.learner.state.groups.lock().unwrap();
     assert_eq!(groups.keys().copied().collect::<Vec<_>>(), (1..=recipe.run.steps).collect::<Vec<_>>());

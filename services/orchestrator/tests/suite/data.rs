@@ -186,7 +186,8 @@ async fn long_tests_are_sent_to_a_worker_once_and_named_afterwards() {
         assert_eq!((outcome, summary.invalid_samples), (RunOutcome::Completed, 0));
         let received = cluster.reward.state.tests.lock().unwrap();
         let whole: Vec<u32> = received.values().copied().collect();
-        // Six steps of four samples each. Those of the first group may all ask before the first of them has sent the tests.
+        // Six steps of four samples each. Those of the first group may all ask before the first of them has sent the
+        // tests.
         let long_tests = *whole.iter().min().unwrap();
         assert!((1..=4).contains(&long_tests), "{received:?}");
         assert_eq!(*whole.iter().max().unwrap(), 24, "short tests come with every sample");

@@ -1,4 +1,5 @@
-//! Episodes with several turns: what is sampled, what is added, what is trained on, and what becomes of an environment's failures.
+//! Episodes with several turns: what is sampled, what is added, what is trained on, and what becomes of an
+//! environment's failures.
 
 use std::time::Duration;
 

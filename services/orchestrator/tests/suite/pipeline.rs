@@ -22,8 +22,8 @@ fn lagging(max_lag: u32) -> LoopSettings {
     recipe
 }
 
-/// Every sample of every step that the learner was sent is of the weights of so many steps before it, and not of earlier ones than those
-/// that the run began with.
+/// Every sample of every step that the learner was sent is of the weights of so many steps before it, and not of
+/// earlier ones than those that the run began with.
 fn assert_versions(cluster: &Cluster, recipe: &LoopSettings, origin: u64) {
     let groups = cluster.learner.state.groups.lock().unwrap();
     let steps: Vec<u64> = groups.keys().copied().collect();
@@ -72,7 +72,8 @@ async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahea
                 let ids = seen.iter().map(|item| item.group_id.parse::<GroupId>().unwrap());
                 ids.filter(|id| id.purpose == Purpose::Train).map(|id| id.step).max().unwrap_or(0)
             };
-            // No step is ever done that is not the last to begin before its successors are sampled: without overlap this would never end.
+            // No step is ever done that is not the last to begin before its successors are sampled: without overlap
+            // this would never end.
             let farthest = newest.clone();
             *cluster.learner.state.holds.lock().unwrap() =
                 Some(Box::new(move |step| newest() < (step + u64::from(max_lag)).min(steps)));
@@ -94,9 +95,9 @@ async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahea
     .await;
 }
 
-/// A run in which a sample of each step waits until one of later weights has come, of the next step or of the evaluation before it, and with
-/// `loses` is lost then. Where the engines had to be moved back to its weights for another sample, later ones wait for it, so that it waits
-/// for none.
+/// A run in which a sample of each step waits until one of later weights has come, of the next step or of the
+/// evaluation before it, and with `loses` is lost then. Where the engines had to be moved back to its weights for
+/// another sample, later ones wait for it, so that it waits for none.
 async fn with_stragglers(recipe: &LoopSettings, loses: bool) -> Vec<String> {
     let (_dir, path) = temp();
     let cluster = Cluster::start().await;
@@ -271,7 +272,8 @@ async fn the_weights_that_a_checkpoint_needs_stay_with_it() {
         let kept = cluster.learner.state.kept_besides.lock().unwrap().clone();
         let versions = |kept: &[u64]| kept.iter().map(|version| version - 2).collect::<Vec<_>>();
         let kept: Vec<_> = kept.iter().filter(|(what, _)| *what == "weights").map(|(_, kept)| versions(kept)).collect();
-        // Those that the process began with, for the proof; of the checkpoint after step 4; and the two before the ones that were just published.
+        // Those that the process began with, for the proof; of the checkpoint after step 4; and the two before the ones
+        // that were just published.
         for expected in [vec![0, 2, 3], vec![0, 2, 3, 4], vec![0, 2, 3, 4, 5], vec![0, 2, 3, 5, 6], vec![0, 2, 3, 6, 7]]
         {
             assert!(kept.contains(&expected), "{expected:?} is not among {kept:?}");

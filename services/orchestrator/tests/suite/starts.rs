@@ -1,4 +1,5 @@
-//! Starting runs over gRPC: a refused start leaves nothing behind, loading blocks no other call, OK means that the run has started.
+//! Starting runs over gRPC: a refused start leaves nothing behind, loading blocks no other call, OK means that the run
+//! has started.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -190,8 +191,8 @@ async fn a_run_that_its_services_refuse_never_began_and_its_name_is_free() {
         let mut server = serve_runs(&cluster).await;
         server.client.start_run(start("first")).await.unwrap();
         completes(&server, "first").await;
-        // The learner still holds the first run's weights, which turns out when the services are asked. The first run says that it is
-        // completed a moment before it makes way.
+        // The learner still holds the first run's weights, which turns out when the services are asked. The first run
+        // says that it is completed a moment before it makes way.
         until_async(async || server.client.clone().start_run(start("second")).await.is_ok()).await;
         until_async(async || {
             let request = GetRunRequest { run_id: "second".into() };

@@ -1,8 +1,8 @@
 //! One address in front of many reward workers, for people and programs that know only one.
 //!
-//! The orchestrator does without it: it keeps a stream to every worker itself. A gateway takes the same calls as a worker and gives every
-//! item, of whichever call, to the worker with the least outstanding work. Items of a worker that is lost go to others; their clients
-//! notice nothing.
+//! The orchestrator does without it: it keeps a stream to every worker itself. A gateway takes the same calls as a
+//! worker and gives every item, of whichever call, to the worker with the least outstanding work. Items of a worker
+//! that is lost go to others; their clients notice nothing.
 
 mod service;
 mod settings;

@@ -47,8 +47,8 @@ impl Forwarder {
     }
 }
 
-/// What the client of an item gets. An item that workers were lost with or failed with has been tried often enough, and its client is told
-/// not to send it again.
+/// What the client of an item gets. An item that workers were lost with or failed with has been tried often enough, and
+/// its client is told not to send it again.
 fn answer(id: String, result: Result<Verdict, DispatchError>) -> Verdict {
     match result {
         Ok(verdict) if VerifyItems::disposition(&verdict) == Disposition::Failed => {

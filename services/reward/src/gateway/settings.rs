@@ -17,8 +17,8 @@ pub struct GatewaySettings {
     pub server: ServerSettings,
     /// Its name in the status.
     pub name: String,
-    /// The workers: `http://HOST:PORT` or `https://HOST:PORT` for one, `dns://HOST:PORT` or `dns+tls://HOST:PORT` for one at every address
-    /// behind a name.
+    /// The workers: `http://HOST:PORT` or `https://HOST:PORT` for one, `dns://HOST:PORT` or `dns+tls://HOST:PORT` for
+    /// one at every address behind a name.
     pub endpoints: Vec<String>,
     /// How connections to the workers are opened.
     pub client: ClientSettings,

@@ -1,8 +1,9 @@
-//! Programs over HTTP, as SandboxFusion serves them: what verl's and SandboxFusion's own clients send to `/run_code`, and what they expect.
+//! Programs over HTTP, as SandboxFusion serves them: what verl's and SandboxFusion's own clients send to `/run_code`,
+//! and what they expect.
 //!
-//! Those clients count a fault of the sandbox as a wrong answer, and try again only after some statuses: verl's after 504, SandboxFusion's after
-//! all but 200. So a request waits rather than being refused, and what is no fault of the program (a busy machine, a lost process) is 504,
-//! shortly before its client gives up.
+//! Those clients count a fault of the sandbox as a wrong answer, and try again only after some statuses: verl's after
+//! 504, SandboxFusion's after all but 200. So a request waits rather than being refused, and what is no fault of the
+//! program (a busy machine, a lost process) is 504, shortly before its client gives up.
 
 mod program;
 mod reply;

@@ -25,9 +25,11 @@ pub struct CodeSettings {
     pub sandbox: SandboxStart,
     /// Folder of the interpreter [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
     pub guest_dir: Option<PathBuf>,
-    /// Tests that run at once; 0 for the number of cores. As many again may continue to run once they have run for more than a second.
+    /// Tests that run at once; 0 for the number of cores. As many again may continue to run once they have run for more
+    /// than a second.
     pub threads: usize,
-    /// Memory for all programs together [default: nine tenths of what is available to the machine or its control group].
+    /// Memory for all programs together [default: nine tenths of what is available to the machine or its control
+    /// group].
     pub memory: Option<ByteSize>,
     /// Mode of tasks that name none.
     pub mode: ModeSetting,
@@ -37,14 +39,16 @@ pub struct CodeSettings {
     pub max_limits: LimitSettings,
     /// Count instructions instead of time, unless the task sets it.
     pub deterministic: bool,
-    /// Largest error, absolute or relative, of a number whose expected value is written as a float, unless the task sets it; 0 for none.
-    /// No effect in the mode `livecodebench`.
+    /// Largest error, absolute or relative, of a number whose expected value is written as a float, unless the task
+    /// sets it; 0 for none. No effect in the mode `livecodebench`.
     pub float_tolerance: f64,
     /// Outcome of programs that need something that the sandbox lacks (numpy, 64-bit lengths).
     pub unsupported: UnsupportedSetting,
-    /// Maximum decompressed size of the private tests of a LiveCodeBench row, and maximum memory of the tests of a task.
+    /// Maximum decompressed size of the private tests of a LiveCodeBench row, and maximum memory of the tests of a
+    /// task.
     pub max_private_tests: ByteSize,
-    /// Memory for all tests together: cached, in use, or being decompressed. A row for which it does not suffice is answered OVERLOADED.
+    /// Memory for all tests together: cached, in use, or being decompressed. A row for which it does not suffice is
+    /// answered OVERLOADED.
     pub tests_memory: ByteSize,
     /// Memory for cached tests, which tasks refer to by their digest.
     pub tests_cache: ByteSize,

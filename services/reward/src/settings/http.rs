@@ -17,7 +17,8 @@ pub struct HttpSettings {
     pub listen: String,
     /// Whether other machines may be served, which may then run programs. Not needed where `token_file` is set.
     pub insecure: bool,
-    /// File with bearer tokens, one on each line, of which a client must have one. Absent: whoever reaches the address may run programs.
+    /// File with bearer tokens, one on each line, of which a client must have one. Absent: whoever reaches the address
+    /// may run programs.
     pub token_file: Option<PathBuf>,
     /// Connections at once; further ones wait.
     pub max_connections: usize,
@@ -25,10 +26,12 @@ pub struct HttpSettings {
     pub max_body: ByteSize,
     /// Memory for all requests that wait or run; further ones wait. Not below `max_body`.
     pub max_memory: ByteSize,
-    /// CPU time that a program gets for each second of the request's `run_timeout`, which is meant for a native interpreter: the sandbox's
-    /// is about 2.3 times slower. Never more than three quarters of the time that the client waits.
+    /// CPU time that a program gets for each second of the request's `run_timeout`, which is meant for a native
+    /// interpreter: the sandbox's is about 2.3 times slower. Never more than three quarters of the time that the client
+    /// waits.
     pub slowdown: f64,
-    /// How long a client waits beyond `compile_timeout` and `run_timeout`. A program without a result by then is answered 504.
+    /// How long a client waits beyond `compile_timeout` and `run_timeout`. A program without a result by then is
+    /// answered 504.
     #[serde(with = "HumanDuration")]
     pub client_margin: Duration,
 }

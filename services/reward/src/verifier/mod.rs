@@ -52,7 +52,8 @@ pub struct CodeWork {
 }
 
 impl MathWork {
-    /// Whether judging takes less time than handing it to another thread and back: the answer and what it is compared with are short.
+    /// Whether judging takes less time than handing it to another thread and back: the answer and what it is compared
+    /// with are short.
     pub(crate) fn is_short(&self) -> bool {
         let (Answer::Completion(answer) | Answer::Extracted(answer)) = &self.answer;
         let golds = self.task.alternatives.iter().map(String::len).sum::<usize>() + self.task.gold.len();
@@ -62,8 +63,8 @@ impl MathWork {
 }
 
 impl Verifier {
-    /// A verifier with the settings of a worker, which must be valid. Programs run in worker processes if `processes` tells how to start them,
-    /// and otherwise on threads, at half the speed.
+    /// A verifier with the settings of a worker, which must be valid. Programs run in worker processes if `processes`
+    /// tells how to start them, and otherwise on threads, at half the speed.
     pub fn new(settings: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
         Self {
             worker: settings.name.clone(),
@@ -74,8 +75,8 @@ impl Verifier {
         }
     }
 
-    /// Prepares the sandbox, unless it is ready or turned off. If the machine does not have the interpreter yet, this takes a minute.
-    /// `progress` is called before every slow step.
+    /// Prepares the sandbox, unless it is ready or turned off. If the machine does not have the interpreter yet, this
+    /// takes a minute. `progress` is called before every slow step.
     ///
     /// # Errors
     /// What is missing on this machine.
@@ -148,8 +149,8 @@ impl Verifier {
         self.code.has_tests(work)
     }
 
-    /// Reads a program and its tests. This may take seconds and much memory, and should be called for one program at a time. Can be
-    /// cancelled.
+    /// Reads a program and its tests. This may take seconds and much memory, and should be called for one program at a
+    /// time. Can be cancelled.
     ///
     /// # Errors
     /// The verdict if there is nothing to run.
@@ -157,8 +158,8 @@ impl Verifier {
         self.code.read(work, cancel).map_err(|verdict| Box::new(self.with_worker(*verdict)))
     }
 
-    /// Submits a program to the sandbox. Blocks while the sandbox is being prepared. `done` is called once with the verdict, by this function
-    /// or on a thread of the sandbox; it must not block. Cancelling ends the program at once.
+    /// Submits a program to the sandbox. Blocks while the sandbox is being prepared. `done` is called once with the
+    /// verdict, by this function or on a thread of the sandbox; it must not block. Cancelling ends the program at once.
     pub fn run_code(
         &self,
         program: ReadProgram,
@@ -182,8 +183,8 @@ impl Verifier {
         self.code.limits_up_to(memory)
     }
 
-    /// Submits a program that is not an item. Blocks while the sandbox is being prepared. `done` is called once, on a thread of the sandbox,
-    /// unless this fails; it must not block. Cancelling ends the program at once.
+    /// Submits a program that is not an item. Blocks while the sandbox is being prepared. `done` is called once, on a
+    /// thread of the sandbox, unless this fails; it must not block. Cancelling ends the program at once.
     ///
     /// # Errors
     /// Why the program was not submitted.

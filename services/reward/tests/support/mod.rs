@@ -130,7 +130,8 @@ pub(crate) fn item(id: impl Into<String>, gold: &str, completion: &str) -> Verif
     task(id, completion, MathTask { gold: gold.into(), ..MathTask::default() })
 }
 
-/// The same with a solution before the answer: too long to be judged where it is read, so that [`Occupied`] keeps it pending.
+/// The same with a solution before the answer: too long to be judged where it is read, so that [`Occupied`] keeps it
+/// pending.
 pub(crate) fn long_item(id: impl Into<String>, gold: &str, completion: &str) -> VerifyItem {
     item(id, gold, &format!("{}{completion}", "We add both sides and compare. ".repeat(100)))
 }

@@ -1,4 +1,5 @@
-//! Creating a model, afresh or from a checkpoint. There is one at a time: the next one takes its place once its session has ended.
+//! Creating a model, afresh or from a checkpoint. There is one at a time: the next one takes its place once its session
+//! has ended.
 
 use std::sync::{Arc, PoisonError};
 

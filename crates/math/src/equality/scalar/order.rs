@@ -1,5 +1,5 @@
-//! Expressions with the same operations on the same leaves, in any order of terms and factors: `\sqrt{a^2 + b^2}` and `\sqrt{b^2 + a^2}`.
-//! Exact, and linear in the number of nodes.
+//! Expressions with the same operations on the same leaves, in any order of terms and factors: `\sqrt{a^2 + b^2}` and
+//! `\sqrt{b^2 + a^2}`. Exact, and linear in the number of nodes.
 
 use std::collections::HashMap;
 

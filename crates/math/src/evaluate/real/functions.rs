@@ -136,7 +136,8 @@ impl Precision {
         Real { exponent: a.exponent - 1, ..a.clone() }
     }
 
-    /// Working precision: the requested bits, guard bits, and bits before the point, also for what is multiplied by them.
+    /// Working precision: the requested bits, guard bits, and bits before the point, also for what is multiplied by
+    /// them.
     fn working_bits(&self, a: &Real) -> usize {
         let before = usize::try_from(a.magnitude()).unwrap_or(0);
         self.bits + 2 * GUARD + 8 + 2 * before

@@ -1,5 +1,6 @@
-//! Interval arithmetic of any precision: real numbers as binary midpoints with an error bound. Every operation encloses the true result, so
-//! that disjoint enclosures prove a difference regardless of rounding. Only integer arithmetic is used.
+//! Interval arithmetic of any precision: real numbers as binary midpoints with an error bound. Every operation encloses
+//! the true result, so that disjoint enclosures prove a difference regardless of rounding. Only integer arithmetic is
+//! used.
 
 mod constants;
 mod elementary;

@@ -1,5 +1,5 @@
-//! Scalar expressions: an operator-precedence parser without recursion. Open brackets and arguments are on a stack of frames, operators
-//! that wait for an operand on a stack of operators.
+//! Scalar expressions: an operator-precedence parser without recursion. Open brackets and arguments are on a stack of
+//! frames, operators that wait for an operand on a stack of operators.
 
 mod cursor;
 mod frame;

@@ -295,7 +295,8 @@ impl Parser<'_, '_, '_> {
         self.named(&format!("{accent}({inner})"))
     }
 
-    /// `\frac{dy}{dx}` is a name of its own as well, and not a fraction from which d cancels. `false` if it is not a derivative.
+    /// `\frac{dy}{dx}` is a name of its own as well, and not a fraction from which d cancels. `false` if it is not a
+    /// derivative.
     pub(super) fn derivative(&mut self) -> ScalarResult<bool> {
         let Some(above) = self.argument_end(self.cursor.at() + 1) else { return Ok(false) };
         let Some(below) = self.argument_end(above) else { return Ok(false) };

@@ -71,7 +71,8 @@ fn assignments(part: &Value) -> Option<Assignments<'_>> {
     if let Value::List(items) = part { Assignments::of(items) } else { None }
 }
 
-/// Relations that all hold, if the items are relations and one of them is no equation; otherwise the list. `x \\ne 2, 3` excludes both.
+/// Relations that all hold, if the items are relations and one of them is no equation; otherwise the list. `x \\ne 2,
+/// 3` excludes both.
 pub(super) fn conditions(mut items: Vec<Value>, alternatives: bool) -> Value {
     let excluded = match items.first() {
         Some(Value::Relation(relation)) if relation.signs == [Sign::NotEqual] => relation.members.first().cloned(),

@@ -1,5 +1,5 @@
-//! Determines the shape of an answer: lists, relations, brackets, regions, matrices, quantities, with scalars as leaves. Each level scans
-//! its tokens a fixed number of times, and the number of levels is bounded.
+//! Determines the shape of an answer: lists, relations, brackets, regions, matrices, quantities, with scalars as
+//! leaves. Each level scans its tokens a fixed number of times, and the number of levels is bounded.
 
 mod bracket;
 mod context;

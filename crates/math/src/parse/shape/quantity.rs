@@ -45,8 +45,8 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
 /// Most parts of an amount in several units.
 const MAX_PARTS: usize = 4;
 
-/// An amount in several units of one dimension: `1 h 15 min`, `5 feet 6 inches`, `3 hours and 15 minutes`; in the first of them. `None`
-/// for anything else.
+/// An amount in several units of one dimension: `1 h 15 min`, `5 feet 6 inches`, `3 hours and 15 minutes`; in the first
+/// of them. `None` for anything else.
 pub(super) fn compound(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let unit_of = |at: usize| match tokens.kind(at) {

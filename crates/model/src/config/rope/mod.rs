@@ -32,8 +32,8 @@ impl Rope {
         Self { theta, scaling: RopeScaling::None }
     }
 
-    /// From the `config.json` of any architecture: `rope_parameters` (transformers 5), or `rope_theta` and `rope_scaling` (4). Where both
-    /// are given they have to agree.
+    /// From the `config.json` of any architecture: `rope_parameters` (transformers 5), or `rope_theta` and
+    /// `rope_scaling` (4). Where both are given they have to agree.
     pub(super) fn from_json(json: &Value, default_theta: f64, context: usize) -> Result<Self> {
         let theta = theta(json)?.unwrap_or(default_theta);
         let mut found: Option<(&str, RopeScaling)> = None;
@@ -50,7 +50,8 @@ impl Rope {
         Ok(Self { theta, scaling: found.map_or(RopeScaling::None, |(_, scaling)| scaling) })
     }
 
-    /// Writes it in both spellings: transformers 5 reads `rope_parameters`, 4 and most engines read `rope_theta` and `rope_scaling`.
+    /// Writes it in both spellings: transformers 5 reads `rope_parameters`, 4 and most engines read `rope_theta` and
+    /// `rope_scaling`.
     pub(crate) fn write(&self, json: &mut Value) {
         let mut parameters = self.scaling.to_json();
         if self.scaling != RopeScaling::None {
@@ -75,8 +76,8 @@ impl Rope {
         }
     }
 
-    /// The angle between neighbouring positions for each pair of a head, (`head_dim` / 2): theta^(-2i / d), scaled. In f32 as in transformers
-    /// and vLLM: the rounding of a frequency is part of the model.
+    /// The angle between neighbouring positions for each pair of a head, (`head_dim` / 2): theta^(-2i / d), scaled. In
+    /// f32 as in transformers and vLLM: the rounding of a frequency is part of the model.
     pub(crate) fn frequencies(&self, head_dim: usize) -> Vec<f32> {
         let wavelength = |i: usize| {
             let exponent = (2 * i) as f32 / head_dim as f32;

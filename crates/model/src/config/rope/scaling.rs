@@ -19,19 +19,21 @@ pub enum RopeScaling {
         /// 1 or more.
         factor: f64,
     },
-    /// `dynamic`: scaled from the first token on that does not fit into `max_position_embeddings`. No longer sequence is computed, so that
-    /// nothing is scaled.
+    /// `dynamic`: scaled from the first token on that does not fit into `max_position_embeddings`. No longer sequence
+    /// is computed, so that nothing is scaled.
     Dynamic {
         /// 1 or more.
         factor: f64,
     },
-    /// `llama3`: those with long waves are divided by a factor, those with short ones kept, and between the two there is a smooth transition.
+    /// `llama3`: those with long waves are divided by a factor, those with short ones kept, and between the two there
+    /// is a smooth transition.
     Llama3 {
         /// 1 or more.
         factor: f64,
         /// `original_max_position_embeddings` / this is the shortest of the long waves, in positions.
         low_freq_factor: f64,
-        /// `original_max_position_embeddings` / this is the longest of the short waves, in positions; more than the other.
+        /// `original_max_position_embeddings` / this is the longest of the short waves, in positions; more than the
+        /// other.
         high_freq_factor: f64,
         /// The context before scaling, in positions.
         original_max_position_embeddings: f64,

@@ -81,7 +81,8 @@ fn frequencies_are_divided_as_their_scaling_says() {
     });
     let mut kinds = [0; 3];
     for (i, (found, plain)) in found.iter().zip(&plain).enumerate() {
-        // In f64, from the definition: between the two the frequency goes linearly from one to the other with the number of waves.
+        // In f64, from the definition: between the two the frequency goes linearly from one to the other with the
+        // number of waves.
         let exact = 500_000f64.powf(-2.0 * i as f64 / 128.0);
         let waves = 8192.0 * exact / std::f64::consts::TAU;
         let share = ((waves - 1.0) / 3.0).clamp(0.0, 1.0);

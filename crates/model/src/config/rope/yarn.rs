@@ -1,5 +1,6 @@
-//! YaRN (<https://arxiv.org/abs/2309.00071>) as transformers computes it: frequencies whose waves turn often within the original context are
-//! kept, those that turn less than once are divided by a factor, and between the two there is a ramp over the pairs of a head.
+//! YaRN (<https://arxiv.org/abs/2309.00071>) as transformers computes it: frequencies whose waves turn often within the
+//! original context are kept, those that turn less than once are divided by a factor, and between the two there is a
+//! ramp over the pairs of a head.
 
 use std::f64::consts::TAU;
 

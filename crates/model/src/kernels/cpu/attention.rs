@@ -2,8 +2,8 @@
 //! logarithm of each softmax's denominator is kept, so memory is linear in length; the backward pass recomputes the
 //! probabilities (as FlashAttention does, arXiv 2205.14135).
 //!
-//! A segment that continues a prefix has the bits of a sequence of its own. The gradients of a prefix's keys and values are summed over its own
-//! queries and then over those of the segments that continue it, in their order.
+//! A segment that continues a prefix has the bits of a sequence of its own. The gradients of a prefix's keys and values
+//! are summed over its own queries and then over those of the segments that continue it, in their order.
 
 use multiversion::multiversion;
 
@@ -144,8 +144,8 @@ fn blocks(segment: &Segment) -> impl Iterator<Item = Block> {
     })
 }
 
-/// Keys or values as segments see them: those of the prefix, and then the segment's own, in consecutive rows. So a sum over keys is the chain
-/// that it is in a sequence of its own.
+/// Keys or values as segments see them: those of the prefix, and then the segment's own, in consecutive rows. So a sum
+/// over keys is the chain that it is in a sequence of its own.
 struct Seen<'a> {
     all: &'a Matrix,
     /// The prefix that was last continued, and a segment's own rows after it.

@@ -13,8 +13,8 @@ use crate::kernels::{CachedAttention, HeadShape};
 /// Keys of a block are scored side by side, and capacities are whole blocks.
 const BLOCK: usize = 32;
 
-/// Keys and values of one sequence in one layer. Keys are stored as (kv_heads, dim, capacity), so that a block of them is
-/// scored in vectors without sums across lanes; values as (kv_heads, capacity, dim), so that they add up in vectors.
+/// Keys and values of one sequence in one layer. Keys are stored as (kv_heads, dim, capacity), so that a block of them
+/// is scored in vectors without sums across lanes; values as (kv_heads, capacity, dim), so that they add up in vectors.
 #[derive(Debug, Default)]
 pub struct Cache {
     keys: Vec<f32>,

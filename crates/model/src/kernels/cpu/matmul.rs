@@ -7,10 +7,10 @@
 //! s = 0;  s = fma(a[i, p], b[p, j], s) for each p of the block;  c = alpha s, or c = fma(alpha, s, c)
 //! ```
 //!
-//! With AVX-512 [`wide`](super::wide) computes all but the smallest. Elsewhere they are left to `gemm`, whose tiled kernels compute this chain
-//! for every vector width (verified in its source, version 0.19, and by the tests below): the width decides how many chains run side by side,
-//! never how one of them is summed. Its kernels for thin and small products sum across lanes instead, or fuse in one tail and not in another;
-//! [`in_order`] computes those products.
+//! With AVX-512 [`wide`](super::wide) computes all but the smallest. Elsewhere they are left to `gemm`, whose tiled
+//! kernels compute this chain for every vector width (verified in its source, version 0.19, and by the tests below):
+//! the width decides how many chains run side by side, never how one of them is summed. Its kernels for thin and small
+//! products sum across lanes instead, or fuse in one tail and not in another; [`in_order`] computes those products.
 
 use gemm::{Parallelism, gemm};
 
@@ -44,7 +44,8 @@ pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, a
     without_wide(c, c_stride, a, b, alpha, store);
 }
 
-/// Whether products of any number of rows are as fast with a weight (out, in) that is stored row by row as with one that is not.
+/// Whether products of any number of rows are as fast with a weight (out, in) that is stored row by row as with one
+/// that is not.
 pub fn reads_weights_by_rows() -> bool {
     #[cfg(target_arch = "x86_64")]
     return wide::is_supported();

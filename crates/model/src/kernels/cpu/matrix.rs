@@ -32,8 +32,8 @@ impl Matrix {
             if let Some((at, _)) = best {
                 return Some(free.swap_remove(at));
             }
-            // One that a shorter batch has left for the same purpose makes room: otherwise each batch that is longer than all before it would
-            // add its activations to those that are kept.
+            // One that a shorter batch has left for the same purpose makes room: otherwise each batch that is longer
+            // than all before it would add its activations to those that are kept.
             let is_outgrown = |b: &Vec<f32>| b.len() < length && b.len() >= length / 2;
             let outgrown = free.iter().enumerate().filter(|(_, b)| is_outgrown(b)).min_by_key(|(_, b)| b.len());
             if let Some((at, _)) = outgrown {

@@ -1,7 +1,7 @@
 //! Weights as products read them: in fp32, where they are; in bf16, widened block by block.
 //!
-//! Widening is exact, and a block ends where products restart their sums in any case, so that a weight in bf16 gives the bits of the same values
-//! in fp32.
+//! Widening is exact, and a block ends where products restart their sums in any case, so that a weight in bf16 gives
+//! the bits of the same values in fp32.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,8 @@ use super::refused;
 use super::view::{INNER, View};
 use crate::error::Result;
 
-/// Values that are widened at a time, about as many as half of a second-level cache holds; a block has [`INNER`] rows at least.
+/// Values that are widened at a time, about as many as half of a second-level cache holds; a block has [`INNER`] rows
+/// at least.
 const WIDENED: usize = 1 << 18;
 
 thread_local! {
@@ -21,8 +22,8 @@ thread_local! {
     static BLOCK: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls back with the rows of a matrix (rows, columns), in blocks of consecutive rows and with the first of each. A matrix in fp32 is one
-/// block, in any strides; one in bf16 is stored row by row.
+/// Calls back with the rows of a matrix (rows, columns), in blocks of consecutive rows and with the first of each. A
+/// matrix in fp32 is one block, in any strides; one in bf16 is stored row by row.
 pub(super) fn with_rows(weight: &Tensor, mut f: impl FnMut(usize, View<'_>)) -> Result<()> {
     let (rows, columns) = weight.dims2()?;
     let (storage, layout) = weight.storage_and_layout();

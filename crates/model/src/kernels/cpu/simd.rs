@@ -10,9 +10,9 @@ const LANES: usize = 16;
 /// e^x to about two units in the last place; 0 below -87.3, and e^88 above 88; NaN stays NaN. A polynomial without
 /// branches or saturating conversions, which vectorises.
 ///
-/// Not the polynomial of sampling (`sampling/weights.rs`): their last bits differ. Those of
-/// this one are in log-probabilities and gradients, those of the engine's decide which token a seed draws, so neither can
-/// become the other without changing the results of runs.
+/// Not the polynomial of sampling (`sampling/weights.rs`): their last bits differ. Those of this one are in
+/// log-probabilities and gradients, those of the engine's decide which token a seed draws, so neither can become the
+/// other without changing the results of runs.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     // Comparisons instead of min and max, which would swallow NaN.

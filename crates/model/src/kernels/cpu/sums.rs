@@ -1,8 +1,8 @@
 //! Memory of gradients' sums, half a gigabyte for SmolLM2-135M in each block of an update.
 //!
-//! Mapped anew for each block, in pages of 4 KiB that were first read and then written by the product that added to them, they took two faults
-//! for every page: a third of the time of an update. So sums that were added to others are kept for later ones, and new ones are asked of the
-//! system in large pages, and written to before they are used.
+//! Mapped anew for each block, in pages of 4 KiB that were first read and then written by the product that added to
+//! them, they took two faults for every page: a third of the time of an update. So sums that were added to others are
+//! kept for later ones, and new ones are asked of the system in large pages, and written to before they are used.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -40,8 +40,8 @@ pub(super) fn keep(values: Vec<f32>) {
     }
 }
 
-/// Asks for large pages for all of these, then writes a zero to each page. Buffers that were allocated one after the other are neighbours, and
-/// share the large pages between them.
+/// Asks for large pages for all of these, then writes a zero to each page. Buffers that were allocated one after the
+/// other are neighbours, and share the large pages between them.
 pub(super) fn map<'a>(sums: impl Iterator<Item = &'a mut Vec<f32>>) {
     let mut large: Vec<_> = sums.filter(|values| is_large(values)).collect();
     for values in &large {

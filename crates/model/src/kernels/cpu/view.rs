@@ -2,9 +2,9 @@
 
 use candle_core::Tensor;
 
-/// `gemm` cuts the inner dimension if it does not fit a cache, at positions that depend on all three sizes and on the CPU,
-/// but never below this. It is cut at fixed positions here instead, so that a result's bits depend on its own row and
-/// column alone.
+/// `gemm` cuts the inner dimension if it does not fit a cache, at positions that depend on all three sizes and on the
+/// CPU, but never below this. It is cut at fixed positions here instead, so that a result's bits depend on its own row
+/// and column alone.
 pub(super) const INNER: usize = 512;
 
 /// A read-only matrix: element (i, j) is at i * row_stride + j * column_stride.

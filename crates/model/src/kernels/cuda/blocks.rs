@@ -1,5 +1,5 @@
-//! Causal attention by products over blocks of queries, with our own softmax between them. It serves every compute type and head dimension,
-//! and the same launches give the same bits.
+//! Causal attention by products over blocks of queries, with our own softmax between them. It serves every compute type
+//! and head dimension, and the same launches give the same bits.
 
 use evenkeel_kernels::{HeadRows, Operand, Pointer, Product, ScoreBlock, Type};
 
@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::kernels::{AttentionForward, HeadShape, chunks};
 use crate::segment::RowSpan;
 
-/// The keys or the values of a sequence as every query head reads them, (length, heads * dim): repeated, or the rows of the matrix itself.
+/// The keys or the values of a sequence as every query head reads them, (length, heads * dim): repeated, or the rows of
+/// the matrix itself.
 struct Shared<M> {
     operand: Operand,
     _memory: Option<Matrix<M>>,

@@ -179,7 +179,8 @@ impl CopyStream for StagedStream {
     fn receive(&self, from: Pointer, bytes: usize, slot: &mut PinnedBytes) -> Result<()> {
         self.stream.context().bind_to_thread().map_err(failed)?;
         let to = &mut slot.as_mut_slice()[..bytes];
-        // SAFETY: memory of the device of at least as many bytes; the slot is not touched until the event behind this copy.
+        // SAFETY: memory of the device of at least as many bytes; the slot is not touched until the event behind this
+        // copy.
         unsafe { result::memcpy_dtoh_async(to, from.0, self.stream.cu_stream()) }.map_err(failed)
     }
 
@@ -269,7 +270,8 @@ impl Device for CandleDevice {
             shared_mem_bytes: launch.shared,
         };
         let mut give = || {
-            // SAFETY: the launch was made for this kernel, and its addresses are of memory that outlives it in the order of the stream.
+            // SAFETY: the launch was made for this kernel, and its addresses are of memory that outlives it in the
+            // order of the stream.
             unsafe { builder.launch(config) }.map(drop).map_err(failed)
         };
         self.times.around(&self.stream, || launch.kernel.clone(), &mut give)

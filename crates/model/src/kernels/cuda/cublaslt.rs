@@ -15,7 +15,8 @@ use crate::error::Result;
 /// Bytes that the library may use besides: what NVIDIA advises for an H100.
 const WORKSPACE: usize = 32 << 20;
 
-/// A handle, its workspace, and the algorithms that were chosen: one for each shape, so that a shape always has the same bits.
+/// A handle, its workspace, and the algorithms that were chosen: one for each shape, so that a shape always has the
+/// same bits.
 pub(super) struct CublasLt {
     handle: sys::cublasLtHandle_t,
     workspace: CudaSlice<u8>,
@@ -36,7 +37,8 @@ struct Key {
     adds: bool,
 }
 
-/// Descriptors and an algorithm. The library reads matrices by columns, so that ours are transposes to it: it computes toᵀ = bᵀ aᵀ.
+/// Descriptors and an algorithm. The library reads matrices by columns, so that ours are transposes to it: it computes
+/// toᵀ = bᵀ aᵀ.
 struct Plan {
     operation: sys::cublasLtMatmulDesc_t,
     /// Of bᵀ, aᵀ and toᵀ.

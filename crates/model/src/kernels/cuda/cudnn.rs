@@ -62,7 +62,8 @@ impl Library {
     pub(super) fn attend(&self, attention: &FusedAttention) -> Result<()> {
         self.stream.context().bind_to_thread().map_err(failed)?;
         let cudnn = self.cudnn.as_ref().map_err(failed)?;
-        // SAFETY: arrays of the sizes that the value states, which outlive the pass in the order of the stream; offsets were made of the lengths.
+        // SAFETY: arrays of the sizes that the value states, which outlive the pass in the order of the stream; offsets
+        // were made of the lengths.
         let done = unsafe { cudnn.run(attention) };
         done.map_err(|error| failed(format!("attention {attention:?}: {error}")))
     }

@@ -9,10 +9,11 @@ use crate::error::Result;
 use crate::kernels::HostValues;
 use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
 
-/// A device that runs launches and products one after another, in the order in which they are submitted, without the host waiting for them.
-/// Beside them it copies from and to the host, in streams of their own: see [`DeviceStream`].
+/// A device that runs launches and products one after another, in the order in which they are submitted, without the
+/// host waiting for them. Beside them it copies from and to the host, in streams of their own: see [`DeviceStream`].
 pub trait Device: Send + Sync {
-    /// Memory of the device, at an address divisible by 256. When it is dropped, whatever was launched before may still use it.
+    /// Memory of the device, at an address divisible by 256. When it is dropped, whatever was launched before may still
+    /// use it.
     type Memory: Send + Sync;
     /// A point in the work of a stream.
     type Event: Send + Sync;
@@ -29,7 +30,8 @@ pub trait Device: Send + Sync {
     fn download(&self, memory: &Self::Memory, bytes: usize) -> Result<Vec<u8>>;
     /// Where memory begins.
     fn address(&self, memory: &Self::Memory) -> Pointer;
-    /// The address of the values of a parameter: fp32, row by row, on this device. The address is good as long as the tensor is.
+    /// The address of the values of a parameter: fp32, row by row, on this device. The address is good as long as the
+    /// tensor is.
     fn parameter(&self, parameter: &Tensor) -> Result<Pointer>;
     /// Memory full of fp32 values as a tensor on this device.
     fn tensor(&self, memory: Self::Memory, shape: &Shape) -> Result<Tensor>;
@@ -49,8 +51,8 @@ pub trait Device: Send + Sync {
     /// Copies some values to the beginning of the device's memory, in [`DeviceStream::HostToDevice`]. They must stay as
     /// they are until [`Device::synchronize`].
     fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &Self::Memory) -> Result<()>;
-    /// Copies as many values from the beginning of the device's memory, in [`DeviceStream::DeviceToHost`]. They must not
-    /// be touched until [`Device::synchronize`].
+    /// Copies as many values from the beginning of the device's memory, in [`DeviceStream::DeviceToHost`]. They must
+    /// not be touched until [`Device::synchronize`].
     fn copy_out(&self, from: &Self::Memory, to: &mut dyn HostValues, range: Range<usize>) -> Result<()>;
     /// Marks what was given to a stream so far.
     fn record(&self, stream: DeviceStream) -> Result<Self::Event>;

@@ -12,7 +12,8 @@ use crate::error::Result;
 use crate::kernels::{AttentionForward, HeadShape};
 use crate::segment::RowSpan;
 
-/// Bytes of workspace that a deterministic backward pass may take: a sequence of 8,192 tokens with 28 heads, or six of 4,096 with 16.
+/// Bytes of workspace that a deterministic backward pass may take: a sequence of 8,192 tokens with 28 heads, or six of
+/// 4,096 with 16.
 const DETERMINISTIC_WORKSPACE: usize = 4 << 30;
 /// Lengths and offsets that are kept on the device: those of the two passes over a micro-batch.
 const LAYOUTS: usize = 2;

@@ -1,8 +1,8 @@
-//! AdamW with moments in host memory: they pass through two buffers on the device, one of which is filled and emptied while the other
-//! is updated.
+//! AdamW with moments in host memory: they pass through two buffers on the device, one of which is filled and emptied
+//! while the other is updated.
 //!
-//! A piece is copied in, updated and copied out in three streams. Copies in and out use different directions of the bus, so that with two
-//! buffers both directions are always busy: the update itself is short compared with them.
+//! A piece is copied in, updated and copied out in three streams. Copies in and out use different directions of the
+//! bus, so that with two buffers both directions are always busy: the update itself is short compared with them.
 
 use candle_core::Tensor;
 use evenkeel_kernels::{AdamW, Pointer, adamw};
@@ -321,7 +321,8 @@ mod tests {
     const CLIP: Clip = Clip { scale: 1.0, limit: 1.0 };
     const NUMBERS: AdamW = AdamW { betas: [0.9, 0.99], step: 0.1, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
 
-    /// Pairs of uses without an order in two updates of parameters with one to three pieces, and how often a stream waited.
+    /// Pairs of uses without an order in two updates of parameters with one to three pieces, and how often a stream
+    /// waited.
     fn races(forgets: Option<usize>) -> (usize, usize) {
         let kernels = Cuda::new(Lanes { log: Arc::default(), forgets, fails: None }, DType::F32).unwrap();
         let kernels = kernels.with_moment_piece(64).unwrap();

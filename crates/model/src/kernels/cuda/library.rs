@@ -21,8 +21,8 @@ impl AttentionLibrary {
         Self { version: version.into(), path: None }
     }
 
-    /// Whether sequences without tokens may fill a call up to its plan's number: from cuDNN 9.25 on (cudnn-frontend issues 943 and 944).
-    /// A stand-in computes nothing and takes them.
+    /// Whether sequences without tokens may fill a call up to its plan's number: from cuDNN 9.25 on (cudnn-frontend
+    /// issues 943 and 944). A stand-in computes nothing and takes them.
     pub fn takes_empty_sequences(&self) -> bool {
         let mut numbers = self.version.split('.').map(str::parse::<u32>);
         match (numbers.next(), numbers.next()) {

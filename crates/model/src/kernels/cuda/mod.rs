@@ -1,13 +1,13 @@
-//! Kernels for NVIDIA's GPUs: products by a library, everything that is bound by memory by Evenkeel's own kernels (`evenkeel-kernels`), and
-//! attention by cuDNN or by blocks of queries out of both.
+//! Kernels for NVIDIA's GPUs: products by a library, everything that is bound by memory by Evenkeel's own kernels
+//! (`evenkeel-kernels`), and attention by cuDNN or by blocks of queries out of both.
 //!
-//! The host's side is written over a [`Device`]: candle's (`CandleDevice`, with the feature `cuda`), one that only counts ([`Counter`]), and in
-//! the tests of `evenkeel-kernel-checks` one that runs the same kernels on a CPU. So everything but the calls of NVIDIA's libraries is compiled
-//! and tested without any of them.
+//! The host's side is written over a [`Device`]: candle's (`CandleDevice`, with the feature `cuda`), one that only
+//! counts ([`Counter`]), and in the tests of `evenkeel-kernel-checks` one that runs the same kernels on a CPU. So
+//! everything but the calls of NVIDIA's libraries is compiled and tested without any of them.
 //!
-//! Activations are in the compute type; norms, softmaxes, log-probabilities and all sums are computed in fp32. Scores, logits and gradients of
-//! parameters are fp32 in memory too. The same launches give the same bits. A row of a product may depend on how many rows are computed with it:
-//! the library chooses its algorithm by shape.
+//! Activations are in the compute type; norms, softmaxes, log-probabilities and all sums are computed in fp32. Scores,
+//! logits and gradients of parameters are fp32 in memory too. The same launches give the same bits. A row of a product
+//! may depend on how many rows are computed with it: the library chooses its algorithm by shape.
 
 mod attention;
 mod blocks;

@@ -1,8 +1,9 @@
 //! Copies between the program's memory and a device, through page-locked memory that is kept.
 //!
-//! What a driver does with ordinary memory is not under control: it may copy at once or later, with or without waiting for what the stream was
-//! given before. From page-locked memory a copy is always a piece of the stream's own work, and never waits; so it must not be changed until the
-//! copy is done. Slots are used in turn, and each one again only after the event behind its last copy.
+//! What a driver does with ordinary memory is not under control: it may copy at once or later, with or without waiting
+//! for what the stream was given before. From page-locked memory a copy is always a piece of the stream's own work, and
+//! never waits; so it must not be changed until the copy is done. Slots are used in turn, and each one again only after
+//! the event behind its last copy.
 
 use std::collections::VecDeque;
 

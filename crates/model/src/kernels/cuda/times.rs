@@ -13,7 +13,8 @@ use crate::error::Result;
 pub struct KernelTime {
     /// Launches.
     pub launches: u64,
-    /// Seconds from the end of the launch before to the end of this one, summed: what a kernel adds to the time of the stream.
+    /// Seconds from the end of the launch before to the end of this one, summed: what a kernel adds to the time of the
+    /// stream.
     pub seconds: f64,
 }
 

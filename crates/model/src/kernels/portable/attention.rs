@@ -126,7 +126,8 @@ pub(super) fn heads(x: &Tensor, first: usize, rows: usize, shape: HeadShape) -> 
     Ok(x.narrow(0, first, rows)?.reshape((rows, (), shape.dim))?.transpose(0, 1)?.contiguous()?)
 }
 
-/// Keys or values that a segment sees, those of its prefix first, as (heads, keys, d): each key head repeated for the query heads that share it.
+/// Keys or values that a segment sees, those of its prefix first, as (heads, keys, d): each key head repeated for the
+/// query heads that share it.
 fn seen(x: &Tensor, segment: &Segment, shape: HeadShape) -> Result<Tensor> {
     let Segment { rows, prefix } = *segment;
     let own = x.narrow(0, rows.first, rows.length)?;

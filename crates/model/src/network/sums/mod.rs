@@ -1,7 +1,8 @@
 //! Gradients summed in blocks of a batch.
 //!
-//! Within a block sums take micro-batches in order ([`Block`]), and blocks are combined by their positions ([`Tree`]). Which thread computes
-//! what (`pass.rs`) decides no bit, but how many gradients exist at a time: those of blocks that are begun or wait for a neighbour.
+//! Within a block sums take micro-batches in order ([`Block`]), and blocks are combined by their positions ([`Tree`]).
+//! Which thread computes what (`pass.rs`) decides no bit, but how many gradients exist at a time: those of blocks that
+//! are begun or wait for a neighbour.
 
 mod pass;
 
@@ -22,8 +23,8 @@ use pass::{Part, Pass};
 /// Most blocks of a batch.
 const MOST_BLOCKS: usize = 1024;
 
-/// The gradients that have to be in memory at a time, for blocks one after the other: one that is being summed, and one at each level of
-/// the tree.
+/// The gradients that have to be in memory at a time, for blocks one after the other: one that is being summed, and one
+/// at each level of the tree.
 pub const fn fewest_gradients(blocks: usize) -> usize {
     blocks.ilog2() as usize + 1
 }

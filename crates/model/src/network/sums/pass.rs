@@ -112,8 +112,8 @@ impl<'a, K: Arrays> Pass<'a, K> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next micro-batch for a thread that has worked on a part: of the same block, whose sums are in its cache; of a new one, if there is
-    /// memory for it; or of the block that the fewest threads work on.
+    /// The next micro-batch for a thread that has worked on a part: of the same block, whose sums are in its cache; of
+    /// a new one, if there is memory for it; or of the block that the fewest threads work on.
     fn take(&self, last: Option<usize>) -> Option<Taken<'_, K>> {
         let mut state = self.lock();
         while state.failed.is_none() {

@@ -14,8 +14,8 @@ use base64::engine::general_purpose::STANDARD;
 use crate::files::FileError;
 use crate::reload::BearerTokens;
 
-/// Lets requests with a token pass: as a bearer token, or as the password of HTTP's basic authentication, which browsers ask for.
-/// Disabled, it lets everything pass.
+/// Lets requests with a token pass: as a bearer token, or as the password of HTTP's basic authentication, which
+/// browsers ask for. Disabled, it lets everything pass.
 #[derive(Debug, Clone)]
 pub struct HttpTokenAuth(Arc<[BearerTokens]>);
 

@@ -1,4 +1,5 @@
-//! Who may call what: a caller authenticates with a token or a certificate, which has a role; every method has a least role.
+//! Who may call what: a caller authenticates with a token or a certificate, which has a role; every method has a least
+//! role.
 
 mod credentials;
 mod http_token_auth;

@@ -9,14 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::server::role::Role;
 
-/// Who may do what, by the tokens and certificates that callers authenticate with. Empty: anyone who reaches the port and passes
-/// `token_file` and `tls` may do everything.
+/// Who may do what, by the tokens and certificates that callers authenticate with. Empty: anyone who reaches the port
+/// and passes `token_file` and `tls` may do everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthSettings {
-    /// A file with tokens for a role: `service`, `reader`, `agent`, `admin`, `rank` or `orchestrator`. Every line of it is a token.
+    /// A file with tokens for a role: `service`, `reader`, `agent`, `admin`, `rank` or `orchestrator`. Every line of it
+    /// is a token.
     pub tokens: BTreeMap<Role, PathBuf>,
-    /// The role of a certificate by a DNS name that it was issued for (its subject alternative names). Needs `tls.client_ca_file`.
+    /// The role of a certificate by a DNS name that it was issued for (its subject alternative names). Needs
+    /// `tls.client_ca_file`.
     pub certificates: BTreeMap<String, Role>,
 }
 

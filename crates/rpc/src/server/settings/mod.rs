@@ -30,8 +30,8 @@ pub struct ServerSettings {
     pub max_message: ByteSize,
     /// Concurrent calls on one connection.
     pub max_concurrent_streams: u32,
-    /// Concurrent connections. A further one replaces the connection that has been idle longest; if all have calls, it is accepted for
-    /// health checks only. Keep it well below the process's limit of file descriptors.
+    /// Concurrent connections. A further one replaces the connection that has been idle longest; if all have calls, it
+    /// is accepted for health checks only. Keep it well below the process's limit of file descriptors.
     pub max_connections: usize,
     /// Time limit from accepting a connection to its first call: TLS, HTTP/2 and headers.
     #[serde(with = "HumanDuration")]
@@ -42,11 +42,11 @@ pub struct ServerSettings {
     /// Time limit of one message, from its first byte to its last.
     #[serde(with = "HumanDuration")]
     pub message_timeout: Duration,
-    /// Memory for messages being received, over all connections. A call counts as its largest message so far, since its buffer is
-    /// kept, plus the decoded size of the message in progress. Not below twice `max_message`.
+    /// Memory for messages being received, over all connections. A call counts as its largest message so far, since its
+    /// buffer is kept, plus the decoded size of the message in progress. Not below twice `max_message`.
     pub max_receive: ByteSize,
-    /// Largest decoded size of one message in memory: an empty list element is two bytes on the wire and a whole struct in memory.
-    /// Not below `max_message`.
+    /// Largest decoded size of one message in memory: an empty list element is two bytes on the wire and a whole struct
+    /// in memory. Not below `max_message`.
     pub max_decoded: ByteSize,
     /// Interval between keepalive probes of an idle connection; `0s` for none.
     #[serde(with = "HumanDuration")]
@@ -62,8 +62,8 @@ pub struct ServerSettings {
     pub drain: Duration,
     /// Whether gRPC reflection is served (for grpcurl and similar tools).
     pub reflection: bool,
-    /// File with the bearer tokens, one on each line, of callers that may do everything. Every call except health checks must carry a
-    /// token of this file or of `auth`. Absent: no authentication, unless `auth` has some.
+    /// File with the bearer tokens, one on each line, of callers that may do everything. Every call except health
+    /// checks must carry a token of this file or of `auth`. Absent: no authentication, unless `auth` has some.
     pub token_file: Option<PathBuf>,
     /// Roles: who may call what.
     pub auth: AuthSettings,
@@ -79,8 +79,8 @@ pub struct ServerTlsSettings {
     pub certificate_file: PathBuf,
     /// The certificate's private key.
     pub key_file: PathBuf,
-    /// Authority that client certificates must be signed by. Absent: clients need no certificate. A client without one is refused, unless
-    /// `auth.certificates` has roles and there are tokens, either of which authenticates a client.
+    /// Authority that client certificates must be signed by. Absent: clients need no certificate. A client without one
+    /// is refused, unless `auth.certificates` has roles and there are tokens, either of which authenticates a client.
     pub client_ca_file: Option<PathBuf>,
 }
 
@@ -119,7 +119,8 @@ impl ServerSettings {
         self.tls.as_ref()?.client_ca_file.as_ref()
     }
 
-    /// Whether a client may come without a certificate although there is an authority for them: it may authenticate with a token as well.
+    /// Whether a client may come without a certificate although there is an authority for them: it may authenticate
+    /// with a token as well.
     pub(super) fn certificates_are_optional(&self) -> bool {
         !self.auth.certificates.is_empty() && (!self.auth.tokens.is_empty() || self.token_file.is_some())
     }

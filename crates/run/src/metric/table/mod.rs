@@ -41,7 +41,8 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
 /// Bytes of the longest name that a row is looked for: a learner may send any.
 const MAX_NAME: usize = 1024;
 
-/// The row of a name in a line; of several patterns that fit the one that says most about it. `None` for a name that no row has.
+/// The row of a name in a line; of several patterns that fit the one that says most about it. `None` for a name that no
+/// row has.
 pub fn find(name: &str) -> Option<&'static Metric> {
     if name.len() > MAX_NAME {
         return None;

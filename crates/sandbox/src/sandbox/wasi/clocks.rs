@@ -1,4 +1,5 @@
-//! Clocks: both show the time that the program itself has used, from a fixed start. Sleeping takes no real time, but is charged.
+//! Clocks: both show the time that the program itself has used, from a fixed start. Sleeping takes no real time, but is
+//! charged.
 
 use wasmtime::component::{ComponentType, Lift, Lower, Resource};
 use wasmtime::{AsContext, Result, StoreContextMut};

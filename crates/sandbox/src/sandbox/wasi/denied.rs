@@ -1,4 +1,5 @@
-//! Files, sockets and name lookup, which do not exist here. Functions that can fail return that access is denied; all others trap.
+//! Files, sockets and name lookup, which do not exist here. Functions that can fail return that access is denied; all
+//! others trap.
 
 use wasmtime::Result;
 use wasmtime::component::Val;

@@ -1,7 +1,8 @@
-//! The WASI functions of the guest: three streams, clocks that count the program's own time, a fixed generator, and nothing else.
+//! The WASI functions of the guest: three streams, clocks that count the program's own time, a fixed generator, and
+//! nothing else.
 //!
-//! Written by hand instead of with a WASI library: what is not implemented here cannot be reached. There are no files, no network and no
-//! environment; every other function that the guest imports returns that access is denied.
+//! Written by hand instead of with a WASI library: what is not implemented here cannot be reached. There are no files,
+//! no network and no environment; every other function that the guest imports returns that access is denied.
 
 mod clocks;
 mod denied;

@@ -16,8 +16,8 @@ pub(super) struct Error;
 const STDOUT: u32 = 1;
 const STDERR: u32 = 2;
 
-/// Bytes that the guest may write per call: all of its memory. Writing to a file is never partial, and programs that call `os.write` rely on
-/// that. Writing itself checks the limit on output.
+/// Bytes that the guest may write per call: all of its memory. Writing to a file is never partial, and programs that
+/// call `os.write` rely on that. Writing itself checks the limit on output.
 const WRITE_BYTES: u64 = 1 << 32;
 
 /// WASI's `stream-error`.

@@ -28,7 +28,8 @@ use theirs::Theirs;
 
 /// The two models of the recording, whose weights depend on their seeds.
 fn write_folders(parent: &Path) {
-    // vLLM's CPU attention does not support smaller heads, and it keeps the old head of a tied model when it reloads weights.
+    // vLLM's CPU attention does not support smaller heads, and it keeps the old head of a tied model when it reloads
+    // weights.
     let config = Config { head_dim: 32, tie_word_embeddings: false, ..config() };
     for (name, seed) in [("first", 5), ("other", 6)] {
         let folder = parent.join(name);

@@ -1,5 +1,5 @@
-//! LoRA adapters by name: vLLM has the routes with `--enable-lora` and `VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`. A request names its adapter as
-//! its model, so that one engine serves several versions at a time.
+//! LoRA adapters by name: vLLM has the routes with `--enable-lora` and `VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`. A request
+//! names its adapter as its model, so that one engine serves several versions at a time.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,8 @@ const NO_ADAPTERS: &str = "LoRA (vLLM: --enable-lora, --max-lora-rank and --max-
 const NO_ROUTES: &str = "the routes that load adapters (vLLM: VLLM_ALLOW_RUNTIME_LORA_UPDATING=1)";
 
 impl VllmClient {
-    /// What the settings of a server say of adapters, and whether it has the routes. `config` is null where it does not say.
+    /// What the settings of a server say of adapters, and whether it has the routes. `config` is null where it does not
+    /// say.
     pub(super) async fn adapter_support(&self, config: &Value) -> AdapterSupport {
         if config["model_config"]["takes_adapters"].as_bool() == Some(true) {
             return AdapterSupport::Reloaded;
@@ -44,7 +45,8 @@ impl VllmClient {
     }
 
     pub(super) async fn post_load_adapter(&self, name: &str, path: &str) -> Result<(), EngineClientError> {
-        // Never in place: vLLM 0.32 would read the folder again at every use, and answer with cached prefixes of what it had before.
+        // Never in place: vLLM 0.32 would read the folder again at every use, and answer with cached prefixes of what
+        // it had before.
         let body = json!({ "lora_name": name, "lora_path": path, "load_inplace": false });
         self.control.post(LOAD, "", Some(&body), None).await.map(drop)
     }
@@ -58,7 +60,8 @@ impl VllmClient {
     }
 }
 
-/// What a refused request for a sample or for scores means: an engine that does not know its adapter has lost it, as by a restart.
+/// What a refused request for a sample or for scores means: an engine that does not know its adapter has lost it, as by
+/// a restart.
 pub(super) fn lost(error: EngineClientError, adapter: Option<&str>) -> EngineClientError {
     match (error, adapter) {
         (EngineClientError::Status { status: 404, .. }, Some(adapter)) => {

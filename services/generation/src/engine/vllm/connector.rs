@@ -89,8 +89,8 @@ impl HttpFiles {
         self.key.clone()
     }
 
-    /// A client for one engine, and the base URL of its requests: the address, or the name that led to it if a certificate
-    /// has to match that.
+    /// A client for one engine, and the base URL of its requests: the address, or the name that led to it if a
+    /// certificate has to match that.
     pub(crate) fn client(
         &self,
         settings: &EngineClientSettings,

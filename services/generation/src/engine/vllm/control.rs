@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::VllmClient;
 use crate::engine::{EngineClientError, EnginePause, WakeTarget};
 
-/// Seconds after which the engine itself gives up on its workers. Longer than any caller waits: the caller's deadline decides.
+/// Seconds after which the engine itself gives up on its workers. Longer than any caller waits: the caller's deadline
+/// decides.
 pub(super) const COLLECTIVE_TIMEOUT_S: u64 = 3600;
 
 impl VllmClient {

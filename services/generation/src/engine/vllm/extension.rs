@@ -1,5 +1,6 @@
-//! What a server says of itself beyond vLLM's API: whether it reloads the head of a tied model, how it takes adapters, and, where the worker
-//! extension of this service is loaded (`extension/evenkeel_worker.py`), digests of the tensors that it computes with.
+//! What a server says of itself beyond vLLM's API: whether it reloads the head of a tied model, how it takes adapters,
+//! and, where the worker extension of this service is loaded (`extension/evenkeel_worker.py`), digests of the tensors
+//! that it computes with.
 
 use std::time::Duration;
 

@@ -19,7 +19,8 @@ impl VllmClient {
     }
 }
 
-/// Parses Prometheus' text format. A server with several engines has a line for each: counts add up, and the fullest cache counts.
+/// Parses Prometheus' text format. A server with several engines has a line for each: counts add up, and the fullest
+/// cache counts.
 fn parse(text: &str) -> Option<EngineMetrics> {
     let mut running = None;
     let mut waiting = None;

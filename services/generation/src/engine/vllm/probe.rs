@@ -1,5 +1,5 @@
-//! The probe of a server before its first sample. Servers silently ignore unknown fields, so only a response shows whether they do what
-//! was asked.
+//! The probe of a server before its first sample. Servers silently ignore unknown fields, so only a response shows
+//! whether they do what was asked.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -111,9 +111,9 @@ impl VllmClient {
         Ok(models.swap_remove(index))
     }
 
-    /// Draws a few tokens with top-k 1: processed log-probabilities are 0 then, raw ones are not. (Unless the model is certain by itself;
-    /// then both are the same here, and nearly so elsewhere.) The first token does not count: id 0 is often padding, whose embedding is
-    /// zero, and after it all tokens are equally probable.
+    /// Draws a few tokens with top-k 1: processed log-probabilities are 0 then, raw ones are not. (Unless the model is
+    /// certain by itself; then both are the same here, and nearly so elsewhere.) The first token does not count: id 0
+    /// is often padding, whose embedding is zero, and after it all tokens are equally probable.
     pub(super) async fn tiny_sample(&self) -> Result<LogProbabilityMode, EngineClientError> {
         let sampling = SamplingSettings {
             top_k: 1,

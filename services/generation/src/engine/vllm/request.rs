@@ -1,5 +1,5 @@
-//! The body of a request for one sample. Every field that influences the sample is written, since engines take absent ones from the
-//! model's generation_config.json.
+//! The body of a request for one sample. Every field that influences the sample is written, since engines take absent
+//! ones from the model's generation_config.json.
 
 use serde::Serialize;
 

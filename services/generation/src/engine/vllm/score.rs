@@ -41,7 +41,8 @@ struct Score {
 }
 
 impl VllmClient {
-    /// Scores sequences in one request, within the time of a control call and [`TIME_PER_TOKEN`]; in twice that after it did not suffice.
+    /// Scores sequences in one request, within the time of a control call and [`TIME_PER_TOKEN`]; in twice that after
+    /// it did not suffice.
     pub(super) async fn score_sequences(
         &self,
         request: ScoreRequest<'_>,

@@ -1,8 +1,9 @@
-//! Ranks with a card each: what they exchange goes from card to card by NCCL, everything else over the connections that they have joined by.
+//! Ranks with a card each: what they exchange goes from card to card by NCCL, everything else over the connections that
+//! they have joined by.
 //!
-//! NCCL's own sums follow its ring, whose order depends on the number of ranks. So parts are exchanged from each rank to each other, and every rank
-//! adds what it gets in the tree that one process has, as everywhere: any number of ranks has the same bits. Rank 0 makes the unique id of the
-//! communicator and gives it to the others over the rendezvous.
+//! NCCL's own sums follow its ring, whose order depends on the number of ranks. So parts are exchanged from each rank
+//! to each other, and every rank adds what it gets in the tree that one process has, as everywhere: any number of ranks
+//! has the same bits. Rank 0 makes the unique id of the communicator and gives it to the others over the rendezvous.
 
 #[cfg(feature = "nccl")]
 mod cards;
@@ -35,8 +36,8 @@ pub trait NcclCalls: Send {
     /// NCCL's.
     fn join(&mut self, id: &[u8], rank: usize, ranks: usize) -> Result<(), String>;
 
-    /// Begins a group of `ncclSend` and `ncclRecv`: `parts[r]` goes to rank r, and `sizes[r]` bytes come from it; nothing where there are none. This
-    /// rank gives itself nothing.
+    /// Begins a group of `ncclSend` and `ncclRecv`: `parts[r]` goes to rank r, and `sizes[r]` bytes come from it;
+    /// nothing where there are none. This rank gives itself nothing.
     ///
     /// # Errors
     /// NCCL's.
@@ -52,7 +53,8 @@ pub trait NcclCalls: Send {
     fn abort(&mut self);
 }
 
-/// One of several ranks whose exchanges NCCL carries. Its errors name a rank as far as the rendezvous can tell which one is missing.
+/// One of several ranks whose exchanges NCCL carries. Its errors name a rank as far as the rendezvous can tell which
+/// one is missing.
 pub struct NcclRanks<N, C> {
     calls: N,
     rendezvous: C,
@@ -62,8 +64,8 @@ pub struct NcclRanks<N, C> {
 }
 
 impl<N: NcclCalls, C: Collective> NcclRanks<N, C> {
-    /// Joins with all ranks of a rendezvous. An exchange may take as long as `timeout`, and the rendezvous has to wait longer than that: a rank that
-    /// notices a failure at once meets there those that notice it late.
+    /// Joins with all ranks of a rendezvous. An exchange may take as long as `timeout`, and the rendezvous has to wait
+    /// longer than that: a rank that notices a failure at once meets there those that notice it late.
     ///
     /// # Errors
     /// A rank that is lost meanwhile, and what NCCL refuses.

@@ -21,8 +21,8 @@ use crate::learner::Learner;
 use crate::step::{PolicyStep, StepPhase, StepProgress};
 
 impl Training {
-    /// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived; `ids` are then those of
-    /// the groups.
+    /// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived; `ids`
+    /// are then those of the groups.
     pub(super) fn grpo(
         &self,
         learner: &mut Learner,
@@ -39,7 +39,8 @@ impl Training {
         let is_probed = learner.settings().probe_gradients.is_due(header.step);
         let ranks = Teller::of(learner);
         ranks.tell(|| rank_command::Kind::Begin(header.clone())).map_err(convert::error)?;
-        // What has arrived and not been trained on: other ranks have it before this one begins, since theirs are the later groups.
+        // What has arrived and not been trained on: other ranks have it before this one begins, since theirs are the
+        // later groups.
         let mut waiting = VecDeque::new();
         let mut has_more = true;
         let mut step = learner.step_of(expected as usize);

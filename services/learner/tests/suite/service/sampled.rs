@@ -15,7 +15,8 @@ fn sampling(top_p: f32, top_k: u32, min_p: f32) -> SamplingDistribution {
     SamplingDistribution { top_p, top_k, min_p, end_token_ids: vec![1, 17] }
 }
 
-/// Of the logits of a model, position by position: all by their definitions, in f64, over every token of the vocabulary.
+/// Of the logits of a model, position by position: all by their definitions, in f64, over every token of the
+/// vocabulary.
 fn dense(logits: &[f32], targets: &[u32], temperature: f32, cut: &SamplingDistribution) -> Vec<[f64; 11]> {
     let width = logits.len() / targets.len();
     let of_row = |(row, &target): (&[f32], &u32)| {

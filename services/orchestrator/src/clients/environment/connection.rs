@@ -167,7 +167,8 @@ impl Connection {
     }
 }
 
-/// The environments of a worker that are those that this program knows: prompts have their tools and what the model is told beforehand.
+/// The environments of a worker that are those that this program knows: prompts have their tools and what the model is
+/// told beforehand.
 fn known(status: &EnvironmentGetStatusResponse, described: &Descriptions) -> BTreeSet<String> {
     let theirs = status.environments.iter().filter_map(|info| Description::of_info(info).ok());
     let ours = |name: &str| {

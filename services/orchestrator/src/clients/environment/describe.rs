@@ -21,7 +21,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How often names are resolved.
 const RESOLVE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Asks the environment workers for those of the settings' environments that do not come with the program. Nobody is asked where there are none.
+/// Asks the environment workers for those of the settings' environments that do not come with the program. Nobody is
+/// asked where there are none.
 ///
 /// # Errors
 /// No worker that answers within `services.outage_timeout`, or none that has an environment.

@@ -1,4 +1,5 @@
-//! Environment workers as one place for episodes: each episode stays with its worker, and new ones go to the worker with the fewest.
+//! Environment workers as one place for episodes: each episode stays with its worker, and new ones go to the worker
+//! with the fewest.
 
 mod connection;
 mod describe;

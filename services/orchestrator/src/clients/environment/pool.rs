@@ -64,7 +64,8 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker is connected, which has these environments and takes so many episodes. Returns the number of the connection.
+    /// A worker is connected, which has these environments and takes so many episodes. Returns the number of the
+    /// connection.
     pub(super) fn connected(
         &self,
         address: &ServerAddress,

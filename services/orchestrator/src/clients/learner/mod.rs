@@ -65,8 +65,8 @@ impl Learner {
         self.write_out_head.store(write_out, Ordering::Relaxed);
     }
 
-    /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0, and those of
-    /// `besides`.
+    /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0, and
+    /// those of `besides`.
     pub(crate) async fn publish(
         &self,
         run_id: &str,
@@ -155,14 +155,15 @@ impl Learner {
         self.retrier.call(Dependency::Learner, &self.endpoint, "Reset", call).await
     }
 
-    /// Does a training step. The feed may still be filled meanwhile. Over a new connection the same messages are sent again: a learner that
-    /// has done the step answers with its stored report, so that no step is done twice.
+    /// Does a training step. The feed may still be filled meanwhile. Over a new connection the same messages are sent
+    /// again: a learner that has done the step answers with its stored report, so that no step is done twice.
     pub(crate) async fn train(&self, feed: &TrainFeed, what: &str) -> Result<TrainReport, Halt> {
         let attempt = || async {
             loop {
                 let was_complete = feed.is_closed();
                 match self.train_once(feed).await {
-                    // Samples took longer than the learner waits for a group: it gets the step again once all groups are complete.
+                    // Samples took longer than the learner waits for a group: it gets the step again once all groups
+                    // are complete.
                     Err(status) if !was_complete && has_reason(&status, Reason::StepIdle) => {
                         feed.closed().await;
                     }
@@ -195,7 +196,8 @@ impl Learner {
         }
     }
 
-    /// The learner may be silent while it waits for groups; after the last one the deadline of a call applies to each event.
+    /// The learner may be silent while it waits for groups; after the last one the deadline of a call applies to each
+    /// event.
     async fn within_deadline<F: Future>(&self, feed: &TrainFeed, future: F) -> Result<F::Output, Status> {
         let limit = self.retrier.call_deadline();
         let silence = async {

@@ -63,7 +63,8 @@ impl fmt::Display for NotScored {
 }
 
 impl Learner {
-    /// Log-probabilities of each (prompt, response) under the weights of that version, one for each token of the response.
+    /// Log-probabilities of each (prompt, response) under the weights of that version, one for each token of the
+    /// response.
     pub(crate) async fn score(
         &self,
         version: u64,
@@ -84,8 +85,8 @@ impl Learner {
         }
     }
 
-    /// Scores of each sequence under published weights, in the order of the queries. Where the learner cannot have these weights, the
-    /// inner result says why: no failure of the run.
+    /// Scores of each sequence under published weights, in the order of the queries. Where the learner cannot have
+    /// these weights, the inner result says why: no failure of the run.
     pub(crate) async fn score_published(
         &self,
         queries: &[ScoreQuery],

@@ -199,8 +199,8 @@ impl<'a> InProgress<'a> {
         }
     }
 
-    /// Ends what the learner gets of a step, once everything of it is sampled and audited, and what the audit saw of the steps before it is
-    /// counted.
+    /// Ends what the learner gets of a step, once everything of it is sampled and audited, and what the audit saw of
+    /// the steps before it is counted.
     fn send_rest(&mut self, step: u64) -> Result<Option<LoopEvent>, Halt> {
         if self.steps.range(..step).any(|(_, earlier)| earlier.awaits_audit()) {
             return Ok(None);

@@ -15,7 +15,8 @@ const FALSE_PROOF: f64 = 1e-3;
 const EXACT: f64 = 1e-4;
 /// Shares of a change that an engine may lack: rounding and order of sums, of f32 and of narrower types.
 const TOLERATED: [f64; 2] = [0.02, 0.1];
-/// First positions of a sequence that are left out where an engine computes in a narrow type: single tokens are far off there.
+/// First positions of a sequence that are left out where an engine computes in a narrow type: single tokens are far off
+/// there.
 const UNSETTLED: usize = 3;
 /// An engine whose gap is this many times the usual one is looked at for every suspicion at once.
 const SUSPICIOUS: f64 = 3.0;
@@ -62,7 +63,8 @@ pub(super) struct Fault {
 }
 
 impl EngineEvidence {
-    /// The `number`-th engine of a run, from 0: later ones have a smaller share of the false alarms, so that any number may join.
+    /// The `number`-th engine of a run, from 0: later ones have a smaller share of the false alarms, so that any number
+    /// may join.
     pub(super) fn new(number: usize, suspicions: usize) -> Self {
         let number = number as f64 + 1.0;
         Self {
@@ -75,7 +77,8 @@ impl EngineEvidence {
         }
     }
 
-    /// Adds a calibration: tokens that the engine scored with the weights that the learner has. What goes along with `explained` is no noise.
+    /// Adds a calibration: tokens that the engine scored with the weights that the learner has. What goes along with
+    /// `explained` is no noise.
     pub(super) fn calibrate(&mut self, learner: &Scores, engine: &Scores, explained: Option<(f64, &Scores)>) {
         let (share, supposed) = explained.unwrap_or((0.0, learner));
         for ((learner, engine), supposed) in learner.iter().zip(engine).zip(supposed) {
@@ -120,13 +123,14 @@ impl EngineEvidence {
         self.noise() < EXACT
     }
 
-    /// Whether its gap is above its noise, so that every suspicion should be looked at. That a gap is large says nothing of its direction,
-    /// so that looking only then costs nothing of what the evidence is worth.
+    /// Whether its gap is above its noise, so that every suspicion should be looked at. That a gap is large says
+    /// nothing of its direction, so that looking only then costs nothing of what the evidence is worth.
     pub(super) fn is_suspicious(&self, gap: Gap) -> bool {
         gap.root_mean_square > self.unsuspicious
     }
 
-    /// Adds a proof: what the engine says of the text. Where a large gap fits no suspicion, its size is taken for usual from now on.
+    /// Adds a proof: what the engine says of the text. Where a large gap fits no suspicion, its size is taken for usual
+    /// from now on.
     pub(super) fn add(&mut self, text: &ScoredText, engine: &Scores) {
         let gap = Gap::between(&text.learner, engine);
         let is_suspicious = self.is_suspicious(gap) && text.supposed.len() + 1 >= self.suspicions;
@@ -151,7 +155,8 @@ impl EngineEvidence {
         }
     }
 
-    /// The fault that the evidence shows, if any: of several suspicions that it supports the one that explains most of the last gaps.
+    /// The fault that the evidence shows, if any: of several suspicions that it supports the one that explains most of
+    /// the last gaps.
     pub(super) fn fault(&self, text: &ScoredText, engine: &Scores) -> Option<Fault> {
         if self.is_exact_by_digest {
             return None;
@@ -300,8 +305,8 @@ mod tests {
         assert!((fault.share - 0.2).abs() < 0.02, "{fault:?}");
     }
 
-    /// What a process sees that begins with adapters that have learned: without them `effect` is missing, which is small in most tokens and
-    /// large in a few.
+    /// What a process sees that begins with adapters that have learned: without them `effect` is missing, which is
+    /// small in most tokens and large in a few.
     fn adapters(effect: f32) -> ScoredText {
         let learner = scores(|s, t| -2.0 - wave(1, s, t).abs());
         let base = scores(|s, t| learner[s][t] + effect * wave(2, s, t).powi(9));

@@ -39,7 +39,8 @@ impl Engines {
         new
     }
 
-    /// Adds a batch of a calibration to the engines that are new, each with the share of `base`'s prediction that is no noise of it.
+    /// Adds a batch of a calibration to the engines that are new, each with the share of `base`'s prediction that is no
+    /// noise of it.
     pub(super) fn calibrate(
         &mut self,
         new: &BTreeMap<String, f64>,

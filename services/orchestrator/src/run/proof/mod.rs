@@ -1,9 +1,9 @@
 //! Proof of weights: learner and engines score the same tokens after an update.
 //!
-//! A version is only a label: an engine may carry the new one and go on with old weights, with some old tensors, or with another model. So
-//! in every step a few hundred tokens of the run's own text are scored by both. Each way of having other weights is a [`Suspicion`] that
-//! predicts how the engine's scores would differ; [`EngineEvidence`] says whether they do. The learner's side is computed with the published
-//! tensors, rounded as engines get them.
+//! A version is only a label: an engine may carry the new one and go on with old weights, with some old tensors, or
+//! with another model. So in every step a few hundred tokens of the run's own text are scored by both. Each way of
+//! having other weights is a [`Suspicion`] that predicts how the engine's scores would differ; [`EngineEvidence`] says
+//! whether they do. The learner's side is computed with the published tensors, rounded as engines get them.
 
 mod engine_evidence;
 mod engines;
@@ -39,7 +39,8 @@ const MORE_TEXTS: usize = 4;
 /// How often engines that do not have the weights to be checked are updated to them.
 const UPDATES: u32 = 10;
 
-/// A mean log-probability of tokens that no model has which computes anything: even random tokens have more than a tenth of it.
+/// A mean log-probability of tokens that no model has which computes anything: even random tokens have more than a
+/// tenth of it.
 const BLOWN_UP: f64 = -200.0;
 
 /// Checks the weights of the engines.
@@ -104,7 +105,8 @@ impl Proof {
         (self.settings.every > 0).then(|| self.state().anchor)
     }
 
-    /// Notes the learner's scores of the weights that a run begins with, or returns to. What was seen before does not count any more.
+    /// Notes the learner's scores of the weights that a run begins with, or returns to. What was seen before does not
+    /// count any more.
     pub(super) async fn begin(&self, version: u64) -> Result<(), Halt> {
         if self.settings.every == 0 {
             return Ok(());
@@ -114,8 +116,8 @@ impl Proof {
         self.ask_learner(version).await
     }
 
-    /// Notes the learner's scores of its weights after `steps` steps, where a proof of them is due; `answers` are prompts with their answers
-    /// of the newest step.
+    /// Notes the learner's scores of its weights after `steps` steps, where a proof of them is due; `answers` are
+    /// prompts with their answers of the newest step.
     pub(super) async fn note(
         &self,
         version: u64,
@@ -129,7 +131,8 @@ impl Proof {
         self.ask_learner(version).await
     }
 
-    /// How much text a proof has. An engine that computes in f32 needs little: every change of a step stands far above its noise.
+    /// How much text a proof has. An engine that computes in f32 needs little: every change of a step stands far above
+    /// its noise.
     fn size(&self, exact: bool) -> ProbeSize {
         let ProofSettings { sequences, tokens, .. } = self.settings;
         let default = if exact { ProofSettings::EXACT_SIZE } else { ProofSettings::NARROW_SIZE };
@@ -287,7 +290,8 @@ impl Proof {
         }
     }
 
-    /// As much text again, the `number`-th time, with the scores of the published adapter and of its base. `None` where they are not possible.
+    /// As much text again, the `number`-th time, with the scores of the published adapter and of its base. `None` where
+    /// they are not possible.
     async fn further_text(
         &self,
         versions: Versions,
@@ -324,8 +328,9 @@ impl Proof {
         Ok(())
     }
 
-    /// Measures the noise of engines that are new, in several batches of the same text: how rows are batched is part of an engine's noise. What
-    /// goes along with the adapter is not: an engine that lacks a part of it would pass for a noisy one. `engines`: what they said of the text.
+    /// Measures the noise of engines that are new, in several batches of the same text: how rows are batched is part of
+    /// an engine's noise. What goes along with the adapter is not: an engine that lacks a part of it would pass for a
+    /// noisy one. `engines`: what they said of the text.
     async fn calibrate(
         &self,
         weights: &WeightsRef,
@@ -359,8 +364,8 @@ impl Proof {
         Ok(())
     }
 
-    /// The scores of every engine. Engines that lost the weights since they were updated to them, as with a restart of the generation
-    /// service, are updated to them again.
+    /// The scores of every engine. Engines that lost the weights since they were updated to them, as with a restart of
+    /// the generation service, are updated to them again.
     async fn engine_scores(&self, weights: &WeightsRef, sequences: &[Vec<u32>]) -> Result<Vec<ProvenEngine>, Halt> {
         let generation = self.services.generation();
         for _ in 0..UPDATES {
@@ -404,7 +409,8 @@ fn by_adapter(text: &ScoredText, engine: &Scores, tolerance: f64, versions: Vers
     let share = slope(&text.learner, engine, base);
     let rest = Gap::between(&scored::towards(&text.learner, base, share), engine);
     let suspicion = if share > 0.0 { Suspicion::Base } else { Suspicion::Excess };
-    // What an adapter does is not proportional to how much of it is added: three quarters of the squared gap are enough.
+    // What an adapter does is not proportional to how much of it is added: three quarters of the squared gap are
+    // enough.
     let most = Gap::between(&text.learner, engine).root_mean_square / 2.0;
     let is_all = rest.mean <= tolerance || rest.root_mean_square <= most;
     is_all.then(|| suspicion.explain(share.abs(), versions.anchor))

@@ -1,7 +1,7 @@
 //! The tokens that learner and engines score: text of the run, another piece of it in every proof.
 //!
-//! Noise of an engine that scores the same tokens again with the same weights is the same noise and proves nothing new; and text that the
-//! model writes itself has far less noise, and more movement, than random tokens.
+//! Noise of an engine that scores the same tokens again with the same weights is the same noise and proves nothing new;
+//! and text that the model writes itself has far less noise, and more movement, than random tokens.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,8 +53,9 @@ impl ProbeText {
         }
     }
 
-    /// The sequences of a version, which follow from it, the seed and the text. No two begin alike: an engine's noise in the same tokens
-    /// after the same tokens is the same, and would count twice. Where there is too little text, random tokens make up for it.
+    /// The sequences of a version, which follow from it, the seed and the text. No two begin alike: an engine's noise
+    /// in the same tokens after the same tokens is the same, and would count twice. Where there is too little text,
+    /// random tokens make up for it.
     pub(super) fn draw(&self, version: u64, size: ProbeSize) -> Vec<Vec<u32>> {
         let mut random = rng(self.seed, Stream::WeightsProof { version });
         let mut below = |bound: usize| (random.next_u64() % bound.max(1) as u64) as usize;
@@ -93,7 +94,8 @@ fn pieces<'a>(
     pieces
 }
 
-/// Pieces of a text of that length, side by side, from a random first one; all of a text that is shorter. A piece has two tokens or more.
+/// Pieces of a text of that length, side by side, from a random first one; all of a text that is shorter. A piece has
+/// two tokens or more.
 fn cut<'a>(text: &'a [u32], length: usize, below: &mut impl FnMut(usize) -> usize, pieces: &mut Vec<&'a [u32]>) {
     if text.len() > length {
         let first = below(text.len() % length + 1);

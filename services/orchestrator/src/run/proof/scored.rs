@@ -1,4 +1,5 @@
-//! What the learner says of a proof's tokens: their log-probabilities under the right weights, and under those that suspicions suppose.
+//! What the learner says of a proof's tokens: their log-probabilities under the right weights, and under those that
+//! suspicions suppose.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,13 +17,15 @@ pub(super) struct ScoredText {
     pub(super) learner: Scores,
     /// Under the weights that suspicions suppose.
     pub(super) supposed: BTreeMap<Suspicion, Scores>,
-    /// Why there are no scores under published tensors: those of the version are of the weights in memory then, and nothing is supposed.
+    /// Why there are no scores under published tensors: those of the version are of the weights in memory then, and
+    /// nothing is supposed.
     pub(super) impossible: Option<String>,
     /// What scoring took.
     pub(super) took: Duration,
 }
 
-/// On the way from `learner` to `supposed`, this share of it; beyond or on the other side for shares above 1 and below 0.
+/// On the way from `learner` to `supposed`, this share of it; beyond or on the other side for shares above 1 and below
+/// 0.
 pub(super) fn towards(learner: &Scores, supposed: &Scores, share: f64) -> Scores {
     let token = |(&learner, &supposed): (&f32, &f32)| {
         let learner = f64::from(learner);

@@ -53,7 +53,8 @@ impl Suspicion {
         matches!(self, Self::Excess).then_some(Self::Base)
     }
 
-    /// The weights that it supposes. `None` where they are the right ones, what another suspicion supposes, or none that anybody has.
+    /// The weights that it supposes. `None` where they are the right ones, what another suspicion supposes, or none
+    /// that anybody has.
     pub(super) fn weights(&self, versions: Versions) -> Option<ScoreWeights> {
         let Versions { current, anchor, before } = versions;
         let whole = |version| ScoreWeights { version, ..ScoreWeights::default() };
@@ -127,7 +128,8 @@ impl fmt::Display for Suspicion {
     }
 }
 
-/// Which suspicions are looked at in a proof: always those about the whole of the weights, and groups of tensors in turn.
+/// Which suspicions are looked at in a proof: always those about the whole of the weights, and groups of tensors in
+/// turn.
 #[derive(Debug)]
 pub(super) struct Rotation {
     all: Vec<Suspicion>,
@@ -146,7 +148,8 @@ impl Rotation {
         &self.all
     }
 
-    /// Suspicions of a proof of engines in f32 once all are excluded: their gap shows any other, which is then looked at.
+    /// Suspicions of a proof of engines in f32 once all are excluded: their gap shows any other, which is then looked
+    /// at.
     pub(super) fn short_turn(&mut self) -> Vec<Suspicion> {
         let Some((first, others)) = self.all.split_first() else { return Vec::new() };
         let at = self.next % others.len().max(1);

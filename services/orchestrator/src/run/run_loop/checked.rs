@@ -1,4 +1,5 @@
-//! What a recipe needs to start, as far as it can be told without a service: one function, which a run and its dry run call.
+//! What a recipe needs to start, as far as it can be told without a service: one function, which a run and its dry run
+//! call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -199,7 +200,8 @@ pub(in crate::run) fn with_verifiers(
     Ok(Endpoints { verifiers, ..endpoints.clone() })
 }
 
-/// Engines that read the model's files do not know where a turn of its chat template ends. Says so where it makes a difference.
+/// Engines that read the model's files do not know where a turn of its chat template ends. Says so where it makes a
+/// difference.
 pub(in crate::run) fn stop_at_end_of_turn(settings: &mut LoopSettings, tokenizer: &Tokenizer) -> Option<String> {
     let stops = &mut settings.sampling.stop_token_ids;
     let id = tokenizer.end_of_turn().filter(|id| !stops.contains(id))?;

@@ -1,4 +1,5 @@
-//! A run, from preflight to summary: what comes before and after its training loop, and its returns to the last checkpoint.
+//! A run, from preflight to summary: what comes before and after its training loop, and its returns to the last
+//! checkpoint.
 
 mod checked;
 mod setup;

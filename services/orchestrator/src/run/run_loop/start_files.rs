@@ -1,4 +1,5 @@
-//! What a run writes of its settings and its inputs: a new one before it starts, a resumed one once it is known to go on.
+//! What a run writes of its settings and its inputs: a new one before it starts, a resumed one once it is known to go
+//! on.
 
 use evenkeel_data::DataReport;
 use evenkeel_run::{

@@ -6,16 +6,19 @@ use evenkeel_statistics::evidence::{
 
 use crate::run::proof::CalibratedNoise;
 
-/// Share of sequences whose gap may be above the limit, and of tokens that may be outside of what the learner would draw.
+/// Share of sequences whose gap may be above the limit, and of tokens that may be outside of what the learner would
+/// draw.
 const TOLERATED_SHARE: f64 = 0.01;
 
 /// Tolerance of the proof where learner, published weights and engine all have f32, or less.
 const EXACT: f64 = 0.01;
 
-/// A sequence further off than this many times what is usual of an engine with the right weights has other tokens, or other numbers.
+/// A sequence further off than this many times what is usual of an engine with the right weights has other tokens, or
+/// other numbers.
 const UNUSUAL: f64 = 3.0;
 
-/// Tokens at the beginning of an answer that are also looked at by themselves: a token that is missing there changes little of a long answer.
+/// Tokens at the beginning of an answer that are also looked at by themselves: a token that is missing there changes
+/// little of a long answer.
 const BEGINNING: usize = 4;
 
 /// What is tested of an engine's samples.
@@ -72,8 +75,8 @@ pub(super) struct Tolerances {
 }
 
 impl Tolerances {
-    /// `tolerance` is that of the proof of weights, the mean gap in nats. `is_truncated`: near the cut of a truncated distribution engine and
-    /// learner may keep different tokens.
+    /// `tolerance` is that of the proof of weights, the mean gap in nats. `is_truncated`: near the cut of a truncated
+    /// distribution engine and learner may keep different tokens.
     pub(super) fn new(tolerance: f64, is_truncated: bool) -> Self {
         Self {
             mass: if is_truncated { 2e-3 } else { 1e-4 },
@@ -95,7 +98,8 @@ impl Tolerances {
 /// One sampled token as engine and learner see it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Token {
-    /// Log-probabilities under the distribution as sampled; the learner's is minus infinity outside of what it would draw.
+    /// Log-probabilities under the distribution as sampled; the learner's is minus infinity outside of what it would
+    /// draw.
     pub(super) learner: f64,
     pub(super) engine: f64,
     /// log p + H, bounded, less its mean.
@@ -109,7 +113,8 @@ pub(super) struct Token {
     pub(super) end_probability: f64,
 }
 
-/// The rare events: the lowest hundredth and twentieth of the probability, beyond rank 50, below a twentieth of the likeliest token.
+/// The rare events: the lowest hundredth and twentieth of the probability, beyond rank 50, below a twentieth of the
+/// likeliest token.
 pub(super) const RARE: usize = 4;
 
 /// Sums over everything that was audited of an engine.
@@ -167,7 +172,8 @@ impl EngineChecks {
         }
     }
 
-    /// What is tolerated of it from here on: once its noise is known, which is before anything of the next step is seen.
+    /// What is tolerated of it from here on: once its noise is known, which is before anything of the next step is
+    /// seen.
     pub(super) fn tolerate(&mut self, tolerances: Tolerances) {
         self.tolerances = tolerances;
     }
@@ -234,7 +240,8 @@ impl EngineChecks {
         }
         for (sign, (slopes, intercepts)) in [1.0, -1.0].into_iter().zip(self.slope.iter_mut().zip(&mut self.intercept))
         {
-            // Drawn tokens favour those that the engine makes likelier; half of the weight takes that out but for the third order.
+            // Drawn tokens favour those that the engine makes likelier; half of the weight takes that out but for the
+            // third order.
             let terms = |tolerated: f64, factor: fn(&Token) -> f64| {
                 self_normalized(inside.iter().map(|token| {
                     let gap = token.engine - token.learner;

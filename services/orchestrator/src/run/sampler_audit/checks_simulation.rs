@@ -4,8 +4,9 @@
 //! cargo test --release --workspace --lib -- --ignored --nocapture a_hundred_thousand_audited_runs
 //! ```
 //!
-//! An engine draws from what it reports: the learner's policy, or that with the noise of a narrow type. Policies and what the learner says of
-//! each of their tokens are drawn once; runs draw answers, token by token until one ends, from them.
+//! An engine draws from what it reports: the learner's policy, or that with the noise of a narrow type. Policies and
+//! what the learner says of each of their tokens are drawn once; runs draw answers, token by token until one ends, from
+//! them.
 
 use std::thread;
 
@@ -120,7 +121,8 @@ fn kinds() -> Vec<Kind> {
     ]
 }
 
-/// Policies from flat to certain, for short answers of which many are alike, each cumulated and with its log-probabilities.
+/// Policies from flat to certain, for short answers of which many are alike, each cumulated and with its
+/// log-probabilities.
 fn answering() -> Vec<(Vec<f64>, Vec<f64>)> {
     let mut quick = Quick(5);
     let policy = |_| {

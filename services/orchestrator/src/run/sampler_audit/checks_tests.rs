@@ -91,7 +91,8 @@ impl Policy {
     }
 }
 
-/// How an engine draws a token from a policy, and what it says of it: the distribution it draws from, and the one it reports.
+/// How an engine draws a token from a policy, and what it says of it: the distribution it draws from, and the one it
+/// reports.
 type Engine = fn(&Policy, &mut dyn FnMut() -> f64) -> (Policy, Policy);
 
 fn run(tolerances: Tolerances, sequences: usize, engine: Engine) -> EngineChecks {

@@ -1,14 +1,15 @@
 //! The sampler audit: whether samples are drawn from the policy, as the settings say.
 //!
-//! A curve cannot tell a policy that has become sharper from an engine that samples at another temperature, truncates, repeats one seed or
-//! reports log-probabilities that are not its own. The learner can: it scores a few samples of every step under the version that sampled
-//! them, and bets against what is wrong ([`evenkeel_statistics::evidence`]). Which samples is decided by the run's seed before they exist, and
-//! they count whatever becomes of them, since a choice by outcome would accuse an honest engine. Copies need no scores: every group is tested.
+//! A curve cannot tell a policy that has become sharper from an engine that samples at another temperature, truncates,
+//! repeats one seed or reports log-probabilities that are not its own. The learner can: it scores a few samples of
+//! every step under the version that sampled them, and bets against what is wrong ([`evenkeel_statistics::evidence`]).
+//! Which samples is decided by the run's seed before they exist, and they count whatever becomes of them, since a
+//! choice by outcome would accuse an honest engine. Copies need no scores: every group is tested.
 //!
 //! The first update of a step waits for the verdict: its last group is held back from the learner until then.
 //!
-//! What the samples of a step show is judged as soon as it is there, and added to what is known of the engines when it is the step's turn, in the
-//! order of prompts and samples: no value depends on which group or step is complete first.
+//! What the samples of a step show is judged as soon as it is there, and added to what is known of the engines when it
+//! is the step's turn, in the order of prompts and samples: no value depends on which group or step is complete first.
 
 mod checks;
 mod report;
@@ -80,7 +81,8 @@ struct State {
 }
 
 impl SamplerAudit {
-    /// `first_update`: groups of the first update of a step, `None` for all. `end`: the token that ends a response by the model's files.
+    /// `first_update`: groups of the first update of a step, `None` for all. `end`: the token that ends a response by
+    /// the model's files.
     pub(super) fn new(
         services: Arc<Services>,
         settings: &LoopSettings,

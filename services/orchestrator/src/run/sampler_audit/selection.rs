@@ -7,8 +7,8 @@ use evenkeel_seeds::{Stream, Uniforms};
 /// Samples of a step by the number of their prompt and their own.
 pub(super) type Chosen = BTreeSet<(u64, u32)>;
 
-/// `count` samples of `prompts` prompts from `first` on with `samples` each, or all of them where there are fewer. The second result says
-/// how many numbers of the step's stream that took.
+/// `count` samples of `prompts` prompts from `first` on with `samples` each, or all of them where there are fewer. The
+/// second result says how many numbers of the step's stream that took.
 pub(super) fn choose(seed: u64, step: u64, first: u64, prompts: u64, samples: u32, count: u32) -> (Chosen, u64) {
     let all = prompts.saturating_mul(samples.into());
     let count = u64::from(count).min(all);

@@ -17,14 +17,16 @@ pub(super) struct AuditedSample {
     pub(super) engine: String,
     pub(super) prompt: Vec<u32>,
     pub(super) response: Vec<u32>,
-    /// For each token of the response its log-probability and the version that sampled it; `None` where no engine sampled it.
+    /// For each token of the response its log-probability and the version that sampled it; `None` where no engine
+    /// sampled it.
     sampled: Vec<Option<(f32, u64)>>,
 }
 
 impl AuditedSample {
     /// `None` for a sample that could not be generated.
     pub(super) fn of(prompt: &[u32], sample: &Sample) -> Option<Self> {
-        // Of an episode whose turns have prompts of their own the first sequence: which it is does not depend on what was sampled.
+        // Of an episode whose turns have prompts of their own the first sequence: which it is does not depend on what
+        // was sampled.
         let own = sample.contexts.first().filter(|context| context.segment == 0);
         let prompt = own.map_or(prompt, |context| &context.token_ids);
         let mut later = sample.contexts.iter().map(|context| context.segment as usize).filter(|first| *first > 0);
@@ -45,8 +47,8 @@ impl AuditedSample {
         self.sampled.iter().flatten().map(|(_, version)| *version).collect()
     }
 
-    /// The tokens that a version sampled, from the `first` of the response on. `statistics` are the learner's under that version; ties among
-    /// equally likely tokens are broken by `uniforms`, of which each token takes the next.
+    /// The tokens that a version sampled, from the `first` of the response on. `statistics` are the learner's under
+    /// that version; ties among equally likely tokens are broken by `uniforms`, of which each token takes the next.
     pub(super) fn tokens(
         &self,
         version: u64,

@@ -1,4 +1,5 @@
-//! The audit of one step: takes the chosen samples as groups complete, and says when the learner may have the rest of the groups.
+//! The audit of one step: takes the chosen samples as groups complete, and says when the learner may have the rest of
+//! the groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,7 +52,8 @@ impl StepAudit {
         Self { audit, step, is_new, chosen, missing, scoring: Some(scoring), additions: Additions::default() }
     }
 
-    /// A group is complete: its chosen samples are taken, whatever their verdicts, and all of them are tested for copies.
+    /// A group is complete: its chosen samples are taken, whatever their verdicts, and all of them are tested for
+    /// copies.
     ///
     /// # Errors
     /// [`crate::RunError::Sampler`] where it shows copies.
@@ -84,7 +86,8 @@ impl StepAudit {
         self.scoring.take_if(|_| is_due)
     }
 
-    /// From which group on (counted within the step) the learner must wait for the scoring: the last of the first update.
+    /// From which group on (counted within the step) the learner must wait for the scoring: the last of the first
+    /// update.
     pub(in crate::run) fn holds_from(&self) -> usize {
         match self.is_new && !self.chosen.is_empty() {
             true => self.audit.first_update as usize - 1,
@@ -92,8 +95,8 @@ impl StepAudit {
         }
     }
 
-    /// Counts what the step has shown, when it is the step's turn: everything of it is sampled, and `scored` is what scoring found. `None`
-    /// where nothing is checked.
+    /// Counts what the step has shown, when it is the step's turn: everything of it is sampled, and `scored` is what
+    /// scoring found. `None` where nothing is checked.
     ///
     /// # Errors
     /// [`crate::RunError::Sampler`].

@@ -1,5 +1,5 @@
-//! Steps in order of completion: prompts are started in data order by the newest weights, and a step takes the groups that are finished first.
-//! A group that would become too old is waited for (`staleness.rs`), so that nothing is lost.
+//! Steps in order of completion: prompts are started in data order by the newest weights, and a step takes the groups
+//! that are finished first. A group that would become too old is waited for (`staleness.rs`), so that nothing is lost.
 
 use super::episodes::{Fate, Group};
 use super::event::ClosedStep;
@@ -7,8 +7,8 @@ use super::staleness::Filling;
 use super::{Action, LoopState, OpenStep, Rules};
 
 impl LoopState {
-    /// Begins the next step where that is possible, starts prompts, and gives finished groups to the step. Returns whether anything has
-    /// changed.
+    /// Begins the next step where that is possible, starts prompts, and gives finished groups to the step. Returns
+    /// whether anything has changed.
     pub(super) fn fill_by_completion(&mut self, rules: &Rules, out: &mut Vec<Action>) -> bool {
         let before = out.len();
         if self.engines.evaluating.is_none() && self.engines.ready == self.may_sample(rules) {
@@ -29,7 +29,8 @@ impl LoopState {
         out.len() > before
     }
 
-    /// A group is finished. Dynamic sampling leaves it out where it has no advantage, up to the number of prompts that a step may try.
+    /// A group is finished. Dynamic sampling leaves it out where it has no advantage, up to the number of prompts that
+    /// a step may try.
     pub(super) fn keep_or_drop(&mut self, rules: &Rules, prompt: u64, zero_advantage: bool, out: &mut Vec<Action>) {
         let may_drop = rules.prompts_limit.saturating_sub(rules.groups);
         let open = self.steps.back_mut().filter(|open| !open.is_full);

@@ -1,12 +1,13 @@
-//! Steps in data order: a step takes the next prompts, whichever finish first, and the weights of each segment follow from its place alone.
+//! Steps in data order: a step takes the next prompts, whichever finish first, and the weights of each segment follow
+//! from its place alone.
 
 use super::episodes::{Fate, Group};
 use super::event::ClosedStep;
 use super::{Action, LoopState, OpenStep, Rules};
 
 impl LoopState {
-    /// Begins the next step where that is possible, and decides about the groups of those that have begun. Returns whether anything has
-    /// changed.
+    /// Begins the next step where that is possible, and decides about the groups of those that have begun. Returns
+    /// whether anything has changed.
     pub(super) fn fill_in_data_order(&mut self, rules: &Rules, out: &mut Vec<Action>) -> bool {
         let before = out.len();
         for at in 0..self.steps.len() {
@@ -31,8 +32,8 @@ impl LoopState {
         self.steps.iter().filter(|open| !open.is_closed).count() as u64 > rules.places()
     }
 
-    /// A step begins once the engines are on their way to its first weights, and once everything before it has begun. With dynamic sampling
-    /// its first prompt is known only when the step before is full.
+    /// A step begins once the engines are on their way to its first weights, and once everything before it has begun.
+    /// With dynamic sampling its first prompt is known only when the step before is full.
     fn begin_step(&mut self, rules: &Rules, version: u64, out: &mut Vec<Action>) {
         let step = self.next_step();
         let is_known = !rules.dynamic || self.steps.back().is_none_or(|open| open.is_full);
@@ -48,8 +49,8 @@ impl LoopState {
         }
     }
 
-    /// Prompts to be in flight or finished by now. Every group without an advantage needs a replacement, whatever its position: no sample is
-    /// wasted, and which prompts are tried does not depend on timing.
+    /// Prompts to be in flight or finished by now. Every group without an advantage needs a replacement, whatever its
+    /// position: no sample is wasted, and which prompts are tried does not depend on timing.
     fn start_prompts(&mut self, rules: &Rules, at: usize, out: &mut Vec<Action>) {
         let open = &self.steps[at];
         let replacements = if rules.dynamic { open.zero_advantage } else { 0 };

@@ -78,8 +78,9 @@ impl LoopState {
         }
     }
 
-    /// In data order the engines go through all weights that sample anything, in order, and end with the last. They are moved on once all that
-    /// they sample has begun: they finish it, each on its own, while others have the next weights already.
+    /// In data order the engines go through all weights that sample anything, in order, and end with the last. They are
+    /// moved on once all that they sample has begun: they finish it, each on its own, while others have the next
+    /// weights already.
     fn move_in_data_order(&mut self, rules: &Rules, out: &mut Vec<Action>) -> bool {
         let first = match self.engines.version {
             None => rules.needed_from(self.step),
@@ -135,7 +136,8 @@ impl LoopState {
         prompts.into_iter().for_each(|prompt| self.make_ready(prompt, version));
     }
 
-    /// Evaluates the weights that the engines have. Without a lag the step before is over first. Returns whether anything has changed.
+    /// Evaluates the weights that the engines have. Without a lag the step before is over first. Returns whether
+    /// anything has changed.
     pub(super) fn evaluate(&mut self, rules: &Rules, out: &mut Vec<Action>) -> bool {
         let Some(version) = self.engines.version.filter(|_| self.engines.are_settled()) else { return false };
         let by = self.step_of(version);
@@ -164,7 +166,8 @@ impl LoopState {
         rules.is_evaluated(step) && !self.evaluated.contains(&step) && !self.engines.was_cut_short
     }
 
-    /// Whether what samples these weights may begin: they are there, or on their way, and nothing is to be evaluated before.
+    /// Whether what samples these weights may begin: they are there, or on their way, and nothing is to be evaluated
+    /// before.
     pub(super) fn may_sample(&self, rules: &Rules) -> Option<u64> {
         self.engines.version.filter(|&at| !self.evaluates(rules, self.step_of(at)))
     }

@@ -59,7 +59,8 @@ pub(super) struct Group {
     /// The step that has it; in order of completion that shows late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) step: Option<u64>,
-    /// Versions that sample its segments, one after the other. In order of completion the version that it was started with.
+    /// Versions that sample its segments, one after the other. In order of completion the version that it was started
+    /// with.
     pub(super) versions: Vec<u64>,
     /// A letter each.
     #[serde(serialize_with = "write_letters", deserialize_with = "read_letters")]

@@ -114,8 +114,8 @@ pub(in crate::run) enum Action {
     },
     /// The step has all its groups.
     Close(ClosedStep),
-    /// Answered once the generation service has accepted everything that is on its way to it: an update that overtook a sample would take
-    /// its weights away.
+    /// Answered once the generation service has accepted everything that is on its way to it: an update that overtook a
+    /// sample would take its weights away.
     Settle,
     /// The engines get these weights, which are then proven. Samples that follow may ask for them.
     UpdateEngines {

@@ -1,4 +1,5 @@
-//! What holds of every run, in whatever order anything happens, and wherever it is killed, stopped or loses its learner.
+//! What holds of every run, in whatever order anything happens, and wherever it is killed, stopped or loses its
+//! learner.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +54,8 @@ fn in_data_order() -> impl Strategy<Value = Rules> {
     })
 }
 
-/// What a synchronous run of these rules would take for its steps: the next prompts of the data order, one step after the other.
+/// What a synchronous run of these rules would take for its steps: the next prompts of the data order, one step after
+/// the other.
 fn expected(rules: &Rules, zero_advantage: &dyn Fn(u64) -> bool) -> Vec<(Vec<u64>, Vec<u64>)> {
     let mut next = 0;
     let step = |_| {
@@ -257,7 +259,8 @@ fn a_step_that_the_simulation_trains_twice_or_leaves_out_is_noticed() {
     assert!(check_prompts(&simulation).is_err() && check_versions(&simulation).is_err());
 }
 
-/// A step that is being sampled when a stop is requested may need weights that the engines get only once no further step begins.
+/// A step that is being sampled when a stop is requested may need weights that the engines get only once no further
+/// step begins.
 #[test]
 fn a_stop_at_any_moment_lets_the_engines_go_on_to_the_weights_of_the_step_that_is_finished() {
     let rules = Rules {

@@ -120,9 +120,9 @@ impl LoopState {
         true
     }
 
-    /// Whether the evaluation of the newest weights comes before the next step. Where steps are sampled ahead it overlaps with training,
-    /// except at the end and where it decides whether the checkpoint stays. In order of completion it does not: a run that is resumed after
-    /// the next step never comes back to these weights.
+    /// Whether the evaluation of the newest weights comes before the next step. Where steps are sampled ahead it
+    /// overlaps with training, except at the end and where it decides whether the checkpoint stays. In order of
+    /// completion it does not: a run that is resumed after the next step never comes back to these weights.
     fn waits_for_evaluation(&self, rules: &Rules) -> bool {
         if self.engines.was_cut_short {
             return false;

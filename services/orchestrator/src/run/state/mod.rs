@@ -1,11 +1,12 @@
-//! The state of a run, as a value: what may be sampled with which weights, what is in flight, what waits, and what is trained next.
+//! The state of a run, as a value: what may be sampled with which weights, what is in flight, what waits, and what is
+//! trained next.
 //!
-//! [`LoopState::apply`] is told what has happened and answers with what to do. It waits for nothing, reads no clock and knows no service, so
-//! the same events always have the same answers. A checkpoint holds the state as it is; [`LoopState::resumed`] is the same run without
-//! what was in flight, which is sampled again.
+//! [`LoopState::apply`] is told what has happened and answers with what to do. It waits for nothing, reads no clock and
+//! knows no service, so the same events always have the same answers. A checkpoint holds the state as it is;
+//! [`LoopState::resumed`] is the same run without what was in flight, which is sampled again.
 //!
-//! Nothing else decides order, version or lag. `rules` is what the settings say, `event` what happens and what is done; `episodes`
-//! is what is in flight. `engines`, `learner` and one of `data_order` and `completion` decide in turn.
+//! Nothing else decides order, version or lag. `rules` is what the settings say, `event` what happens and what is done;
+//! `episodes` is what is in flight. `engines`, `learner` and one of `data_order` and `completion` decide in turn.
 
 mod completion;
 mod data_order;
@@ -87,7 +88,8 @@ struct OpenStep {
     step: u64,
     /// Version of the weights that sample it, or its first groups.
     version: u64,
-    /// Number of its first prompt, of the next one that it decides about, and of the one after the last that it has started, in data order.
+    /// Number of its first prompt, of the next one that it decides about, and of the one after the last that it has
+    /// started, in data order.
     first: u64,
     next: u64,
     started: u64,
@@ -156,7 +158,8 @@ impl LoopState {
         self.published.iter()
     }
 
-    /// The earliest version that a segment in flight, an evaluation or a sample to come still needs, as far as engines have had it.
+    /// The earliest version that a segment in flight, an evaluation or a sample to come still needs, as far as engines
+    /// have had it.
     pub(in crate::run) fn earliest_in_flight(&self) -> Option<u64> {
         let segments = self.left.earliest().filter(|&version| Some(version) <= self.engines.version);
         segments.into_iter().chain(self.engines.evaluating).min()

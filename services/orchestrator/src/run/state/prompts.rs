@@ -1,4 +1,5 @@
-//! The prompts in the order in which they are started: those that an earlier start of the run left without a step, then the data order.
+//! The prompts in the order in which they are started: those that an earlier start of the run left without a step, then
+//! the data order.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -38,7 +39,8 @@ impl PromptQueue {
         Self { left: left.into(), next }
     }
 
-    /// Where the data order goes on, and the numbers before that which are in no step: those that are `out`, and those that are not started.
+    /// Where the data order goes on, and the numbers before that which are in no step: those that are `out`, and those
+    /// that are not started.
     pub(super) fn rest(&self, out: impl Iterator<Item = u64>) -> (u64, Vec<u64>) {
         let mut waiting: BTreeSet<u64> = out.chain(self.left.iter().copied()).collect();
         let mut next = self.next;

@@ -1,4 +1,5 @@
-//! What a checkpoint of the state is good for: the same run without what was in flight, and a run that goes its own way from there.
+//! What a checkpoint of the state is good for: the same run without what was in flight, and a run that goes its own way
+//! from there.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,8 +16,8 @@ impl LoopState {
         self.prompts.with(self.unfinished()).left().next()
     }
 
-    /// This run at its last whole step, with nothing in flight: what was is sampled again. `evaluated`: the steps whose evaluations are on
-    /// the disk.
+    /// This run at its last whole step, with nothing in flight: what was is sampled again. `evaluated`: the steps whose
+    /// evaluations are on the disk.
     pub(in crate::run) fn resumed(&self, evaluated: BTreeSet<u64>) -> Self {
         let published =
             self.published.iter().filter(|weights| weights.version() < self.version && weights.has_folder());
@@ -35,12 +36,14 @@ impl LoopState {
         }
     }
 
-    /// This state for a run that goes its own way from here: its first steps are sampled with the weights that it begins with.
+    /// This state for a run that goes its own way from here: its first steps are sampled with the weights that it
+    /// begins with.
     pub(in crate::run) fn forked(&self) -> Self {
         Self { published: VecDeque::new(), evaluated: BTreeSet::new(), ..self.at_rest() }
     }
 
-    /// The first step that the rules need the weights of and whose weights are not named, with the step that it samples.
+    /// The first step that the rules need the weights of and whose weights are not named, with the step that it
+    /// samples.
     pub(in crate::run) fn missing_weights(&self, rules: &Rules) -> Option<(u64, u64)> {
         let has = |step: u64| self.published.iter().any(|weights| weights.version() == self.version_of(step));
         let missing = (rules.needed_from(self.step)..self.step).find(|&step| !has(step))?;

@@ -3,8 +3,9 @@
 use crate::rollout::SegmentTokens;
 use crate::settings::{EvaluationSteps, LoopSettings, StepOrder};
 
-/// The rules of a run. Steps count from 1, and the weights after step n are those of step n: a step is trained from the weights of the step
-/// before it. A run begins at its `origin`: with step 1 after the weights of step 0, or later where it is a fork.
+/// The rules of a run. Steps count from 1, and the weights after step n are those of step n: a step is trained from the
+/// weights of the step before it. A run begins at its `origin`: with step 1 after the weights of step 0, or later where
+/// it is a fork.
 #[derive(Debug, Clone, Default)]
 pub(in crate::run) struct Rules {
     /// Which groups a step takes.
@@ -35,7 +36,8 @@ pub(in crate::run) struct Rules {
     pub(super) keeps_best: bool,
 }
 
-/// The segments of the responses of a group: by the weights of so many steps after those that sample the first groups of the step.
+/// The segments of the responses of a group: by the weights of so many steps after those that sample the first groups
+/// of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segments {
     /// Place of the first one.
@@ -45,7 +47,8 @@ pub(super) struct Segments {
 }
 
 impl Rules {
-    /// The rules that the settings make of a run which begins after step `origin`; `evaluates`: there are problems to evaluate on.
+    /// The rules that the settings make of a run which begins after step `origin`; `evaluates`: there are problems to
+    /// evaluate on.
     pub(in crate::run) fn new(settings: &LoopSettings, origin: u64, evaluates: bool) -> Self {
         let pipeline = &settings.pipeline;
         let sampling = &settings.sampling;
@@ -101,8 +104,8 @@ impl Rules {
         (first..=last).any(|step| (0..self.places()).any(|place| self.sampled_by(step, place) == by))
     }
 
-    /// The segments of the group at that position of a step, from 0, in data order. A prompt beyond the groups of the step is tried in place
-    /// of one that was left out, which shows late: the last weights sample it.
+    /// The segments of the group at that position of a step, from 0, in data order. A prompt beyond the groups of the
+    /// step is tried in place of one that was left out, which shows late: the last weights sample it.
     pub(super) fn segments_of(&self, position: u64) -> Segments {
         if position >= self.groups {
             return Segments { first: self.places() - 1, count: 1 };
@@ -111,8 +114,8 @@ impl Rules {
         Segments { first, count: self.segments }
     }
 
-    /// The earliest step whose weights a checkpoint after `step` steps needs, to sample the following steps again. In order of completion they
-    /// are sampled by those of the checkpoint.
+    /// The earliest step whose weights a checkpoint after `step` steps needs, to sample the following steps again. In
+    /// order of completion they are sampled by those of the checkpoint.
     pub(super) fn needed_from(&self, step: u64) -> u64 {
         match self.order {
             StepOrder::Data => self.sampled_by(step + 1, 0).min(step),

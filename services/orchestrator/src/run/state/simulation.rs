@@ -17,8 +17,8 @@ impl Dice {
     }
 }
 
-/// What a step that is done was made of: the prompts of its groups in order, with the versions that sampled each segment of each episode,
-/// and the prompts that it left out.
+/// What a step that is done was made of: the prompts of its groups in order, with the versions that sampled each
+/// segment of each episode, and the prompts that it left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TrainedStep {
     pub(super) groups: Vec<(u64, Vec<Vec<u64>>)>,

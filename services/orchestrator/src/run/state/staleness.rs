@@ -1,4 +1,5 @@
-//! How many prompts may be started, and which groups a step may take, so that no group ever becomes too old for its step.
+//! How many prompts may be started, and which groups a step may take, so that no group ever becomes too old for its
+//! step.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +9,9 @@ use super::Rules;
 
 /// The groups that were started and are in no step, by the step whose weights started them.
 ///
-/// A group that was started with the weights of step w must be in step w + 1 + lag at the latest. Both rules follow: a prompt is started only
-/// where all groups that are out still fit into the steps up to its last one, and a step takes a group only where older ones keep the room
-/// that they need.
+/// A group that was started with the weights of step w must be in step w + 1 + lag at the latest. Both rules follow: a
+/// prompt is started only where all groups that are out still fit into the steps up to its last one, and a step takes a
+/// group only where older ones keep the room that they need.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GroupsOut(BTreeMap<u64, u64>);
 
@@ -47,7 +48,8 @@ impl GroupsOut {
         room(rules, at, by).saturating_sub(self.count())
     }
 
-    /// Whether the step may take a group of these weights. Otherwise its room belongs to older ones, which it waits for.
+    /// Whether the step may take a group of these weights. Otherwise its room belongs to older ones, which it waits
+    /// for.
     pub(super) fn lets_take(&self, rules: &Rules, at: Filling, by: u64) -> bool {
         let mut older = 0;
         at.groups < rules.groups

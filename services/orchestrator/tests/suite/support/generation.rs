@@ -123,7 +123,8 @@ impl FakeGeneration {
         self.items.as_ref().unwrap().status()
     }
 
-    /// Waits until every item that was accepted has been given weights, as the service serves them before it updates its engines.
+    /// Waits until every item that was accepted has been given weights, as the service serves them before it updates
+    /// its engines.
     async fn until_all_begun(&self) {
         let accepted = |queue: QueueStatus| queue.queued_items + queue.running_items;
         while accepted(self.queue()) > self.begun.load(Ordering::SeqCst) {
@@ -171,8 +172,8 @@ fn answer(item: &GenerateItem, weights: &WeightsRef, identical: bool, certain_fr
 /// Groups of tensors that the learner names.
 pub(crate) const GROUPS: [&str; 3] = ["embeddings", "norms", "mlp"];
 
-/// The log-probability of a token after another one under the weights of a digest, of which one group of tensors may be that of another.
-/// They move a little with both.
+/// The log-probability of a token after another one under the weights of a digest, of which one group of tensors may be
+/// that of another. They move a little with both.
 pub(crate) fn score(digest: &str, other: Option<&(String, String)>, before: u32, id: u32) -> f32 {
     let share = |word: u64| (mix(word) >> 40) as f32 / (1_u64 << 24) as f32;
     let pair = u64::from(before) << 32 | u64::from(id);

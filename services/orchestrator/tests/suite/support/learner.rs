@@ -97,7 +97,8 @@ impl FakeLearner {
         Self { state: Arc::clone(&self.state), memory: Arc::default() }
     }
 
-    /// The answer to an item that names published weights: what the fake engine says of its tokens, and that they are no surprise.
+    /// The answer to an item that names published weights: what the fake engine says of its tokens, and that they are
+    /// no surprise.
     fn published(&self, item: &ScoreItem, version: u64) -> ScoreResponse {
         if self.state.are_weights_gone.load(Ordering::Relaxed) {
             let failure = Failure::new(FailureCode::FailedPrecondition, "WEIGHTS_GONE", "there is no such folder");

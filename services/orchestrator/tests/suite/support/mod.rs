@@ -182,8 +182,8 @@ impl Cluster {
         finish(self.begin(path, recipe)).await
     }
 
-    /// Runs a recipe to its end while services are lost and come back, each once a step has begun. One of them is the learner, after which
-    /// the run goes on from a checkpoint.
+    /// Runs a recipe to its end while services are lost and come back, each once a step has begun. One of them is the
+    /// learner, after which the run goes on from a checkpoint.
     pub(crate) async fn run_with_losses(&mut self, path: &Path, recipe: &LoopSettings, losses: &[(u64, usize)]) {
         self.generation.state.max_delay_ms.store(20, Ordering::Relaxed);
         let handle = self.begin(path, recipe);
@@ -279,7 +279,8 @@ pub(crate) async fn until_async(mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Kills a run repeatedly after random times until it comes through; `with_learner` kills that, too. Returns how often it was killed.
+/// Kills a run repeatedly after random times until it comes through; `with_learner` kills that, too. Returns how often
+/// it was killed.
 pub(crate) async fn kill_until_it_comes_through(
     cluster: &mut Cluster,
     path: &Path,

@@ -1,4 +1,5 @@
-//! Runs whose steps are sampled with several weights versions: which of them sample what follows from the data alone, whatever is lost.
+//! Runs whose steps are sampled with several weights versions: which of them sample what follows from the data alone,
+//! whatever is lost.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +46,8 @@ fn round_of(recipe: &LoopSettings, place: u64, token: usize) -> u64 {
     first + part.min(last - 1)
 }
 
-/// Every token that the learner was sent is of the weights that the place of its group in the step and its own in the answer say. Returns
-/// how many answers are of several.
+/// Every token that the learner was sent is of the weights that the place of its group in the step and its own in the
+/// answer say. Returns how many answers are of several.
 pub(crate) fn assert_versions(cluster: &Cluster, recipe: &LoopSettings) -> usize {
     let mut of_several = 0;
     let cursors = cursors(cluster);

@@ -15,7 +15,8 @@ use crate::settings::RewardSettings;
 /// Delay before another attempt after a failure: thousands of programs must not start a build each.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// How to start a worker process with the interpreter of a folder: a program that calls [`evenkeel_sandbox::run_worker_process`].
+/// How to start a worker process with the interpreter of a folder: a program that calls
+/// [`evenkeel_sandbox::run_worker_process`].
 pub type WorkerProcesses = fn(&Path) -> WorkerProcessCommand;
 
 /// Why a worker cannot run programs.

@@ -1,10 +1,11 @@
 //! Matrix products in vectors of AVX-512, in the order of summation that [`super::matmul`] promises.
 //!
-//! One side of a product lies in the lanes of vectors, the other is broadcast, value by value. Whichever of the two sides costs less to copy is
-//! packed into panels: for each term of a sum the values of up to 48 lanes, one after the other. The other side is read where it is if the terms
-//! of its rows are consecutive, as they are in activations and in weights as models store them: a weight is then read once, and never copied.
-//! Buffers are as large as half of a second-level cache at most, and belong to the thread: a general library maps new ones for each product, which
-//! took a quarter of a training step's time.
+//! One side of a product lies in the lanes of vectors, the other is broadcast, value by value. Whichever of the two
+//! sides costs less to copy is packed into panels: for each term of a sum the values of up to 48 lanes, one after the
+//! other. The other side is read where it is if the terms of its rows are consecutive, as they are in activations and
+//! in weights as models store them: a weight is then read once, and never copied. Buffers are as large as half of a
+//! second-level cache at most, and belong to the thread: a general library maps new ones for each product, which took a
+//! quarter of a training step's time.
 
 mod pack;
 mod tile;
@@ -86,7 +87,8 @@ pub(super) fn product(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, 
             let lanes = lanes.rows(first, depth);
             let store = if first > 0 { Store::Add } else { store };
             #[expect(unsafe_code, reason = "instructions that not every processor has")]
-            // SAFETY: the processor has them, and views and destination are within their slices, by the assertions above.
+            // SAFETY: the processor has them, and views and destination are within their slices, by the assertions
+            // above.
             unsafe {
                 add_terms(&mut c, rows, lanes, alpha, store, buffer);
             }
@@ -143,7 +145,8 @@ unsafe fn add_terms(
                 let lane = begin(panel) * LANES;
                 let count = begin(panel + 1) - begin(panel);
                 let area = tile::Area { row, height, lane, width: (count * LANES).min(lanes.columns - lane) };
-                // SAFETY: the caller's promises; the area is within the destination, and what was packed has `depth` terms.
+                // SAFETY: the caller's promises; the area is within the destination, and what was packed has `depth`
+                // terms.
                 unsafe {
                     if store == Store::Add {
                         tile.read(c, area);

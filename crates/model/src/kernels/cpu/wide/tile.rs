@@ -26,7 +26,8 @@ pub(super) struct Area {
     pub(super) width: usize,
 }
 
-/// Eight rows: value `term` of row r is at r * stride + term if they are read in place, and at 8 * term + r if they are packed.
+/// Eight rows: value `term` of row r is at r * stride + term if they are read in place, and at 8 * term + r if they are
+/// packed.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     pub(super) values: &'a [f32],
