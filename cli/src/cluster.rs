@@ -102,7 +102,8 @@ impl Cluster {
 
 /// Agents on other machines do not reach a learner on loopback.
 fn refuse_agents(recipe: &Recipe) -> Result<(), FieldError> {
-    let allowed = "folder with `evenkeel train`, whose learner only this machine reaches: start the services with `evenkeel serve`";
+    let allowed = "folder with `evenkeel train`, whose learner only this machine reaches: start the services with \
+        `evenkeel serve`";
     let is_folder = recipe.generation.weights.source == WeightsSource::Folder;
     FieldError::ensure(is_folder, "generation.weights.source", "pull", allowed)
 }

@@ -340,7 +340,8 @@ mod tests {
         let flat = text.replace("\n# ", " ");
         for choice in [
             "- \"grpo\": `(r - mean) / sqrt(population variance + 1e-6)`",
-            "- \"batch-token\": `1 / N`: The mean over the tokens of the mini-batch: verl's `token-mean`, TRL's `dapo`. Also token-mean, dapo.",
+            "- \"batch-token\": `1 / N`: The mean over the tokens of the mini-batch: verl's `token-mean`, TRL's \
+            `dapo`. Also token-mean, dapo.",
             "- \"balanced\": `M_s / (P G Z_s), M_s = sum of abs(A)",
             "- \"cispo\": `sg(clip(rho, 0.8, 1.28)) A logp`",
             "- \"token-mask\": Each token's ratio inside",

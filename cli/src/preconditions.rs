@@ -103,7 +103,8 @@ fn refused_by_adapters(recipe: &Recipe) -> Option<FieldError> {
     if recipe.learner.lora.is_none() || recipe.generation.endpoints.is_empty() || !discards {
         return None;
     }
-    let allowed = "\"offload\" or \"awake\" with learner.lora: engines compute adapters beside the weights that they were started with";
+    let allowed = "\"offload\" or \"awake\" with learner.lora: engines compute adapters beside the weights that they \
+        were started with";
     Some(FieldError::quoted("sampling.engines_while_training", "discard", allowed))
 }
 

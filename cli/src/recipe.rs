@@ -252,7 +252,8 @@ fn validate_advantage(recipe: &Recipe) -> Result<(), FieldError> {
             None => Ok(()),
         },
         Advantage::Gdpo if recipe.shaping.counted_components() < 2 => {
-            let allowed = "another one where the reward has a single component (shaping.weights gives weights to several, such as format)";
+            let allowed = "another one where the reward has a single component (shaping.weights gives weights to \
+                several, such as format)";
             Err(FieldError::quoted("learner.objective.advantage", advantage.name(), allowed))
         }
         _ => Ok(()),

@@ -110,7 +110,8 @@ fn trains(data: &Path) {
     let recipe = dir.path().join("recipe.toml");
     let text = format!(
         "[run]\nsteps = 20\n[model]\npath = {model:?}\n[data]\nfiles = [{:?}]\noverlong = \"skip\"\n\
-         [sampling]\nprompts_per_step = 2\ngroup_size = 2\nmax_tokens = 8\n[evaluation]\nproblems = 2\n[checkpoint]\nevery = 20\n",
+         [sampling]\nprompts_per_step = 2\ngroup_size = 2\nmax_tokens = 8\n[evaluation]\nproblems = 2\n[checkpoint]\n\
+         every = 20\n",
         data.join("data/parquet/dapo-math.parquet")
     );
     std::fs::write(&recipe, text).unwrap();

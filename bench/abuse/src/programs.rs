@@ -22,17 +22,24 @@ const HONEST: [Honest; 12] = [
     honest("print(1 // int(input()))", &[("1", "1"), ("0", "0")], Outcome::RuntimeError),
     honest("print(1", &[("", "1")], Outcome::CompileError),
     honest(
-        "n = int(input())\ns = bytearray([1]) * (n + 1)\ns[0] = s[1] = 0\nfor i in range(2, int(n ** 0.5) + 1):\n    if s[i]:\n        for j in range(i * i, n + 1, i):\n            s[j] = 0\nprint(sum(s))",
+        "n = int(input())\ns = bytearray([1]) * (n + 1)\ns[0] = s[1] = 0\n\
+        for i in range(2, int(n ** 0.5) + 1):\n    if s[i]:\n        for j in range(i * i, n + 1, i):\n            \
+        s[j] = 0\nprint(sum(s))",
         &[("10", "4"), ("100000", "9592"), ("400000", "33860")],
         Outcome::Correct,
     ),
     honest(
-        "n = int(input())\nd = [[0] * n for _ in range(n)]\nfor i in range(1, n):\n    for j in range(1, n):\n        d[i][j] = max(d[i - 1][j], d[i][j - 1]) + ((i * j) % 7 == 0)\nprint(d[-1][-1])",
+        "n = int(input())\nd = [[0] * n for _ in range(n)]\n\
+        for i in range(1, n):\n    for j in range(1, n):\n        d[i][j] = max(d[i - 1][j], d[i][j - 1]) + ((i * j) % \
+        7 == 0)\nprint(d[-1][-1])",
         &[("3", "0"), ("300", "586")],
         Outcome::Correct,
     ),
     honest(
-        "from collections import deque\nn, m = map(int, input().split())\nseen = {(0, 0)}\nqueue = deque(seen)\nwhile queue:\n    x, y = queue.popleft()\n    for c in ((x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)):\n        if 0 <= c[0] < n and 0 <= c[1] < m and c not in seen:\n            seen.add(c)\n            queue.append(c)\nprint(len(seen))",
+        "from collections import deque\nn, m = map(int, input().split())\nseen = {(0, 0)}\nqueue = deque(seen)\n\
+        while queue:\n    x, y = queue.popleft()\n    for c in ((x + 1, y), (x - 1, y), (x, y + 1), (x, y - \
+        1)):\n        if 0 <= c[0] < n and 0 <= c[1] < m and c not in seen:\n            seen.add(c)\n            \
+        queue.append(c)\nprint(len(seen))",
         &[("1 1", "1"), ("20 30", "600"), ("200 300", "60000")],
         Outcome::Correct,
     ),
@@ -47,7 +54,8 @@ const HONEST: [Honest; 12] = [
         Outcome::Correct,
     ),
     honest(
-        "import sys\nsys.setrecursionlimit(10**6)\ndef f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nprint(f(int(input())))",
+        "import sys\nsys.setrecursionlimit(10**6)\ndef f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\n\
+        print(f(int(input())))",
         &[("10", "10"), ("5000", "5000")],
         Outcome::Correct,
     ),

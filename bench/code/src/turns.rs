@@ -25,7 +25,8 @@ const TURNS: [(&str, &str); 8] = [
     ("import math\nprint(math.gcd(a, b), math.factorial(20))", "1 2432902008176640000\n"),
     ("def f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nf(15)", "610\n"),
     (
-        "primes = [p for p in range(2, 500) if all(p % q for q in range(2, int(p**0.5) + 1))]\nlen(primes), sum(primes)",
+        "primes = [p for p in range(2, 500) if all(p % q for q in range(2, int(p**0.5) + 1))]\n\
+        len(primes), sum(primes)",
         "(95, 21536)\n",
     ),
     ("from fractions import Fraction\nsum(Fraction(1, k) for k in range(1, 20))", "Fraction(275295799, 77597520)\n"),

@@ -60,7 +60,8 @@ fn main() -> Result<ExitCode> {
             (*what, *out, *goldens, *name)
         }
         _ => bail!(
-            "usage: evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu] [--only PART], or count|publish OUT"
+            "usage: evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu] [--only PART], or count|publish \
+            OUT"
         ),
     };
     let out = Path::new(out);

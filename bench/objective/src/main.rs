@@ -34,8 +34,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let plain_ms = milliseconds(plain.0);
     let kept = ours.0 < LIMIT;
     println!(
-        "{RESPONSES} responses of {TOKENS} tokens, all {} weights and the gradient of ppo, f32, one core: {ours_ms:.1} ms \
-         (limit {:.0} ms: {}); written plainly {plain_ms:.1} ms, {:.2} times as long",
+        "{RESPONSES} responses of {TOKENS} tokens, all {} weights and the gradient of ppo, f32, one core: {ours_ms:.1} \
+         ms (limit {:.0} ms: {}); written plainly {plain_ms:.1} ms, {:.2} times as long",
         Aggregation::ALL.len(),
         milliseconds(LIMIT),
         if kept { "kept" } else { "NOT KEPT" },

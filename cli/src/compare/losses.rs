@@ -40,8 +40,8 @@ pub(super) fn markdown<'a>(runs: impl IntoIterator<Item = (&'a Run, &'a Path)>) 
         return String::new();
     }
     arms.sort_by(|a, b| (&a.task, &a.arm).cmp(&(&b.task, &b.arm)));
-    let mut text = "\n## Loss\n\nPolicy-gradient loss over the second half of the steps, means over seeds with 95 % intervals. Rules differ \
-                    in scale: compare signs, and the swing with the mean.\n\n\
+    let mut text = "\n## Loss\n\nPolicy-gradient loss over the second half of the steps, means over seeds with 95 % \
+                    intervals. Rules differ in scale: compare signs, and the swing with the mean.\n\n\
                     | task | arm | mean | deviation over steps |\n|---|---|---:|---:|\n"
         .to_owned();
     for OfArm { task, arm, means, deviations } in &arms {

@@ -14,8 +14,9 @@ pub(super) fn of_task(task: &TaskComparison) -> Html {
 
 /// The plane with a course for each arm.
 pub(super) fn figure(task: &TaskComparison, criterion: &Criterion) -> Plane {
-    let caption = "Mean over seeds, an arm in each colour, from the first step (ring) to the last (dot). The criterion (arXiv 2605.04077) prefers token \
-                   to sequence towards the lower right, and sequence to token towards the upper left";
+    let caption = "Mean over seeds, an arm in each colour, from the first step (ring) to the last (dot). The criterion \
+                   (arXiv 2605.04077) prefers token to sequence towards the lower right, and sequence to token towards \
+                   the upper left";
     let plane = Plane::new("Length variation and length gap", caption, "length variation", "length gap, tokens");
     criterion.arms.iter().fold(plane, |plane, ArmCourse { arm, course, .. }| {
         let point = |at: &Lengths| (at.step as f64, at.variation, at.gap);
@@ -50,9 +51,10 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Html {
         row(format!("last ten steps, {}", task.arms[*arm].label), end, *preference, verdicts(*arm));
     }
     table.to_html().with(Html::paragraph(
-        "The paper gives no threshold. By convention the criterion is read here as preferring token where the gap is at most half a deviation of length, \
-         sequence where it is one deviation or more, and neither in between. Whether it held is judged by what it prefers at the start, by differences \
-         that are shown, in the primary measure; for balanced, which is to be robust everywhere, against both.",
+        "The paper gives no threshold. By convention the criterion is read here as preferring token where the gap is \
+         at most half a deviation of length, sequence where it is one deviation or more, and neither in between. \
+         Whether it held is judged by what it prefers at the start, by differences that are shown, in the primary \
+         measure; for balanced, which is to be robust everywhere, against both.",
     ))
 }
 

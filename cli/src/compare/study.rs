@@ -240,7 +240,8 @@ mod tests {
     }
 
     const SMALL: &str = "[study]\nrecipes = [\"arithmetic\", \"own.toml\"]\nprimary = \"last-reward\"\n\
-                         [vary]\nlearner.objective.aggregation = [\"token\", \"balanced\"]\nlearner.optimizer.learning_rate = [1e-4, 2e-4]\n\
+                         [vary]\nlearner.objective.aggregation = [\"token\", \"balanced\"]\n\
+                         learner.optimizer.learning_rate = [1e-4, 2e-4]\n\
                          [set]\nrun.steps = 5\nrun.name = \"a\"\n[quick]\nseeds = 2\n[quick.set]\nrun.steps = 1\n";
 
     #[test]

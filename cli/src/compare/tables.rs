@@ -20,8 +20,8 @@ pub(super) fn arms(task: &TaskComparison) -> Html {
         table.row(start.into_iter().chain(measures.iter().map(|measure| of_arm(arm, *measure))));
     }
     table.to_html().with(Html::paragraph(
-        "± half the width of the interval over seeds. In brackets: the part of a peak or a drop that chance alone is expected to make, \
-         since a peak is the highest of several noisy evaluations.",
+        "± half the width of the interval over seeds. In brackets: the part of a peak or a drop that chance alone is \
+         expected to make, since a peak is the highest of several noisy evaluations.",
     ))
 }
 

@@ -41,8 +41,8 @@ impl MarkedPrompts {
         }
         let wanted: Vec<&str> = self.markers.iter().map(|marker| form(*marker)).collect();
         Some(format!(
-            "no prompt asks for a marked answer, and the verifier judges only what is marked ({}): set data.suffix, such as data.suffix = \
-             \"{WRITTEN_SUFFIX}\"",
+            "no prompt asks for a marked answer, and the verifier judges only what is marked ({}): set data.suffix, \
+             such as data.suffix = \"{WRITTEN_SUFFIX}\"",
             wanted.join(", ")
         ))
     }

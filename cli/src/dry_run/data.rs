@@ -173,8 +173,8 @@ fn judge_lengths(recipe: &Recipe, named: &Named<'_>, set: &PromptSet, room: Opti
     let most = named.sampling.map_or(recipe.sampling.max_tokens, |(_, answer)| answer);
     match recipe.data.overlong {
         Overlong::Refuse => findings.data_problem(format!(
-            "{found}, which leave no room for a response of {most}, allowed: data.overlong = \"skip\" or \"cut\", or shorter \
-             answers"
+            "{found}, which leave no room for a response of {most}, allowed: data.overlong = \"skip\" or \"cut\", or \
+             shorter answers"
         )),
         Overlong::Skip if set.too_long == set.prompts => findings.data_problem(format!("{found}: none is left")),
         Overlong::Skip => findings.note(format!("{found}, which are left out")),

@@ -97,8 +97,8 @@ pub(crate) async fn dry_run(
     }
     if let Some(bytes) = model.config.as_ref().and_then(|config| cost::written_out_head(recipe, config)) {
         findings.note(format!(
-            "the head of the model is its embedding: for vLLM, which is started on a copy by `evenkeel model untie`, it is written out and \
-             takes {} more in each published folder and in the memory of each engine",
+            "the head of the model is its embedding: for vLLM, which is started on a copy by `evenkeel model untie`, \
+             it is written out and takes {} more in each published folder and in the memory of each engine",
             Size(bytes)
         ));
     }
@@ -124,9 +124,9 @@ fn note_doubts(recipe: &Recipe, model: &ModelFacts, data: &DataFacts, findings: 
     let grace = human(kept.grace);
     let every = kept.every;
     findings.note(format!(
-        "a preemption (SIGTERM or SIGHUP) costs at most the step in progress: what is not trained after three quarters of checkpoint.grace \
-         = {grace} is given up. If it is killed without notice, or the checkpoint takes longer than the rest, up to {every} steps \
-         (checkpoint.every)"
+        "a preemption (SIGTERM or SIGHUP) costs at most the step in progress: what is not trained after three quarters \
+         of checkpoint.grace = {grace} is given up. If it is killed without notice, or the checkpoint takes longer \
+         than the rest, up to {every} steps (checkpoint.every)"
     ));
 }
 

@@ -16,7 +16,9 @@ const IN_TURN: u64 = 10;
 pub(super) fn foreseen(recipe: &Recipe) -> String {
     let proof = &recipe.proof;
     if proof.every == 0 {
-        return "proof of weights: off (proof.every is 0), so that nothing shows whether engines have the learner's weights".to_owned();
+        return "proof of weights: off (proof.every is 0), so that nothing shows whether engines have the learner's \
+            weights"
+            .to_owned();
     }
     // The embedded engine computes in f32 whatever the type of the weights.
     let is_exact = recipe.generation.endpoints.is_empty();
@@ -51,13 +53,13 @@ pub(super) fn foreseen(recipe: &Recipe) -> String {
     let rounded = match recipe.model.publish_type == PublishType::F32 && proof.engine_type.is_none() {
         true => "",
         false => {
-            "; weights that are rounded move less at first, or not at all while a change is below their type's resolution, and what has not \
-             moved stays undecided"
+            "; weights that are rounded move less at first, or not at all while a change is below their type's \
+             resolution, and what has not moved stays undecided"
         }
     };
     format!(
-        "proof of weights: with {} tokens a proof, engines in {engines} and the movement that is usual at a learning rate of {learning_rate:e}, \
-         faults would be found as follows: {}{rounded}",
+        "proof of weights: with {} tokens a proof, engines in {engines} and the movement that is usual at a learning \
+         rate of {learning_rate:e}, faults would be found as follows: {}{rounded}",
         foresight.tokens,
         parts.join(", ")
     )

@@ -201,8 +201,8 @@ fn look_for_sandbox(recipe: &Recipe, findings: &mut Findings) {
     if !folders.into_iter().any(|folder| guest::is_whole(&folder.join(&file))) {
         let folder = folder.display();
         findings.note(format!(
-            "the data has programs, and {folder} has no interpreter for them yet: the first program waits until it is built \
-             (`evenkeel guest` builds it before)"
+            "the data has programs, and {folder} has no interpreter for them yet: the first program waits until it is \
+             built (`evenkeel guest` builds it before)"
         ));
     }
 }

@@ -19,8 +19,8 @@ pub(super) fn how_to_prompt(text: &mut String, run: &RunRecord, recipe: &Recipe)
     let temperature = recipe.sampling.temperature;
     write!(
         text,
-        "\n## How to prompt\n\nA prompt that it was evaluated on, to the last character (`\\n` is a line break). With another form, even with \
-         another end, its answers are worse. `MODEL` is this folder.\n\n\
+        "\n## How to prompt\n\nA prompt that it was evaluated on, to the last character (`\\n` is a line break). With \
+         another form, even with another end, its answers are worse. `MODEL` is this folder.\n\n\
          ```python\n\
          from transformers import AutoModelForCausalLM, AutoTokenizer\n\
          tokenizer, model = AutoTokenizer.from_pretrained(\"MODEL\"), AutoModelForCausalLM.from_pretrained(\"MODEL\")\n\
@@ -29,8 +29,8 @@ pub(super) fn how_to_prompt(text: &mut String, run: &RunRecord, recipe: &Recipe)
          out = model.generate(ids, max_new_tokens={tokens}, do_sample=True, temperature={temperature}, top_k=0)\n\
          print(tokenizer.decode(out[0, ids.shape[1]:], skip_special_tokens=True))\n\
          ```\n\n\
-         With vLLM, `vllm serve MODEL`, and the same prompt to `/v1/completions` with `\"add_special_tokens\": false`. With Evenkeel, \
-         `evenkeel generate MODEL PROMPT`.\n"
+         With vLLM, `vllm serve MODEL`, and the same prompt to `/v1/completions` with `\"add_special_tokens\": false`. \
+         With Evenkeel, `evenkeel generate MODEL PROMPT`.\n"
     )?;
     Ok(())
 }

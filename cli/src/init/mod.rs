@@ -78,7 +78,9 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
 /// The recipe, of some twenty lines.
 fn recipe(options: &InitOptions, model: &Path, rows: &Rows) -> Result<String> {
     let files: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
-    let mut text = "# evenkeel train --dry-run checks it, evenkeel config KEY explains a setting, evenkeel config prints all of them.\n".to_owned();
+    let mut text = "# evenkeel train --dry-run checks it, evenkeel config KEY explains a setting, evenkeel config \
+        prints all of them.\n"
+        .to_owned();
     writeln!(text, "[model]\npath = {}\n", quoted(&model.display().to_string()))?;
     writeln!(text, "[data]\nfiles = {}", toml::Value::from(files))?;
     if options.verifier {

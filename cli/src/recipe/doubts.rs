@@ -16,8 +16,8 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
     if recipe.run.steps > 0 && sampling.group_size == 1 {
         let advantage = recipe.learner.objective.advantage;
         notes.push(format!(
-            "sampling.group_size = 1 with learner.objective.advantage = {advantage}: a sample is compared with its group, so that every \
-             advantage is 0 and no reward is ever learned from"
+            "sampling.group_size = 1 with learner.objective.advantage = {advantage}: a sample is compared with its \
+             group, so that every advantage is 0 and no reward is ever learned from"
         ));
     }
     let equal = match (sampling.top_k, sampling.min_p) {
@@ -27,7 +27,8 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
     };
     if let Some(setting) = equal {
         notes.push(format!(
-            "{setting}: only the most probable token is ever drawn, so that all samples of a group are equal and nothing is learned"
+            "{setting}: only the most probable token is ever drawn, so that all samples of a group are equal and \
+            nothing is learned"
         ));
     } else {
         let truncating = [
@@ -38,8 +39,8 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
         let set: Vec<String> = truncating.into_iter().filter(|(is_set, _)| *is_set).map(|(_, text)| text).collect();
         if !set.is_empty() {
             notes.push(format!(
-                "{}: tokens are drawn from a part of the policy, whose probabilities engines renormalize and the learner does not, so that \
-                 training is biased and rollout corrections correct for that as well",
+                "{}: tokens are drawn from a part of the policy, whose probabilities engines renormalize and the \
+                 learner does not, so that training is biased and rollout corrections correct for that as well",
                 set.join(", ")
             ));
         }
@@ -64,7 +65,8 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
     let rate = recipe.learner.optimizer.learning_rate;
     if rate >= LARGE_RATE {
         notes.push(format!(
-            "learner.optimizer.learning_rate = {rate}: a model is trained with 1e-7 to 1e-4 as a rule; above it forgets what it knows"
+            "learner.optimizer.learning_rate = {rate}: a model is trained with 1e-7 to 1e-4 as a rule; above it \
+            forgets what it knows"
         ));
     }
     notes

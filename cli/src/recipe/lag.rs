@@ -25,8 +25,8 @@ pub(super) fn note(recipe: &Recipe) -> Option<String> {
     let is_bare = learner.old_logp == OldLogp::Proximal && learner.objective.correction == Correction::None;
     (max_lag > 0 && is_bare).then(|| {
         format!(
-            "samples of weights that are up to {max_lag} steps old (pipeline.max_lag) count as if the step's own weights had drawn them: without \
-             learner.objective.correction the gradient is biased"
+            "samples of weights that are up to {max_lag} steps old (pipeline.max_lag) count as if the step's own \
+             weights had drawn them: without learner.objective.correction the gradient is biased"
         )
     })
 }
@@ -37,7 +37,8 @@ fn validate_retention(max_lag: u32, keep_weights: u32) -> Result<(), FieldError>
     match keep_weights.checked_sub(1) {
         Some(most) if max_lag > most => {
             let allowed = format!(
-                "at most {most} with checkpoint.keep_weights = {keep_weights}: the weights that sample must be kept (0 keeps all)"
+                "at most {most} with checkpoint.keep_weights = {keep_weights}: the weights that sample must be kept (0 \
+                keeps all)"
             );
             Err(FieldError::new("pipeline.max_lag", max_lag, allowed))
         }
@@ -67,7 +68,8 @@ fn validate_log_probabilities(recipe: &Recipe) -> Result<(), FieldError> {
     match (recipe.generation.log_probabilities, changed) {
         (LogProbabilitySetting::Raw, Some((name, _, value))) => {
             let allowed = format!(
-                "processed with sampling.{name} = {value} and {is_used}: raw ones are not those of the distribution that is sampled from"
+                "processed with sampling.{name} = {value} and {is_used}: raw ones are not those of the distribution \
+                that is sampled from"
             );
             Err(FieldError::new("generation.log_probabilities", "raw", allowed))
         }
@@ -113,38 +115,45 @@ mod tests {
             ),
             (
                 "[pipeline]\nmax_lag = 1\norder = \"completion\"\n[learner]\nold_logp = \"proximal\"",
-                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = rollout, where mini-batches \
-                 (learner.mini_batch_groups = 0) take samples of several versions: pipeline.order = \"completion\" mixes them",
+                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = \
+                 rollout, where mini-batches (learner.mini_batch_groups = 0) take samples of several versions: \
+                 pipeline.order = \"completion\" mixes them",
             ),
             (
                 "[pipeline]\norder = \"completion\"",
                 "`pipeline.order` is \"completion\" in test, allowed: \"data\" with pipeline.max_lag = 0",
             ),
             (
-                "[generation]\nlog_probabilities = \"raw\"\n[sampling]\ntemperature = 0.5\n[learner.objective]\ncorrection = \"tis\"",
+                "[generation]\nlog_probabilities = \"raw\"\n[sampling]\ntemperature = 0.5\n[learner.objective]\n\
+                correction = \"tis\"",
                 "`generation.log_probabilities` is raw in test, allowed: processed with sampling.temperature = 0.5 and \
                  learner.objective.correction = token-truncate",
             ),
             (
-                "[pipeline]\nmax_lag = 1\nsplit = 2\n[sampling]\nprompts_per_step = 8\n[learner]\nold_logp = \"proximal\"\nmini_batch_groups = 4",
-                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = rollout, where mini-batches \
-                 (learner.mini_batch_groups = 4) take samples of several versions: pipeline.split divides a step after 6 groups",
+                "[pipeline]\nmax_lag = 1\nsplit = 2\n[sampling]\nprompts_per_step = 8\n[learner]\n\
+                old_logp = \"proximal\"\nmini_batch_groups = 4",
+                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = \
+                 rollout, where mini-batches (learner.mini_batch_groups = 4) take samples of several versions: \
+                 pipeline.split divides a step after 6 groups",
             ),
             (
-                "[pipeline]\nmax_lag = 1\nsplit = 4\n[sampling]\nprompts_per_step = 8\ndynamic = true\n[learner]\nold_logp = \"proximal\"\n\
+                "[pipeline]\nmax_lag = 1\nsplit = 4\n[sampling]\nprompts_per_step = 8\ndynamic = true\n[learner]\n\
+                 old_logp = \"proximal\"\n\
                  mini_batch_groups = 4",
-                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = rollout, where mini-batches \
-                 (learner.mini_batch_groups = 4) take samples of several versions: pipeline.split with sampling.dynamic = true \
-                 mixes them",
+                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = \
+                 rollout, where mini-batches (learner.mini_batch_groups = 4) take samples of several versions: \
+                 pipeline.split with sampling.dynamic = true mixes them",
             ),
             (
                 "[pipeline]\nmax_lag = 1\npartial = true\n[learner]\nold_logp = \"proximal\"",
-                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = rollout, where mini-batches \
-                 (learner.mini_batch_groups = 0) take samples of several versions: pipeline.partial = true mixes them",
+                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = \
+                 rollout, where mini-batches (learner.mini_batch_groups = 0) take samples of several versions: \
+                 pipeline.partial = true mixes them",
             ),
             (
                 "[generation]\nlog_probabilities = \"raw\"\n[sampling]\ntop_k = 5\n[learner]\nold_logp = \"rollout\"",
-                "`generation.log_probabilities` is raw in test, allowed: processed with sampling.top_k = 5 and learner.old_logp = rollout",
+                "`generation.log_probabilities` is raw in test, allowed: processed with sampling.top_k = 5 and \
+                learner.old_logp = rollout",
             ),
         ] {
             let error = resolve(text).unwrap_err();
@@ -158,7 +167,8 @@ mod tests {
             "[pipeline]\nmax_lag = 1\n[learner]\nold_logp = \"proximal\"",
             "[pipeline]\nmax_lag = 1\norder = \"completion\"\n[learner]\nold_logp = \"rollout\"",
             "[pipeline]\nmax_lag = 16\n[checkpoint]\nkeep_weights = 0\n[learner]\nold_logp = \"rollout\"",
-            "[pipeline]\nmax_lag = 1\nsplit = 4\n[sampling]\nprompts_per_step = 8\n[learner]\nold_logp = \"proximal\"\nmini_batch_groups = 4",
+            "[pipeline]\nmax_lag = 1\nsplit = 4\n[sampling]\nprompts_per_step = 8\n[learner]\nold_logp = \"proximal\"\n\
+            mini_batch_groups = 4",
             "[pipeline]\nmax_lag = 1\nsplit = 2\n[sampling]\nprompts_per_step = 8\n[learner]\nold_logp = \"rollout\"",
             "[generation]\nlog_probabilities = \"raw\"\n[learner.objective]\ncorrection = \"tis\"",
             "[generation]\nlog_probabilities = \"raw\"\n[sampling]\ntemperature = 0.5",

@@ -97,7 +97,8 @@ impl Layers {
             };
             if let Some(over) = self.layers[index + 1..].iter().find(over) {
                 said.push(format!(
-                    "{} has no effect: {} sets every key of it (evenkeel config --changed prints only what differs from the defaults)",
+                    "{} has no effect: {} sets every key of it (evenkeel config --changed prints only what differs \
+                    from the defaults)",
                     layer.source.origin, over.source.origin
                 ));
             }

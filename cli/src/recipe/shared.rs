@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn what_a_recipe_does_not_repeat_follows_from_the_one_setting() {
         let recipe = resolve(
-            "[run]\nseed = 7\n[sampling]\ntemperature = 0.5\nmax_tokens = 90\n[learner.objective]\naggregation = \"sequence-sum\"",
+            "[run]\nseed = 7\n[sampling]\ntemperature = 0.5\nmax_tokens = 90\n[learner.objective]\n\
+            aggregation = \"sequence-sum\"",
         );
         let recipe = recipe.unwrap();
         assert_eq!((recipe.learner.temperature, recipe.engine.seed), (0.5, 7));
@@ -158,7 +159,8 @@ mod tests {
             ),
             (
                 "[sampling]\nmax_tokens = 90\n[learner.objective]\naggregation = \"sequence-sum\"\nmax_tokens = 80",
-                "`learner.objective.max_tokens` is 80 in test, allowed: the value of sampling.max_tokens, which is 90, or absent, or 1 to divide by no length",
+                "`learner.objective.max_tokens` is 80 in test, allowed: the value of sampling.max_tokens, which is 90, \
+                or absent, or 1 to divide by no length",
             ),
         ] {
             let error = resolve(text).unwrap_err();

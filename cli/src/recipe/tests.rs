@@ -145,7 +145,8 @@ fn impossible_settings_of_any_section_name_key_value_and_origin() {
         ),
         (
             "[shaping]\nwrong = -1.0\n[learner.objective]\nadvantage = \"maxrl\"",
-            "`shaping.wrong` is -1 in test, allowed: a value with which no reward is below 0, with learner.objective.advantage = maxrl",
+            "`shaping.wrong` is -1 in test, allowed: a value with which no reward is below 0, with \
+            learner.objective.advantage = maxrl",
         ),
         (
             "[shaping]\noverlong_buffer_tokens = 8\n[learner.objective]\nadvantage = \"maxrl\"",
@@ -153,7 +154,8 @@ fn impossible_settings_of_any_section_name_key_value_and_origin() {
         ),
         (
             "[learner.objective]\nadvantage = \"gdpo\"",
-            "`learner.objective.advantage` is \"gdpo\" in test, allowed: another one where the reward has a single component",
+            "`learner.objective.advantage` is \"gdpo\" in test, allowed: another one where the reward has a single \
+            component",
         ),
         (
             "[learner.objective]\naggregation = \"luspo\"",

@@ -51,7 +51,8 @@ pub(crate) fn show(options: &ShowOptions) -> Result<ExitCode> {
     }
     if let Source::Evaluation { also_trained: Some(step), .. } = source {
         print_err!(
-            "these are answers of the evaluation after step {step}; add --train for the samples that step {step} was trained on"
+            "these are answers of the evaluation after step {step}; add --train for the samples that step {step} was \
+            trained on"
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -63,7 +63,8 @@ fn require_zstd(file: &Path) -> Result<()> {
     match is_zstd {
         true => Ok(()),
         false => {
-            let allowed = "the directory of a run, the folder of `evenkeel eval`, or one of their files of answers or samples (.jsonl.zst)";
+            let allowed = "the directory of a run, the folder of `evenkeel eval`, or one of their files of answers or \
+                samples (.jsonl.zst)";
             Err(FieldError::new("RUN", format!("{}, which is no file of answers", file.display()), allowed).into())
         }
     }

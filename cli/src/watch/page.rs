@@ -47,7 +47,8 @@ impl Page {
         let Self { host, path } = self;
         let mut stream = TcpStream::connect(host).await?;
         let request = format!(
-            "GET {path}/lines?steps={steps}&evaluations={evaluations} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n\r\n"
+            "GET {path}/lines?steps={steps}&evaluations={evaluations} HTTP/1.0\r\nHost: {host}\r\n\
+            Accept: application/json\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();

@@ -22,8 +22,10 @@ fn recipe(folder: &Path, rows: &str, more: &str) -> PathBuf {
     let path = folder.join("agent.toml");
     std::fs::write(&data, rows).unwrap();
     let text = format!(
-        "[run]\nseed = 3\nsteps = 3\n[model]\npath = {model:?}\n[sampling]\nprompts_per_step = 4\ngroup_size = 4\nmax_tokens = 320\n\
-         [turns]\nmax_turns = 4\nmax_turn_tokens = 90\n[warm_start]\nsteps = 80\nexamples_per_step = 16\n[evaluation]\nproblems = 4\n\
+        "[run]\nseed = 3\nsteps = 3\n[model]\npath = {model:?}\n[sampling]\nprompts_per_step = 4\ngroup_size = 4\n\
+         max_tokens = 320\n\
+         [turns]\nmax_turns = 4\nmax_turn_tokens = 90\n[warm_start]\nsteps = 80\nexamples_per_step = 16\n[evaluation]\n\
+         problems = 4\n\
          [checkpoint]\nevery = 1\n[learner.compute]\nthreads = 2\n[learner.optimizer]\nlearning_rate = 1.5e-4\n\
          [learner.supervised]\nlearning_rate = 2e-3\ntotal_updates = 80\n{more}\n[data]\nfiles = [{data:?}]\n"
     );
@@ -99,7 +101,8 @@ fn a_taskset_is_trained_on_with_the_package_itself() {
         })
         .collect();
     let more = format!(
-        "[environment]\npython = {python:?}\nprocesses = 1\n[environment.verifiers.{taskset:?}]\ntaskset = {{ length = 2 }}\n"
+        "[environment]\npython = {python:?}\nprocesses = 1\n[environment.verifiers.{taskset:?}]\n\
+        taskset = {{ length = 2 }}\n"
     );
     let recipe = recipe(dir.path(), &with_demonstrations, &more);
     let mut train = train_recipe(&recipe, &dir.path().join("run"));

@@ -29,7 +29,8 @@ fn a_run_ends_with_its_audit_and_the_command_has_the_lengths() {
         sentence.starts_with("each of the first 24 prompts of the data order was sent to the learner (24"),
         "{sentence}"
     );
-    let end = "filtered for lack of an advantage (0) or invalid (0), exactly once; all 192 answers that were sampled were sent to the learner";
+    let end = "filtered for lack of an advantage (0) or invalid (0), exactly once; all 192 answers that were sampled \
+        were sent to the learner";
     assert!(sentence.ends_with(end), "{sentence}");
     let said = String::from_utf8(succeed(audit(&out)).stdout).unwrap();
     assert!(said.ends_with(&format!("{sentence}\n")), "{said}");

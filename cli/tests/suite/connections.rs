@@ -26,8 +26,8 @@ impl Idle {
     /// `None` where this system allows no process so many.
     fn open(port: u16) -> Option<Self> {
         let script = format!(
-            "ulimit -n {} || exit 1; for i in $(seq {CONNECTIONS}); do exec {{connection}}<>/dev/tcp/127.0.0.1/{port}; done 2>/dev/null; \
-             echo open; read",
+            "ulimit -n {} || exit 1; for i in $(seq {CONNECTIONS}); do exec {{connection}}<>/dev/tcp/127.0.0.1/{port}; \
+             done 2>/dev/null; echo open; read",
             2 * CONNECTIONS
         );
         let mut child = Command::new("bash")

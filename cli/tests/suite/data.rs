@@ -140,7 +140,8 @@ fn settings_and_recipes_say_how_files_are_read() {
 
     let recipe = dir.path().join("recipe.toml");
     let text = format!(
-        "[model]\npath = {model:?}\n[[data.sources]]\nfiles = [\"{}/*.jsonl\"]\nprompt_field = \"q.text\"\nanswer_field = \"a\"\n",
+        "[model]\npath = {model:?}\n[[data.sources]]\nfiles = [\"{}/*.jsonl\"]\nprompt_field = \"q.text\"\n\
+        answer_field = \"a\"\n",
         dir.path().display()
     );
     std::fs::write(&recipe, text).unwrap();

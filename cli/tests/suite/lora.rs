@@ -39,7 +39,8 @@ fn recipe(folder: &Path, model: &Path) -> PathBuf {
         assert!(text.contains(from), "{text}");
         text.replace(from, to)
     });
-    let more = "[data]\nkind = \"arithmetic\"\n\n[shaping]\noverlong_buffer_tokens = 70\n\n[learner.lora]\nrank = 4\nalpha = 8.0\nseed = 5\n";
+    let more = "[data]\nkind = \"arithmetic\"\n\n[shaping]\noverlong_buffer_tokens = 70\n\n[learner.lora]\nrank = 4\n\
+        alpha = 8.0\nseed = 5\n";
     std::fs::write(&path, format!("{text}\n{more}")).unwrap();
     path
 }

@@ -43,10 +43,13 @@ fn recipe(folder: &Path) -> (PathBuf, PathBuf) {
     let path = folder.join("own.toml");
     rows(&data, &environment);
     let text = format!(
-        "[run]\nseed = 3\nsteps = 4\n[model]\npath = {model:?}\n[data]\nfiles = [{data:?}]\nenvironments = [{environment:?}, \"python\"]\n\
-         [sampling]\nprompts_per_step = 4\ngroup_size = 4\nmax_tokens = 320\n[turns]\nmax_turns = 3\nmax_turn_tokens = 90\n\
+        "[run]\nseed = 3\nsteps = 4\n[model]\npath = {model:?}\n[data]\nfiles = [{data:?}]\n\
+         environments = [{environment:?}, \"python\"]\n\
+         [sampling]\nprompts_per_step = 4\ngroup_size = 4\nmax_tokens = 320\n[turns]\nmax_turns = 3\n\
+         max_turn_tokens = 90\n\
          [warm_start]\nsteps = 80\nexamples_per_step = 16\n[evaluation]\nproblems = 4\n[checkpoint]\nevery = 2\n\
-         [learner.compute]\nthreads = 2\n[learner.optimizer]\nlearning_rate = 1.5e-4\n[learner.supervised]\nlearning_rate = 2e-3\ntotal_updates = 80\n"
+         [learner.compute]\nthreads = 2\n[learner.optimizer]\nlearning_rate = 1.5e-4\n[learner.supervised]\n\
+         learning_rate = 2e-3\ntotal_updates = 80\n"
     );
     std::fs::write(&path, text).unwrap();
     (path, environment)

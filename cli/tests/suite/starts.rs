@@ -13,8 +13,10 @@ use crate::support::{Process, evenkeel, free_ports, refused, succeed, wait_for};
 const ROWS: usize = 20;
 
 /// A recipe of its own, without a base.
-const RECIPE: &str = "[run]\nsteps = 1\n[model.fresh]\nlayers = 1\nhidden_size = 32\nintermediate_size = 32\nheads = 1\nkv_heads = 1\n\
-                      [data]\nfiles = [\"rows.jsonl\"]\n[sampling]\nprompts_per_step = 2\ngroup_size = 2\nmax_tokens = 40\n\
+const RECIPE: &str = "[run]\nsteps = 1\n[model.fresh]\nlayers = 1\nhidden_size = 32\nintermediate_size = 32\n\
+                      heads = 1\nkv_heads = 1\n\
+                      [data]\nfiles = [\"rows.jsonl\"]\n[sampling]\nprompts_per_step = 2\ngroup_size = 2\n\
+                      max_tokens = 40\n\
                       [evaluation]\nproblems = 2\n";
 
 fn folder() -> tempfile::TempDir {

@@ -183,7 +183,8 @@ impl Server {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let head = format!(
-            "{method} /api/v1/{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {kind}\r\nx-api-key: {key}\r\ncontent-length: {}\r\n\r\n",
+            "{method} /api/v1/{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {kind}\r\n\
+            x-api-key: {key}\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         stream.write_all(head.as_bytes()).unwrap();
@@ -563,7 +564,8 @@ async fn with_a_certificate_the_front_speaks_tls_to_those_who_trust_it_and_nothi
     let body = r#"{"sdk_version": "0.38.0"}"#;
     let session = |key: &str| {
         format!(
-            "POST /api/v1/create_session HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+            "POST /api/v1/create_session HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             content-type: application/json\r\n\
              x-api-key: {key}\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         )

@@ -186,7 +186,8 @@ impl Chart {
             };
             let _ = write!(
                 legend,
-                "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 28 8\" aria-hidden=\"true\">{swatch}</svg>{} <b>{}</b></span>",
+                "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 28 8\" aria-hidden=\"true\">{swatch}</svg>{} \
+                <b>{}</b></span>",
                 escape(label),
                 number(last)
             );

@@ -69,7 +69,8 @@ pub(crate) fn link(title: &str, csv: &str) -> String {
     }
     let name = name.trim_end_matches('-');
     format!(
-        "<a class=\"data\" download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{}\" title=\"the values as CSV\">CSV</a>",
+        "<a class=\"data\" download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{}\" title=\"the values as \
+        CSV\">CSV</a>",
         escape(&encoded(csv))
     )
 }

@@ -45,7 +45,8 @@ fn mark(svg: &mut String, series: &Series, point: &Point, axes: &Axes, is_visibl
     };
     let _ = write!(
         svg,
-        "<circle class=\"{class} c{}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\"><title>{} at {}: {}{interval}</title></circle>",
+        "<circle class=\"{class} c{}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\"><title>{} at {}: \
+        {}{interval}</title></circle>",
         series.colour,
         axes.x_of(point.x),
         axes.y_of(point.y),

@@ -136,7 +136,8 @@ impl Histogram {
                 let base = axes.y_of(below as f64);
                 let _ = write!(
                     svg,
-                    "<rect class=\"bar c{}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>",
+                    "<rect class=\"bar c{}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" \
+                    height=\"{:.1}\"><title>{}</title></rect>",
                     class.colour,
                     (right - left).max(1.0),
                     (base - top).max(0.5),
@@ -162,8 +163,8 @@ impl Histogram {
         for class in &self.classes {
             let _ = write!(
                 legend,
-                "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 28 8\" aria-hidden=\"true\"><rect class=\"bar c{}\" x=\"8\" y=\"0\" \
-                 width=\"12\" height=\"8\"/></svg>{} <b>{}</b></span>",
+                "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 28 8\" aria-hidden=\"true\"><rect class=\"bar \
+                 c{}\" x=\"8\" y=\"0\" width=\"12\" height=\"8\"/></svg>{} <b>{}</b></span>",
                 class.colour,
                 escape(&class.label),
                 class.values.len()

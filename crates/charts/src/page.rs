@@ -99,7 +99,8 @@ impl Page {
         let body = Html::element("body", body, main);
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{} · Evenkeel</title>\n{}</head>\n{}\n</html>\n",
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{} · Evenkeel</title>\n\
+             {}</head>\n{}\n</html>\n",
             crate::html::escape(&self.title),
             head.as_str(),
             body.as_str()

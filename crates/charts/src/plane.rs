@@ -169,7 +169,8 @@ fn draw(svg: &mut String, label: &str, points: &[(f64, f64, f64)], axes: &Axes, 
         };
         let _ = write!(
             svg,
-            "<circle class=\"{kind} {}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"><title>{} at step {}: {}, {}</title></circle>",
+            "<circle class=\"{kind} {}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"><title>{} at step {}: {}, \
+            {}</title></circle>",
             class(index),
             escape(label),
             number(point.0),

@@ -443,9 +443,9 @@ fn instructions(system_prompt: &str, tools: &[Value], tools_in: ToolsIn) -> Opti
     if tools_in == ToolsIn::SystemPrompt && !tools.is_empty() {
         let tools: Vec<_> = tools.iter().map(Value::to_string).collect();
         parts.push(format!(
-            "# Tools\n\nYou can call these functions, one JSON object each:\n{}\n\nA call is a JSON object with the name and the \
-             arguments, between two tags:\n<tool_call>\n{{\"name\": \"NAME\", \"arguments\": {{}}}}\n</tool_call>\nThe result follows \
-             in the next message.",
+            "# Tools\n\nYou can call these functions, one JSON object each:\n{}\n\n\
+             A call is a JSON object with the name and the arguments, between two tags:\n<tool_call>\n\
+             {{\"name\": \"NAME\", \"arguments\": {{}}}}\n</tool_call>\nThe result follows in the next message.",
             tools.join("\n")
         ));
     }
@@ -485,9 +485,9 @@ fn no_tools(why: &str) -> FieldError {
 
 fn rewrites(role: &str) -> FieldError {
     let allowed = format!(
-        "\"keep\" for this model, with which earlier turns stay in the context as they were sampled, or \"rewrite\", with which each turn has \
-         a prompt of its own: the chat template writes them otherwise once a message of the role `{role}` follows, as templates do that \
-         strip reasoning"
+        "\"keep\" for this model, with which earlier turns stay in the context as they were sampled, or \"rewrite\", \
+         with which each turn has a prompt of its own: the chat template writes them otherwise once a message of the \
+         role `{role}` follows, as templates do that strip reasoning"
     );
     FieldError::quoted("earlier_turns", "as-template", allowed)
 }

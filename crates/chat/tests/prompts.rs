@@ -13,8 +13,9 @@ use evenkeel_model_folder::{ChatTemplates, ConfigFile, Folder, SpecialTokens, To
 use serde_json::json;
 
 /// Says who spoke, ends turns with `<|im_end|>`, and asks for thoughts unless they are switched off.
-const TURNS: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}\
-    {% if add_generation_prompt %}<|im_start|>assistant\n{% if thinking is not defined or thinking %}<think>{% endif %}{% endif %}";
+const TURNS: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n\
+    {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n\
+    {% if thinking is not defined or thinking %}<think>{% endif %}{% endif %}";
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")

@@ -15,12 +15,13 @@ use evenkeel_testkit::{Trial, outside, run, test};
 use serde_json::{Value, json};
 
 /// Says who spoke, lists tools in the system message, and puts results of tools into messages of the user.
-const TOOLS: &str = "{% if tools %}<|im_start|>system\n{{ messages[0].content if messages[0].role == 'system' else '' }}\n{{ tools | tojson }}<|im_end|>\n{% endif %}\
-    {% for m in messages if m.role != 'system' or not tools %}\
-    {% if m.role == 'tool' %}<|im_start|>user\n<tool_response>\n{{ m.content }}\n</tool_response><|im_end|>\n\
-    {% else %}<|im_start|>{{ m.role }}\n{{ m.content }}\
-    {% for c in m.tool_calls or [] %}<tool_call>\n{{ c.function | tojson }}\n</tool_call>{% endfor %}<|im_end|>\n{% endif %}{% endfor %}\
-    {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+const TOOLS: &str = "{% if tools %}<|im_start|>system\n\
+    {{ messages[0].content if messages[0].role == 'system' else '' }}\n{{ tools | tojson }}<|im_end|>\n\
+    {% endif %}{% for m in messages if m.role != 'system' or not tools %}{% if m.role == 'tool' %}<|im_start|>user\n\
+    <tool_response>\n{{ m.content }}\n</tool_response><|im_end|>\n\
+    {% else %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>\n\
+    {{ c.function | tojson }}\n</tool_call>{% endfor %}<|im_end|>\n\
+    {% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// The same without a place for tools.
 const PLAIN: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}\
@@ -189,7 +190,13 @@ fn a_later_prompt_writes_earlier_turns_as_the_template_does() {
     assert!(text.starts_with(&none[..none.len() - "<|im_start|>assistant\n".len()]), "{none}");
     // Where the template knows no tools, a turn is what was written.
     let plain = later(PLAIN, &TurnSettings { tools_in: ToolsIn::SystemPrompt, ..keeping }, &[turn()]);
-    assert!(plain.contains("<|im_start|>assistant\nI compute. <tool_call>odd</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n2\n"), "{plain}");
+    assert!(
+        plain.contains(
+            "<|im_start|>assistant\nI compute. <tool_call>odd</tool_call><|im_end|>\n<|im_start|>user\n\
+        <tool_response>\n2\n"
+        ),
+        "{plain}"
+    );
 }
 
 fn a_template_whose_observations_depend_on_earlier_turns_is_refused() {
@@ -232,7 +239,8 @@ fn qwen25(folder: &Path) {
     let call =
         json!([{"type": "function", "function": {"name": "calculator", "arguments": {"expression": "123*456"}}}]);
     let turn = json!({"role": "assistant", "content": "I compute.", "tool_calls": call});
-    let sampled = "I compute.\n<tool_call>\n{\"name\": \"calculator\", \"arguments\": {\"expression\": \"123*456\"}}\n</tool_call><|im_end|>";
+    let sampled = "I compute.\n<tool_call>\n{\"name\": \"calculator\", \"arguments\": {\"expression\": \"123*456\"}}\n\
+        </tool_call><|im_end|>";
     let prompts = published(folder, json!({}));
     let folder = Folder::new(folder);
     is_the_rendering(&prompts, &folder, json!({}), turn, sampled);
@@ -244,7 +252,8 @@ fn qwen3(folder: &Path) {
     let call =
         json!([{"type": "function", "function": {"name": "calculator", "arguments": {"expression": "123*456"}}}]);
     let turn = json!({"role": "assistant", "content": "", "reasoning_content": "Use it.", "tool_calls": call});
-    let sampled = "<think>\nUse it.\n</think>\n\n<tool_call>\n{\"name\": \"calculator\", \"arguments\": {\"expression\": \"123*456\"}}\n</tool_call><|im_end|>";
+    let sampled = "<think>\nUse it.\n</think>\n\n<tool_call>\n\
+        {\"name\": \"calculator\", \"arguments\": {\"expression\": \"123*456\"}}\n</tool_call><|im_end|>";
     let thinking = published(folder, json!({}));
     is_the_rendering(&thinking, &Folder::new(folder), json!({}), turn, sampled);
     // Another message of the user strips the reasoning before it, and without thinking the empty block of the prompt is

@@ -124,16 +124,18 @@ fn settings_written_out_load_to_the_same_settings() {
 fn a_misspelt_key_is_refused_with_its_neighbour() {
     assert_eq!(
         message(from_text("sed = 3")),
-        "unknown key `sed` in recipe.toml, nearest allowed: `seed`, allowed here: name, seed, endpoints, notes, rule, server, \
-         lenient, labels"
+        "unknown key `sed` in recipe.toml, nearest allowed: `seed`, allowed here: name, seed, endpoints, notes, rule, \
+         server, lenient, labels"
     );
     assert_eq!(
         message(from_text("[server]\nprot = 3")),
-        "unknown key `server.prot` in recipe.toml, nearest allowed: `server.port`, allowed here: port, rate, drain, idle, max_message"
+        "unknown key `server.prot` in recipe.toml, nearest allowed: `server.port`, allowed here: port, rate, drain, \
+        idle, max_message"
     );
     assert_eq!(
         message(from_set("server.prot=3")),
-        "unknown key `server.prot` in --set server.prot=3, nearest allowed: `server.port`, allowed here: port, rate, drain, idle, max_message"
+        "unknown key `server.prot` in --set server.prot=3, nearest allowed: `server.port`, allowed here: port, rate, \
+        drain, idle, max_message"
     );
 }
 
@@ -222,7 +224,8 @@ fn durations_carry_their_unit_and_are_written_as_they_are_read() {
         assert_eq!(
             message(server(text)),
             format!(
-                "`server.drain` is {shown} in recipe.toml, allowed: a duration with its unit, such as 250ms, 10s or 1h 30m"
+                "`server.drain` is {shown} in recipe.toml, allowed: a duration with its unit, such as 250ms, 10s or 1h \
+                30m"
             )
         );
     }
@@ -245,7 +248,8 @@ fn sizes_carry_their_unit_and_are_written_as_they_are_read() {
         assert_eq!(
             message(size(text)),
             format!(
-                "`server.max_message` is {shown} in recipe.toml, allowed: a size with its unit, such as 512KiB, 64MiB or 2GiB"
+                "`server.max_message` is {shown} in recipe.toml, allowed: a size with its unit, such as 512KiB, 64MiB \
+                or 2GiB"
             )
         );
     }
@@ -255,6 +259,7 @@ fn sizes_carry_their_unit_and_are_written_as_they_are_read() {
 fn a_key_of_an_earlier_version_is_refused_with_its_new_name() {
     assert_eq!(
         message(from_text("[server]\ndrain_ms = 3000")),
-        "unknown key `server.drain_ms` in recipe.toml, now called `server.drain`, allowed here: port, rate, drain, idle, max_message"
+        "unknown key `server.drain_ms` in recipe.toml, now called `server.drain`, allowed here: port, rate, drain, \
+        idle, max_message"
     );
 }

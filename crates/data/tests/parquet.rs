@@ -150,7 +150,7 @@ fn a_table_without_a_column_says_which_it_has() {
     let rules = RowRules { fields, ..RowRules::default() };
     collector.read_file(&path, (0, "golden"), Part::Training, &rules).unwrap();
     let error = collector.require_prompts().unwrap_err().to_string();
-    let words = "yields no prompts: 3 rows, 0 prompts, 3 missing-prompt; row 1: has no field `extra_info.text`, it has: \
-                 data_source, prompt, ability, reward_model, extra_info";
+    let words = "yields no prompts: 3 rows, 0 prompts, 3 missing-prompt; row 1: has no field `extra_info.text`, it \
+                 has: data_source, prompt, ability, reward_model, extra_info";
     assert!(error.ends_with(words), "{error}");
 }

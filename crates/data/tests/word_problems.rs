@@ -26,8 +26,8 @@ const KNOWN: [(&str, &str); 8] = [
     ("Liam has 10 boxes with 5 buttons each. How many buttons are there in all?", "50"),
     ("Which is the largest of the numbers 31, 87 and 22?", "87"),
     (
-        "David has 10 marbles. First David buys 3 packs of 2 marbles. Then David buys 2 packs of 4 marbles. Then David gives away 10. \
-         How many marbles does David have in the end?",
+        "David has 10 marbles. First David buys 3 packs of 2 marbles. Then David buys 2 packs of 4 marbles. Then David \
+         gives away 10. How many marbles does David have in the end?",
         "14",
     ),
 ];

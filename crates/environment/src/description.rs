@@ -157,8 +157,8 @@ mod tests {
         for (name, allowed) in [
             (
                 "calculater",
-                "one of calculator, guess-number, python, the path of a Python file (*.py), agent:FILE, verifiers:TASKSET, or \
-                 openenv:ws://HOST:PORT",
+                "one of calculator, guess-number, python, the path of a Python file (*.py), agent:FILE, \
+                 verifiers:TASKSET, or openenv:ws://HOST:PORT",
             ),
             (".py", "one of calculator"),
             ("openenv:http://localhost", "openenv:ws://HOST:PORT"),

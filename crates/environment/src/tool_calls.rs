@@ -211,7 +211,8 @@ mod tests {
 
     #[test]
     fn calls_of_hermes_stand_between_tags_with_text_around_them() {
-        let text = "I compute.\n<tool_call>\n{\"name\": \"calculator\", \"arguments\": {\"expression\": \"1+1\"}}\n</tool_call>\n\
+        let text = "I compute.\n<tool_call>\n{\"name\": \"calculator\", \"arguments\": {\"expression\": \"1+1\"}}\n\
+                    </tool_call>\n\
                     <tool_call>{\"name\":\"b\",\"arguments\":{}}</tool_call>";
         let (content, found) = calls(CallForm::Hermes, text);
         assert_eq!(content, "I compute.");
@@ -293,7 +294,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_much(text in "(<tool_call>|</tool_call>|<think>|</think>|<\\|python_tag\\|>|[{}\\[\\]\":;,a é]|\"name\"|null){0,40}",
+        fn no_text_is_too_much(text in "(<tool_call>|</tool_call>|<think>|</think>|<\\|python_tag\\|>|[{}\\[\\]\":;,a \
+            é]|\"name\"|null){0,40}",
                                in_thinking in any::<bool>()) {
             for form in [CallForm::Hermes, CallForm::Llama3] {
                 let Turn { message, .. } = parse(form, &text, in_thinking, 1);

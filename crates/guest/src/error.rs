@@ -7,7 +7,8 @@ use evenkeel_sandbox::guest::GuestError;
 pub enum BuildError {
     /// The machine has no suitable Python.
     #[error(
-        "building the guest needs Python 3.9 or newer: `{command}` {problem}; install python3 or name one with EVENKEEL_PYTHON"
+        "building the guest needs Python 3.9 or newer: `{command}` {problem}; install python3 or name one with \
+        EVENKEEL_PYTHON"
     )]
     NoPython {
         /// The command.

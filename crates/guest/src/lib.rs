@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(
             digest[..16],
             *evenkeel_sandbox::guest::LINKER_DIGEST,
-            "the linker's sources have changed: set LINKER_DIGEST (crates/sandbox/src/guest/sources.rs) to the left value, so that nobody \
-             uses an interpreter that was built by the old linker"
+            "the linker's sources have changed: set LINKER_DIGEST (crates/sandbox/src/guest/sources.rs) to the left \
+             value, so that nobody uses an interpreter that was built by the old linker"
         );
     }
 }

@@ -38,7 +38,8 @@ pub enum HubError {
         reason: String,
     },
     /// The cache does not have the whole model, and the hub is not asked.
-    #[error("{name}: {folder} does not have it whole, and HF_HUB_OFFLINE is set, allowed: a model that was downloaded before", folder = folder.display())]
+    #[error("{name}: {folder} does not have it whole, and HF_HUB_OFFLINE is set, allowed: a model that was downloaded \
+        before", folder = folder.display())]
     Offline {
         /// The model.
         name: String,

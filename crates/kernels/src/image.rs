@@ -124,8 +124,8 @@ mod tests {
         assert_eq!(choice(90, 14_000, 13_020), Ok(ImageKind::MachineCode(90)));
         assert_eq!(
             choice(90, 12_080, 13_020).unwrap_err(),
-            "the driver's version of CUDA is 12.8, allowed: 13.0 or later: the program was built by CUDA 13.2, and this device has compute \
-             capability 9.0"
+            "the driver's version of CUDA is 12.8, allowed: 13.0 or later: the program was built by CUDA 13.2, and \
+             this device has compute capability 9.0"
         );
     }
 
@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(choice(130, 14_000, 13_020), Ok(ImageKind::Ptx));
         assert_eq!(
             choice(110, 13_000, 13_020).unwrap_err(),
-            "the driver's version of CUDA is 13.0, allowed: 13.2 or later: the program was built by CUDA 13.2, and this device has compute \
-             capability 11.0"
+            "the driver's version of CUDA is 13.0, allowed: 13.2 or later: the program was built by CUDA 13.2, and \
+             this device has compute capability 11.0"
         );
     }
 

@@ -73,21 +73,23 @@ const KNOWN: &[Known] = &[
 const SYMBOLS: [&str; 8] = ["N", "J", "W", "V", "A", "T", "H", "B"];
 
 /// Words that negate, hedge, relate or multiply, so that they are not something counted.
-const REFUSED: &str = "not or and maybe is isn are if no none than less more least most at wrong false incorrect approx approximately \
-    about when where for but with without except other otherwise plus minus times mod base million thousand billion hundred dozen \
-    to between either squared cubed factorial root exponent half halves third thirds fourths fifth fifths sixth sixths \
-    seventh sevenths eighths ninths tenth tenths hundredth hundredths thousandth thousandths trillion trillionth lakh crore \
-    score pi infinity infinite inf nan impossible invalid never cannot perhaps possibly probably unless versus vs \
-    alternatively instead negative neg over below above under ish guess unknown undefined nor \
-    ten tens hundreds thousands millions billions trillions quadrillion quadrillions dozens mil mill mln mio bn bln tn thou gross \
-    permille ppm bps doubled tripled times-ten reciprocal inverse opposite";
+const REFUSED: &str = "not or and maybe is isn are if no none than less more least most at wrong false incorrect \
+    approx approximately about when where for but with without except other otherwise plus minus times mod base \
+    million thousand billion hundred dozen to between either squared cubed factorial root exponent half halves third \
+    thirds fourths fifth fifths sixth sixths seventh sevenths eighths ninths tenth tenths hundredth hundredths \
+    thousandth thousandths trillion trillionth lakh crore score pi infinity infinite inf nan impossible invalid never \
+    cannot perhaps possibly probably unless versus vs alternatively instead negative neg over below above under ish \
+    guess unknown undefined nor ten tens hundreds thousands millions billions trillions quadrillion quadrillions \
+    dozens mil mill mln mio bn bln tn thou gross permille ppm bps doubled tripled times-ten reciprocal inverse \
+    opposite";
 
 /// Words that are not something counted, although they may stand before an answer: `the maximum is 12`, but not `12
 /// maximum`.
-const UNCOUNTED: &str = "zero one two three four five six seven eight nine eleven twelve thirteen fourteen fifteen sixteen seventeen \
-    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety point upward upwards onward onwards maximum minimum bound \
-    bounds from after before beyond remainder binary octal hexadecimal radical radicals multiple multiples divisor divisors myriad \
-    myriads eleventh elevenths twelfth twelfths inclusive exclusive";
+const UNCOUNTED: &str = "zero one two three four five six seven eight nine eleven twelve thirteen fourteen fifteen \
+    sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety point upward upwards \
+    onward onwards maximum minimum bound bounds from after before beyond remainder binary octal hexadecimal radical \
+    radicals multiple multiples divisor divisors myriad myriads eleventh elevenths twelfth twelfths inclusive \
+    exclusive";
 
 /// Words of a label.
 pub(crate) const MAX_WORDS: usize = 4;

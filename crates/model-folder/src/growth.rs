@@ -33,7 +33,8 @@ impl Growth {
             if growth.factor > MAX_FACTOR || growth.more > MAX_TOKEN as u64 {
                 let Self { factor, more } = growth;
                 let message = format!(
-                    "its {part} makes up to {factor} bytes of one, and {more} more, allowed: at most {MAX_FACTOR} and {MAX_TOKEN}"
+                    "its {part} makes up to {factor} bytes of one, and {more} more, allowed: at most {MAX_FACTOR} and \
+                    {MAX_TOKEN}"
                 );
                 return Err(FileProblem::Refused(message));
             }

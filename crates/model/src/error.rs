@@ -61,7 +61,8 @@ pub enum ModelError {
 
     /// A tensor with values that are not finite, which no computation gets rid of.
     #[error(
-        "{path}: tensor `{tensor}`: {count} values are not finite, the first is {value} at {index:?}, allowed: finite numbers"
+        "{path}: tensor `{tensor}`: {count} values are not finite, the first is {value} at {index:?}, allowed: finite \
+        numbers"
     )]
     NotFinite {
         /// The file or folder.

@@ -58,8 +58,8 @@ impl fmt::Display for DeviceFailure {
         let Self { name, meaning } = self;
         write!(
             f,
-            "the GPU failed: {meaning} ({name}); what it held is lost: start the learner again, on another GPU if this repeats (the kernel's log \
-             names the cause as an Xid), and resume from the last checkpoint"
+            "the GPU failed: {meaning} ({name}); what it held is lost: start the learner again, on another GPU if this \
+             repeats (the kernel's log names the cause as an Xid), and resume from the last checkpoint"
         )
     }
 }

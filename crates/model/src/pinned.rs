@@ -104,7 +104,8 @@ impl PinnedBytes {
 fn lock_refused(error: &DriverError) -> String {
     let locked = LOCKED.load(Ordering::Relaxed);
     format!(
-        "{error}; {locked} bytes are page-locked already, and a virtual machine or a container may allow no more, whatever is free"
+        "{error}; {locked} bytes are page-locked already, and a virtual machine or a container may allow no more, \
+        whatever is free"
     )
 }
 

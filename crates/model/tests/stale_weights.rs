@@ -334,7 +334,8 @@ fn thousands_of_honest_steps_accuse_nobody() {
 #[ignore = "it takes a minute or more"]
 fn noise_of_bf16_has_less_of_a_direction_than_is_tolerated() {
     println!(
-        "| learning rate | suspicion | movement over noise | correlation, first half | second half |\n|---|---|---|---|---|"
+        "| learning rate | suspicion | movement over noise | correlation, first half | second half |\n\
+        |---|---|---|---|---|"
     );
     for learning_rate in [1e-6, 1e-5, 1e-4] {
         let mut run = Run::new(DType::BF16, learning_rate);

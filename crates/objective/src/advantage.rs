@@ -51,7 +51,8 @@ impl Advantage {
             Self::Rloo => "r - mean of the others",
             Self::MaxRl => "(r - mean) / mean",
             Self::Gdpo => {
-                "a / (deviation of a in the mini-batch + 1e-6), a = sum of w_k (r_k - mean_k) / (sample deviation of r_k + 1e-6)"
+                "a / (deviation of a in the mini-batch + 1e-6), a = sum of w_k (r_k - mean_k) / (sample deviation of \
+                r_k + 1e-6)"
             }
         }
     }

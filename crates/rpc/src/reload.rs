@@ -180,7 +180,8 @@ mod tests {
         std::fs::write(&path, "hunter2\n").unwrap();
         let error = BearerTokens::open("reward.server.token_file", &path).unwrap_err().to_string();
         let expected = format!(
-            "`reward.server.token_file` names {}, which cannot be used: it contains a token of 7 characters, allowed: 16 or more",
+            "`reward.server.token_file` names {}, which cannot be used: it contains a token of 7 characters, allowed: \
+            16 or more",
             path.display()
         );
         assert_eq!(error, expected);

@@ -70,7 +70,8 @@ fn what_a_cell_does_wrong_is_text_and_the_session_goes_on() {
     ran(&session, "kept = 7");
     assert_eq!(
         raised(&session, "1/0"),
-        "Traceback (most recent call last):\n  File \"<cell>\", line 1, in <module>\nZeroDivisionError: division by zero\n"
+        "Traceback (most recent call last):\n  File \"<cell>\", line 1, in <module>\n\
+        ZeroDivisionError: division by zero\n"
     );
     assert!(raised(&session, "a b").ends_with("SyntaxError: invalid syntax\n"));
     assert!(raised(&session, "def g(n): return g(n + 1)\ng(0)").contains("RecursionError"));

@@ -43,21 +43,25 @@ fn cyclic_garbage_is_collected_while_the_program_runs() {
     fits("for _ in range(2 * 10**6):\n    x = []\n    x.append(x)\nprint('done')", 24);
     // Typical of programs: a recursive closure refers to everything in its scope.
     fits(
-        "def solve():\n    graph = [[i] for i in range(2000)]\n    def visit(i):\n        return graph and visit\n    return visit\nfor _ in range(500):\n    solve()\nprint('done')",
+        "def solve():\n    graph = [[i] for i in range(2000)]\n    def visit(i):\n        return graph and visit\n    \
+        return visit\nfor _ in range(500):\n    solve()\nprint('done')",
         24,
     );
 }
 
 #[test]
 fn old_objects_are_collected_once_they_are_garbage() {
-    let program = "class Node:\n    def __init__(self, up):\n        self.up, self.down = up, []\n        if up: up.down.append(self)\ndef tree(n):\n    nodes = [Node(None)]\n    for i in range(1, n):\n        nodes.append(Node(nodes[i // 2]))\n    return nodes[0]\nfor _ in range(15):\n    tree(60000)\nprint('done')";
+    let program = "class Node:\n    def __init__(self, up):\n        self.up, self.down = up, []\n        if up: \
+        up.down.append(self)\ndef tree(n):\n    nodes = [Node(None)]\n    for i in range(1, n):\n        \
+        nodes.append(Node(nodes[i // 2]))\n    return nodes[0]\nfor _ in range(15):\n    tree(60000)\nprint('done')";
     fits(program, 96);
 }
 
 #[test]
 fn the_gc_module_works() {
     answers("import gc\nprint(gc.isenabled(), gc.get_threshold()[0], gc.callbacks)", "", "True 2000 []");
-    let none = "import gc\ngone = []\nclass A:\n    def __init__(self): self.me = self\n    def __del__(self): gone.append(1)\n";
+    let none = "import gc\ngone = []\nclass A:\n    def __init__(self): self.me = self\n    def __del__(self): \
+        gone.append(1)\n";
     answers(
         &format!("{none}gc.disable()\nfor _ in range(10**5): A()\nprint(len(gone))\ngc.collect()\nprint(len(gone))"),
         "",

@@ -17,7 +17,8 @@ fn a_single_call_may_write_any_amount() {
 #[test]
 fn standard_input_reports_its_length_like_a_file() {
     let input = "7 8\n".repeat(50_000);
-    let lines = "import io, os\nread = io.BytesIO(os.read(0, os.fstat(0).st_size)).readline\nprint(sum(map(int, read().split())))";
+    let lines = "import io, os\nread = io.BytesIO(os.read(0, os.fstat(0).st_size)).readline\n\
+        print(sum(map(int, read().split())))";
     answers(lines, &input, "15");
     answers("import os\nprint(len(os.read(0, os.fstat(0).st_size)))", &input, "200000");
     answers("import os\nprint(os.fstat(0).st_size, os.fstat(1).st_size)", "", "0 0");
@@ -49,7 +50,8 @@ fn the_process_clock_starts_at_zero() {
 
 #[test]
 fn a_cache_may_have_the_size_of_the_largest_index() {
-    let program = "import sys\nfrom functools import lru_cache\n@lru_cache(maxsize=sys.maxsize)\ndef f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(90))";
+    let program = "import sys\nfrom functools import lru_cache\n@lru_cache(maxsize=sys.maxsize)\n\
+        def f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(90))";
     answers(program, "", "2880067194370816120");
     answers(
         "from functools import lru_cache\n@lru_cache\ndef f(n):\n    return n\nprint(f(1), f.cache_parameters())",
@@ -60,7 +62,9 @@ fn a_cache_may_have_the_size_of_the_largest_index() {
 
 #[test]
 fn a_program_may_raise_its_stack_limit() {
-    let program = "import resource, sys\nhard = resource.getrlimit(resource.RLIMIT_STACK)[1]\nresource.setrlimit(resource.RLIMIT_STACK, (hard, hard))\nprint(resource.getrusage(resource.RUSAGE_SELF).ru_utime >= 0)";
+    let program = "import resource, sys\nhard = resource.getrlimit(resource.RLIMIT_STACK)[1]\n\
+        resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))\n\
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_utime >= 0)";
     answers(program, "", "True");
 }
 

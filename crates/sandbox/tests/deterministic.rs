@@ -13,12 +13,15 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("calls", "def f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nf(22)"),
     (
         "table",
-        "n = 250\nd = [[0] * n for _ in range(n)]\nfor i in range(1, n):\n    for j in range(1, n):\n        d[i][j] = max(d[i - 1][j], d[i][j - 1]) + ((i * j) % 7 == 0)",
+        "n = 250\nd = [[0] * n for _ in range(n)]\n\
+        for i in range(1, n):\n    for j in range(1, n):\n        d[i][j] = max(d[i - 1][j], d[i][j - 1]) + ((i * j) % \
+        7 == 0)",
     ),
     ("dict", "d = {}\nfor i in range(100000):\n    d[i * 7919 % 100003] = d.get(i * 31 % 100003, 0) + 1"),
     (
         "heap",
-        "import heapq\nh = []\nfor i in range(30000):\n    heapq.heappush(h, i * 7919 % 100003)\nwhile h: heapq.heappop(h)",
+        "import heapq\nh = []\nfor i in range(30000):\n    heapq.heappush(h, i * 7919 % 100003)\n\
+        while h: heapq.heappop(h)",
     ),
     ("text", "s = [str(i) for i in range(60000)]\nt = ' '.join(s)\nsum(map(int, t.split()))"),
     ("sort", "x = [(i * 7919) % 1000003 for i in range(100000)]\nx.sort()\nsorted(x, key=lambda v: -v)"),

@@ -34,7 +34,8 @@ fn no_forged_status_avoids_a_verdict() {
     let called = functional("f", &[("1", "\"never returned\"")]);
     for status in (0..12).chain([u32::MAX]) {
         let forge = format!(
-            "import sys\nfor name in ('RETURNED', 'RAISED', 'EXITED', 'COMPILE_ERROR', 'OUT_OF_MEMORY', 'NO_SUCH_FUNCTION', 'LOAD_FAILED', 'FATAL'):\n    setattr(sys.modules['exit_status'], name, {status})\n"
+            "import sys\nfor name in ('RETURNED', 'RAISED', 'EXITED', 'COMPILE_ERROR', 'OUT_OF_MEMORY', \
+            'NO_SUCH_FUNCTION', 'LOAD_FAILED', 'FATAL'):\n    setattr(sys.modules['exit_status'], name, {status})\n"
         );
         for (ending, tests) in [("1 / 0", &reads), ("def f(a):\n    return 1 / 0", &called), ("def f(a:", &called)] {
             let program = format!("{forge}{ending}");
@@ -48,7 +49,8 @@ fn no_forged_status_avoids_a_verdict() {
 #[test]
 fn a_program_that_breaks_the_parsing_of_arguments_fails() {
     let tests = functional("f", &[("1", "1")]);
-    let program = "import sys\ndef broken(text):\n    raise ValueError\nsys.modules['grader']._loads = sys.modules['process']._loads = broken\ndef f(a):\n    return 2";
+    let program = "import sys\ndef broken(text):\n    raise ValueError\n\
+        sys.modules['grader']._loads = sys.modules['process']._loads = broken\ndef f(a):\n    return 2";
     assert_eq!(strict(program, &tests).outcome, ProgramOutcome::WrongAnswer);
     let verdict = graded(program, &tests);
     assert_eq!((verdict.outcome, verdict.reward), (ProgramOutcome::RuntimeError, Some(0.0)));

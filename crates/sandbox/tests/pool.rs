@@ -102,7 +102,8 @@ fn the_time_limit_over_all_tests_applies() {
 fn programs_wait_until_enough_memory_is_available() {
     const MIB: u64 = 1 << 20;
     let greedy = |_| {
-        let program = "import time\nx = bytearray(b'x') * (200 << 20)\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nprint('done')";
+        let program = "import time\nx = bytearray(b'x') * (200 << 20)\nend = time.process_time() + 0.3\n\
+            while time.process_time() < end: pass\nprint('done')";
         let mut task = task(program, &stdin(&[("", "done")]));
         task.limits = Limits { memory_bytes: 256 * MIB, cpu: Duration::from_secs(30), ..Limits::default() };
         task

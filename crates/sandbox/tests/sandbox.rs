@@ -26,16 +26,19 @@ fn pure_python_recursion_reaches_fifty_thousand_levels() {
 
 #[test]
 fn recursion_through_c_reaches_fifty_thousand_levels() {
-    let cached = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n@lru_cache(None)\ndef f(n):\n    return n and 1 + f(n - 1)\nprint(f(50000))";
+    let cached = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n@lru_cache(None)\n\
+        def f(n):\n    return n and 1 + f(n - 1)\nprint(f(50000))";
     prints(cached, "50000");
-    let init = "import sys\nsys.setrecursionlimit(10**6)\nclass A:\n    def __init__(self, n):\n        self.next = n and A(n - 1)\nA(50000)\nprint('ok')";
+    let init = "import sys\nsys.setrecursionlimit(10**6)\n\
+        class A:\n    def __init__(self, n):\n        self.next = n and A(n - 1)\nA(50000)\nprint('ok')";
     prints(init, "ok");
 }
 
 #[test]
 fn endless_recursion_raises_a_recursion_error() {
     prints("def f():\n    f()\ntry:\n    f()\nexcept RecursionError:\n    print('caught')", "caught");
-    let through_c = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**9)\n@lru_cache(None)\ndef f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    print('caught')";
+    let through_c = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**9)\n@lru_cache(None)\n\
+        def f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    print('caught')";
     prints(through_c, "caught");
     let uncaught = through_c.replace("try:\n    f(0)\nexcept RecursionError:\n    print('caught')", "f(0)");
     assert_ne!(uncaught, through_c);
@@ -96,7 +99,8 @@ fn counts_and_positions_may_be_larger_than_any_length() {
         ("x = [1]\nx.insert(10**10, 2)\nx.insert(-10**10, 0)\nprint(x)", "[0, 1, 2]"),
         ("try:\n    [1].pop(10**10)\nexcept IndexError as error:\n    print(error)", "pop index out of range"),
         (
-            "import itertools\nprint(next(itertools.repeat(5, 10**12)), list(itertools.islice(itertools.repeat(object=1, times=10**12), 2)))",
+            "import itertools\nprint(next(itertools.repeat(5, 10**12)), \
+            list(itertools.islice(itertools.repeat(object=1, times=10**12), 2)))",
             "5 [1, 1]",
         ),
         ("from collections import Counter\nprint(next(Counter(a=10**12).elements()))", "a"),
@@ -108,7 +112,8 @@ fn counts_and_positions_may_be_larger_than_any_length() {
         ("import sys\nprint(repr(sys.stdin.readline(10**10)))", "'x'"),
         ("import os\nprint(os.read(0, 10**10))", "b'x'"),
         (
-            "import random\nr = range(10**12)\nrandom.seed(1)\nprint(random.choice(r), random.sample(r, 3), random.choices(r, k=2))",
+            "import random\nr = range(10**12)\nrandom.seed(1)\n\
+            print(random.choice(r), random.sample(r, 3), random.choices(r, k=2))",
             "623347347957 [884107995871, 71999863748, 129944532028] [495435087091, 449491064788]",
         ),
     ] {
@@ -131,11 +136,13 @@ fn integers_of_ctypes_wrap_around() {
             "-2147483648 255 -9223372036854775808",
         ),
         (
-            "from ctypes import *\nx = c_int(5)\nx.value += 2**32\nprint(x, x.value, sizeof(c_long), sizeof(c_int * 4))",
+            "from ctypes import *\nx = c_int(5)\nx.value += 2**32\n\
+            print(x, x.value, sizeof(c_long), sizeof(c_int * 4))",
             "c_int(5) 5 8 16",
         ),
         (
-            "import ctypes\nx = (ctypes.c_int * 3)(1, 2)\nx[2] = 2**31\nprint(list(x), len(x), ctypes.c_float(0.1).value)",
+            "import ctypes\nx = (ctypes.c_int * 3)(1, 2)\nx[2] = 2**31\n\
+            print(list(x), len(x), ctypes.c_float(0.1).value)",
             "[1, 2, -2147483648] 3 0.10000000149011612",
         ),
         (
@@ -151,24 +158,31 @@ fn integers_of_ctypes_wrap_around() {
 
 #[test]
 fn standard_input_can_be_mapped() {
-    let program = "import mmap, sys\nwith mmap.mmap(sys.stdin.fileno(), 0, access=mmap.ACCESS_READ) as m:\n    print(m.readline(), m.find(b'3'), m[0:1], len(m), m.read())\nx = mmap.mmap(-1, 4)\nx[1:3] = b'ab'\nprint(x[:])";
+    let program = "import mmap, sys\nwith mmap.mmap(sys.stdin.fileno(), 0, access=mmap.ACCESS_READ) as m:\n    \
+        print(m.readline(), m.find(b'3'), m[0:1], len(m), m.read())\nx = mmap.mmap(-1, 4)\nx[1:3] = b'ab'\nprint(x[:])";
     answers(program, "1 2\n3 4\n", "b'1 2\\n' 4 b'1' 8 b'3 4\\n'\nb'\\x00ab\\x00'");
 }
 
 #[test]
 fn an_executor_runs_what_is_submitted() {
-    let program = "from concurrent.futures import ThreadPoolExecutor, as_completed\nwith ThreadPoolExecutor(max_workers=4) as pool:\n    print(list(pool.map(abs, [-1, 2])))\n    tasks = [pool.submit(pow, 2, n) for n in range(3)]\n    print(sorted(task.result() for task in as_completed(tasks)))\n    print(type(pool.submit(int, 'x').exception()).__name__)";
+    let program = "from concurrent.futures import ThreadPoolExecutor, as_completed\n\
+        with ThreadPoolExecutor(max_workers=4) as pool:\n    print(list(pool.map(abs, [-1, 2])))\n    tasks = \
+        [pool.submit(pow, 2, n) for n in range(3)]\n    print(sorted(task.result() for task in \
+        as_completed(tasks)))\n    print(type(pool.submit(int, 'x').exception()).__name__)";
     answers(program, "", "[1, 2]\n[1, 2, 4]\nValueError");
 }
 
 #[test]
 fn the_standard_library_is_available() {
-    let modules = "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json typing \
-        array ast base64 calendar cmath colorsys configparser contextlib csv dataclasses decimal difflib email enum fractions graphlib \
-        hashlib hmac html html.parser imaplib inspect ipaddress keyword logging numbers optparse os pickle platform plistlib pprint queue \
-        reprlib sched secrets shelve shlex signal struct tempfile textwrap threading time timeit token tokenize traceback types unittest \
-        urllib.parse uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo asyncio concurrent.futures fileinput cProfile";
-    let program = "import importlib\nmissing = []\nfor name in input().split():\n    try:\n        importlib.import_module(name)\n    except ImportError as error:\n        missing.append((name, str(error)))\nprint(missing)";
+    let modules = "string re datetime collections heapq bisect copy math random statistics itertools functools \
+        operator io sys json typing array ast base64 calendar cmath colorsys configparser contextlib csv dataclasses \
+        decimal difflib email enum fractions graphlib hashlib hmac html html.parser imaplib inspect ipaddress keyword \
+        logging numbers optparse os pickle platform plistlib pprint queue reprlib sched secrets shelve shlex signal \
+        struct tempfile textwrap threading time timeit token tokenize traceback types unittest urllib.parse uuid \
+        warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo asyncio concurrent.futures fileinput cProfile";
+    let program = "import importlib\nmissing = []\n\
+        for name in input().split():\n    try:\n        importlib.import_module(name)\n    except ImportError as \
+        error:\n        missing.append((name, str(error)))\nprint(missing)";
     let verdict = strict(program, &stdin(&[(modules, "[]")]));
     assert!(verdict.passed(), "{} {}", verdict.detail, verdict.stdout_excerpt);
     prints(
@@ -199,14 +213,18 @@ fn the_random_module_starts_with_seed_0() {
 
 #[test]
 fn initial_objects_are_immortal_and_those_of_a_program_are_not() {
-    let program = "import sys, collections, heapq\nclass A: pass\nprint(sys._is_immortal(collections.OrderedDict), sys._is_immortal(heapq.heappush), sys._is_immortal(A), sys._is_immortal([]))";
+    let program = "import sys, collections, heapq\nclass A: pass\n\
+        print(sys._is_immortal(collections.OrderedDict), sys._is_immortal(heapq.heappush), sys._is_immortal(A), \
+        sys._is_immortal([]))";
     prints(program, "True True False False");
 }
 
 #[test]
 fn a_thread_runs_where_it_is_started() {
     prints(
-        "import threading, sys\nthreading.stack_size(1 << 27)\nsys.setrecursionlimit(10**6)\ndef f(n):\n    return n and 1 + f(n - 1)\nt = threading.Thread(target=lambda: print(f(100000)))\nt.start()\nt.join()\nprint(t.is_alive())",
+        "import threading, sys\nthreading.stack_size(1 << 27)\nsys.setrecursionlimit(10**6)\n\
+        def f(n):\n    return n and 1 + f(n - 1)\nt = threading.Thread(target=lambda: print(f(100000)))\nt.start()\n\
+        t.join()\nprint(t.is_alive())",
         "100000\nFalse",
     );
     prints("import _thread\n_thread.start_new_thread(print, ('x',))", "x");
@@ -278,7 +296,8 @@ fn running_out_of_memory_is_reported_and_so_is_the_peak() {
 
 #[test]
 fn the_native_stack_and_the_output_count_as_memory() {
-    let recursive = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n@lru_cache(None)\ndef f(n):\n    return n and 1 + f(n - 1)\nfor _ in range(5):\n    f.cache_clear()\n    f(60000)\nprint('done')";
+    let recursive = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n@lru_cache(None)\n\
+        def f(n):\n    return n and 1 + f(n - 1)\nfor _ in range(5):\n    f.cache_clear()\n    f(60000)\nprint('done')";
     let with = |program: &str, mebibytes: u64| {
         let mut task = task(program, &stdin(&[("", "done")]));
         task.limits = Limits { memory_bytes: mebibytes << 20, output_bytes: 64 << 20, ..task.limits };
@@ -334,7 +353,8 @@ fn state_does_not_survive_between_tests_in_the_strict_mode() {
 
 #[test]
 fn a_compiled_program_behaves_the_same_in_each_test() {
-    let program = "import sys\nseen = []\ndef f(x=(1, 2)): return x\nn = int(input())\nif n == 3: f(1) / 0\nprint(f() is f.__defaults__[0], __name__, f.__code__.co_filename, len(seen), 'x' is sys.intern('x'))";
+    let program = "import sys\nseen = []\ndef f(x=(1, 2)): return x\nn = int(input())\nif n == 3: f(1) / 0\n\
+        print(f() is f.__defaults__[0], __name__, f.__code__.co_filename, len(seen), 'x' is sys.intern('x'))";
     let right = "True __main__ main.py 0 True";
     let tests = stdin(&[("1", right), ("2", right), ("4", right), ("3", "")]);
     let verdict = strict(program, &tests);

@@ -94,7 +94,10 @@ del sys.modules["random"]
 
 #[test]
 fn changes_of_a_call_do_not_survive_into_the_next() {
-    let program = "import json, random\nkept = []\ncalls = 0\nclass Solution:\n    known = {}\n    def f(self, x):\n        global calls\n        calls += 1\n        kept.append(x)\n        self.known[x] = 1\n        json.loads = json._default_decoder = None\n        answer = [calls, len(kept), len(self.known), random.randint(1, 10**9)]\n        random.seed(x)\n        return answer";
+    let program = "import json, random\nkept = []\ncalls = 0\n\
+        class Solution:\n    known = {}\n    def f(self, x):\n        global calls\n        calls += 1\n        \
+        kept.append(x)\n        self.known[x] = 1\n        json.loads = json._default_decoder = None\n        answer = \
+        [calls, len(kept), len(self.known), random.randint(1, 10**9)]\n        random.seed(x)\n        return answer";
     let cases: Vec<(String, String)> =
         (0..MANY).map(|index| (index.to_string(), "[1, 1, 1, 906691060]".to_owned())).collect();
     let cases: Vec<(&str, &str)> = cases.iter().map(|(input, output)| (input.as_str(), output.as_str())).collect();
@@ -161,10 +164,15 @@ print(len(KEPT))
 fn a_program_with_many_tests_behaves_as_with_one() {
     let inputs = ["3", "0", "-1", "word", "", "7 8", "1000000"];
     for program in [
-        "import sys\ninput = sys.stdin.readline\nsys.setrecursionlimit(10**6)\nMOD = 10**9 + 7\ndef f(n, m=MOD):\n    return n and f(n - 1)\nn = int(input())\nprint(f(max(0, min(n, 5000))), 10 // n)",
-        "'''text'''\nfrom __future__ import annotations\nimport heapq as h\nclass A:\n    'doc'\n    x = 1\n    def __init__(self, y: B = None): self.y = y\n    @property\n    def z(self): return self.y\nprint(__doc__, A.__doc__, A.__init__.__annotations__, A(input()).z, __name__, __file__, sorted(globals()))",
+        "import sys\ninput = sys.stdin.readline\nsys.setrecursionlimit(10**6)\nMOD = 10**9 + 7\n\
+        def f(n, m=MOD):\n    return n and f(n - 1)\nn = int(input())\nprint(f(max(0, min(n, 5000))), 10 // n)",
+        "'''text'''\nfrom __future__ import annotations\nimport heapq as h\n\
+        class A:\n    'doc'\n    x = 1\n    def __init__(self, y: B = None): self.y = y\n    @property\n    def \
+        z(self): return self.y\nprint(__doc__, A.__doc__, A.__init__.__annotations__, A(input()).z, __name__, \
+        __file__, sorted(globals()))",
         "print('before')\nx: int = 3\ny: str\nprint(__annotate__(1), input())",
-        "def f():\n    raise ValueError(input())\n\nclass E(Exception): pass\n\ntry:\n    f()\nexcept ValueError as error:\n    raise E('caught') from error",
+        "def f():\n    raise ValueError(input())\n\nclass E(Exception): pass\n\ntry:\n    f()\n\
+        except ValueError as error:\n    raise E('caught') from error",
         "import sys\nfrom nowhere import nothing\nprint(1)",
         "from math import nothing\nprint(1)",
         "import math\nx = math.nothing\nprint(input())",
@@ -176,12 +184,14 @@ fn a_program_with_many_tests_behaves_as_with_one() {
         "import traceback\ndef f():\n    traceback.print_stack()\nf()\nprint(input())",
         "import sys\ndef f(): return sys._getframe(1).f_code.co_names\nprint(f())",
         "import time\nstart = time.time()\nprint(start < 1735689601, input())",
-        "import atexit\natexit.register(print, 'end')\nclass A:\n    def __del__(self): print('gone')\na = A()\nprint(input())",
+        "import atexit\natexit.register(print, 'end')\nclass A:\n    def __del__(self): print('gone')\na = A()\n\
+        print(input())",
         "x = 'a' * 5\ndef g(): yield from x\nimport this\nprint(*g(), input())",
         "import random, os\nprint(random.random(), os.urandom(3), hash('a'), input())",
         "import sys\nprint(sys.argv, sys.stdin.fileno(), sys.stdin.readlines(), list(sys.stdin))",
         "print(input())\nprint(input())",
-        "from typing import *\nimport bisect\nf = lambda a, b=3: a + b\nlimits = [(1, -2), 3.5, None, 'x', {}]\nprint(f(1), limits, int(input()))",
+        "from typing import *\nimport bisect\nf = lambda a, b=3: a + b\nlimits = [(1, -2), 3.5, None, 'x', {}]\n\
+        print(f(1), limits, int(input()))",
         "def f(:\n  pass",
         "if True:\n    def f(): pass\nelse:\n    x: int = 1\nprint(input(), sorted(globals()))",
         "import os\nprint(os.read(0, 10), os.fstat(0).st_size)",
@@ -196,7 +206,8 @@ fn a_function_with_many_tests_behaves_as_with_one() {
     let inputs = ["3", "0", "-1", "\"word\"", "[1, 2]", "  {\"a\": 1.5}  "];
     for program in [
         "from functools import cache\n@cache\ndef f(x): return [x, f.cache_info().currsize]",
-        "class Solution:\n    def __init__(self): self.a = []\n    def f(self, x):\n        self.a.append(x)\n        return 10 // x",
+        "class Solution:\n    def __init__(self): self.a = []\n    def f(self, x):\n        self.a.append(x)\n        \
+        return 10 // x",
         "print('at the beginning')\ndef f(x): return x",
         "import time\nbegan = time.time()\ndef f(x): return began < time.time()",
         "import random\nvalue = random.random()\ndef f(x): return [value, random.random()]",
@@ -209,7 +220,8 @@ fn a_function_with_many_tests_behaves_as_with_one() {
         "raise SystemExit(2)",
         "def f(x):\n    print(x)\n    raise KeyError(x)",
         "def f(x):\n    raise SystemExit(x)",
-        "import sys\ndef f(x): return [__name__, sys.getrecursionlimit(), sorted(set(globals()) - set(dir(__builtins__)))[:5]]",
+        "import sys\ndef f(x): return [__name__, sys.getrecursionlimit(), sorted(set(globals()) - \
+        set(dir(__builtins__)))[:5]]",
     ] {
         same_as_alone(program, &inputs, Some("f"));
     }

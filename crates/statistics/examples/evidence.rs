@@ -53,9 +53,9 @@ fn honest(runs: u64, steps: usize) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{runs} honest runs of {steps} steps, {SEQUENCES} sequences of {TOKENS} tokens a step, {SUSPICIONS} suspicions ({ALWAYS} + {IN_TURN} a step), \
-         1 to 3 engines, the last of several joining late; movement of the first step 2^-10 to 2^2 of the noise, which grows tenfold in half of \
-         the runs. Allowed: {BUDGET} of the runs.\n"
+        "{runs} honest runs of {steps} steps, {SEQUENCES} sequences of {TOKENS} tokens a step, {SUSPICIONS} suspicions \
+         ({ALWAYS} + {IN_TURN} a step), 1 to 3 engines, the last of several joining late; movement of the first step \
+         2^-10 to 2^2 of the noise, which grows tenfold in half of the runs. Allowed: {BUDGET} of the runs.\n"
     )?;
     writeln!(out, "| noise | runs | proofs | accused | nearest to its threshold | ever 10 | 100 | 1,000 | 10,000 |")?;
     writeln!(out, "|---|---|---|---|---|---|---|---|---|")?;

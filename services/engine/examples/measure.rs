@@ -199,7 +199,8 @@ async fn main() -> Result<(), Failure> {
         let rate = (SAMPLES * TOKENS) as f64 / median;
         writeln!(
             out,
-            "{name:22} {:6.1} ms (least {:6.1}) {rate:7.0} tokens/s, {:4.2} of the decoder; processor {:6.1} ms, {:4.2}; {:5.0} KiB",
+            "{name:22} {:6.1} ms (least {:6.1}) {rate:7.0} tokens/s, {:4.2} of the decoder; processor {:6.1} ms, \
+            {:4.2}; {:5.0} KiB",
             median * 1e3,
             least * 1e3,
             median / base,

@@ -52,8 +52,8 @@ impl Sandbox {
             "properties": {"code": {"type": "string", "description": "such as print(sum(range(10)))"}},
             "required": ["code"],
         });
-        let description = "Runs Python code in an interpreter that keeps its variables between calls. Gives what the code prints and the value \
-                           of its last expression. There are no files and no network.";
+        let description = "Runs Python code in an interpreter that keeps its variables between calls. Gives what the \
+                           code prints and the value of its last expression. There are no files and no network.";
         Description {
             name: PYTHON.to_owned(),
             system_prompt: "Compute with the tool `python`, then give the final answer within \\boxed{}.".to_owned(),

@@ -43,7 +43,8 @@ impl Model {
                 Self { info: Some(info), shapes, folder: root.to_owned(), digests }
             }
             Err(error) => {
-                tracing::warn!(model = name, %error, root = %root.display(), "the model's folder cannot be read here: token ids are not checked against its vocabulary");
+                tracing::warn!(model = name, %error, root = %root.display(), "the model's folder cannot be read here: \
+                    token ids are not checked against its vocabulary");
                 Self { info: None, shapes: BTreeMap::new(), folder: root.to_owned(), digests }
             }
         }

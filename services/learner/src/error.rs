@@ -33,8 +33,9 @@ pub enum LearnerError {
 
     /// More updates in a row were skipped than `max_skipped_updates` allows.
     #[error(
-        "skipped updates in a row: {count}, allowed: fewer than max_skipped_updates = {limit}; the last one was skipped for \
-         {reason}. The weights are those of version {version}: go back to an earlier checkpoint, or lower the learning rate"
+        "skipped updates in a row: {count}, allowed: fewer than max_skipped_updates = {limit}; the last one was \
+         skipped for {reason}. The weights are those of version {version}: go back to an earlier checkpoint, or lower \
+         the learning rate"
     )]
     SkippedUpdates {
         /// Skipped updates in a row.
@@ -49,8 +50,9 @@ pub enum LearnerError {
 
     /// Weights that an update has made useless.
     #[error(
-        "the update to version {version} made {count} values of `{tensor}` not finite (the first is {value} at {index:?}), allowed: \
-         finite numbers; the last good version is {last_good}: go back to its checkpoint, and lower the learning rate or max_grad_norm"
+        "the update to version {version} made {count} values of `{tensor}` not finite (the first is {value} at \
+         {index:?}), allowed: finite numbers; the last good version is {last_good}: go back to its checkpoint, and \
+         lower the learning rate or max_grad_norm"
     )]
     NotFinite {
         /// The version of the weights.
@@ -81,7 +83,8 @@ pub enum LearnerError {
 
     /// Weights that an exchange between ranks has left in the middle of a step.
     #[error(
-        "a step ended in the middle of an exchange between ranks: load a checkpoint, or reset the learner, before anything else"
+        "a step ended in the middle of an exchange between ranks: load a checkpoint, or reset the learner, before \
+        anything else"
     )]
     Torn,
 

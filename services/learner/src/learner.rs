@@ -64,7 +64,8 @@ impl Learner {
                 tracing::warn!(
                     free_gib = gibibytes(free),
                     needed_gib = gibibytes(plan.total()),
-                    "training needs more memory of the device than is free now: engines on it must sleep while the learner trains"
+                    "training needs more memory of the device than is free now: engines on it must sleep while the \
+                    learner trains"
                 );
             }
             Some(plan)

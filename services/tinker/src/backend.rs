@@ -210,7 +210,8 @@ impl Backend {
             let apart = apart / wanted.len().max(1) as f64;
             if found.len() != wanted.len() || apart.is_nan() || apart > self.max_difference {
                 return Err(Failure::server(format!(
-                    "engine {} does not have the weights of version {version}: its log-probabilities differ from the learner's by {apart} on average",
+                    "engine {} does not have the weights of version {version}: its log-probabilities differ from the \
+                    learner's by {apart} on average",
                     engine.engine
                 )));
             }

@@ -36,9 +36,11 @@ pub(crate) fn shared_context(
         ));
     }
     if adapters.head && engines.max_adapters > 0 {
-        return Err("learner.lora.targets has lm_head, and engines that take adapters by name, as vLLM does, could not be proven with one of \
-                    the head: take lm_head out, or use the embedded engine"
-            .to_owned());
+        return Err(
+            "learner.lora.targets has lm_head, and engines that take adapters by name, as vLLM does, could not \
+                    be proven with one of the head: take lm_head out, or use the embedded engine"
+                .to_owned(),
+        );
     }
     let of_both = [served.context_tokens, learner.context_tokens];
     Ok(of_both.into_iter().filter(|tokens| *tokens != 0).min().unwrap_or(0))

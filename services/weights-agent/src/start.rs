@@ -36,7 +36,8 @@ async fn start(settings: WeightsAgentSettings) -> Result<Server, WeightsAgentErr
     let most = connector.max_message();
     let client = WeightsClient::new(channel).max_decoding_message_size(most).max_encoding_message_size(most);
     let server = Server::bind(NAME, "server", settings.server.clone()).await?;
-    tracing::info!(folder = %folders.folder().display(), learner = settings.learner, "weights are fetched to this folder");
+    tracing::info!(folder = %folders.folder().display(), learner = settings.learner, "weights are fetched to this \
+        folder");
     let retry = RetryPolicy::new(settings.retry_initial, settings.retry_max).with_jitter(folders.folder());
     let source = Source {
         client,

@@ -42,7 +42,8 @@ fn port(round: &Round, index: usize) -> SocketAddr {
 
 fn post(path: &str, length: usize, body: &str) -> String {
     format!(
-        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+        Connection: close\r\n\r\n{body}"
     )
 }
 

@@ -8,7 +8,8 @@ mod settings;
 fn hold(page: &str, what: &str, text: &str) {
     let path = super::root().join("docs/reference").join(page);
     let text = format!(
-        "{}\n\n<!-- Written by a test: EVENKEEL_GENERATE=1 cargo test --release --workspace --bin evenkeel book::reference -->\n\n{text}",
+        "{}\n\n<!-- Written by a test: EVENKEEL_GENERATE=1 cargo test --release --workspace --bin evenkeel \
+        book::reference -->\n\n{text}",
         what.trim_end(),
         text = text.trim_start()
     );

@@ -53,7 +53,8 @@ fn page() -> String {
     table(
         &mut text,
         "Mathematical answers",
-        "`reason` of verdict rows and of the verdict metric, `reason_code` in the protocol. It determines the outcome ([mathematical answers](../math.md)).",
+        "`reason` of verdict rows and of the verdict metric, `reason_code` in the protocol. It determines the outcome \
+        ([mathematical answers](../math.md)).",
         "| reason | outcome | |",
         evenkeel_math::Reason::ALL
             .iter()
@@ -62,8 +63,8 @@ fn page() -> String {
     table(
         &mut text,
         "Programs",
-        "The last six are `INVALID` and have no reward. Programs that need something that the sandbox lacks have `unsupported`, whatever the \
-         outcome ([programs](../code.md)).",
+        "The last six are `INVALID` and have no reward. Programs that need something that the sandbox lacks have \
+         `unsupported`, whatever the outcome ([programs](../code.md)).",
         "| reason | outcome | |",
         evenkeel_sandbox::Reason::ALL
             .iter()
@@ -72,8 +73,8 @@ fn page() -> String {
     table(
         &mut text,
         "Rows of data sets",
-        "Why a row yields no prompt. With `data.invalid_rows = \"refuse\"` those that are a fault of the row refuse the run; otherwise the row is \
-         left out and counted ([data sets](../data.md)).",
+        "Why a row yields no prompt. With `data.invalid_rows = \"refuse\"` those that are a fault of the row refuse \
+         the run; otherwise the row is left out and counted ([data sets](../data.md)).",
         "| reason | fault | |",
         evenkeel_data::Reason::ALL.iter().map(|reason| {
             let fault = if reason.is_fault() { "yes" } else { "no" };
@@ -83,7 +84,8 @@ fn page() -> String {
     table(
         &mut text,
         "Failed calls and items",
-        "`google.rpc.ErrorInfo.reason` of a call, `Failure.reason` of an item ([what each code means](../protocol.md#errors-of-calls)).",
+        "`google.rpc.ErrorInfo.reason` of a call, `Failure.reason` of an item ([what each code \
+        means](../protocol.md#errors-of-calls)).",
         "| reason | |",
         evenkeel_rpc::error::Reason::ALL.iter().map(|reason| vec![code(reason.as_str()), cell(reason.meaning())]),
     );
@@ -108,7 +110,8 @@ fn the_page_of_reasons_is_what_the_code_says() {
 
 #[test]
 fn a_value_of_the_protocol_has_its_comment() {
-    let proto = "\n// Why.\nenum EndReason {\n  // Not set.\n  END_REASON_UNSPECIFIED = 0;\n  // It is\n  // over.\n  END_REASON_OVER = 1;\n}\n";
+    let proto = "\n// Why.\nenum EndReason \
+        {\n  // Not set.\n  END_REASON_UNSPECIFIED = 0;\n  // It is\n  // over.\n  END_REASON_OVER = 1;\n}\n";
     assert_eq!(values(proto, "EndReason"), [("END_REASON_OVER".to_owned(), "It is over.".to_owned())]);
     assert_eq!(prefix("EndReason"), "END_REASON_");
 }

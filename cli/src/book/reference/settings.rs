@@ -132,8 +132,10 @@ fn tables<T: Default + JsonSchema + Serialize>(of: &str, elsewhere: &[(&str, &st
 fn page() -> String {
     let mut text = "A section named `x[]` is a list, written as `[[x]]`; in `x.NAME` you choose the name.\n".to_owned();
     text += &tables::<Recipe>("", &[]);
-    text += "\n# Settings of servers\n\n`evenkeel serve` takes settings without the name of the section: `serve engine` those of `engine`, \
-             `serve generation` those of `generation`, `serve reward` those of `reward`. The others have settings of their own.\n";
+    text += "\n# Settings of servers\n\n\
+             `evenkeel serve` takes settings without the name of the section: `serve engine` those of `engine`, `serve \
+             generation` those of `generation`, `serve reward` those of `reward`. The others have settings of their \
+             own.\n";
     let server = ("server", "As [generation.server](#generationserver) of a recipe.");
     let client = ("client", "As [services.client](#servicesclient) of a recipe.");
     text +=

@@ -122,7 +122,8 @@ fn dropped(report: &DataReport) -> Option<String> {
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     (dropped > 0).then(|| {
         format!(
-            "{dropped} of {rows} rows give no prompt: {} (a run leaves them out; data.invalid_rows = \"refuse\" ends it instead)",
+            "{dropped} of {rows} rows give no prompt: {} (a run leaves them out; data.invalid_rows = \"refuse\" ends \
+            it instead)",
             reasons.join(", ")
         )
     })

@@ -43,8 +43,8 @@ pub(in crate::dry_run) fn check(recipe: &Recipe, memory: &Memory, findings: &mut
             let way_out = match recipe.learner.compute.recompute {
                 Recompute::Full => "fewer learner.compute.threads or gradient_blocks, a smaller model, or more memory",
                 _ => {
-                    "learner.compute.recompute = full, fewer learner.compute.threads or gradient_blocks, a smaller model, or more \
-                     memory"
+                    "learner.compute.recompute = full, fewer learner.compute.threads or gradient_blocks, a smaller \
+                     model, or more memory"
                 }
             };
             let found = format!("{}, which has {available} of about {needed} that are needed", memory.device);
@@ -68,8 +68,8 @@ fn check_gpu(recipe: &Recipe, memory: &Memory, plan: &MemoryPlan, available: u64
     if asleep > 0 {
         let room = available.saturating_sub(plan.resident());
         findings.note(format!(
-            "{} of {} stay with the learner while engines are awake: an engine on it has {}, {:.0} % of the device (vLLM's \
-             --gpu-memory-utilization)",
+            "{} of {} stay with the learner while engines are awake: an engine on it has {}, {:.0} % of the device \
+             (vLLM's --gpu-memory-utilization)",
             gib(plan.resident()),
             memory.device,
             gib(room),

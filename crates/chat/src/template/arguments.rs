@@ -124,8 +124,9 @@ impl TemplateArguments {
         }
         let names: Vec<_> = templates.named.keys().map(|name| format!("'{name}'")).collect();
         Err(RenderError::new(format!(
-            "This model has multiple chat templates with no default specified! Please either pass a chat template or the name of the \
-             template you wish to use to the `chat_template` argument. Available template names are [{}].",
+            "This model has multiple chat templates with no default specified! Please either pass a chat template or \
+             the name of the template you wish to use to the `chat_template` argument. Available template names are \
+             [{}].",
             names.join(", ")
         )))
     }
@@ -134,9 +135,9 @@ impl TemplateArguments {
     pub(super) fn validate(&self) -> Result<(), RenderError> {
         if self.continued().is_some() && self.generation_prompt().is_true() {
             return Err(RenderError::new(
-                "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the \
-                 model to continue the final message, and add_generation_prompt when you want to add a header that will prompt it to \
-                 start a new assistant message instead.",
+                "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when \
+                 you want the model to continue the final message, and add_generation_prompt when you want to add a \
+                 header that will prompt it to start a new assistant message instead.",
             ));
         }
         let are_objects = |list: &Value| {
@@ -145,8 +146,8 @@ impl TemplateArguments {
         };
         if !self.tools.as_ref().is_none_or(are_objects) {
             return Err(RenderError::new(
-                "Tools should either be a JSON schema, or a callable function with type hints and a docstring suitable for \
-                 auto-conversion to a schema.",
+                "Tools should either be a JSON schema, or a callable function with type hints and a docstring suitable \
+                 for auto-conversion to a schema.",
             ));
         }
         if !self.documents.as_ref().is_none_or(are_objects) {

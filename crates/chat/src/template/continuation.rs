@@ -51,9 +51,10 @@ impl Continuation {
         let at = rendered.rfind(tag).filter(|_| rendered.contains(text));
         let Some(at) = at else {
             return Err(RenderError(format!(
-                "continue_final_message is set but the final message does not appear in the chat after applying the chat template! \
-                 This can happen if the chat template deletes portions of the final message. Please verify the chat template and \
-                 final message in your chat to ensure they are compatible.Final message to continue: {text}\nRendered chat:\n{rendered}"
+                "continue_final_message is set but the final message does not appear in the chat after applying the \
+                 chat template! This can happen if the chat template deletes portions of the final message. Please \
+                 verify the chat template and final message in your chat to ensure they are compatible.Final message \
+                 to continue: {text}\nRendered chat:\n{rendered}"
             )));
         };
         let is_whole = rendered[at..].starts_with(TAG);

@@ -107,7 +107,8 @@ fn failed(arm: &ArmSummary) -> Option<Sentence> {
     let seeds: Vec<String> =
         arm.failed.iter().map(|failed| format!("seed {} ({})", failed.seed, failed.reason)).collect();
     let text = format!(
-        "{} of {} failed and {} in no number: {}. If the settings of this arm are the cause, its numbers are better than it is.",
+        "{} of {} failed and {} in no number: {}. If the settings of this arm are the cause, its numbers are better \
+        than it is.",
         count(seeds.len(), "seed"),
         arm.label,
         if seeds.len() == 1 { "is" } else { "are" },

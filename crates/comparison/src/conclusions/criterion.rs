@@ -94,8 +94,8 @@ fn too_few(pairs: &[&OrderedTasks]) -> Sentence {
     let order = list(&pairs.iter().map(order).collect::<Vec<_>>());
     let first = pairs[0];
     let text = format!(
-        "Lengths vary more and the gap is smaller {order}, so that the criterion expects token to gain on sequence there: that is open, since a verdict \
-         takes {} seeds and {} paired.",
+        "Lengths vary more and the gap is smaller {order}, so that the criterion expects token to gain on sequence \
+         there: that is open, since a verdict takes {} seeds and {} paired.",
         first.needed,
         match first.difference.seeds {
             1 => "1 is".to_owned(),
@@ -108,7 +108,8 @@ fn too_few(pairs: &[&OrderedTasks]) -> Sentence {
 fn of_tasks(pair: &OrderedTasks) -> Sentence {
     let OrderedTasks { token_favoured: more, sequence_favoured: less, measure, difference, .. } = pair;
     let expected = format!(
-        "On {more} lengths vary more and the gap is smaller than on {less}, so that the criterion expects token to gain on sequence there"
+        "On {more} lengths vary more and the gap is smaller than on {less}, so that the criterion expects token to \
+        gain on sequence there"
     );
     let seeds = count(difference.seeds, "seed");
     let value = measure.shown(difference.value);

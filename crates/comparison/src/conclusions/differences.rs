@@ -54,8 +54,8 @@ fn too_few(task: &TaskComparison, family: &[&PairedDifference]) -> Option<Senten
     let reach = smallest_p(most);
     let family = count(family.len(), "pair");
     let text = format!(
-        "Nothing can be concluded about {of}: {} at most are paired, and a finding takes {needed}. With {most} the exact test cannot go below p = {}, before \
-         Holm's correction for {family}.",
+        "Nothing can be concluded about {of}: {} at most are paired, and a finding takes {needed}. With {most} the \
+         exact test cannot go below p = {}, before Holm's correction for {family}.",
         count(most, "seed"),
         p_value(reach),
     );
@@ -68,8 +68,8 @@ fn of_pair(task: &TaskComparison, pair: &PairedDifference, family: usize) -> Opt
         Finding::TooFewSeeds { .. } => None,
         Finding::NoSpread => {
             let text = format!(
-                "Nothing can be concluded about the {} of {}: every seed has the same difference, {}, which leaves unknown how far another seed would be \
-                 off.",
+                "Nothing can be concluded about the {} of {}: every seed has the same difference, {}, which leaves \
+                 unknown how far another seed would be off.",
                 measure.name(),
                 names(task, pair),
                 measure.shown(pair.difference.value),
@@ -116,8 +116,8 @@ fn beyond_chance_of_one(task: &TaskComparison, pair: &PairedDifference, family: 
     let measure = pair.measure;
     let interval = pair.difference.interval.filter(|interval| interval.excludes(0.0))?;
     Some(format!(
-        "A difference in {} between {} is not shown: its interval, {}, excludes zero, but the exact test over {} has p = {}, and {} after Holm's \
-         correction for {}.",
+        "A difference in {} between {} is not shown: its interval, {}, excludes zero, but the exact test over {} has p \
+         = {}, and {} after Holm's correction for {}.",
         measure.name(),
         names(task, pair),
         range(measure, interval),
@@ -146,7 +146,8 @@ fn around_zero(task: &TaskComparison, measure: Measure, family: &[&PairedDiffere
         }
     };
     let text = format!(
-        "No difference in {measure} is shown {facts}. That is not evidence that they are equal: every difference within an interval remains possible."
+        "No difference in {measure} is shown {facts}. That is not evidence that they are equal: every difference \
+        within an interval remains possible."
     );
     Some((ConclusionKind::NotShown, text))
 }

@@ -62,8 +62,9 @@ type Sentence = (ConclusionKind, String);
 fn convention(tasks: &[TaskComparison]) -> Option<Sentence> {
     let is_judged =
         |task: &TaskComparison| task.criterion.as_ref().is_some_and(|criterion| !criterion.claims.is_empty());
-    let text = "The paper's criterion has no threshold. The convention here: it prefers token where the gap is at most half a deviation of length, \
-                sequence where it is one deviation or more, and neither in between. Where tasks are compared by their order, no threshold is needed.";
+    let text = "The paper's criterion has no threshold. The convention here: it prefers token where the gap is at most \
+                half a deviation of length, sequence where it is one deviation or more, and neither in between. Where \
+                tasks are compared by their order, no threshold is needed.";
     tasks.iter().any(is_judged).then(|| (ConclusionKind::Caution, text.to_owned()))
 }
 
@@ -71,9 +72,10 @@ fn limits(tasks: &[TaskComparison]) -> Vec<Sentence> {
     if tasks.iter().all(|task| task.pairs.is_empty()) {
         return Vec::new();
     }
-    let seeds = "Seeds vary what is drawn in a run. Nothing here is about other models, data, budgets or settings than those of the runs.";
-    let many = "Holm's correction covers the pairs of arms within one measure of one task. Where several measures or tasks are looked at, a \
-                difference in one of them is weaker evidence than its p-value says.";
+    let seeds = "Seeds vary what is drawn in a run. Nothing here is about other models, data, budgets or settings than \
+        those of the runs.";
+    let many = "Holm's correction covers the pairs of arms within one measure of one task. Where several measures or \
+                tasks are looked at, a difference in one of them is weaker evidence than its p-value says.";
     [seeds, many].map(|text| (ConclusionKind::Caution, text.to_owned())).into()
 }
 

@@ -32,8 +32,8 @@ fn the_same_difference_is_no_finding_with_seven_seeds() {
     let none = said(&comparison, ConclusionKind::Inconclusive);
     assert_eq!(
         none,
-        "Nothing can be concluded about any pair of arms: 7 seeds at most are paired, and a finding takes 8. With 7 the exact test cannot go below p = 0.016, \
-         before Holm's correction for 1 pair."
+        "Nothing can be concluded about any pair of arms: 7 seeds at most are paired, and a finding takes 8. With 7 \
+         the exact test cannot go below p = 0.016, before Holm's correction for 1 pair."
     );
 }
 

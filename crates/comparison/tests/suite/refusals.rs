@@ -19,7 +19,8 @@ fn runs_of_other_data_are_named() {
     });
     assert_eq!(
         error,
-        "runs[runs/token-1].identity.data is sha256:2, allowed: sha256:1, as in runs/balanced-0: runs of one task are compared on the same terms"
+        "runs[runs/token-1].identity.data is sha256:2, allowed: sha256:1, as in runs/balanced-0: runs of one task are \
+        compared on the same terms"
     );
     let error = refusal(|runs| {
         runs[2].identity.remove("model");
@@ -49,8 +50,8 @@ fn other_evaluations_are_named() {
     let error = refusal(|runs| runs[1].evaluations[2].benchmarks.get_mut("held-out").unwrap().samples = 4);
     assert_eq!(
         error,
-        "runs[runs/balanced-1].evaluations[2] is held-out (4 samples, with best@k), allowed: held-out (8 samples, with best@k), as in \
-         runs/balanced-0"
+        "runs[runs/balanced-1].evaluations[2] is held-out (4 samples, with best@k), allowed: held-out (8 samples, with \
+         best@k), as in runs/balanced-0"
     );
     let error = refusal(|runs| runs[2].rewards.clear());
     assert!(error.starts_with("runs[runs/token-0].rewards is empty, allowed: a curve"), "{error}");

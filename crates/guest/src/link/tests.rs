@@ -100,7 +100,10 @@ fn immutable_globals_are_constants_and_the_stack_is_moved() {
 fn constants_are_folded_into_addresses_that_cannot_wrap_around() {
     let code = |body: &str| {
         let component = format!(
-            "(component (core module $m (memory 1) (table 1 funcref) (global (mut i32) (i32.const 0x100000)) (global i32 (i32.const 0x100000)) (func (export \"run\") (param i32 i32) (result i32) {body})) (core instance (instantiate $m)) (alias core export 0 \"run\" (core func $run)) (func (export \"run\") (param \"x\" u32) (param \"y\" u32) (result u32) (canon lift (core func $run))))"
+            "(component (core module $m (memory 1) (table 1 funcref) (global (mut i32) (i32.const 0x100000)) (global \
+            i32 (i32.const 0x100000)) (func (export \"run\") (param i32 i32) (result i32) {body})) (core instance \
+            (instantiate $m)) (alias core export 0 \"run\" (core func $run)) (func (export \"run\") (param \"x\" u32) \
+            (param \"y\" u32) (result u32) (canon lift (core func $run))))"
         );
         let module = joined(&component).unwrap();
         let (mut store, instance) = instance(&module);

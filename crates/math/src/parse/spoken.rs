@@ -34,18 +34,20 @@ const HARMLESS: [&str; 15] = [
 /// Of these, those that a remark may not have.
 const CONDITIONS: [&str; 2] = ["if", "base"];
 /// Words with which a remark denies what it follows.
-const DENIALS: &str = "not wrong false incorrect or maybe perhaps possibly probably guess unless but and if never no except \
-    nicht kein oder ou pas non o ni tal vez estimate estimated rounded";
+const DENIALS: &str = "not wrong false incorrect or maybe perhaps possibly probably guess unless but and if never no \
+    except nicht kein oder ou pas non o ni tal vez estimate estimated rounded";
 /// Words that may stand right before an answer: verbs, and names of values.
-const LEADS: &str = "is are was were be equals equal has have had get gets got give gives gave make makes made need needs needed take takes \
-    took cost costs spend spends spent pay pays paid earn earns earned save saves saved use uses used sell sells sold buy buys bought \
-    read reads eat eats ate contain contains contained hold holds held weigh weighs weighed score scores scored leave leaves left total \
-    totals run runs ran walk walks walked drive drives drove travel travels travelled traveled collect collects collected pick picks \
-    picked count counts counted find finds found become becomes yield yields obtain obtains receive receives received win wins won lose \
-    loses lost drink drinks drank bake bakes baked see sees saw grow grows grew measure measures produce produces require requires \
-    remain remains remained answer ans result solution value sum difference area volume perimeter length width height number final year \
-    day probability speed price all simply precisely clearly indeed about approximately approx exactly only just altogether therefore thus so hence then rs usd inr eur rmb \
-    us es est ist sind son hay igual respuesta antwort ergebnis resposta risposta";
+const LEADS: &str = "is are was were be equals equal has have had get gets got give gives gave make makes made need \
+    needs needed take takes took cost costs spend spends spent pay pays paid earn earns earned save saves saved use \
+    uses used sell sells sold buy buys bought read reads eat eats ate contain contains contained hold holds held weigh \
+    weighs weighed score scores scored leave leaves left total totals run runs ran walk walks walked drive drives \
+    drove travel travels travelled traveled collect collects collected pick picks picked count counts counted find \
+    finds found become becomes yield yields obtain obtains receive receives received win wins won lose loses lost \
+    drink drinks drank bake bakes baked see sees saw grow grows grew measure measures produce produces require \
+    requires remain remains remained answer ans result solution value sum difference area volume perimeter length \
+    width height number final year day probability speed price all simply precisely clearly indeed about approximately \
+    approx exactly only just altogether therefore thus so hence then rs usd inr eur rmb us es est ist sind son hay \
+    igual respuesta antwort ergebnis resposta risposta";
 /// Those of other scripts.
 const FOREIGN_LEADS: [&str; 9] = ["réponse", "égal", "é", "è", "são", "ответ", "равно", "равен", "это"];
 /// Characters of Chinese and Japanese that may stand right before an answer.
@@ -53,12 +55,14 @@ const LEADING_CHARACTERS: &str = "共有是为為等于於得即约需要答案�
 /// Characters that an answer in those may not have before it.
 const DENYING_CHARACTERS: &str = "不非没否负大小少多超";
 /// Short words; longer ones that are no formula need no list.
-const SHORT: &str = "is so the are has had he she it we in of to at by for was men man way day car cat dog egg pen pcs box cup bag hat toy \
-    kid pie cow pig hen ant bee bus key map row set tie sum pts yrs mos kgs cms kms hrs min one rs usd inr eur rmb us all an be its thus \
-    since cost costs tank tanks logs times mins dp sf our you her his get got can may new old big end tax pay fee";
+const SHORT: &str = "is so the are has had he she it we in of to at by for was men man way day car cat dog egg pen pcs \
+    box cup bag hat toy kid pie cow pig hen ant bee bus key map row set tie sum pts yrs mos kgs cms kms hrs min one rs \
+    usd inr eur rmb us all an be its thus since cost costs tank tanks logs times mins dp sf our you her his get got \
+    can may new old big end tax pay fee";
 /// Words for numbers, and those of other languages that negate or multiply.
-const NUMBERS: &str = "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty twice thrice double triple \
-    square root cube squared quarter quarters mil millones oder nicht kein nein ou pas non не или тысяч миллион";
+const NUMBERS: &str = "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty twice \
+    thrice double triple square root cube squared quarter quarters mil millones oder nicht kein nein ou pas non не или \
+    тысяч миллион";
 /// Characters of Chinese and Japanese that negate, hedge or multiply.
 const FACTORS: &str = "不非没或约万亿千百十半倍双兆億萬無否左右几之";
 

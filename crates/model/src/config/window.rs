@@ -62,8 +62,8 @@ impl Window {
                 field: "sliding_window".into(),
                 value: self.width.to_string(),
                 reason: format!(
-                    "attention in a window is not computed where sequences may be longer: max_position_embeddings is {context}, at \
-                     most {} is computed as it stands",
+                    "attention in a window is not computed where sequences may be longer: max_position_embeddings is \
+                     {context}, at most {} is computed as it stands",
                     self.width
                 ),
             }),

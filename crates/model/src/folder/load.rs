@@ -195,7 +195,8 @@ impl Shards {
             if !harmless && !specs.iter().any(|spec| &spec.name == name) {
                 let reason = match name.ends_with("rotary_emb.inv_freq") {
                     true => {
-                        "is a buffer of old exporters, which engines refuse or read as a parameter: write the weights without it"
+                        "is a buffer of old exporters, which engines refuse or read as a parameter: write the weights \
+                        without it"
                     }
                     false => "is not a parameter of this architecture: config.json and weights disagree",
                 };

@@ -80,7 +80,8 @@ proptest! {
         };
         let (gentle, _) = slope(tau);
         let (strict, _) = slope(2.0 * tau);
-        prop_assert!(0.0 <= strict && strict <= gentle && gentle <= ratio * (1.0 + 1e-12), "{strict}, {gentle}, {ratio}");
+        prop_assert!(0.0 <= strict && strict <= gentle && gentle <= ratio * (1.0 + 1e-12), "{strict}, {gentle}, \
+            {ratio}");
     }
 
     #[test]
@@ -142,7 +143,8 @@ proptest! {
             prop_assert!((found - expected).abs() < 1e-9, "{found} and not {expected}");
         }
         let scaled: Vec<f64> = rewards.iter().map(|reward| reward * scale).collect();
-        prop_assert!(of(Advantage::MaxRl, &scaled).iter().zip(&found).all(|(a, b)| (a - b).abs() < 1e-9), "of any unit");
+        prop_assert!(of(Advantage::MaxRl, &scaled).iter().zip(&found).all(|(a, b)| (a - b).abs() < 1e-9), "of any \
+            unit");
         prop_assert!(found.iter().sum::<f64>().abs() < 1e-9);
     }
 

@@ -125,8 +125,8 @@ impl Audit {
             groups => format!(", of which {groups} had no advantage"),
         };
         let mut text = format!(
-            "each of the first {} prompts of the data order was sent to the learner ({}{}), filtered for lack of an advantage ({}) or \
-             invalid ({}), exactly once",
+            "each of the first {} prompts of the data order was sent to the learner ({}{}), filtered for lack of an \
+             advantage ({}) or invalid ({}), exactly once",
             self.prompts - self.waiting,
             count(&[PromptOutcome::Trained, PromptOutcome::TrainedZeroAdvantage]),
             without,
@@ -148,7 +148,8 @@ impl Audit {
         if let Some(OvertakenLengths { taken, left }) = &self.overtaken {
             let _ = write!(
                 text,
-                "; in order of completion, steps took answers of {:.1} tokens on average and left answers of {:.1} for later steps",
+                "; in order of completion, steps took answers of {:.1} tokens on average and left answers of {:.1} for \
+                later steps",
                 taken.mean, left.mean
             );
         }

@@ -65,8 +65,9 @@ fn a_run_that_filters_nothing_trains_on_what_it_samples() {
     assert!(found.is_clean(), "{:?}", found.faults());
     assert_eq!(
         found.sentence(),
-        "each of the first 5 prompts of the data order was sent to the learner (5, of which 1 had no advantage), filtered for lack of an \
-         advantage (0) or invalid (0), exactly once; all 10 answers that were sampled were sent to the learner"
+        "each of the first 5 prompts of the data order was sent to the learner (5, of which 1 had no advantage), \
+         filtered for lack of an advantage (0) or invalid (0), exactly once; all 10 answers that were sampled were \
+         sent to the learner"
     );
     let [of_lag] = found.lengths() else { panic!("{found:?}") };
     assert_eq!((of_lag.lag, of_lag.sampled), (0, of_lag.trained));

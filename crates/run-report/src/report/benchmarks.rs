@@ -70,8 +70,8 @@ pub(super) fn table(summary: &Summary, evaluations: &[MetricsLine]) -> Html {
     }
     if evaluations.len() > 1 {
         let text = format!(
-            "In brackets: the peak or drop that the noise of {} evaluations alone would produce. ≤ where only the standard error over problems \
-             is known, which is larger than the noise of repeated sampling.",
+            "In brackets: the peak or drop that the noise of {} evaluations alone would produce. ≤ where only the \
+             standard error over problems is known, which is larger than the noise of repeated sampling.",
             evaluations.len()
         );
         html.push(Html::element("p", &[("class", "soft")], text));

@@ -10,11 +10,13 @@ pub(super) fn section(steps: &Curves) -> Html {
     if steps.column("pipeline/completion/taken_length").is_empty() {
         return Html::new();
     }
-    let text = "Steps took the groups that were complete first (pipeline.order = \"completion\"). The run does not replay: which step a prompt \
-                is in depended on how long its answers took. No group was dropped for that; the audit has the lengths of what waited.";
+    let text = "Steps took the groups that were complete first (pipeline.order = \"completion\"). The run does not \
+                replay: which step a prompt is in depended on how long its answers took. No group was dropped for \
+                that; the audit has the lengths of what waited.";
     let lengths = Chart::new(
         "Length taken and left",
-        "mean tokens of the answers that a step took, and of those that had ended by then and were left for later steps",
+        "mean tokens of the answers that a step took, and of those that had ended by then and were left for later \
+        steps",
     );
     let lengths = lengths
         .from(0.0)

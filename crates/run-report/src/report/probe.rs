@@ -30,9 +30,10 @@ pub(super) fn section(used: Option<&str>, steps: &Curves) -> Html {
         let caption = format!("of the gradient of each rule to that of {used}, on the same batch");
         all.push(chart(("Cosine to the rule in use", "cosine"), &caption, &|rule| cosine(steps, rule, used)));
     }
-    let text = "A rule does not only share the gradient out among answers: it also makes it longer or shorter, as if the learning rate had been \
-                changed. AdamW divides a gradient by its own running size, so that there a constant factor matters only until the moments have \
-                adapted, and through clipping and epsilon; plain gradient descent takes it as it is.";
+    let text = "A rule does not only share the gradient out among answers: it also makes it longer or shorter, as if \
+                the learning rate had been changed. AdamW divides a gradient by its own running size, so that there a \
+                constant factor matters only until the moments have adapted, and through clipping and epsilon; plain \
+                gradient descent takes it as it is.";
     Html::element("h3", &[], "Gradients of all rules")
         .with(Html::paragraph(text))
         .with(figures(all))

@@ -18,14 +18,15 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
     };
     let tokens = steps.sum("proof/tokens");
     let text = format!(
-        "The weights of the engines are {weights}, after {tokens:.0} scored tokens. What is undecided is neither shown nor refuted: the weights \
-         have moved too little for the noise of the engines, or too few tokens were scored."
+        "The weights of the engines are {weights}, after {tokens:.0} scored tokens. What is undecided is neither shown \
+         nor refuted: the weights have moved too little for the noise of the engines, or too few tokens were scored."
     );
     let chart = Chart::new(
         "Movement and noise",
-        "root mean square change of a token's log-probability since the process began, and how far engines with the right weights are \
-         off, in nats",
-    ).measured_in("nats");
+        "root mean square change of a token's log-probability since the process began, and how far engines with the \
+         right weights are off, in nats",
+    )
+    .measured_in("nats");
     let lines = [("movement", "proof/movement"), ("noise", "proof/noise"), ("mean gap", "proof/mean_gap")];
     let series = lines
         .into_iter()

@@ -42,9 +42,10 @@ pub(super) fn section(used: Option<&str>, steps: &Curves) -> Html {
     }
     let all: [Figure; 3] =
         [shares(&profiles, used).into(), weights(&profiles, used).into(), longest(&profiles, used, steps).into()];
-    let text = "One batch, every rule: the answers of each step that have an advantage are put into four quarters by their length, and each rule is \
-                asked what it gives to them. A share is that of the sum of weight times advantage over tokens, which is the share of the gradient \
-                as far as tokens have gradients of one size. Rules that give the same are drawn as one.";
+    let text = "One batch, every rule: the answers of each step that have an advantage are put into four quarters by \
+                their length, and each rule is asked what it gives to them. A share is that of the sum of weight times \
+                advantage over tokens, which is the share of the gradient as far as tokens have gradients of one size. \
+                Rules that give the same are drawn as one.";
     Html::element("h3", &[], "Every rule on the same answers")
         .with(Html::paragraph(text))
         .with(figures(all))

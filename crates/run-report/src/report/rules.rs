@@ -71,9 +71,9 @@ fn introduction(losses: &Losses<'_>, used: Option<&str>) -> String {
         None => String::new(),
     };
     text.push_str(
-        "The other rules were computed on the very same answers, before any update: each gives the terms of an answer another weight. \
-         Where wrong answers are longer than right ones, a rule that weighs tokens equally pulls more towards the negative side, and its \
-         loss is above 0.",
+        "The other rules were computed on the very same answers, before any update: each gives the terms of an answer \
+         another weight. Where wrong answers are longer than right ones, a rule that weighs tokens equally pulls more \
+         towards the negative side, and its loss is above 0.",
     );
     if !zero.is_empty() {
         text.push_str(&format!(
@@ -88,8 +88,8 @@ fn introduction(losses: &Losses<'_>, used: Option<&str>) -> String {
 fn loss_chart(losses: &Losses<'_>, used: Option<&str>, steps: &Curves) -> Chart {
     let mut chart = Chart::new(
         "Loss on the same answers",
-        "what each rule makes of the answers of a step before the first update, compared with the loss that the learner reported (over all \
-         updates of the step); bold: centred mean of five steps",
+        "what each rule makes of the answers of a step before the first update, compared with the loss that the \
+         learner reported (over all updates of the step); bold: centred mean of five steps",
     )
     .measured_in("loss");
     for (rule, points) in losses.iter().filter(|(_, points)| !is_zero(points)) {
@@ -125,7 +125,8 @@ fn distances(losses: &Losses<'_>, used: Option<&str>) -> Bars {
 
 /// Both sides under the rule in use.
 fn pulls(steps: &Curves) -> Chart {
-    let caption = "sum of weight times absolute advantage over tokens with a positive and with a negative advantage, under the rule in use";
+    let caption = "sum of weight times absolute advantage over tokens with a positive and with a negative advantage, \
+        under the rule in use";
     let chart = Chart::new("Positive and negative pull", caption).from(0.0).measured_in("pull");
     chart.with(averaged(steps, "positive", 3, "aggregation/pull_positive")).with(averaged(
         steps,
@@ -139,8 +140,9 @@ fn pulls(steps: &Curves) -> Chart {
 fn plane(run: &str, steps: &Curves) -> Plane {
     let gaps = steps.column(GAP).iter();
     let points = gaps.filter_map(|(step, gap)| Some((*step as f64, steps.at(VARIATION, *step)?, *gap)));
-    let caption = "length variation within groups and how many tokens longer answers with a negative advantage are: the two quantities of \
-                   the paper's criterion (arXiv 2605.04077), from the first step (ring) to the last (dot)";
+    let caption = "length variation within groups and how many tokens longer answers with a negative advantage are: \
+                   the two quantities of the paper's criterion (arXiv 2605.04077), from the first step (ring) to the \
+                   last (dot)";
     Plane::new("Length variation and length gap", caption, "length variation", "length gap, tokens")
         .with(Trajectory::new(run, points))
 }
@@ -180,11 +182,12 @@ fn criterion(steps: &Curves) -> Option<String> {
         _ => "",
     };
     Some(format!(
-        "Between the first and the last {ENDS} steps (fewer where the run has fewer) the length variation went from {} to {} and the length \
-         gap from {} to {} tokens{share}. The paper's criterion: token is preferable to sequence where the variation is large and the gap \
-         mild; sequence is where the variation is small and the gap large; balanced is robust in both. It gives no threshold for large and \
-         small, so no line is drawn in the plane, and a single run cannot test it: that takes runs with other rules and the same seeds \
-         (evenkeel compare). {course}{sign}{expected}",
+        "Between the first and the last {ENDS} steps (fewer where the run has fewer) the length variation went from {} \
+         to {} and the length gap from {} to {} tokens{share}. The paper's criterion: token is preferable to sequence \
+         where the variation is large and the gap mild; sequence is where the variation is small and the gap large; \
+         balanced is robust in both. It gives no threshold for large and small, so no line is drawn in the plane, and \
+         a single run cannot test it: that takes runs with other rules and the same seeds (evenkeel compare). \
+         {course}{sign}{expected}",
         number(cv0),
         number(cv1),
         number(gap0),
@@ -194,7 +197,8 @@ fn criterion(steps: &Curves) -> Option<String> {
 
 /// What the criterion prefers at either end, by the convention of comparisons.
 fn expectation(start: &PlanePoint, end: &PlanePoint) -> String {
-    let read = "By the convention of comparisons (token where the gap is at most half a deviation of length, sequence where it is one or more)";
+    let read = "By the convention of comparisons (token where the gap is at most half a deviation of length, sequence \
+        where it is one or more)";
     let first = start.preference();
     let last = end.preference();
     let deviations = |place: &PlanePoint| place.deviations().map_or_else(|| "–".to_owned(), number);

@@ -25,8 +25,9 @@ pub(super) fn section(steps: &Curves) -> Html {
         .fold(Chart::new("Evidence against the sampler", caption).measured_in("log10 of the evidence"), Chart::with);
     let sum = |name: &str| steps.column(&format!("sampler_audit/{name}")).iter().map(|(_, value)| value).sum::<f64>();
     let mut says = format!(
-        "The learner scored {} samples ({} tokens) under the versions that sampled them; {} of those chosen could not be generated and {} \
-         not be scored. {} answers were equal to an earlier one of their prompt, {} were to be expected.",
+        "The learner scored {} samples ({} tokens) under the versions that sampled them; {} of those chosen could not \
+         be generated and {} not be scored. {} answers were equal to an earlier one of their prompt, {} were to be \
+         expected.",
         number(sum("samples")),
         number(tokens),
         number(sum("missing_samples")),
@@ -36,7 +37,8 @@ pub(super) fn section(steps: &Curves) -> Html {
     );
     if let (Some(two), Some(ten)) = (last("tokens_for_2_percent"), last("tokens_for_10_percent")) {
         says.push_str(&format!(
-            " With the variance that was seen a temperature that is off by 2 % shows after about {} tokens, by 10 % after {}.",
+            " With the variance that was seen a temperature that is off by 2 % shows after about {} tokens, by 10 % \
+            after {}.",
             number(two),
             number(ten)
         ));

@@ -28,8 +28,8 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
             let text = format!("{} · {}", duration(seconds / count), percent(seconds / total, None));
             Bar::new(label, seconds / count).written(text).coloured(index + 1)
         };
-        let caption = "mean over all steps: what a step waits for, one after the other. Verification and training overlap with generation; \
-                       only what they take beyond it counts here";
+        let caption = "mean over all steps: what a step waits for, one after the other. Verification and training \
+                       overlap with generation; only what they take beyond it counts here";
         let mean = Bars::new("Time of a step by service", caption, parts.enumerate().map(bar));
         let chart = Chart::new("Seconds of a step", "the same parts over steps").from(0.0).measured_in("seconds");
         let line = |(label, name): (&str, &str)| Series::new(label, Style::Line, points(steps, name));

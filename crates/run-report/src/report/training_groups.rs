@@ -28,8 +28,8 @@ pub(super) fn section(samples: &TrainingSamples) -> Html {
     let step = samples.step;
     let mut html = Html::element("h3", &[], format!("Groups of training step {step}"));
     let note = format!(
-        "The groups that disagree most; all samples: evenkeel show RUN --train --step {step}. The weight is what each token of an answer counts \
-         in the loss under the run's rule."
+        "The groups that disagree most; all samples: evenkeel show RUN --train --step {step}. The weight is what each \
+         token of an answer counts in the loss under the run's rule."
     );
     html.push(Html::element("p", &[("class", "soft")], note));
     let groups = samples.groups.iter().map(|group| shown(group)).collect::<Html>();
@@ -173,14 +173,16 @@ fn courses(samples: &TrainingSamples) -> Html {
         false => format!("{read} of {kept} steps, evenly spread"),
     };
     let text = format!(
-        "{all} problems came more than once in {of_steps}: on average {} of the answers were right at the first time and {} at the last; {} \
-         problems got better and {} worse. One of them over all steps: evenkeel show RUN --train --problem N.",
+        "{all} problems came more than once in {of_steps}: on average {} of the answers were right at the first time \
+         and {} at the last; {} problems got better and {} worse. One of them over all steps: evenkeel show RUN \
+         --train --problem N.",
         percent(first, None),
         percent(last, None),
         count(&|change| change > 0.0),
         count(&|change| change < 0.0),
     );
-    let caption = "share of right answers each time that the problem came, of those that changed most from the first to the last time";
+    let caption = "share of right answers each time that the problem came, of those that changed most from the first \
+        to the last time";
     let chart = Chart::new("Solve rate of single problems", caption).from(0.0).up_to(1.0);
     let line = |(index, course): &(&u64, &Course)| {
         let points = course.seen.iter().map(|seen| Point::new(seen.0 as f64, Course::rate(*seen)));

@@ -10,8 +10,9 @@ use crate::inputs::{InputRecord, differences, names_files};
 const DEFAULTS: &str = "defaults";
 
 /// What may be another in a run that is resumed.
-const ALLOWED: &str = "run.steps, evaluation (but problems and files), checkpoint, proof, services, and of engine, generation and reward what \
-                       affects no result (addresses, threads, queues, time-outs); start another run from it with --from to change others";
+const ALLOWED: &str = "run.steps, evaluation (but problems and files), checkpoint, proof, services, and of engine, \
+                       generation and reward what affects no result (addresses, threads, queues, time-outs); start \
+                       another run from it with --from to change others";
 
 /// Refuses a recipe of another identity than that of the run, unless only the places of files differ.
 pub(super) fn refuse_other_settings(
@@ -79,7 +80,10 @@ mod tests {
         .into();
         let error = refused(&other);
         assert!(
-            error.contains("`sampling.group_size` is 9 in EVENKEEL__SAMPLING__GROUP_SIZE, the run has 16. Allowed to change: run.steps"),
+            error.contains(
+                "`sampling.group_size` is 9 in EVENKEEL__SAMPLING__GROUP_SIZE, the run has 16. Allowed to \
+                change: run.steps"
+            ),
             "{error}"
         );
         assert!(!error.contains("top_k"), "it follows from another one: {error}");

@@ -87,7 +87,8 @@ impl ForkOrigin {
             changed_inputs.iter().any(|change| change.contains("data file") || change.contains("evaluation file"));
         if changed.iter().any(decides_held_out) || other_data {
             notes.push(format!(
-                "the data, run.seed or evaluation.problems changed: run `{run_id}` may have trained on problems that are held out now"
+                "the data, run.seed or evaluation.problems changed: run `{run_id}` may have trained on problems that \
+                are held out now"
             ));
         }
         notes

@@ -59,14 +59,14 @@ impl Lock {
             (Err(error), _) | (_, Err(error)) => Err(RunFilesError::file(path)(error)),
         };
         if !is_there(directory, &self.folder)? {
-            let message = "was moved, removed or replaced while the run was going: its finished steps are where the directory is now, from \
-                           which the run can be resumed";
+            let message = "was moved, removed or replaced while the run was going: its finished steps are where the \
+                           directory is now, from which the run can be resumed";
             return Err(RunFilesError::directory(directory, message));
         }
         if !is_there(&directory.join(FILE), &self.file)? {
             let message = format!(
-                "{FILE} was removed or replaced while the run was going, so that another process may write to the directory: the run ends, its \
-                 finished steps are kept"
+                "{FILE} was removed or replaced while the run was going, so that another process may write to the \
+                 directory: the run ends, its finished steps are kept"
             );
             return Err(RunFilesError::directory(directory, message));
         }

@@ -27,8 +27,8 @@ pub use sources::{COMPONENTIZER, LINKER_DIGEST, MODULES, WHEELS, WIT, component_
 pub enum GuestError {
     /// It is not in the folder, and its builder is not installed.
     #[error(
-        "the guest interpreter is not in {folder} and `{BUILDER}`, which builds it, is not installed: run `cargo run --release -p {BUILDER}` \
-         in a checkout, or name the program with EVENKEEL_GUEST_BUILDER",
+        "the guest interpreter is not in {folder} and `{BUILDER}`, which builds it, is not installed: run `cargo run \
+         --release -p {BUILDER}` in a checkout, or name the program with EVENKEEL_GUEST_BUILDER",
         folder = folder.display()
     )]
     NoBuilder {

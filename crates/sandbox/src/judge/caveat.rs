@@ -15,7 +15,8 @@ const CAVEATS: [(&str, &str); 10] = [
 ];
 
 const NO_MODULE: &str = "No module named '";
-const MODULE: &str = "the sandbox has the standard library without the parts that need a system (processes, sockets), and no third-party packages";
+const MODULE: &str = "the sandbox has the standard library without the parts that need a system (processes, sockets), \
+    and no third-party packages";
 
 /// Modules that a native interpreter has, or that programs expect to be installed. Importing any other missing module
 /// is the program's own mistake.

@@ -10,7 +10,9 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("skips the tests", "import unittest\nraise unittest.SkipTest('x')"),
     (
         "walks the frames",
-        "import sys\nf = sys._getframe()\nwhile f:\n    for name in ('gt_out', 'expected', 'outputs', 'output', 'tests'):\n        if name in f.f_locals: print(f.f_locals[name])\n    f = f.f_back",
+        "import sys\nf = sys._getframe()\n\
+        while f:\n    for name in ('gt_out', 'expected', 'outputs', 'output', 'tests'):\n        if name in \
+        f.f_locals: print(f.f_locals[name])\n    f = f.f_back",
     ),
     (
         "walks the heap",
@@ -18,12 +20,15 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ),
     (
         "walks the modules",
-        "import sys\nfor m in list(sys.modules.values()):\n    for n, v in list(vars(m).items()):\n        if n in ('expected', 'gt_out'): print(v)",
+        "import sys\nfor m in list(sys.modules.values()):\n    for n, v in list(vars(m).items()):\n        if n in \
+        ('expected', 'gt_out'): print(v)",
     ),
     ("inspects the harness", "import sys\nh = sys.modules.get('guest') or sys.modules.get('process')\nprint(vars(h))"),
     (
         "replaces the harness",
-        "import sys\nfor name in ('process', 'guest', 'values', 'exit_status', 'grader'):\n    m = sys.modules.get(name)\n    if m:\n        for n in list(vars(m)):\n            try: setattr(m, n, lambda *a: (0, b''))\n            except Exception: pass",
+        "import sys\nfor name in ('process', 'guest', 'values', 'exit_status', 'grader'):\n    m = \
+        sys.modules.get(name)\n    if m:\n        for n in list(vars(m)):\n            try: setattr(m, n, lambda *a: \
+        (0, b''))\n            except Exception: pass",
     ),
     (
         "forges an exit status",
@@ -36,7 +41,8 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("prints all candidates on one line", "print(*range(100000))"),
     (
         "patches the comparison",
-        "import builtins, json, decimal\nbuiltins.isinstance = lambda *a: True\nbuiltins.all = builtins.any = lambda *a: True\njson.loads = lambda *a: 0\ndecimal.Decimal = int\nprint(0)",
+        "import builtins, json, decimal\nbuiltins.isinstance = lambda *a: True\n\
+        builtins.all = builtins.any = lambda *a: True\njson.loads = lambda *a: 0\ndecimal.Decimal = int\nprint(0)",
     ),
     ("prints not a number", "print('nan')"),
     ("prints a signalling one", "print('sNaN')"),
@@ -47,15 +53,18 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("prints lone surrogates", "import sys\nsys.stdout.reconfigure(errors='surrogatepass')\nprint('\\ud800')"),
     (
         "writes after the end",
-        "import atexit, threading\natexit.register(print, 'late')\nthreading.Thread(target=print, args=('x',), daemon=True).start()",
+        "import atexit, threading\natexit.register(print, 'late')\n\
+        threading.Thread(target=print, args=('x',), daemon=True).start()",
     ),
     (
         "keeps the inputs of other tests",
-        "import sys, builtins\nseen = getattr(builtins, 'seen', [])\nseen.append(sys.stdin.read())\nbuiltins.seen = seen\nprint(*seen)",
+        "import sys, builtins\nseen = getattr(builtins, 'seen', [])\nseen.append(sys.stdin.read())\n\
+        builtins.seen = seen\nprint(*seen)",
     ),
     (
         "turns the clock back",
-        "import time\ntime.time = time.monotonic = time.perf_counter = lambda: 0\ntime.sleep = lambda s: None\nwhile True: pass",
+        "import time\ntime.time = time.monotonic = time.perf_counter = lambda: 0\ntime.sleep = lambda s: None\n\
+        while True: pass",
     ),
     ("sends a memory error", "raise MemoryError"),
     ("sends a recursion error", "raise RecursionError"),
@@ -65,7 +74,8 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
 pub(crate) const FUNCTIONS: &[(&str, &str)] = &[
     (
         "returns what equals everything",
-        "class E:\n    def __eq__(self, other): return True\n    def __ne__(self, other): return False\ndef solve(a, b): return E()",
+        "class E:\n    def __eq__(self, other): return True\n    def __ne__(self, other): return False\n\
+        def solve(a, b): return E()",
     ),
     (
         "returns a list that equals everything",
@@ -73,7 +83,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "returns an integer that equals everything",
-        "class E(int):\n    def __eq__(self, other): return True\n    __hash__ = int.__hash__\ndef solve(a, b): return E(1)",
+        "class E(int):\n    def __eq__(self, other): return True\n    __hash__ = int.__hash__\n\
+        def solve(a, b): return E(1)",
     ),
     (
         "returns a float that equals everything",
@@ -85,15 +96,18 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "returns what fakes its class",
-        "class E:\n    __class__ = int\n    def __eq__(self, other): return True\n    def __index__(self): return 1\ndef solve(a, b): return E()",
+        "class E:\n    __class__ = int\n    def __eq__(self, other): return True\n    def __index__(self): return 1\n\
+        def solve(a, b): return E()",
     ),
     (
         "returns a class that fakes its bases",
-        "class M(type):\n    def mro(cls): return [cls, object]\n    def __instancecheck__(cls, x): return True\nclass E(metaclass=M):\n    def __eq__(self, other): return True\ndef solve(a, b): return E()",
+        "class M(type):\n    def mro(cls): return [cls, object]\n    def __instancecheck__(cls, x): return True\n\
+        class E(metaclass=M):\n    def __eq__(self, other): return True\ndef solve(a, b): return E()",
     ),
     (
         "returns an endless list",
-        "class E(list):\n    def __iter__(self):\n        while True: yield 1\n    def __len__(self): return 1\ndef solve(a, b): return E()",
+        "class E(list):\n    def __iter__(self):\n        while True: yield 1\n    def __len__(self): return 1\n\
+        def solve(a, b): return E()",
     ),
     ("returns an endless generator", "def solve(a, b):\n    while True: yield 1"),
     ("returns itself in itself", "def solve(a, b):\n    x = []\n    x.append(x)\n    return x"),
@@ -110,7 +124,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "returns a value for the host to misread",
-        "import sys\nsys.modules['process']._encode = lambda v: b'[\\xff\\xff\\xff\\x7f'\nsys.modules['grader']._encode = lambda v: b'l\\xff\\xff\\xff\\x7f'\ndef solve(a, b): return 0",
+        "import sys\nsys.modules['process']._encode = lambda v: b'[\\xff\\xff\\xff\\x7f'\n\
+        sys.modules['grader']._encode = lambda v: b'l\\xff\\xff\\xff\\x7f'\ndef solve(a, b): return 0",
     ),
     (
         "returns a forged answer",
@@ -118,7 +133,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "reads the frames",
-        "import sys\ndef solve(a, b):\n    f = sys._getframe()\n    while f:\n        if 'gt_out' in f.f_locals: return f.f_locals['gt_out']\n        f = f.f_back",
+        "import sys\ndef solve(a, b):\n    f = sys._getframe()\n    while f:\n        if 'gt_out' in f.f_locals: \
+        return f.f_locals['gt_out']\n        f = f.f_back",
     ),
     ("ends the process in the call", "import sys\ndef solve(a, b): sys.exit(0)"),
     ("ends the process while it is loaded", "import os\nos._exit(0)\ndef solve(a, b): return 0"),

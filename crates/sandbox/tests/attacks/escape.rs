@@ -51,7 +51,8 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("leaves the collector broken", "import gc\ngc.disable()\ngc.unfreeze()\ngc.set_threshold(1)\ngc.collect()"),
     (
         "changes an integer",
-        "import sys\nsys.setswitchinterval(1e-9)\nsys.set_int_max_str_digits(0)\nsys.setrecursionlimit(10**9)\nsys.intern('left')",
+        "import sys\nsys.setswitchinterval(1e-9)\nsys.set_int_max_str_digits(0)\nsys.setrecursionlimit(10**9)\n\
+        sys.intern('left')",
     ),
     (
         "traces everything",
@@ -59,7 +60,8 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ),
     (
         "asks about the host",
-        "import platform, os, sys\nprint(platform.uname(), os.getuid() if hasattr(os, 'getuid') else 0, sys.executable)",
+        "import platform, os, sys\n\
+        print(platform.uname(), os.getuid() if hasattr(os, 'getuid') else 0, sys.executable)",
     ),
     ("has a zero byte in its source", "print(1)\0"),
     ("has invalid text in its source", "# -*- coding: ascii -*-\nprint('é')"),

@@ -34,13 +34,15 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("one line without an end", "import sys\nwhile True: sys.stdout.write('x' * 100000)"),
     (
         "both streams in turn",
-        "import sys\nwhile True:\n    sys.stdout.write('o' * 999)\n    sys.stderr.write('e' * 999)\n    sys.stdout.flush()",
+        "import sys\nwhile True:\n    sys.stdout.write('o' * 999)\n    sys.stderr.write('e' * 999)\n    \
+        sys.stdout.flush()",
     ),
     ("writes past the buffers", "import os\nwhile True: os.write(1, b'x' * 60000)"),
     ("recursion in Python", "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()"),
     (
         "recursion in C",
-        "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**9)\n@lru_cache(None)\ndef f(n): return f(n + 1)\nf(0)",
+        "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**9)\n@lru_cache(None)\n\
+        def f(n): return f(n + 1)\nf(0)",
     ),
     ("recursion through repr", "x = []\nfor _ in range(10**6): x = [x]\nrepr(x)"),
     ("recursion through json", "import json\nx = []\nfor _ in range(10**5): x = [x]\njson.dumps(x)"),

@@ -233,7 +233,8 @@ async fn post(base: &str, body: &[u8]) -> (u16, String) {
     let mut socket = TcpStream::connect(host).await.unwrap();
     let length = body.len();
     let head = format!(
-        "POST /{path}/chat/completions HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        "POST /{path}/chat/completions HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {length}\r\n\
+        \r\n"
     );
     socket.write_all(&[head.as_bytes(), body].concat()).await.unwrap();
     let mut said = String::new();

@@ -44,7 +44,8 @@ async fn programs_of_an_episode_share_an_interpreter_and_their_faults_are_observ
     assert!(observed.messages[2].content.ends_with("[cut off: 150 of 1001 characters]"));
     let observed = stream.turn(run("a", 3, &["print('so far')\nwhile True: pass", "n"])).await;
     let texts: Vec<_> = observed.messages.iter().map(|message| message.content.as_str()).collect();
-    let ended = "so far\nerror: the program was ended: it took longer than 1 s. The interpreter starts anew, without its variables.";
+    let ended = "so far\nerror: the program was ended: it took longer than 1 s. The interpreter starts anew, without \
+        its variables.";
     assert_eq!(texts[0], ended);
     assert!(texts[1].contains("NameError"));
     let observed = stream.turn(act("a", 4, vec![call(4, "python", "{}"), call(4, "pyton", "{}")])).await;

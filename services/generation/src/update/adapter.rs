@@ -75,7 +75,8 @@ fn check_head(path: &str, files: &WeightFiles) -> Result<(), FieldError> {
     let head = format!("{PREFIX}{HEAD}.");
     match shapes.into_keys().find(|name| name.starts_with(&head)) {
         Some(name) => {
-            let allowed = "no adapter of the head: vLLM leaves it out of the log-probabilities of prompts, which prove what it has";
+            let allowed = "no adapter of the head: vLLM leaves it out of the log-probabilities of prompts, which prove \
+                what it has";
             Err(FieldError::new("the adapter's tensors", name, allowed))
         }
         None => Ok(()),

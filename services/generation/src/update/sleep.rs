@@ -35,8 +35,8 @@ impl Updater {
                 return Err(ServiceError::Precondition {
                     reason: Reason::FirstWeights,
                     message: format!(
-                        "level is SLEEP_LEVEL_DISCARD, allowed: SLEEP_LEVEL_OFFLOAD, since the engines {have} the weights that they were \
-                         started with, which could not be loaded again"
+                        "level is SLEEP_LEVEL_DISCARD, allowed: SLEEP_LEVEL_OFFLOAD, since the engines {have} the \
+                         weights that they were started with, which could not be loaded again"
                     ),
                 });
             }

@@ -80,7 +80,8 @@ impl DiskPlan {
         short
             .map(|(path, free, bytes, what)| {
                 format!(
-                    "the disk of {} has {} free, needed: {} for {what}; to reduce that, keep fewer or write them in bf16",
+                    "the disk of {} has {} free, needed: {} for {what}; to reduce that, keep fewer or write them in \
+                    bf16",
                     path.display(),
                     Size(free),
                     Size(bytes)

@@ -186,7 +186,8 @@ mod tests {
             "out of memory of the device: ",
             " requested (",
             "during a forward and backward pass; planned: 1.0 GiB for all of training; to reduce memory, ",
-            "lower compute.micro_batch_tokens (now 64), or set compute.recompute = selective or full, or set optimizer.moments = host, or lower compute.gradient_blocks (now 8; other last bits)",
+            "lower compute.micro_batch_tokens (now 64), or set compute.recompute = selective or full, or set \
+            optimizer.moments = host, or lower compute.gradient_blocks (now 8; other last bits)",
         ] {
             assert!(message.contains(words), "{words}: {message}");
         }
@@ -199,7 +200,8 @@ mod tests {
         settings.epochs = 2;
         settings.compute.gradient_blocks = 1;
         let message = refusal(&settings);
-        let advice = "(now 64), or set optimizer.moments = host, or take one update for each batch (mini_batch_groups = 0, epochs = 1)";
+        let advice = "(now 64), or set optimizer.moments = host, or take one update for each batch (mini_batch_groups \
+            = 0, epochs = 1)";
         assert!(message.ends_with(advice), "{message}");
         settings.optimizer.moments = MomentsLocation::Host;
         settings.epochs = 1;

@@ -94,7 +94,8 @@ impl Leader {
     pub(super) fn has_lost(&mut self, learner: &mut Learner) -> Option<RankError> {
         let streams = self.streams.as_ref()?;
         let failure = streams.lock().unwrap_or_else(PoisonError::into_inner).failure()?;
-        tracing::error!(error = %failure, "ranks are lost: training returns to the last checkpoint once all have joined again");
+        tracing::error!(error = %failure, "ranks are lost: training returns to the last checkpoint once all have \
+            joined again");
         metrics::counter!("evenkeel_ranks_lost_total").increment(1);
         learner.join(None);
         self.streams = None;

@@ -11,8 +11,8 @@ pub const SERIES: &[Series] = &[
         .by(&[KIND, ("outcome", Values::Of(&["updated", "skipped", "failed", "cancelled"]))]),
     Series::histogram(
         "evenkeel_training_step_seconds",
-        "parts of a step: `scoring` (old and reference log-probabilities), `gradient` (forward and backward), `optimizer`, `waiting` \
-         (for groups: what is left of the whole), and the whole, `total` (header to report)",
+        "parts of a step: `scoring` (old and reference log-probabilities), `gradient` (forward and backward), \
+         `optimizer`, `waiting` (for groups: what is left of the whole), and the whole, `total` (header to report)",
     )
     .by(&[KIND, ("phase", Values::Of(&["scoring", "gradient", "optimizer", "waiting", "total"]))]),
     Series::counter("evenkeel_training_tokens_total", "tokens received")
@@ -23,7 +23,10 @@ pub const SERIES: &[Series] = &[
     Series::gauge("evenkeel_learner_state", "1 for what the learner does, 0 for the others")
         .by(&[("state", Values::Of(LearnerState::SPECIFIED_LABELS))]),
     Series::gauge("evenkeel_learner_version", "version of the weights"),
-    Series::counter("evenkeel_ranks_lost_total", "times that ranks were lost, and all joined again").only("several ranks"),
+    Series::counter("evenkeel_ranks_lost_total", "times that ranks were lost, and all joined again").only(
+        "several \
+        ranks",
+    ),
     Series::counter("evenkeel_scored_sequences_total", "sequences scored by `Score`"),
     Series::histogram("evenkeel_score_batch_seconds", "time to score a batch of sequences"),
     Series::histogram("evenkeel_publish_seconds", "time of writing weights for the engines"),
@@ -33,6 +36,10 @@ pub const SERIES: &[Series] = &[
         .by(&[("folder", Values::Of(&["checkpoints", "weights"]))]),
     Series::gauge("evenkeel_learner_device_free_bytes", "free memory of the GPU after a step").only("a GPU"),
     Series::gauge("evenkeel_learner_device_peak_bytes", "peak of the learner's memory pool on the GPU").only("a GPU"),
-    Series::gauge("evenkeel_learner_device_planned_bytes", "planned peak of that pool: full micro-batches of the longest sequences")
-        .only("a GPU"),
+    Series::gauge(
+        "evenkeel_learner_device_planned_bytes",
+        "planned peak of that pool: full micro-batches of the \
+        longest sequences",
+    )
+    .only("a GPU"),
 ];

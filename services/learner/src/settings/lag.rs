@@ -44,8 +44,8 @@ impl TrainingSettings {
         let is_corrected = self.old_logp == OldLogp::Rollout || self.objective.correction != Correction::None;
         if !is_corrected && self.straddles(mix) {
             let allowed = format!(
-                "a correction, or learner.old_logp = rollout, where mini-batches (learner.mini_batch_groups = {}) take samples of several \
-                 versions: {}",
+                "a correction, or learner.old_logp = rollout, where mini-batches (learner.mini_batch_groups = {}) take \
+                 samples of several versions: {}",
                 self.mini_batch_groups,
                 match mix {
                     VersionMix::One => String::new(),

@@ -61,13 +61,15 @@ impl LoraSettings {
     /// What a reader of these settings should know, one sentence each.
     pub(super) fn notes(&self, learning_rate: f64) -> Vec<String> {
         let mut notes = vec![format!(
-            "lora trains adapters, whose learning rate is about ten times that of all weights: optimizer.learning_rate is {learning_rate:e}"
+            "lora trains adapters, whose learning rate is about ten times that of all weights: optimizer.learning_rate \
+            is {learning_rate:e}"
         )];
         let scale = self.shape().scale();
         // A power of two has no bits after the first.
         if scale.to_bits().trailing_zeros() < f64::MANTISSA_DIGITS - 1 {
             notes.push(format!(
-                "lora.alpha / lora.rank is {scale}, no power of two: B times it is rounded, here and in each engine in its own way"
+                "lora.alpha / lora.rank is {scale}, no power of two: B times it is rounded, here and in each engine in \
+                its own way"
             ));
         }
         notes

@@ -312,7 +312,8 @@ fn adapters_that_no_linear_layer_has_are_refused_by_their_setting() {
         (|lora| lora.targets.push(LinearModule::Up), "lora.targets is up_proj, allowed: each linear layer once"),
         (
             |lora| lora.targets.push(LinearModule::Head),
-            "lora.targets is lm_head, allowed: linear layers of the decoder: the head of this model is tied to its embedding",
+            "lora.targets is lm_head, allowed: linear layers of the decoder: the head of this model is tied to its \
+            embedding",
         ),
     ] {
         let mut lora = lora();

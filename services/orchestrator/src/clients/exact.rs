@@ -15,18 +15,20 @@ pub(super) fn verdict(engine: &str, version: u64, exact: &ExactProof) -> Result<
         ExactProofState::Different => {
             let names = listed(&exact.different_names, *different);
             let message = format!(
-                "{different} of {tensors} tensors as it computes with them (in {dtype}) are not those that were published: {names}; \
-                 its log says what it did not load"
+                "{different} of {tensors} tensors as it computes with them (in {dtype}) are not those that were \
+                 published: {names}; its log says what it did not load"
             );
             Err(RunError::Unproven { engine: engine.to_owned(), version, message })
         }
         ExactProofState::Equal => Ok(format!(
-            "engine {engine} computes with exactly the weights of version {version}: all {tensors} tensors are equal in {dtype} (checked in {seconds:.1} s)"
+            "engine {engine} computes with exactly the weights of version {version}: all {tensors} tensors are equal \
+            in {dtype} (checked in {seconds:.1} s)"
         )),
         ExactProofState::Incomplete | ExactProofState::Unspecified => {
             let reasons = listed(&exact.unread_reasons, *unread);
             Ok(format!(
-                "the digests of engine {engine} prove nothing, since {unread} of {tensors} tensors could not be compared: {reasons}"
+                "the digests of engine {engine} prove nothing, since {unread} of {tensors} tensors could not be \
+                compared: {reasons}"
             ))
         }
     }

@@ -163,7 +163,8 @@ impl Generation {
                 });
                 if let Some((engine, message)) = refused {
                     let message = format!(
-                        "engine {engine} scores no tokens ({message}); it needs vLLM's prompt_logprobs, or set proof.every = 0"
+                        "engine {engine} scores no tokens ({message}); it needs vLLM's prompt_logprobs, or set \
+                        proof.every = 0"
                     );
                     return Err(Status::failed_precondition(message));
                 }

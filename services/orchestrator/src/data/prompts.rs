@@ -65,8 +65,8 @@ impl Prompts {
         let problems = self.train.len();
         (problems < prompts_per_step as usize).then(|| {
             format!(
-                "{problems} problems for {prompts_per_step} prompts a step (sampling.prompts_per_step): a step asks the same problem several \
-                 times"
+                "{problems} problems for {prompts_per_step} prompts a step (sampling.prompts_per_step): a step asks \
+                 the same problem several times"
             )
         })
     }

@@ -13,7 +13,8 @@ pub enum CheckpointError {
     },
     /// The checkpoint does not name weights that the next steps are sampled with.
     #[error(
-        "the checkpoint after step {step} does not name the weights after step {weights}, which step {sampled} is sampled with"
+        "the checkpoint after step {step} does not name the weights after step {weights}, which step {sampled} is \
+        sampled with"
     )]
     WeightsUnnamed {
         /// The last step before it.
@@ -25,8 +26,8 @@ pub enum CheckpointError {
     },
     /// The checkpoint has prompts without a step, which data order would skip.
     #[error(
-        "the checkpoint after step {step} is from a run in order of completion, whose prompt {prompt} is in no step yet: continue with \
-         pipeline.order = \"completion\""
+        "the checkpoint after step {step} is from a run in order of completion, whose prompt {prompt} is in no step \
+         yet: continue with pipeline.order = \"completion\""
     )]
     PromptsWaiting {
         /// GRPO steps before it.

@@ -140,9 +140,9 @@ pub enum RunError {
     /// Too many samples took too long. Long samples are the late ones: continuing without them would favour short
     /// responses.
     #[error(
-        "{what}: {late} of {samples} samples took too long, allowed: services.max_late_share = {allowed} of them, since late samples are \
-         the long ones (more engines or reward workers, a larger services.rollout_deadline or verify_deadline, or a smaller \
-         sampling.max_tokens help); last failure: {last}"
+        "{what}: {late} of {samples} samples took too long, allowed: services.max_late_share = {allowed} of them, \
+         since late samples are the long ones (more engines or reward workers, a larger services.rollout_deadline or \
+         verify_deadline, or a smaller sampling.max_tokens help); last failure: {last}"
     )]
     Late {
         /// The step or evaluation.
@@ -178,8 +178,9 @@ pub enum RunError {
     },
     /// Weights with which the model computes no probabilities, though they are finite.
     #[error(
-        "with version {version} of the weights the learner's mean log-probability of a token is {mean:.0}: the update before has blown \
-         the weights up. Continue from a checkpoint before it with a lower learner.optimizer.learning_rate or max_grad_norm"
+        "with version {version} of the weights the learner's mean log-probability of a token is {mean:.0}: the update \
+         before has blown the weights up. Continue from a checkpoint before it with a lower \
+         learner.optimizer.learning_rate or max_grad_norm"
     )]
     Diverged {
         /// The version.
@@ -211,8 +212,9 @@ pub enum RunError {
     },
     /// Published weights that a resumed run needs and that are gone.
     #[error(
-        "version {version}, the weights after step {step} with which the steps after the checkpoint are sampled (pipeline.max_lag), cannot \
-         be loaded any more: {message}; put its folder back, resume from an older checkpoint, or fork the run, which starts without a lag"
+        "version {version}, the weights after step {step} with which the steps after the checkpoint are sampled \
+         (pipeline.max_lag), cannot be loaded any more: {message}; put its folder back, resume from an older \
+         checkpoint, or fork the run, which starts without a lag"
     )]
     WeightsGone {
         /// GRPO steps before them.

@@ -172,7 +172,8 @@ pub(crate) fn advice(all: &[Scores]) -> Option<String> {
         false => "ask for a marked answer with data.suffix, or choose another data.math_profile",
     };
     Some(format!(
-        "{unanswered} of {answers} answers have nothing that the verifier judges (no_answer), so that their reward says nothing: {setting}"
+        "{unanswered} of {answers} answers have nothing that the verifier judges (no_answer), so that their reward \
+        says nothing: {setting}"
     ))
 }
 

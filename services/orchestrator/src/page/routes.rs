@@ -25,8 +25,8 @@ use crate::error::RunError;
 use crate::live::doing;
 
 /// Nothing but this server's own files and streams; nothing inline, and no frame around it.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; \
-                      base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 const SCRIPT: &str = "/page.js";
 const STYLE: &str = "/page.css";
 /// The answer to a request under a foreign name.

@@ -272,8 +272,8 @@ impl Episode {
             return Ok(());
         }
         let message = format!(
-            "what the agent asks first has {tokens} tokens, allowed: fewer than the {of_row} of the row's prompt and sampling.max_tokens \
-             together"
+            "what the agent asks first has {tokens} tokens, allowed: fewer than the {of_row} of the row's prompt and \
+             sampling.max_tokens together"
         );
         Err(Stop::Attempt(Attempt::Failed { message, late: false, kind: Fault::Final }))
     }

@@ -39,8 +39,8 @@ pub(super) enum RolloutMismatch {
     },
     /// Log-probabilities are those of another distribution than was sampled.
     #[error(
-        "the engine returns log-probabilities of the raw logits, allowed with this sampling: processed ones (vLLM: --logprobs-mode \
-         processed_logprobs)"
+        "the engine returns log-probabilities of the raw logits, allowed with this sampling: processed ones (vLLM: \
+         --logprobs-mode processed_logprobs)"
     )]
     RawLogProbabilities,
 }

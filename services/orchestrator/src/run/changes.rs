@@ -28,8 +28,9 @@ impl ChangeGate {
             return Ok(());
         }
         let message = format!(
-            "what the run reads is not what it was begun with: {}. Put back what was there, start another run from this one (--from), or accept \
-             the change with --accept-changed-inputs (StartRun: accept_changed_inputs), which the run then says of itself",
+            "what the run reads is not what it was begun with: {}. Put back what was there, start another run from \
+             this one (--from), or accept the change with --accept-changed-inputs (StartRun: accept_changed_inputs), \
+             which the run then says of itself",
             changes.join("; ")
         );
         Err(RunError::directory(&self.directory, message))

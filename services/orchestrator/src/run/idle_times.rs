@@ -50,16 +50,18 @@ fn sentence(engines_idle: f64, learner_idle: f64, lag: u32) -> String {
             format!("balanced: engines waited {engines} of the time for weights, the learner {learner} for rollouts")
         }
         (true, false) => format!(
-            "learner-bound: engines waited {engines} of the time for weights; give the learner more compute, or fewer devices to the engines"
+            "learner-bound: engines waited {engines} of the time for weights; give the learner more compute, or fewer \
+            devices to the engines"
         ),
         (false, true) => format!(
-            "engine-bound: the learner waited {learner} of the time for rollouts; add engines, or give the learner less compute"
+            "engine-bound: the learner waited {learner} of the time for rollouts; add engines, or give the learner \
+            less compute"
         ),
         (true, true) => {
             let more = lag + 1;
             format!(
-                "steps of unequal length: engines waited {engines} of the time for weights and the learner {learner} for rollouts; raise \
-                 pipeline.max_lag to {more}"
+                "steps of unequal length: engines waited {engines} of the time for weights and the learner {learner} \
+                 for rollouts; raise pipeline.max_lag to {more}"
             )
         }
     }

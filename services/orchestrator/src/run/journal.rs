@@ -351,8 +351,8 @@ fn other_rewards(before: &MetricsLine, now: &MetricsLine) -> Option<String> {
     let is = now.get(SCORE)?;
     (has_same_answers && was != is).then(|| {
         format!(
-            "step {} was done before, with answers of the same lengths and a mean reward of {was} instead of {is}: the same answers do not get \
-             the same rewards",
+            "step {} was done before, with answers of the same lengths and a mean reward of {was} instead of {is}: the \
+             same answers do not get the same rewards",
             now.step
         )
     })

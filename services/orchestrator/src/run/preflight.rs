@@ -116,16 +116,17 @@ impl Preflight {
             let write_out = head::is_written_out(learner, &generation)?;
             if learner.trains_adapters() && (1..self.live_versions).contains(&generation.max_adapters) {
                 let message = format!(
-                    "an engine computes {} adapters at a time, and samples are drawn from {} versions (pipeline.max_lag): an update waits for the \
-                     samples of the oldest; vLLM computes more with --max-loras",
+                    "an engine computes {} adapters at a time, and samples are drawn from {} versions \
+                     (pipeline.max_lag): an update waits for the samples of the oldest; vLLM computes more with \
+                     --max-loras",
                     generation.max_adapters, self.live_versions
                 );
                 self.services.events().emit(Event::Note { message });
             }
             self.services.learner().set_write_out_head(write_out);
             if write_out {
-                let text = "the head of the model is its embedding, and is written out for these engines: it takes its size once more in \
-                            every published folder and in the memory of every engine";
+                let text = "the head of the model is its embedding, and is written out for these engines: it takes its \
+                            size once more in every published folder and in the memory of every engine";
                 self.services.events().emit(Event::Note { message: text.to_owned() });
             }
         }

@@ -84,8 +84,8 @@ impl StepSampler {
         let all_cut = self.mask_truncated && generated.all(|sample| sample.finish_reason == FinishReason::Length);
         if all_cut && !self.has_noted_truncated.swap(true, Ordering::Relaxed) {
             let message = format!(
-                "step {step}: every response was cut off at sampling.max_tokens = {}, and with shaping.mask_truncated none of them is learned \
-                 from",
+                "step {step}: every response was cut off at sampling.max_tokens = {}, and with shaping.mask_truncated \
+                 none of them is learned from",
                 self.settings.max_tokens
             );
             self.rollouts.services().events().emit(Event::Warning { message });

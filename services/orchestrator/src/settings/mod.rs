@@ -213,7 +213,8 @@ mod tests {
             ),
             ("[[evaluation.benchmarks]]\nname = \"a\"", "`evaluation.benchmarks[0].files` is absent in test"),
             (
-                "[[evaluation.benchmarks]]\nfiles = [\"a/x.jsonl\"]\n[[evaluation.benchmarks]]\nfiles = [\"b/x.jsonl\"]",
+                "[[evaluation.benchmarks]]\nfiles = [\"a/x.jsonl\"]\n[[evaluation.benchmarks]]\n\
+                files = [\"b/x.jsonl\"]",
                 "`evaluation.benchmarks[1].name` is \"x\" in test, allowed: a name that no other benchmark has",
             ),
             (
@@ -225,7 +226,8 @@ mod tests {
                 "`evaluation.benchmarks[0].name` is \"average\" in test, allowed: another name",
             ),
             (
-                "[evaluation]\nsamples = 8\ntemperature = 1.0\n[[evaluation.benchmarks]]\nfiles = [\"x\"]\ntemperature = 0.0",
+                "[evaluation]\nsamples = 8\ntemperature = 1.0\n[[evaluation.benchmarks]]\nfiles = [\"x\"]\n\
+                temperature = 0.0",
                 "`evaluation.benchmarks[0].samples` is 8 in test, allowed: 1 with evaluation.temperature 0",
             ),
             (

@@ -51,8 +51,8 @@ impl PipelineSettings {
     /// What the user should know about it before the run starts.
     pub(crate) fn note(&self) -> Option<String> {
         (self.order == StepOrder::Completion).then(|| {
-            "steps take the groups that are complete first (pipeline.order = \"completion\"): the run does not replay, and short answers come \
-             in earlier steps than long ones; none is dropped"
+            "steps take the groups that are complete first (pipeline.order = \"completion\"): the run does not replay, \
+             and short answers come in earlier steps than long ones; none is dropped"
                 .to_owned()
         })
     }
@@ -96,8 +96,8 @@ impl PipelineSettings {
             return Ok(());
         }
         let allowed = format!(
-            "0 with sampling.engines_while_training = \"{asleep}\": engines that sleep while the learner trains cannot sample ahead of it \
-             (awake engines can)"
+            "0 with sampling.engines_while_training = \"{asleep}\": engines that sleep while the learner trains cannot \
+             sample ahead of it (awake engines can)"
         );
         Err(FieldError::new("max_lag", self.max_lag, allowed))
     }
@@ -112,7 +112,8 @@ impl PipelineSettings {
             split if split >= groups => {
                 let most = groups.saturating_sub(1);
                 format!(
-                    "0 to {most} with sampling.prompts_per_step = {groups}: no group would be left for the previous weights"
+                    "0 to {most} with sampling.prompts_per_step = {groups}: no group would be left for the previous \
+                    weights"
                 )
             }
             _ => return Ok(()),

@@ -46,7 +46,8 @@ impl SamplerAuditSettings {
     /// Where no sample of a run can be audited: why.
     pub(crate) fn note(&self, order: StepOrder) -> Option<String> {
         let is_on = self.mode != AuditMode::Off && order == StepOrder::Completion;
-        let why = "the sampler audit is not possible here: pipeline.order = \"completion\" chooses the samples of a step by their lengths";
+        let why = "the sampler audit is not possible here: pipeline.order = \"completion\" chooses the samples of a \
+            step by their lengths";
         is_on.then(|| why.to_owned())
     }
 

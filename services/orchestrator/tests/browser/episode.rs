@@ -18,7 +18,8 @@ pub(crate) async fn follow() {
 
     let mut browser = Chromium::start();
     browser.open(&page.url_of(&run.live()));
-    let said = "[...document.querySelectorAll('#stream .stream li')].some(item => item.querySelectorAll('pre.sampled').length === 2";
+    let said = "[...document.querySelectorAll('#stream .stream li')].some(item => \
+        item.querySelectorAll('pre.sampled').length === 2";
     browser.until(&format!("{said} && item.querySelector('pre.added').textContent.match(/^[0-9]+$/))"));
     browser.until(&format!("{said} && item.querySelector('pre.sampled').textContent.includes('<tool_call>'))"));
     browser.until("document.querySelector('#stream').textContent.includes('added, not trained on')");

@@ -217,7 +217,8 @@ async fn a_run_whose_time_is_over_for_every_episode_ends_with_late_samples() {
 async fn what_an_environment_needs_is_refused_before_the_first_sample() {
     bounded(async {
         let table = Table::start(64).await;
-        let plain = "{% for m in messages %}{{ m.role }}\n{{ m.content }}<eos>\n{% endfor %}{% if add_generation_prompt %}assistant\n{% endif %}";
+        let plain = "{% for m in messages %}{{ m.role }}\n{{ m.content }}<eos>\n\
+            {% endfor %}{% if add_generation_prompt %}assistant\n{% endif %}";
         std::fs::write(table.model.join("chat_template.jinja"), plain).unwrap();
         let error = table.begin("a", &settings()).err().unwrap().to_string();
         assert!(error.contains("turns.tools is \"template\", allowed: \"system-prompt\""), "{error}");

@@ -100,19 +100,20 @@ async fn a_line_has_verls_names_and_the_papers() {
         cluster.run(&path, &recipe()).await.1.unwrap();
         let lines = metrics(&path);
         assert_eq!(lines.iter().map(|line| line.step).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
-        let names = "critic/rewards/mean critic/rewards/max critic/rewards/min critic/score/mean actor/pg_loss actor/pg_clipfrac \
-            actor/ppo_kl actor/grad_norm actor/entropy actor/lr response_length/mean response_length/min response_length/max \
-            response_length/clip_ratio prompt_length/mean timing_s/gen timing_s/reward timing_s/update_actor \
-            timing_s/update_weights timing_s/step perf/throughput perf/total_num_tokens training/global_step training/epoch \
-            aggregation/length_cv aggregation/length_gap aggregation/pull_positive aggregation/pull_negative \
-            rollout/invalid_samples";
+        let names = "critic/rewards/mean critic/rewards/max critic/rewards/min critic/score/mean actor/pg_loss \
+            actor/pg_clipfrac actor/ppo_kl actor/grad_norm actor/entropy actor/lr response_length/mean \
+            response_length/min response_length/max response_length/clip_ratio prompt_length/mean timing_s/gen \
+            timing_s/reward timing_s/update_actor timing_s/update_weights timing_s/step perf/throughput \
+            perf/total_num_tokens training/global_step training/epoch aggregation/length_cv aggregation/length_gap \
+            aggregation/pull_positive aggregation/pull_negative rollout/invalid_samples";
         for line in &lines {
             for name in names.split_whitespace() {
                 assert!(line.get(name).is_some(), "step {} has no {name}", line.step);
             }
         }
         assert_eq!(lines[2].get("training/global_step"), Some(3.0));
-        let parts = ["gen", "reward", "update_actor", "update_weights"].map(|part| lines[2].get(&format!("timing_s/{part}")).unwrap());
+        let parts = ["gen", "reward", "update_actor", "update_weights"]
+            .map(|part| lines[2].get(&format!("timing_s/{part}")).unwrap());
         assert!(parts.iter().sum::<f64>() <= lines[2].get("timing_s/step").unwrap() + 1e-3, "{parts:?}");
         let evaluation = std::fs::read_to_string(path.join("evaluation.jsonl")).unwrap();
         assert!(evaluation.contains("\"val-core/arithmetic/acc/mean@1\":"), "{evaluation}");

@@ -147,7 +147,8 @@ async fn a_number_of_groups_or_none_may_be_kept() {
                 assert_eq!((rollouts.len(), groups.len()), (expected, 1));
             }
             let said = events.iter().filter(|event| {
-                matches!(&***event, Event::Note { message } if message.contains("kept in rollouts/ of the run directory"))
+                matches!(&***event, Event::Note { message } if message.contains("kept in rollouts/ of the run \
+                    directory"))
             });
             assert_eq!(said.count(), usize::from(expected > 0), "the room is said before the run");
         }

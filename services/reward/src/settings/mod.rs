@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn settings_load_from_toml() {
-        let text = "threads = 3\nmax_field = '2MiB'\n[math]\nprofile = 'gsm8k'\n[code.limits]\ncpu = '2s 500ms'\nprogram_cpu = '1m'\n[server]\nlisten = '0.0.0.0:50053'\ninsecure = true\n";
+        let text = "threads = 3\nmax_field = '2MiB'\n[math]\nprofile = 'gsm8k'\n[code.limits]\ncpu = '2s 500ms'\n\
+            program_cpu = '1m'\n[server]\nlisten = '0.0.0.0:50053'\ninsecure = true\n";
         let loaded = Loader::new().text("reward.toml", text).unwrap().load::<RewardSettings>().unwrap();
         assert_eq!(loaded.settings.math.profile, Profile::Gsm8k);
         assert_eq!(loaded.settings.thread_count(), 3);

@@ -104,7 +104,8 @@ fn check(front: &Front, request: &Create) -> Result<Option<u64>, FieldError> {
         let allowed = "true: the output head has an adapter here (the server's setting learner.lora.targets)";
         FieldError::ensure(lora.train_unembed, "lora_config.train_unembed", false, allowed)?;
     } else if lora.train_unembed && front.settings.unembed == UnembedSetting::Refuse {
-        let allowed = "false: the output head has no adapter here (or set tinker.unembed = frozen on the server, which leaves it as it is)";
+        let allowed = "false: the output head has no adapter here (or set tinker.unembed = frozen on the server, which \
+            leaves it as it is)";
         return Err(FieldError::new("lora_config.train_unembed", true, allowed));
     }
     lora.seed

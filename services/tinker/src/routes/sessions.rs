@@ -40,7 +40,9 @@ pub(super) async fn create(State(front): State<Arc<Front>>) -> Result<Response, 
     let mut body = json!({"type": "create_session", "session_id": id});
     if front.settings.unembed == UnembedSetting::Frozen && !front.adapters.head {
         body["warning_message"] =
-            "adapters of the output head are not trained on this server, whatever train_unembed says (setting tinker.unembed)".into();
+            "adapters of the output head are not trained on this server, whatever train_unembed says (setting \
+            tinker.unembed)"
+                .into();
     }
     tracing::info!(session = id, "session begun");
     Ok(ok(body))

@@ -45,8 +45,8 @@ const LETTER_NAMES: [&str; 34] = [
 ];
 
 /// Commands that denote letters or symbols, besides those that words spell.
-const LETTERS: &str = "Xi Pi Upsilon varsigma varrho varpi varkappa ell nabla partial aleph imath jmath prime hslash wp \
-    square Box star bigstar ast diamond Diamond diamondsuit heartsuit clubsuit spadesuit dagger blacksquare";
+const LETTERS: &str = "Xi Pi Upsilon varsigma varrho varpi varkappa ell nabla partial aleph imath jmath prime hslash \
+    wp square Box star bigstar ast diamond Diamond diamondsuit heartsuit clubsuit spadesuit dagger blacksquare";
 
 /// Whether a command denotes a letter.
 pub(in crate::parse) fn is_letter(command: &str) -> bool {

@@ -52,7 +52,8 @@ pub enum AttentionFallback {
     #[error("the compute type is {}, cuDNN takes bf16", type_name(*.0))]
     ComputeType(Type),
     /// Heads of another width.
-    #[error("the head dimension is {}, cuDNN takes {}", .0, FusedShape::WIDTHS.map(|width| width.to_string()).join(" and "))]
+    #[error("the head dimension is {}, cuDNN takes {}", .0, FusedShape::WIDTHS.map(|width| width.to_string()).join(" \
+        and "))]
     HeadDim(usize),
     /// A GPU on which cuDNN's backward pass takes no packed sequences: 10 * major + minor.
     #[error("compute capability of the device is {}.{}, allowed for cuDNN: 9.0 to 10.3", .0 / 10, .0 % 10)]

@@ -17,13 +17,15 @@ rows! {
     ACCURACY = Metric::value(
         "val-core/{benchmark}/acc/{metric}",
         Unit::Share,
-        "accuracy by `mean@k`, `best@k`, `best@k/mean`, `pass@n`, `maj@k`, and under `average` the mean over benchmarks \
-         ([evaluation.md](evaluation.md#accuracies))",
+        "accuracy by `mean@k`, `best@k`, `best@k/mean`, `pass@n`, `maj@k`, and under `average` the mean over \
+         benchmarks ([evaluation.md](evaluation.md#accuracies))",
     )
     .of_lines(EVALUATION)
     .shown(&[Shown::by(&ACCURACY_GAUGE)]);
-    ACCURACY_ERROR = Metric::value("val-aux/{benchmark}/acc/{metric}/standard_error", Unit::None, "standard error of an accuracy over problems").of_lines(EVALUATION);
-    ACCURACY_NOISE = Metric::value("val-aux/{benchmark}/acc/{metric}/sampling_error", Unit::None, "standard error of an accuracy over repeated sampling")
+    ACCURACY_ERROR = Metric::value("val-aux/{benchmark}/acc/{metric}/standard_error", Unit::None, "standard error of \
+        an accuracy over problems").of_lines(EVALUATION);
+    ACCURACY_NOISE = Metric::value("val-aux/{benchmark}/acc/{metric}/sampling_error", Unit::None, "standard error of \
+        an accuracy over repeated sampling")
         .of_lines(EVALUATION)
         .only("problems have two or more samples");
     ACCURACY_WITH_COPIED = Metric::value(
@@ -32,15 +34,19 @@ rows! {
         "the accuracy if answers [copied from the prompt](math.md#copied-answers) were accepted",
     )
     .of_lines(EVALUATION);
-    MAJORITY_TIES = Metric::value("val-aux/{benchmark}/acc/{metric}/ties", Unit::Share, "share of problems whose vote is tied").of_lines(EVALUATION);
-    EVALUATED_LENGTH = Metric::value("val-aux/{benchmark}/response_length/{mean,max,min}", Unit::Tokens, "length of the responses").of_lines(EVALUATION);
-    EVALUATED_TRUNCATED = Metric::value("val-aux/{benchmark}/response_length/clip_ratio", Unit::Share, "share of responses that were cut off").of_lines(EVALUATION);
+    MAJORITY_TIES = Metric::value("val-aux/{benchmark}/acc/{metric}/ties", Unit::Share, "share of problems whose vote \
+        is tied").of_lines(EVALUATION);
+    EVALUATED_LENGTH = Metric::value("val-aux/{benchmark}/response_length/{mean,max,min}", Unit::Tokens, "length of \
+        the responses").of_lines(EVALUATION);
+    EVALUATED_TRUNCATED = Metric::value("val-aux/{benchmark}/response_length/clip_ratio", Unit::Share, "share of \
+        responses that were cut off").of_lines(EVALUATION);
     EVALUATED_PROBLEMS = Metric::value("val-aux/{benchmark}/problems", Unit::None, "problems that were evaluated").of_lines(EVALUATION);
     EVALUATED_INVALID = Metric::value("val-aux/{benchmark}/invalid_samples", Unit::None, "samples without a verdict").of_lines(EVALUATION);
     SOURCE_ACCURACY = Metric::value(
         "val-source/{benchmark}/{source}/acc/{metric}",
         Unit::Share,
-        "mean accuracy over the problems of one data source: of the row's column `data_source`, or of the name of its source (at most 32)",
+        "mean accuracy over the problems of one data source: of the row's column `data_source`, or of the name of its \
+        source (at most 32)",
     )
     .of_lines(EVALUATION)
     .only(SOURCES);
@@ -50,8 +56,10 @@ rows! {
     SOURCE_EVALUATED_LENGTH = Metric::value("val-source/{benchmark}/{source}/response_length/mean", Unit::Tokens, "mean length of the responses to problems of one data source")
         .of_lines(EVALUATION)
         .only(SOURCES);
-    SOURCE_PROBLEMS = Metric::value("val-source/{benchmark}/{source}/problems", Unit::None, "problems of one data source that were evaluated")
+    SOURCE_PROBLEMS = Metric::value("val-source/{benchmark}/{source}/problems", Unit::None, "problems of one data \
+        source that were evaluated")
         .of_lines(EVALUATION)
         .only(SOURCES);
-    EVALUATED_COPIED = Metric::value("val-aux/{benchmark}/copied_samples", Unit::None, "samples whose answer was refused because it is copied from the prompt").of_lines(EVALUATION);
+    EVALUATED_COPIED = Metric::value("val-aux/{benchmark}/copied_samples", Unit::None, "samples whose answer was \
+        refused because it is copied from the prompt").of_lines(EVALUATION);
 }

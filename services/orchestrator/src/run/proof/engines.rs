@@ -130,8 +130,9 @@ impl Engines {
         let sentence = |name: &String| {
             let evidence = self.all.get(name)?;
             Some(format!(
-                "proof of weights: engine {name} differs from the learner by {:.1e} nats a token with the same weights; {tokens} tokens a \
-                 proof show within one proof whether it took changes of {:.1e} nats or more, smaller ones take more proofs",
+                "proof of weights: engine {name} differs from the learner by {:.1e} nats a token with the same \
+                 weights; {tokens} tokens a proof show within one proof whether it took changes of {:.1e} nats or \
+                 more, smaller ones take more proofs",
                 evidence.noise(),
                 evidence.visible_change(tokens)
             ))
@@ -181,14 +182,15 @@ fn plural(count: usize) -> &'static str {
 /// Why a gap is that of another model.
 pub(super) fn another_model(gap: Gap, tolerance: f64) -> String {
     let look = if gap.mean >= ANOTHER_MODEL || gap.mean.is_nan() {
-        "it computes another model: compare the folder that it loads, tie_word_embeddings and lm_head.weight (a tied head must be tied on \
-         both sides), and whether an adapter that it needs has arrived"
+        "it computes another model: compare the folder that it loads, tie_word_embeddings and lm_head.weight (a tied \
+         head must be tied on both sides), and whether an adapter that it needs has arrived"
     } else {
-        "it may compute in a narrower type, or quantized (vLLM: --dtype, --quantization, --kv-cache-dtype), or with another attention scale \
-         or rope; where its type is meant, raise proof.tolerance"
+        "it may compute in a narrower type, or quantized (vLLM: --dtype, --quantization, --kv-cache-dtype), or with \
+         another attention scale or rope; where its type is meant, raise proof.tolerance"
     };
     format!(
-        "its log-probabilities of the same tokens are {:.3} nats from the learner's on average, allowed: {tolerance} (proof.tolerance); {look}",
+        "its log-probabilities of the same tokens are {:.3} nats from the learner's on average, allowed: {tolerance} \
+        (proof.tolerance); {look}",
         gap.mean
     )
 }

@@ -157,8 +157,8 @@ fn refuse_idle_verifiers(data: &DataSettings, needed: &BTreeSet<&str>) -> Result
         None => Ok(()),
         Some(name) => {
             let allowed = format!(
-                "one that judges some: data.verifier = \"{name}\" for all rows, data.verifiers.{name}.data_sources for those of a \
-                 `data_source`, or \"verifier\": \"{name}\" in the rows themselves"
+                "one that judges some: data.verifier = \"{name}\" for all rows, data.verifiers.{name}.data_sources for \
+                 those of a `data_source`, or \"verifier\": \"{name}\" in the rows themselves"
             );
             Err(FieldError::new(format!("data.verifiers.{name}"), "a verifier of no row of the data", allowed).into())
         }
@@ -190,7 +190,8 @@ pub(in crate::run) fn with_verifiers(
             (Some(urls), _) => urls,
             (None, Some(urls)) if limits.verifier_addresses => urls,
             (None, Some(urls)) => {
-                let allowed = "absent: this server takes no addresses from recipes (limits.verifier_addresses), and its endpoints.verifiers has no such name";
+                let allowed = "absent: this server takes no addresses from recipes (limits.verifier_addresses), and \
+                    its endpoints.verifiers has no such name";
                 return Err(FieldError::new(field(), urls.join(", "), allowed).into());
             }
             (None, None) => return Err(FieldError::missing(field(), "the addresses of its workers").into()),
@@ -208,6 +209,7 @@ pub(in crate::run) fn stop_at_end_of_turn(settings: &mut LoopSettings, tokenizer
     stops.push(id);
     let token = tokenizer.token(id);
     Some(format!(
-        "responses also end at {token} ({id}), where a turn of the chat template ends; eos_token and eos_token_id do not name it"
+        "responses also end at {token} ({id}), where a turn of the chat template ends; eos_token and eos_token_id do \
+        not name it"
     ))
 }

@@ -12,8 +12,8 @@ pub(super) fn finding(check: Check, engine: &EngineChecks, threshold: f64) -> St
             let (expected, seen) = engine.ends();
             (
                 format!("answers ended {seen} times, expected were {expected:.1}"),
-                "the engine ignores the end of sequence or stops at something else (ignore_eos, min_tokens, a stop list or a bias of its \
-                 own), or takes end tokens out of answers",
+                "the engine ignores the end of sequence or stops at something else (ignore_eos, min_tokens, a stop \
+                 list or a bias of its own), or takes end tokens out of answers",
             )
         }
         Check::LogProbabilities => log_probabilities(engine),
@@ -22,7 +22,8 @@ pub(super) fn finding(check: Check, engine: &EngineChecks, threshold: f64) -> St
                 "{} answers are equal to an earlier one of their prompt, expected were {:.2}",
                 sums.copies, sums.expected_copies
             ),
-            "samples of a prompt share their random numbers: the engine ignores the seed of a request, or answers from a cache",
+            "samples of a prompt share their random numbers: the engine ignores the seed of a request, or answers from \
+            a cache",
         ),
     };
     let evidence = engine.evidence(check);
@@ -39,17 +40,17 @@ fn temperature(engine: &EngineChecks) -> (String, &'static str) {
     let variance = sums.variance / tokens;
     let relative = 1.0 / (1.0 + mean / variance).max(0.01);
     let what = format!(
-        "log p + entropy of its tokens is {mean:+.4} nats on average, which should be 0 (variance {variance:.2}): as of a temperature \
-         {relative:.2} times that of the settings"
+        "log p + entropy of its tokens is {mean:+.4} nats on average, which should be 0 (variance {variance:.2}): as \
+         of a temperature {relative:.2} times that of the settings"
     );
     let look = match engine.are_tokens_too_likely() {
         true => {
-            "its tokens are too likely: it samples at a lower temperature, greedily, or cuts off unlikely tokens (vLLM: \
-             --generation-config vllm, so that the model's folder sets nothing)"
+            "its tokens are too likely: it samples at a lower temperature, greedily, or cuts off unlikely tokens \
+             (vLLM: --generation-config vllm, so that the model's folder sets nothing)"
         }
         false => {
-            "its tokens are too unlikely: it samples at a higher temperature, or penalises repetition (vLLM: --generation-config vllm, so \
-             that the model's folder sets nothing)"
+            "its tokens are too unlikely: it samples at a higher temperature, or penalises repetition (vLLM: \
+             --generation-config vllm, so that the model's folder sets nothing)"
         }
     };
     (what, look)
@@ -65,8 +66,8 @@ fn truncation(engine: &EngineChecks) -> (String, &'static str) {
     };
     (
         format!("tokens {}{outside}", counts.collect::<Vec<_>>().join(", ")),
-        "the engine truncates by a top-p, top-k or min-p that the run does not have, or not by those that it has (vLLM: \
-         --generation-config vllm, so that the model's folder sets nothing)",
+        "the engine truncates by a top-p, top-k or min-p that the run does not have, or not by those that it has \
+         (vLLM: --generation-config vllm, so that the model's folder sets nothing)",
     )
 }
 
@@ -77,18 +78,20 @@ fn log_probabilities(engine: &EngineChecks) -> (String, &'static str) {
     let mean = sums.gap / tokens;
     let slope = sums.gap_by_surprise / sums.squared_surprise.max(f64::MIN_POSITIVE);
     let what = format!(
-        "its log-probabilities of its own tokens are {size:.2e} nats (root mean square) from the learner's under the same version, {mean:+.2e} \
-         on average, with a slope of {slope:+.2e} on log p + entropy; the worst sample is {:.2e} away",
+        "its log-probabilities of its own tokens are {size:.2e} nats (root mean square) from the learner's under the \
+         same version, {mean:+.2e} on average, with a slope of {slope:+.2e} on log p + entropy; the worst sample is \
+         {:.2e} away",
         sums.worst_sequence
     );
     let look = match engine.are_gaps_large() {
         true => {
-            "they are not those of these tokens after this prompt: ids exchanged, a prompt that was cut or another one, answers from a \
-             cache, or log-probabilities that are not the engine's; where a narrower or quantized type is meant, raise proof.tolerance"
+            "they are not those of these tokens after this prompt: ids exchanged, a prompt that was cut or another \
+             one, answers from a cache, or log-probabilities that are not the engine's; where a narrower or quantized \
+             type is meant, raise proof.tolerance"
         }
         false => {
-            "it samples from, and reports, another distribution than was asked for: a slope is another temperature, a mean a truncation \
-             (vLLM: --generation-config vllm, so that the model's folder sets nothing)"
+            "it samples from, and reports, another distribution than was asked for: a slope is another temperature, a \
+             mean a truncation (vLLM: --generation-config vllm, so that the model's folder sets nothing)"
         }
     };
     (what, look)
