@@ -86,6 +86,7 @@ fn missing_instructions() -> Vec<&'static str> {
     .map(|(name, there)| (name, there || !is_x86_feature_detected!("avx512f")));
     #[cfg(not(target_arch = "x86_64"))]
     let found: [(&str, bool); 0] = [];
+    #[cfg(not(target_arch = "x86_64"))]
     let wide: [(&str, bool); 0] = [];
     found.into_iter().chain(wide).filter(|(_, there)| !there).map(|(name, _)| name).collect()
 }
