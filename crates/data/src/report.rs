@@ -27,7 +27,7 @@ pub struct DataReport {
 /// What a file is read for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Part {
+pub enum Purpose {
     /// To train on.
     #[default]
     Training,
@@ -43,7 +43,7 @@ pub struct FileReport {
     /// Name of its source.
     pub source: String,
     /// What it is read for.
-    pub part: Part,
+    pub part: Purpose,
     /// The shape of its first row; absent where no row could be read.
     pub shape: Option<Shape>,
     /// Its rows.
@@ -82,7 +82,7 @@ impl DataReport {
         Self { files: vec![file], examples: BTreeMap::new() }
     }
 
-    pub(crate) fn begin(&mut self, file: String, source: &str, part: Part) -> usize {
+    pub(crate) fn begin(&mut self, file: String, source: &str, part: Purpose) -> usize {
         self.files.push(FileReport { file, source: source.to_owned(), part, ..FileReport::default() });
         self.files.len() - 1
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn ten_examples_of_each_reason_are_kept_and_all_are_counted() {
         let mut report = DataReport::default();
-        let file = report.begin("a.jsonl".into(), "a", Part::Training);
+        let file = report.begin("a.jsonl".into(), "a", Purpose::Training);
         for row in 0..12 {
             report.files[file].rows += 1;
             report.reject(file, Reason::EmptyGold, row, "the gold answer is empty");

@@ -40,7 +40,7 @@ pub(crate) struct Listing {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ListingAnswer {
     sha: String,
     siblings: Vec<Sibling>,
 }
@@ -68,7 +68,7 @@ impl Listing {
     /// An answer without a commit or files.
     pub(crate) fn parse(url: &str, body: &[u8]) -> Result<Self, HubError> {
         let wrong = |reason: String| HubError::Answer { url: url.to_owned(), reason };
-        let answer: Answer =
+        let answer: ListingAnswer =
             serde_json::from_slice(body).map_err(|error| wrong(format!("is not a list of files: {error}")))?;
         if !is_commit(&answer.sha) {
             return Err(wrong(format!("{:?} is not the name of a commit", answer.sha)));

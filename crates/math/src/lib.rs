@@ -64,7 +64,7 @@ pub use lint::{Finding, lint};
 pub use number::{LongDecimal, MAX_EXACT_DIGITS, Magnitude, Notation, Number};
 pub use profile::Profile;
 pub use rules::{
-    Copied, DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
+    CheckLimits, Copied, DecimalComma, Decimals, Equations, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
 };
 pub use unit::Unit;
 pub use value::{Based, End, Matrix, Quantity, Region, Relation, Sign, Text, Time, Tuple, Value};

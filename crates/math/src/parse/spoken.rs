@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::structure::Tokens;
-use super::token::Kind;
+use super::token::TokenKind;
 use crate::expr::Function;
 use crate::unit::Unit;
 
@@ -117,14 +117,17 @@ pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Offer
 /// Whether what precedes a formula leads to it: no words, a colon, or words of which the last one is a verb or the name
 /// of a value.
 fn leads(tokens: &Tokens<'_>, before: Range<usize>) -> bool {
-    let is_mark = |kind: &Kind<'_>| {
-        matches!(kind, Kind::Space | Kind::Symbol('"' | '*' | '`' | '\'' | ',' | '.' | '#') | Kind::Command("\\"))
+    let is_mark = |kind: &TokenKind<'_>| {
+        matches!(
+            kind,
+            TokenKind::Space | TokenKind::Symbol('"' | '*' | '`' | '\'' | ',' | '.' | '#') | TokenKind::Command("\\")
+        )
     };
     let mut words = Vec::with_capacity(4);
     let mut is_after_colon = false;
     for at in before.rev().filter(|at| !is_mark(tokens.kind(*at))) {
         match tokens.kind(at) {
-            Kind::Symbol(':') if words.is_empty() => is_after_colon = true,
+            TokenKind::Symbol(':') if words.is_empty() => is_after_colon = true,
             kind => words.extend(text_of(kind).map(str::to_lowercase)),
         }
         if words.len() == 3 {
@@ -154,24 +157,26 @@ fn leads(tokens: &Tokens<'_>, before: Range<usize>) -> bool {
 fn without_marks(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     let mut range = tokens.trimmed(range);
     let all = range.clone();
-    let is_mark = |kind: &Kind<'_>| {
-        matches!(kind, Kind::Symbol(',' | ';' | ':' | '"' | '*' | '`' | '\'') | Kind::Command("ldots"))
+    let is_mark = |kind: &TokenKind<'_>| {
+        matches!(kind, TokenKind::Symbol(',' | ';' | ':' | '"' | '*' | '`' | '\'') | TokenKind::Command("ldots"))
     };
     // The full stop of an abbreviation: `Rs. 36`.
-    let is_stop =
-        |at: usize| matches!(tokens.kind(at), Kind::Symbol('.')) && matches!(tokens.kind(at + 1), Kind::Space);
+    let is_stop = |at: usize| {
+        matches!(tokens.kind(at), TokenKind::Symbol('.')) && matches!(tokens.kind(at + 1), TokenKind::Space)
+    };
     while range.len() > 1 && (is_mark(tokens.kind(range.start)) || is_stop(range.start)) {
         range = tokens.trimmed(range.start + 1..range.end);
     }
     // A prime after a letter belongs to it.
     let is_end_mark = |at: usize| {
         is_mark(tokens.kind(at))
-            && !(matches!(tokens.kind(at), Kind::Symbol('\'')) && matches!(tokens.kind(at - 1), Kind::Word(_)))
-            || matches!(tokens.kind(at), Kind::Symbol('.'))
+            && !(matches!(tokens.kind(at), TokenKind::Symbol('\''))
+                && matches!(tokens.kind(at - 1), TokenKind::Word(_)))
+            || matches!(tokens.kind(at), TokenKind::Symbol('.'))
     };
     // One alone is a prime or the sign of minutes.
-    let is_quoted = matches!(tokens.kind(all.start), Kind::Symbol('\''));
-    let is_end_mark = |at: usize| is_end_mark(at) && (is_quoted || !matches!(tokens.kind(at), Kind::Symbol('\'')));
+    let is_quoted = matches!(tokens.kind(all.start), TokenKind::Symbol('\''));
+    let is_end_mark = |at: usize| is_end_mark(at) && (is_quoted || !matches!(tokens.kind(at), TokenKind::Symbol('\'')));
     while range.len() > 1 && is_end_mark(range.end - 1) {
         range = tokens.trimmed(range.start..range.end - 1);
     }
@@ -180,18 +185,18 @@ fn without_marks(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 
 /// The range without a final `(...)` of words, and what it offers instead after "or".
 fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Option<Offer>)> {
-    if range.len() < 4 || !matches!(tokens.kind(range.end - 1), Kind::Close(')')) {
+    if range.len() < 4 || !matches!(tokens.kind(range.end - 1), TokenKind::Close(')')) {
         return None;
     }
     // The bracket of `\\text{(since } x > 0)` has no partner within its group.
     let partner = |at: usize| tokens.partner(at, range.end);
     let open = range.clone().find(|at| {
-        matches!(tokens.kind(*at), Kind::Open('(')) && partner(*at).is_none_or(|close| close == range.end - 1)
+        matches!(tokens.kind(*at), TokenKind::Open('(')) && partner(*at).is_none_or(|close| close == range.end - 1)
     })?;
     let inner = tokens.stripped(open + 1..range.end - 1);
     let words = || inner.clone().filter_map(|at| text_of(tokens.kind(at)));
     // `3\\sqrt{2} (\\approx 4.24)`
-    let is_rounded = matches!(tokens.kind(inner.start), Kind::Command("approx"));
+    let is_rounded = matches!(tokens.kind(inner.start), TokenKind::Command("approx"));
     if !is_rounded && !is_unit(tokens, inner.clone()) && !inner.clone().any(|at| is_word(tokens, at)) {
         return None;
     }
@@ -199,7 +204,7 @@ fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usi
     if rest.is_empty() {
         return None;
     }
-    if matches!(tokens.kind(inner.start), Kind::Word("or") | Kind::Label("or")) {
+    if matches!(tokens.kind(inner.start), TokenKind::Word("or") | TokenKind::Label("or")) {
         return Some((rest, Some(Offer::Other(tokens.stripped(inner.start + 1..inner.end)))));
     }
     if is_rounded {
@@ -214,18 +219,22 @@ fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usi
 
 /// Whether a remark is a unit: `(cm)`, `(\\text{cm}^2)`.
 fn is_unit(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
-    let is_part = |kind: &Kind<'_>| match kind {
-        Kind::Word(word) | Kind::Label(word) => Unit::known(word).is_some(),
-        Kind::Numeral(numeral) => numeral.is_digits() && numeral.integer.len() == 1,
-        kind => matches!(kind, Kind::Space | Kind::Symbol('^' | '/' | '.') | Kind::GroupOpen | Kind::GroupClose),
+    let is_part = |kind: &TokenKind<'_>| match kind {
+        TokenKind::Word(word) | TokenKind::Label(word) => Unit::known(word).is_some(),
+        TokenKind::Numeral(numeral) => numeral.is_digits() && numeral.integer.len() == 1,
+        kind => matches!(
+            kind,
+            TokenKind::Space | TokenKind::Symbol('^' | '/' | '.') | TokenKind::GroupOpen | TokenKind::GroupClose
+        ),
     };
-    let is_name = |kind: &Kind<'_>| text_of(kind).is_some_and(|word| word.len() > 1 || matches!(kind, Kind::Label(_)));
+    let is_name =
+        |kind: &TokenKind<'_>| text_of(kind).is_some_and(|word| word.len() > 1 || matches!(kind, TokenKind::Label(_)));
     range.clone().all(|at| is_part(tokens.kind(at))) && range.clone().any(|at| is_name(tokens.kind(at)))
 }
 
-fn text_of<'a>(kind: &Kind<'a>) -> Option<&'a str> {
+fn text_of<'a>(kind: &TokenKind<'a>) -> Option<&'a str> {
     match kind {
-        Kind::Word(word) | Kind::Label(word) => Some(word),
+        TokenKind::Word(word) | TokenKind::Label(word) => Some(word),
         _ => None,
     }
 }
@@ -235,8 +244,8 @@ fn is_word(tokens: &Tokens<'_>, at: usize) -> bool {
     let is_listed = |word: &str| SHORT.split_whitespace().any(|short| word.eq_ignore_ascii_case(short));
     // A unit belongs to its amount.
     let follows_number = || {
-        let before = (0..at).rev().find(|at| !matches!(tokens.kind(*at), Kind::Space));
-        before.is_some_and(|at| matches!(tokens.kind(at), Kind::Numeral(_)))
+        let before = (0..at).rev().find(|at| !matches!(tokens.kind(*at), TokenKind::Space));
+        before.is_some_and(|at| matches!(tokens.kind(at), TokenKind::Numeral(_)))
     };
     if let Some(word) = text_of(tokens.kind(at))
         && Unit::known(word).is_some()
@@ -245,12 +254,12 @@ fn is_word(tokens: &Tokens<'_>, at: usize) -> bool {
         return false;
     }
     match tokens.kind(at) {
-        Kind::Label(label) => {
+        TokenKind::Label(label) => {
             let is_long = label.chars().nth(1).is_some() && Function::named(label).is_none();
             is_long || !label.is_ascii() || matches!(*label, "a" | "A" | "I")
         }
-        Kind::Word(word) if !word.is_ascii() => true,
-        Kind::Word(word) => {
+        TokenKind::Word(word) if !word.is_ascii() => true,
+        TokenKind::Word(word) => {
             let letters = word.len();
             // Longer words may begin like a function: `since`, `minutes`.
             let is_function = letters < 6 && !is_listed(word) && Function::at_start(word).is_some();
@@ -264,7 +273,7 @@ fn is_word(tokens: &Tokens<'_>, at: usize) -> bool {
 }
 
 /// Whether a word changes what stands next to it.
-fn is_refused(kind: &Kind<'_>) -> bool {
+fn is_refused(kind: &TokenKind<'_>) -> bool {
     let Some(word) = text_of(kind) else { return false };
     let lower = word.to_lowercase();
     let harmless = HARMLESS.contains(&lower.as_str()) && !CONDITIONS.contains(&lower.as_str());
@@ -276,7 +285,7 @@ fn is_refused(kind: &Kind<'_>) -> bool {
 }
 
 /// Whether a word changes the formula that it follows.
-fn is_refused_after(kind: &Kind<'_>) -> bool {
+fn is_refused_after(kind: &TokenKind<'_>) -> bool {
     is_refused(kind) || text_of(kind).is_some_and(Unit::is_uncounted)
 }
 

@@ -9,7 +9,7 @@ use crate::turn::RolloutTurn;
 
 /// One sample of an evaluation: a line of its file. All samples of a problem stand together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct EvaluationAnswer {
     /// Name of the benchmark.
     pub benchmark: String,
     /// Name of the problem, by its row.
@@ -99,7 +99,7 @@ impl From<AnswerVerdict> for String {
     }
 }
 
-impl Answer {
+impl EvaluationAnswer {
     /// Whether it is right: more than half of the raw reward, as everywhere.
     pub fn is_right(&self) -> bool {
         self.score.is_some_and(|score| score > 0.5)
