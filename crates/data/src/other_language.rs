@@ -9,9 +9,9 @@ use crate::row::{DataRow, refused};
 const COLUMNS: [&str; 3] = ["programming_language", "language", "lang"];
 #[rustfmt::skip]
 const OTHERS: [&str; 32] = [
-    "bash", "c", "c#", "c++", "c++11", "c++14", "c++17", "c++20", "cpp", "csharp", "dart", "elixir", "erlang", "go", "golang", "haskell",
-    "java", "javascript", "js", "julia", "kotlin", "lua", "node", "ocaml", "perl", "php", "racket", "ruby", "rust", "scala", "swift",
-    "typescript",
+    "bash", "c", "c#", "c++", "c++11", "c++14", "c++17", "c++20", "cpp", "csharp", "dart", "elixir", "erlang", "go",
+    "golang", "haskell", "java", "javascript", "js", "julia", "kotlin", "lua", "node", "ocaml", "perl", "php", "racket",
+    "ruby", "rust", "scala", "swift", "typescript",
 ];
 
 /// Checks what a row says of its language, and its starter code.
