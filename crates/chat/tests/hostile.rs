@@ -111,8 +111,7 @@ fn texts_do_not_grow_without_bound() {
         "{{ ([1] * 1000000000000) | string }}",
         "{{ (['x' * 1000000] * 1000000) | tojson }}",
         "{{ [['x' * 1000000] * 100] * 100 }}",
-        "{{ [[[[1]]]] | tojson(separators=['x' * 9000000, '']) ~ ([1] * 1000000000) | tojson(separators=['x' * 1000000,
-        '']) }}",
+        "{{ [[[[1]]]] | tojson(separators=['x' * 9000000, '']) ~ ([1] * 1000000000) | tojson(separators=['x' * 1000000, '']) }}",
         "{% for i in range(99999) %}{{ 'x' * 1000000 }}{% endfor %}",
         "{% set x %}{% for i in range(99999) %}{{ 'x' * 1000000 }}{% endfor %}{% endset %}",
     ] {

@@ -30,7 +30,6 @@ pub struct Dataset {
 /// A source of problems.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataSource {
-    /// Its name.
     pub name: String,
     /// Its share among the prompts of a step, relative to the weights of the others.
     pub weight: f64,

@@ -20,12 +20,7 @@ pub enum Accepts {
     /// One of these values.
     Values(Vec<String>),
     /// A number in this range, both ends included; an absent end is open.
-    Range {
-        /// The smallest.
-        min: Option<f64>,
-        /// The largest.
-        max: Option<f64>,
-    },
+    Range { min: Option<f64>, max: Option<f64> },
 }
 
 impl Filter {

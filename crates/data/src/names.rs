@@ -18,7 +18,6 @@ impl Names {
         if name.is_empty() { Self::Usual(usual) } else { Self::Named(name.to_owned()) }
     }
 
-    /// All names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         let (usual, named) = match self {
             Self::Usual(names) => (*names, None),

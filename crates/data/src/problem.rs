@@ -13,7 +13,6 @@ use crate::row::{DataRow, RowError};
 use crate::verifiers::DATA_SOURCE;
 use crate::{EnvironmentTask, Fields, Reason, Rules, Task};
 
-/// One problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     /// Its name in messages.
@@ -22,7 +21,6 @@ pub struct Problem {
     pub origin: ProblemOrigin,
     /// What the row says that it comes from (its column `data_source`), if it does.
     pub data_source: Option<Arc<str>>,
-    /// What is asked.
     pub prompt: Prompt,
     /// Text appended to the last user message, in place of the run's.
     pub suffix: Option<Arc<str>>,
@@ -38,7 +36,6 @@ pub struct Problem {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Id {
-    /// A text.
     Text(String),
     /// A number, as some data sets have it.
     Number(Number),

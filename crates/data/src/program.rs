@@ -79,7 +79,6 @@ impl Program {
         self.written(doubts, Some(SPOILED[rng.random_range(0..SPOILED.len())]))
     }
 
-    /// The longest demonstration.
     pub(crate) fn longest_demonstration() -> String {
         Self([Operation::Add(*TERMS.end()), Operation::Add(*TERMS.end())]).written(2, Some("x+=1"))
     }

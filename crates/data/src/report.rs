@@ -28,10 +28,8 @@ pub struct DataReport {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
-    /// To train on.
     #[default]
     Training,
-    /// To evaluate on.
     Evaluation,
 }
 
@@ -46,7 +44,6 @@ pub struct FileReport {
     pub part: Purpose,
     /// The shape of its first row; absent where no row could be read.
     pub shape: Option<Shape>,
-    /// Its rows.
     pub rows: u64,
     /// Rows that give a prompt: all but the duplicates and the dropped ones.
     pub prompts: u64,
@@ -66,7 +63,6 @@ pub struct FileReport {
 /// A row that was dropped, merged or is suspicious.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Example {
-    /// Its file.
     pub file: String,
     /// Its name or its place in the file.
     pub row: String,

@@ -16,7 +16,6 @@ use crate::Reason;
 pub struct RowError {
     /// Which of the fixed reasons it is.
     pub reason: Reason,
-    /// What is wrong.
     pub problem: RowProblem,
 }
 

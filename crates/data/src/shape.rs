@@ -24,7 +24,6 @@ pub enum Shape {
     Custom,
     /// Columns that the settings name.
     Named,
-    /// Nothing of these.
     Unknown,
 }
 

@@ -23,7 +23,6 @@ pub(crate) enum VerifierChoice<'a> {
     Columns,
     /// Its gold answer, whatever else it has.
     Math,
-    /// Its tests.
     Code,
     /// A custom verifier, by its name.
     Custom(&'a str),

@@ -15,7 +15,6 @@ pub(crate) enum Digest {
 }
 
 impl Digest {
-    /// The digits.
     pub(crate) fn hex(&self) -> &str {
         match self {
             Self::Sha256(hex) | Self::GitBlob(hex) => hex,
@@ -32,7 +31,6 @@ pub(crate) struct RemoteFile {
     pub(crate) digest: Digest,
 }
 
-/// A revision.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) commit: String,

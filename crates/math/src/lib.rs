@@ -23,6 +23,7 @@
 //! assert_eq!(verdict.canonical().as_deref(), Some("3/4"));
 //! # Ok::<(), evenkeel_math::BadGold>(())
 //! ```
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 // No input may cause a panic: text is sliced with `slicing::SafeSlice`, and every lookup may fail.
 #![cfg_attr(

@@ -32,6 +32,7 @@
 //! assert!(pool.judge(ProgramTask::new(program, tests))?.passed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![warn(missing_docs)]
 #![deny(unsafe_code)]
 
 pub mod compare;

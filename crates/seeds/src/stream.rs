@@ -7,7 +7,6 @@
 pub enum Stream {
     /// The seed of a sample that is trained on. From the run's seed.
     TrainingSample {
-        /// The step.
         step: u64,
         /// Position of the prompt in the data order.
         prompt: u64,
@@ -31,10 +30,7 @@ pub enum Stream {
     /// Which problems are held out for evaluation. From the run's seed.
     HeldOut,
     /// The order of the problems in an epoch. From the run's seed.
-    PromptOrder {
-        /// The epoch.
-        epoch: u64,
-    },
+    PromptOrder { epoch: u64 },
     /// The order of the problems of one of several sources, in an epoch over them. From the run's seed.
     SourceOrder {
         /// Position of the source among the settings.
@@ -61,7 +57,6 @@ pub enum Stream {
     },
     /// The order in which the groups of a step are trained on. From the run's seed.
     GroupOrder {
-        /// The learner's step.
         step: u64,
         /// Epoch of the step over its groups.
         epoch: u64,
@@ -81,10 +76,7 @@ pub enum Stream {
         version: u64,
     },
     /// Which samples of a step the sampler audit takes, and what breaks ties among their tokens. From the run's seed.
-    SamplerAudit {
-        /// The step.
-        step: u64,
-    },
+    SamplerAudit { step: u64 },
     /// The draws of a bootstrap over finished runs. From the comparison's seed.
     Bootstrap,
     /// The signs of a sign-flip test with too many pairs to try all. From the comparison's seed.
@@ -97,10 +89,7 @@ pub enum Stream {
         number: u64,
     },
     /// A generated product. From the run's seed.
-    Product {
-        /// Its number.
-        number: u64,
-    },
+    Product { number: u64 },
 }
 
 impl Stream {

@@ -31,7 +31,6 @@ impl SeriesKind {
 /// The values that a label can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
-    /// These.
     Of(&'static [&'static str]),
     /// Known at run time only, and few; the text says what bounds their number.
     Few(&'static str),
@@ -42,7 +41,6 @@ pub enum Values {
 pub struct Series {
     /// Its name, with its unit as the suffix.
     pub name: &'static str,
-    /// What it is.
     pub kind: SeriesKind,
     /// Its labels in the order in which they are given when it is recorded.
     pub labels: &'static [(&'static str, Values)],

@@ -74,7 +74,6 @@ impl HubAnswer {
         Self { slow: true, ..self }
     }
 
-    /// Another body.
     pub fn map(mut self, change: impl FnOnce(&mut Vec<u8>)) -> Self {
         change(&mut self.body);
         self
@@ -141,7 +140,6 @@ impl Server {
         Self { url, requests }
     }
 
-    /// Where nobody listens.
     pub fn closed() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a test fails by panicking");
         Self {
@@ -174,9 +172,7 @@ fn read(stream: &TcpStream) -> Option<Request> {
 pub struct Repository {
     /// `OWNER/NAME`.
     pub name: String,
-    /// The commit.
     pub commit: String,
-    /// Content by path.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -243,7 +239,6 @@ impl Repository {
     }
 }
 
-/// In hexadecimal digits.
 fn sha256(bytes: &[u8]) -> String {
     hex(&sha2::Sha256::digest(bytes))
 }

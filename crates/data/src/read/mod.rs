@@ -35,7 +35,6 @@ pub struct ReadLimits {
 }
 
 impl Default for ReadLimits {
-    /// None.
     fn default() -> Self {
         Self { max_bytes: u64::MAX, max_row_bytes: usize::MAX, max_rows: usize::MAX, max_problems: usize::MAX }
     }
@@ -62,7 +61,6 @@ pub struct Rows<'a> {
     ended: bool,
 }
 
-/// A file format.
 trait RowReader {
     /// The next row; `None` at the end.
     fn read(&mut self) -> Result<Option<DataRow>, ReadError>;

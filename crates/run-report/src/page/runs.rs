@@ -59,7 +59,6 @@ struct Curve {
     evaluations: (Tail, Vec<MetricsLine>),
 }
 
-/// Only some columns.
 #[derive(Debug, Default)]
 struct SelectedCurves(Curves);
 
@@ -96,7 +95,6 @@ impl RunsView {
         Self { folder, choices: Mutex::default() }
     }
 
-    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

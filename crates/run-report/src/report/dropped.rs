@@ -16,7 +16,6 @@ const SAMPLES: [(&str, &str); 6] = [
     ("samples generated again after a failure", "rollout/begun_again"),
     ("samples verified again after a failure", "rollout/verified_again"),
 ];
-/// Counts of groups.
 const GROUPS: [(&str, &str); 5] = [
     ("groups with equal rewards, dropped by dynamic sampling", "training/filter_groups/dropped_groups"),
     ("groups with equal rewards, kept to fill a step up", "training/filter_groups/filled_up_groups"),

@@ -30,7 +30,6 @@ pub struct Gallery {
     changed: Vec<(String, EvaluationAnswer)>,
     /// A right and a wrong answer to a problem, with the share of right ones.
     uncertain: Vec<(f64, EvaluationAnswer)>,
-    /// Without a verdict.
     invalid: Vec<EvaluationAnswer>,
 }
 

@@ -33,7 +33,6 @@ pub struct EvaluationAnswer {
     pub verdict: AnswerVerdict,
     /// Finer than the verdict, such as `equal_rational`; why there is no verdict where there is none.
     pub reason: String,
-    /// For people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// The raw reward, 0 to 1; absent without a verdict.

@@ -17,7 +17,6 @@ pub enum Unit {
     SquaredNats,
     /// Decimal logarithms.
     Decades,
-    /// Wall time.
     Seconds,
     /// Tokens in a second.
     TokensPerSecond,
@@ -45,7 +44,6 @@ impl Unit {
 /// How values of several steps belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// They add up.
     Count,
     /// Each is of its own step; several have a mean.
     Value,
