@@ -95,7 +95,9 @@ labels! {
         Unspecified => "unspecified", Receiving => "receiving", Scoring => "scoring", Accumulating => "accumulating",
         Updating => "updating",
     }
-    LearnerState { Unspecified => "unspecified", Idle => "idle", Training => "training", Scoring => "scoring", Writing => "writing" }
+    LearnerState {
+        Unspecified => "unspecified", Idle => "idle", Training => "training", Scoring => "scoring", Writing => "writing",
+    }
     RunState {
         Unspecified => "unspecified", Starting => "starting", WarmStart => "warm_start", Training => "training",
         Evaluating => "evaluating", Waiting => "waiting", Stopping => "stopping", Completed => "completed",
@@ -107,5 +109,7 @@ labels! {
         Unspecified => "unspecified", Overloaded => "overloaded", TaskInvalid => "task_invalid", Timeout => "timeout",
         Refused => "refused", Crashed => "crashed", Internal => "internal",
     }
-    StepKind { Unspecified => "unspecified", WarmStart => "warm_start", Train => "train", Evaluation => "evaluation", Progress => "progress" }
+    StepKind {
+        Unspecified => "unspecified", WarmStart => "warm_start", Train => "train", Evaluation => "evaluation", Progress => "progress",
+    }
 }

@@ -29,7 +29,10 @@ pub enum ConfigError {
         origin: String,
         allowed: &'static str,
     },
-    #[error("unknown key `{key}` in {origin}{}, allowed here: {}", hint(renamed.as_deref(), nearest.as_deref()), allowed.join(", "))]
+    #[error(
+        "unknown key `{key}` in {origin}{}, allowed here: {}",
+        hint(renamed.as_deref(), nearest.as_deref()), allowed.join(", ")
+    )]
     UnknownKey {
         /// The key with its path.
         key: String,

@@ -21,10 +21,16 @@ pub enum DriverError {
         name: String,
     },
     /// Older than the libraries.
-    #[error("the driver supports CUDA {}, older than the libraries' {}, allowed: a driver of version 580 or later", version(*.0), version(CUDA))]
+    #[error(
+        "the driver supports CUDA {}, older than the libraries' {}, allowed: a driver of version 580 or later",
+        version(*.0), version(CUDA)
+    )]
     TooOld(i32),
     /// A device that the kernels cannot be compiled for.
-    #[error("device {number} ({name}) has compute capability {}, allowed: 8.0 or later (A100, RTX 30 and newer)", capability_text(*capability))]
+    #[error(
+        "device {number} ({name}) has compute capability {}, allowed: 8.0 or later (A100, RTX 30 and newer)",
+        capability_text(*capability)
+    )]
     Capability {
         number: i32,
         name: String,

@@ -143,7 +143,12 @@ impl<'a> Tokens<'a> {
     pub(super) fn is_word(&self, range: Range<usize>, words: &[&str]) -> bool {
         let range = self.trimmed(range);
         range.len() == 1
-            && matches!(self.kind(range.start), TokenKind::Word(word) | TokenKind::Label(word) if words.iter().any(|known| word.eq_ignore_ascii_case(known)))
+            && match self.kind(range.start) {
+                TokenKind::Word(word) | TokenKind::Label(word) => {
+                    words.iter().any(|known| word.eq_ignore_ascii_case(known))
+                }
+                _ => false,
+            }
     }
 
     /// The range without white space at either end.
