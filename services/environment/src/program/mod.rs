@@ -52,8 +52,6 @@ pub(crate) struct Programs {
 #[derive(Deserialize)]
 struct Hello {
     #[serde(default)]
-    error: String,
-    #[serde(default)]
     system_prompt: String,
     #[serde(default)]
     user_speaks: bool,
