@@ -135,7 +135,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::episode::{Episode, Received, Said};
+    use crate::episode::{EpisodeAttempt, Received, Said};
 
     fn act(turn: u32, content: &str) -> Act {
         let message = AssistantMessage { content: content.to_owned(), ..AssistantMessage::default() };
@@ -184,7 +184,7 @@ mod tests {
         fn an_episode_over_a_connection_that_repeats_itself_carries_out_every_turn_once(
             repeats in proptest::collection::vec((0..3_usize, 0..3_usize), 8), turns in 1..6_u32,
         ) {
-            let mut episode = Episode::open();
+            let mut episode = EpisodeAttempt::open();
             let mut session = Session::new(1);
             session.opened();
             prop_assert_eq!(episode.receive(1, Said::Opened), Received::Taken);
