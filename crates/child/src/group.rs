@@ -12,7 +12,7 @@ use crate::last_lines::LastLines;
 #[derive(Debug)]
 pub struct ProcessGroup {
     child: Child,
-    /// Its number; `None` once it is over.
+    /// The number of the group; `None` once it is over.
     id: Option<u32>,
 }
 

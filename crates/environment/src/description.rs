@@ -23,7 +23,7 @@ pub const VERIFIERS: &str = "verifiers:";
 /// Where an environment comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvironmentOrigin<'a> {
-    /// It comes with the program and needs nothing.
+    /// An environment that comes with the program and needs nothing.
     BuiltIn(BuiltIn),
     /// [`PYTHON`]: it comes with the program and needs the sandbox's interpreter.
     Sandbox,

@@ -1,13 +1,13 @@
 //! An episode as the run sees it, which drives it: opening, waiting for an action, stepping, scoring, closed; failed or
 //! lost.
 //!
-//! It decides what may be sent, and which events of a worker count. A step is never repeated: an episode that failed or
+//! The states decide what may be sent, and which events of a worker count. A step is never repeated: an episode that failed or
 //! was lost begins again from the start, as another attempt, or not at all.
 
 /// Where an attempt at an episode is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptState {
-    /// It was opened, and the worker has not said so.
+    /// The request to open was sent, and the worker has not answered.
     Opening,
     /// The worker waits for this turn.
     Waiting {
@@ -21,7 +21,7 @@ pub enum AttemptState {
     },
     /// The environment has ended it, or was told to end it, and scores it.
     Scoring,
-    /// It has its result.
+    /// The result has arrived.
     Closed,
     /// The worker gave it up, or broke the protocol.
     Failed {
@@ -56,9 +56,9 @@ pub enum Said {
 /// Whether an event counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// It does.
+    /// The event counts.
     Taken,
-    /// It is of an earlier turn or attempt, or of an episode that is over: it is counted and dropped.
+    /// An event of an earlier turn or attempt, or of an episode that is over, is counted and dropped.
     Late,
     /// The worker broke the protocol: the episode has failed.
     Violation(&'static str),

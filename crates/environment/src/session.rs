@@ -19,11 +19,11 @@ enum SessionState {
 /// What is to be done with an action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Acted {
-    /// It is the next one: it is carried out.
+    /// The next action: it is carried out.
     CarryOut,
-    /// It is the last one again: this was the answer.
+    /// The last action again: this was the answer.
     Again(Box<EnvironmentEvent>),
-    /// It is the one that is carried out at the moment: its answer follows.
+    /// The action that is carried out at the moment: its answer follows.
     InProgress,
 }
 
@@ -123,7 +123,7 @@ impl EpisodeSession {
         ends
     }
 
-    /// Its result was sent, or it was given up.
+    /// The result was sent, or the episode was given up.
     pub fn close(&mut self) {
         self.state = SessionState::Over;
     }

@@ -31,12 +31,12 @@ use crate::settings::EnvironmentSettings;
 /// Longest line of its output that may be a score, in bytes.
 const MAX_LINE: usize = 64 << 10;
 
-/// A program, and how many of it may run.
+/// A program, and how many copies of it may run.
 pub(crate) struct AgentProgram {
     path: PathBuf,
-    /// Of a Python file.
+    /// The interpreter of a Python file.
     python: Option<PathBuf>,
-    /// Of the file when the worker was started.
+    /// Digest of the file when the worker was started.
     digest: String,
     room: Arc<Semaphore>,
     endpoint: Arc<Endpoint>,

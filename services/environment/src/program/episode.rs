@@ -20,7 +20,7 @@ pub(crate) struct ProgramEpisode {
     place: Place,
     /// The start of the process that it is in.
     start: u64,
-    /// Its name there.
+    /// What the process calls it.
     id: String,
 }
 

@@ -35,7 +35,7 @@ const MAX_NAME: usize = 64;
 struct Launch {
     python: PathBuf,
     path: PathBuf,
-    /// Of the file when the worker was started.
+    /// Digest of the file when the worker was started.
     digest: String,
     /// Address space of each process, in bytes.
     max_memory: u64,

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 
 /// The program that plays the episodes of a file, with the class that the file's own derives from.
 pub const BRIDGE: &str = include_str!("../../python/evenkeel_environment.py");
-/// Its name, by which the file imports it.
+/// The name by which the file imports it.
 pub const BRIDGE_FILE: &str = "evenkeel_environment.py";
 
 /// A process, started again when it is needed after it has ended.
@@ -42,9 +42,9 @@ pub(super) struct Place(Arc<Process>);
 /// Which start of a process an episode is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum In {
-    /// It begins: the process is started where it has ended.
+    /// Any start, for an episode that begins: a process that has ended is started again.
     Any,
-    /// It goes on.
+    /// The start that the episode began in.
     Start(u64),
 }
 
