@@ -174,3 +174,55 @@ impl Running {
         self.last_lines.behind(&describe_end(status))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn start(command: &[&str]) -> Result<VerifierProcesses> {
+        let command = command.iter().map(|word| (*word).to_owned()).collect();
+        let settings = VerifierSettings { command, ..VerifierSettings::default() };
+        VerifierProcesses::start(&[("words".to_owned(), settings)].into(), Path::new(".")).await
+    }
+
+    #[tokio::test]
+    async fn a_verifier_that_ends_before_it_listens_is_refused_with_its_last_words() {
+        let error = start(&["sh", "-c", "echo Traceback; echo out of shelves >&2; exit 3"]).await.err().unwrap();
+        let text = error.to_string();
+        assert!(text.starts_with("data.verifiers.words.command: ended with exit status: 3: "), "{text}");
+        assert!(text.contains("Traceback") && text.contains("out of shelves"), "{text}");
+        let error = start(&["/no/such/verifier"]).await.err().unwrap();
+        assert_eq!(error.to_string(), "data.verifiers.words.command: /no/such/verifier");
+    }
+
+    /// Notes the process that it starts, listens, and ends with the first connection.
+    const SHORT: &str = r#"
+import os, socket, subprocess, sys
+host, port = os.environ["EVENKEEL_VERIFIER_LISTEN"].rsplit(":", 1)
+started = subprocess.Popen(["sleep", "1000"])
+print(started.pid, file=open(sys.argv[1], "a"))
+socket.create_server((host, int(port))).accept()
+"#;
+
+    #[tokio::test]
+    async fn a_verifier_that_ends_is_started_again_without_what_it_has_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = folder.path().join("notes");
+        let started = || -> Vec<String> {
+            std::fs::read_to_string(&notes).unwrap_or_default().lines().map(str::to_owned).collect()
+        };
+        let lives = |id: &String| std::fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|words| !words.is_empty());
+        let running = start(&["python3", "-c", SHORT, notes.to_str().unwrap()]).await.unwrap();
+        assert_eq!(running.endpoints()["words"].len(), 1);
+        let until = Instant::now() + Duration::from_secs(30);
+        while started().len() < 2 && Instant::now() < until {
+            sleep(POLL).await;
+        }
+        assert!(started().len() >= 2 && !lives(&started()[0]), "{:?}", started());
+        drop(running);
+        while started().iter().any(lives) && Instant::now() < until {
+            sleep(POLL).await;
+        }
+        assert!(!started().iter().any(lives), "{:?}", started());
+    }
+}

@@ -94,7 +94,7 @@ pub(super) struct PartGenerator<'a> {
 
 /// What an attempt has come to.
 enum Attempted {
-    Accepted(AcceptedRollout),
+    Accepted(Box<AcceptedRollout>),
     /// The engines lack the weights of the part.
     LacksWeights(String),
     /// No engine is available, or all are busy with the samples of others.
@@ -124,7 +124,7 @@ impl PartGenerator<'_> {
             let failure = match self.classify(part, start, answer) {
                 Attempted::Accepted(accepted) => {
                     self.batch.engines_available();
-                    return Ok(Generated::Accepted(Box::new(accepted)));
+                    return Ok(Generated::Accepted(accepted));
                 }
                 Attempted::Refused(message) => {
                     let what = format!("sample `{}`", self.id());
@@ -186,7 +186,7 @@ impl PartGenerator<'_> {
             return Attempted::LacksWeights(message);
         }
         match self.batch.requirements().validate(&rollout, self.request, part) {
-            Ok(tokens) => Attempted::Accepted(AcceptedRollout { rollout, tokens, played: None }),
+            Ok(tokens) => Attempted::Accepted(Box::new(AcceptedRollout { rollout, tokens, played: None })),
             Err(mismatch) => {
                 let message = format!("engine {engine}: {mismatch}");
                 Attempted::Failed(AttemptFailure { message, late: false, counts: true })
