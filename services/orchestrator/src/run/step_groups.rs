@@ -184,6 +184,7 @@ impl StepGroups {
         if let Some(audit) = self.audit.take() {
             self.audit_report = audit.finish(self.scored.take())?;
         }
+        self.release();
         self.feed.close();
         Ok(())
     }

@@ -138,7 +138,8 @@ pub(in crate::run) enum Action {
     Audit(u64),
     /// The learner gets the groups of the step that wait, in their order.
     Release(u64),
-    /// What the audit saw of the step counts, and the learner is told that it has the last group.
+    /// What the audit saw of the step counts. Then the learner gets the groups that still wait, and is told that it has
+    /// the last one.
     EndStep(u64),
     /// Answered once the generation service has accepted everything that is on its way to it: an update that overtook a
     /// sample would take its weights away.

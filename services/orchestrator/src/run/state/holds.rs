@@ -56,12 +56,10 @@ impl Hold {
         }
     }
 
-    /// No group waits any more.
-    fn release(&mut self, step: u64, out: &mut Vec<Action>) {
+    /// No group waits any more. Returns whether any has waited.
+    fn release(&mut self) -> bool {
         self.from = None;
-        if std::mem::take(&mut self.held) > 0 {
-            out.push(Action::Release(step));
-        }
+        std::mem::take(&mut self.held) > 0
     }
 
     fn may_end(&self) -> bool {
@@ -99,7 +97,9 @@ impl LoopState {
     pub(super) fn audited(&mut self, step: u64, out: &mut Vec<Action>) {
         if let Some(open) = self.open_mut(step).filter(|open| open.hold.audit == Audit::Scoring) {
             open.hold.audit = Audit::Idle;
-            open.hold.release(step, out);
+            if open.hold.release() {
+                out.push(Action::Release(step));
+            }
             self.end_steps(out);
         }
     }
@@ -108,7 +108,7 @@ impl LoopState {
     fn end_steps(&mut self, out: &mut Vec<Action>) {
         let left = self.steps.iter_mut().filter(|open| !open.is_closed);
         for open in left.take_while(|open| open.hold.may_end()) {
-            open.hold.release(open.step, out);
+            open.hold.release();
             open.is_closed = true;
             out.push(Action::EndStep(open.step));
         }

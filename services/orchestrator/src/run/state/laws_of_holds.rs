@@ -46,6 +46,8 @@ impl Delivered {
         ensure(!std::mem::replace(&mut self.is_ended, true), "a step ends twice")?;
         ensure(self.is_sampled, "a step ends that is not sampled")?;
         ensure(self.is_scored || !self.is_audited, "a step ends before its audit")?;
+        ensure(self.held.is_empty() || !self.is_audited, "a group waits although its audit is over")?;
+        self.sent.append(&mut self.held);
         ensure(self.sent.len() as u64 == rules.groups, "a step ends before its last group is sent")
     }
 }
@@ -171,7 +173,7 @@ fn a_group_that_is_sent_too_early_or_out_of_order_is_noticed() {
 fn a_release_that_is_missing_comes_twice_or_comes_too_early_is_noticed() {
     let is_release = |action: &Action| matches!(action, Action::Release(_));
     let missing = audited_run(|history| change_first(history, is_release, |actions, at| drop(actions.remove(at))));
-    assert_eq!(missing, Err("a step ends before its last group is sent"));
+    assert_eq!(missing, Err("a group waits although its audit is over"));
     let twice = audited_run(|history| {
         change_first(history, is_release, |actions, at| actions.insert(at, actions[at].clone()));
     });
@@ -194,7 +196,11 @@ fn a_step_that_ends_before_its_last_group_or_before_an_earlier_step_is_noticed()
         change_first(history, is_last, |actions, at| drop(actions.remove(at)));
     });
     assert_eq!(without_group, Err("a step ends before its last group is sent"));
-    let never = audited_run(|history| change_first(history, is_end, |actions, at| drop(actions.remove(at))));
+    let overtaken = audited_run(|history| change_first(history, is_end, |actions, at| drop(actions.remove(at))));
+    assert_eq!(overtaken, Err("a step ends before earlier ones"));
+    let never = audited_run(|history| {
+        history.iter_mut().for_each(|(_, actions)| actions.retain(|action| !is_end(action)));
+    });
     assert_eq!(never, Err("a step is recorded before it ends"));
     let twice = audited_run(|history| {
         change_first(history, is_end, |actions, at| actions.insert(at, actions[at].clone()));
