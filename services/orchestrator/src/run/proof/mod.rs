@@ -369,11 +369,11 @@ impl Proof {
     async fn engine_scores(&self, weights: &WeightsRef, sequences: &[Vec<u32>]) -> Result<Vec<ProvenEngine>, Halt> {
         let generation = self.services.generation();
         for _ in 0..UPDATES {
-            let seen = self.weights.seen().await;
+            let seen = self.weights.seen().await.updates;
             let scores = generation.prove_weights(weights.version, sequences, self.temperature).await?;
             match scores {
                 Some(scores) => return Ok(scores),
-                None => self.weights.restore(weights, seen).await?,
+                None => self.weights.restore(Some(weights), seen).await?,
             };
         }
         let message =

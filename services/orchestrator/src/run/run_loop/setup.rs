@@ -130,7 +130,7 @@ fn build(
     };
     let prompts = Arc::new(prompts);
     let training = Arc::new(TrainingSteps::new(&context, resolved.learner_settings_hash.clone()));
-    let engine_weights = EngineWeights::new(context.services());
+    let engine_weights = EngineWeights::new();
     let weights = Arc::new(WeightSync::new(&context, Arc::clone(&engine_weights)));
     let proof = Arc::new(proof(&context, Arc::clone(&engine_weights), checked.context, &prompts));
     let rollouts = Arc::new(rollout_context(&context, engine_weights, Arc::clone(&encoder.episodes)));

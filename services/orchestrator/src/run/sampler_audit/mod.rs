@@ -31,6 +31,7 @@ use crate::error::{Halt, RunError};
 use crate::events::{Activity, Event};
 use crate::rollout::SampledGroup;
 use crate::run::proof::Proof;
+use crate::run::state::AuditRules;
 use crate::settings::{AuditMode, LoopSettings, PolicySamplingSettings, ProofSettings, SamplerAuditSettings};
 use checks::{Check, EngineChecks, Token, Tolerances};
 pub(super) use report::AuditReport;
@@ -115,10 +116,19 @@ impl SamplerAudit {
         self.settings.mode != AuditMode::Off
     }
 
-    /// The audit of a step whose first prompt has that number.
-    pub(super) fn step(self: &Arc<Self>, step: u64, first: u64) -> StepAudit {
-        let is_due = self.is_on() && (!self.samples_ahead || (step - 1).is_multiple_of(self.settings.every));
-        let count = if is_due { self.settings.sequences } else { 0 };
+    /// Which steps are audited from now on.
+    pub(super) fn rules(&self) -> AuditRules {
+        let every = if self.samples_ahead { self.settings.every } else { 1 };
+        AuditRules {
+            every: if self.is_on() { every } else { 0 },
+            first_update: self.first_update,
+            from: self.state().next_step,
+        }
+    }
+
+    /// The audit of a step whose first prompt has that number. Where it `is_audited`, samples of it are scored.
+    pub(super) fn step(self: &Arc<Self>, step: u64, first: u64, is_audited: bool) -> StepAudit {
+        let count = if is_audited { self.settings.sequences } else { 0 };
         let prompts = u64::from(self.first_update);
         let samples = self.sampling.group_size;
         let (chosen, used) = selection::choose(self.seed, step, first, prompts, samples, count);

@@ -1,5 +1,5 @@
-//! The audit of one step: takes the chosen samples as groups complete, and says when the learner may have the rest of
-//! the groups.
+//! The audit of one step: takes the chosen samples as groups complete, and counts what they have shown. When they are
+//! scored, and which groups wait for that, is decided by the state of the loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(in crate::run) struct StepAudit {
     chosen: Chosen,
     /// Prompts with chosen samples that are not complete.
     missing: BTreeSet<u64>,
-    /// Absent once it has begun.
+    /// Absent once they are taken.
     scoring: Option<Scoring>,
     /// What its samples say about copies.
     additions: Additions,
@@ -80,19 +80,14 @@ impl StepAudit {
         self.is_new && self.audit.is_on()
     }
 
-    /// The chosen samples, once and as soon as every one is there; at the end of the step (`at_end`) those that are.
-    pub(in crate::run) fn begin(&mut self, at_end: bool) -> Option<Scoring> {
-        let is_due = self.is_new && !self.chosen.is_empty() && (at_end || self.missing.is_empty());
-        self.scoring.take_if(|_| is_due)
+    /// Whether every chosen sample is there.
+    pub(in crate::run) fn is_ready(&self) -> bool {
+        self.missing.is_empty()
     }
 
-    /// From which group on (counted within the step) the learner must wait for the scoring: the last of the first
-    /// update.
-    pub(in crate::run) fn holds_from(&self) -> usize {
-        match self.is_new && !self.chosen.is_empty() {
-            true => self.audit.first_update as usize - 1,
-            false => usize::MAX,
-        }
+    /// The chosen samples, those that are there; once.
+    pub(in crate::run) fn take_samples(&mut self) -> Option<Scoring> {
+        self.scoring.take()
     }
 
     /// Counts what the step has shown, when it is the step's turn: everything of it is sampled, and `scored` is what
