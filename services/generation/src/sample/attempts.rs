@@ -16,7 +16,7 @@ use evenkeel_rpc::retry::RetryPolicy;
 
 use super::partial::PartialSample;
 use super::plan::Plan;
-use crate::engine::{EngineClientError, Fault, SampleFinish, SampleOutcome, SampleRequest};
+use crate::engine::{EngineClientError, EngineFault, SampleFinish, SampleOutcome, SampleRequest};
 use crate::pool::{EngineId, EnginePool, EngineSlot, Interruption, SlotRequest};
 use crate::settings::{PauseSetting, StreamSetting};
 
@@ -52,12 +52,12 @@ pub(super) async fn draw(
         partial.discard();
         let engine = slot.engine().name();
         match error.fault() {
-            Fault::Request | Fault::Weights => {
+            EngineFault::Request | EngineFault::Weights => {
                 let message = format!("engine {engine}: {error}");
                 return Err(Failure::new(FailureCode::InvalidArgument, Reason::EngineRefused.as_str(), message));
             }
-            Fault::Interruption => {}
-            Fault::Engine | Fault::Connection => slot.record_failure(&error),
+            EngineFault::Interruption => {}
+            EngineFault::Engine | EngineFault::Connection => slot.record_failure(&error),
         }
         let Some(retry) = retries.next_retry() else {
             let attempts = partial.attempts();
@@ -68,7 +68,7 @@ pub(super) async fn draw(
         tracing::debug!(%engine, %error, attempt = partial.attempts(), "retrying");
         avoid = Some(slot.engine().id());
         drop(slot);
-        if error.fault() == Fault::Engine {
+        if error.fault() == EngineFault::Engine {
             partial.begin_wait();
             tokio::time::sleep(retry.pause).await;
             partial.end_wait();

@@ -17,7 +17,7 @@ use crate::engine::SampleFinish;
 use crate::pool::EnginePool;
 use attempts::draw;
 use partial::{PartialSample, Sampled};
-use plan::{ContextLimits, Plan};
+use plan::{Plan, PlanLimits};
 use spans::record_spans;
 
 /// How an item ended.
@@ -32,9 +32,10 @@ pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: I
     let started = Instant::now();
     let mut partial = PartialSample::after(&item.prefix_segments);
     let model = pool.model();
-    let limits = ContextLimits {
+    let limits = PlanLimits {
         context_tokens: pool.context_tokens(),
         vocabulary_size: model.and_then(|model| Some(model.info.as_ref()?.vocabulary_size)),
+        min_temperature: pool.min_temperature(),
     };
     let outcome = match Plan::new(&item, limits) {
         Err(error) => Outcome::Failed(ServiceError::from(error).failure()),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::COMPLETIONS;
-use super::http::message_of;
+use crate::engine::http::message_of;
 use crate::engine::{EngineClientError, EngineTimings, SampleFinish, SampleOutcome, SampledTokens};
 
 #[derive(Deserialize)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{VllmClient, http};
-use crate::engine::{AdapterSupport, EngineClientError, WorkerTensors};
+use super::VllmClient;
+use crate::engine::{AdapterSupport, EngineClientError, WorkerTensors, http};
 
 const SERVER_INFO: &str = "/server_info?config_format=json";
 const COLLECTIVE_RPC: &str = "/collective_rpc";

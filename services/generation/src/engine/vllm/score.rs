@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::LogProbabilities;
-use super::{COMPLETIONS, VllmClient, adapters, http};
-use crate::engine::{EngineClientError, ScoreRequest, SequenceScore};
+use super::{COMPLETIONS, VllmClient, adapters};
+use crate::engine::{EngineClientError, ScoreRequest, SequenceScore, http};
 
 /// A token of a large model on few cores takes some milliseconds.
 const TIME_PER_TOKEN: Duration = Duration::from_millis(50);

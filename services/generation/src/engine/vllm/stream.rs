@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::COMPLETIONS;
 use super::answer::{Choice, Metrics, is_error};
 use super::frames::Frames;
-use super::http::{message_of, transport};
+use crate::engine::http::{message_of, transport};
 use crate::engine::validate::validate_tokens;
 use crate::engine::{EngineClientError, EngineTimings, SampleFinish, SampleOutcome, SampleRequest, SampledTokens};
 
