@@ -40,11 +40,9 @@ mod settings;
 mod start;
 mod update;
 
+pub use engine::WORKER_EXTENSION;
 pub use error::GenerationError;
 pub use series::SERIES;
-
-/// The worker extension of vLLM for the exact proof of weights: the text of `evenkeel_worker.py`.
-pub const WORKER_EXTENSION: &str = include_str!("../extension/evenkeel_worker.py");
 
 pub use settings::{
     AgentsSettings, EngineClientSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting,

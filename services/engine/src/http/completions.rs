@@ -12,7 +12,7 @@ use evenkeel_errors::FieldError;
 use super::error::{ApiError, json_response};
 use super::logprobs::PromptLogprobs;
 use super::request::Request;
-use super::response::{Choice, Completion, StopReason, Timings, Usage};
+use super::response::{Completion, CompletionChoice, StopReason, Timings, Usage};
 use super::submit::{RunningRequest, submit};
 use super::writer::Writer;
 use super::{App, stream};
@@ -70,7 +70,7 @@ fn render(app: &App, running: &RunningRequest, found: &[Output]) -> Result<Vec<u
         let (prompt, sampling) = &running.prompts[output.index / running.samples];
         let scored = sampling.prompt_logprobs;
         let logprobs = writer.logprobs(output);
-        Choice {
+        CompletionChoice {
             index: output.index,
             text: writer.text(),
             logprobs,

@@ -1,6 +1,7 @@
 //! vLLM's HTTP API.
 
 mod auth;
+mod completion_fields;
 mod completions;
 mod control;
 mod error;

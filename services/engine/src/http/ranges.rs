@@ -2,9 +2,9 @@
 
 use evenkeel_errors::FieldError;
 
+use super::completion_fields::CompletionFields;
 use super::error::ApiError;
 use super::fields::Lax;
-use super::request::Fields;
 use crate::folder::Model;
 use crate::settings::EngineSettings;
 
@@ -14,8 +14,8 @@ const MAX_SAMPLES: i64 = 16_384;
 const MAX_STOPS: usize = 1024;
 
 /// The numbers of a request.
-pub(super) fn check(fields: &Fields, greedy: bool, context: usize) -> Result<(), FieldError> {
-    let Fields { n, temperature, top_p, top_k, min_p, max_tokens, min_tokens, stream_interval, .. } = fields;
+pub(super) fn check(fields: &CompletionFields, greedy: bool, context: usize) -> Result<(), FieldError> {
+    let CompletionFields { n, temperature, top_p, top_k, min_p, max_tokens, min_tokens, stream_interval, .. } = fields;
     let most = if greedy { 1 } else { MAX_SAMPLES };
     let within_context = format!("1 to max_model_len = {context}");
     for (field, value, is_good, allowed) in [

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use evenkeel_errors::FieldError;
 use evenkeel_model::sampling::Truncation;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::completion_fields::{CompletionFields, StreamOptions};
 use super::error::ApiError;
-use super::fields::{FromJson, Lax, Object, read};
+use super::fields::{FromJson, Object, read};
 use super::neutral;
 use super::prompt::Prompts;
 use super::ranges;
@@ -25,78 +25,6 @@ const GREEDY_BELOW: f64 = 1e-5;
 const LOWEST_TEMPERATURE: f64 = 0.01;
 /// Fields that may be absent but not null.
 const NEVER_NULL: [&str; 5] = ["n", "ignore_eos", "min_tokens", "skip_special_tokens", "include_stop_str_in_output"];
-
-/// The fields that are supported, without the prompt.
-#[derive(Debug, Deserialize)]
-#[serde(default)]
-pub(super) struct Fields {
-    model: Lax<String>,
-    pub(super) n: Lax<i64>,
-    pub(super) max_tokens: Lax<i64>,
-    pub(super) min_tokens: Lax<i64>,
-    pub(super) temperature: Lax<f64>,
-    pub(super) top_p: Lax<f64>,
-    pub(super) top_k: Lax<i64>,
-    pub(super) min_p: Lax<f64>,
-    seed: Option<Lax<i64>>,
-    logprobs: Option<Value>,
-    prompt_logprobs: Option<Lax<i64>>,
-    stop: Lax<Vec<String>>,
-    stop_token_ids: Vec<Lax<i64>>,
-    ignore_eos: Lax<bool>,
-    skip_special_tokens: Lax<bool>,
-    include_stop_str_in_output: Lax<bool>,
-    add_special_tokens: Lax<bool>,
-    return_tokens_as_token_ids: Lax<bool>,
-    return_token_ids: Lax<bool>,
-    request_id: Option<Lax<String>>,
-    cache_salt: Option<Lax<String>>,
-    stream: Lax<bool>,
-    stream_options: Object,
-    pub(super) stream_interval: Lax<i64>,
-    #[serde(flatten)]
-    others: Map<String, Value>,
-}
-
-impl Default for Fields {
-    fn default() -> Self {
-        Self {
-            model: Lax::default(),
-            n: Lax(1),
-            max_tokens: Lax(16),
-            min_tokens: Lax(0),
-            temperature: Lax(1.0),
-            top_p: Lax(1.0),
-            top_k: Lax(0),
-            min_p: Lax(0.0),
-            seed: None,
-            logprobs: None,
-            prompt_logprobs: None,
-            stop: Lax::default(),
-            stop_token_ids: Vec::new(),
-            ignore_eos: Lax(false),
-            skip_special_tokens: Lax(true),
-            include_stop_str_in_output: Lax(false),
-            add_special_tokens: Lax(true),
-            return_tokens_as_token_ids: Lax(false),
-            return_token_ids: Lax(false),
-            request_id: None,
-            cache_salt: None,
-            stream: Lax(false),
-            stream_options: Object::new(),
-            stream_interval: Lax(1),
-            others: Map::new(),
-        }
-    }
-}
-
-/// The fields of `stream_options`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct StreamOptions {
-    include_usage: Lax<bool>,
-    continuous_usage_stats: Lax<bool>,
-}
 
 /// The form of the response.
 #[derive(Debug, Clone)]
@@ -131,7 +59,7 @@ impl Request {
         if let Some(field) = NEVER_NULL.into_iter().find(|&field| body.get(field).is_some_and(|x| x.get() == "null")) {
             return Err(FieldError::new(field, "null", "a value, or absent").into());
         }
-        let fields: Fields = read(&body)?;
+        let fields: CompletionFields = read(&body)?;
         let logprobs = fields.logprobs.as_ref().map(logprobs_count).transpose()?;
         if fields.cache_salt.as_ref().is_some_and(|salt| salt.0.is_empty()) {
             return Err(FieldError::quoted("cache_salt", "", "a string that is not empty").into());
@@ -194,7 +122,7 @@ fn logprobs_count(value: &Value) -> Result<i64, FieldError> {
 
 /// How the samples of a request are drawn, with at most `max_tokens` tokens for any length of its prompts.
 fn sampling(
-    fields: &Fields,
+    fields: &CompletionFields,
     logprobs: Option<i64>,
     greedy: bool,
     model: &Model,

@@ -1,12 +1,13 @@
 //! What the service needs of an inference engine: sampling, probes, and weight updates step by step.
 //!
-//! A protocol is a folder here with an [`EngineClient`], and its [`EngineProtocol`] in [`protocol::PROTOCOLS`]. Nothing
-//! outside asks which one an engine speaks, but what [`EngineInfo`] says that it can do. The steps are those of servers
+//! A protocol is a folder here with an [`EngineClient`], and its [`EngineProtocol`] in [`PROTOCOLS`]. Rules elsewhere do
+//! not ask which protocol an engine speaks, but what [`EngineInfo`] says that it can do. The steps are those of servers
 //! that load weights or adapters from a folder; broadcasts and the routes of other servers (SGLang) fit the same trait.
 
 mod error;
 mod http;
 mod protocol;
+mod registry;
 mod tensors;
 mod validate;
 mod vllm;
@@ -16,10 +17,12 @@ use evenkeel_proto::v1::{LogProbabilityMode, SleepLevel};
 use evenkeel_rpc::BoxFuture;
 
 pub use error::{EngineClientError, EngineFault};
-pub(crate) use protocol::find as find_protocol;
-pub use protocol::{EngineProtocol, MakeClient, PROTOCOLS};
+pub use protocol::{EngineProtocol, MakeClient};
+pub use registry::PROTOCOLS;
+pub(crate) use registry::find as find_protocol;
 pub use tensors::{UnreadTensor, WorkerTensor, WorkerTensors};
 pub use validate::{validate, validate_tokens};
+pub use vllm::WORKER_EXTENSION;
 
 /// The future of a trait object's method.
 pub type Boxed<'a, T> = BoxFuture<'a, Result<T, EngineClientError>>;

@@ -12,6 +12,8 @@ mod request;
 mod score;
 mod stream;
 
+pub use extension::WORKER_EXTENSION;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
