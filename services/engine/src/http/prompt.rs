@@ -24,7 +24,8 @@ impl Prompts {
         }
     }
 
-    /// Parses the raw JSON directly, without an intermediate tree: prompts are most of a request. The list may be empty.
+    /// Parses the raw JSON directly, without an intermediate tree: prompts are most of a request. The list may be
+    /// empty.
     pub(crate) fn read(raw: Option<&RawValue>) -> Result<Self, FieldError> {
         let text = raw.map_or("null", RawValue::get).trim_start();
         let prompts = if let Some(rest) = text.strip_prefix('[') {

@@ -1,8 +1,8 @@
 //! What the service needs of an inference engine: sampling, probes, and weight updates step by step.
 //!
-//! A protocol is a folder here with an [`EngineClient`], and its [`EngineProtocol`] in [`PROTOCOLS`]. Rules elsewhere do
-//! not ask which protocol an engine speaks, but what [`EngineInfo`] says that it can do. The steps are those of servers
-//! that load weights or adapters from a folder; broadcasts and the routes of other servers (SGLang) fit the same trait.
+//! A protocol is a folder here with an [`EngineClient`], and its [`EngineProtocol`] in [`PROTOCOLS`]. Rules elsewhere
+//! ask what [`EngineInfo`] says that an engine can do, and never which protocol it speaks. The steps are those of
+//! servers that load weights or adapters from a folder; broadcasts and other servers' routes (SGLang) fit as well.
 
 mod error;
 mod http;

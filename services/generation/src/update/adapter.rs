@@ -48,8 +48,8 @@ pub(super) fn is_in(path: &str, limits: Option<AdapterLimits>, model: Option<&Mo
     }
 }
 
-/// Refuses to load an adapter into an engine that is not known to compute it: it might take it for weights of the model,
-/// or go on without.
+/// Refuses to load an adapter into an engine that is not known to compute it: it might take it for weights of the
+/// model, or go on without.
 pub(super) fn check_taken(weights: &WeightsVersion, info: Option<&EngineInfo>) -> Result<(), EngineClientError> {
     match info.map(|info| info.adapters) {
         Some(AdapterSupport::Missing(what)) if weights.is_adapter => {
@@ -174,21 +174,21 @@ mod tests {
     }
 
     #[test]
-    fn an_adapter_of_the_head_is_refused_where_engines_take_adapters_by_name() {
+    fn an_adapter_of_the_head_is_refused_where_scores_would_not_include_it() {
         let adapter = tempfile::tempdir().unwrap();
         std::fs::write(adapter.path().join("adapter_config.json"), r#"{"r": 2, "lora_alpha": 4}"#).unwrap();
         let name = "base_model.model.lm_head.lora_A.weight";
         let header = format!(r#"{{"{name}":{{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}}}"#);
         std::fs::write(adapter.path().join("adapter_model.safetensors"), safetensors(&header, 16)).unwrap();
         let path = adapter.path().to_str().unwrap();
-        let error = is_in(path, Some(AdapterLimits { live: 1, rank: 8, rank_advice: "", scores_head: false }), None)
-            .unwrap_err()
-            .to_string();
+        let limits = AdapterLimits { live: 1, rank: 8, rank_advice: "", scores_head: false };
+        let error = is_in(path, Some(limits), None).unwrap_err().to_string();
         assert!(
             error.starts_with(&format!("the adapter's tensors is {name}"))
                 && error.contains("the engines leave it out"),
             "{error}"
         );
+        assert_eq!(is_in(path, Some(AdapterLimits { scores_head: true, ..limits }), None), Ok(true));
         assert_eq!(is_in(path, None, None), Ok(true), "an embedded engine computes it");
     }
 
