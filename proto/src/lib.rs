@@ -22,7 +22,7 @@ mod train;
 mod verdict;
 mod weights;
 
-pub use evenkeel_errors::{FieldError, shown};
+pub use evenkeel_errors::{FieldError, engine_advice, shown};
 pub use ids::{GroupId, Purpose, SampleId};
 pub use names::Label;
 pub use sampling::SamplingSettings;

@@ -184,7 +184,7 @@ fn a_tied_model_and_a_real_vllm() {
     let out = setting.path("refused");
     let error = refused(setting.run(&stock, &out, 2));
     println!("{error}");
-    assert!(error.contains("start vLLM on DIR") && error.contains("`evenkeel model untie MODEL DIR`"), "{error}");
+    assert!(error.contains("start them on DIR") && error.contains("`evenkeel model untie MODEL DIR`"), "{error}");
     assert!(!out.join("weights/step-1").exists());
     drop(stock);
 

@@ -7,13 +7,9 @@ use evenkeel_rpc::client::ServerAddress;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{EngineClient, EngineClientError};
+use crate::engine::MakeClient;
 use crate::monitor::HealthMonitor;
 use crate::pool::{EnginePool, PooledEngine};
-
-/// Makes the client of the engine at an address.
-pub(crate) type MakeClient =
-    Box<dyn Fn(&ServerAddress) -> Result<Box<dyn EngineClient>, EngineClientError> + Send + Sync>;
 
 /// One address for each engine: a name may have addresses of both families, which lead to the same engines.
 pub(crate) fn deduplicated(found: &BTreeSet<ServerAddress>) -> Vec<ServerAddress> {

@@ -1,4 +1,4 @@
-//! The generation service: inference engines with vLLM's HTTP API as one reliable source of rollouts.
+//! The generation service: inference engines as one reliable source of rollouts.
 //!
 //! A sample comes in as token ids and goes out as token ids with one log-probability each, or as a failure that says
 //! why. Responses of engines are validated before they count. Engines may die, hang, restart with old weights or
@@ -20,12 +20,14 @@
 //!
 //! From the outside in: `service` implements the gRPC API, `sample` one item, `discovery` and `monitor` watch the
 //! engines, `update` changes their weights, which `agents` fetch where there is no folder that all see, `pool` holds
-//! their state and balances load, `engine` is the client of one of them.
+//! their state and balances load, [`engine`] is the client of one of them, by
+//! protocol.
 #![forbid(unsafe_code)]
 
 mod agents;
 mod discovery;
-mod engine;
+#[allow(missing_docs, reason = "fields and variants whose names say what they are")]
+pub mod engine;
 mod error;
 mod health;
 mod model;
@@ -38,14 +40,12 @@ mod settings;
 mod start;
 mod update;
 
+pub use engine::WORKER_EXTENSION;
 pub use error::GenerationError;
 pub use series::SERIES;
-
-/// The worker extension of vLLM for the exact proof of weights: the text of `evenkeel_worker.py`.
-pub const WORKER_EXTENSION: &str = include_str!("../extension/evenkeel_worker.py");
 
 pub use settings::{
     AgentsSettings, EngineClientSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting,
     WeightsSettings, WeightsSource,
 };
-pub use start::{bind, bind_with, serve};
+pub use start::{BindOptions, bind, bind_with, serve};

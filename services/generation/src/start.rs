@@ -23,9 +23,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::Agents;
-use crate::discovery::{Discovery, MakeClient, deduplicated};
-use crate::engine::vllm::{HttpFiles, VllmClient};
-use crate::engine::{EngineClient, EngineClientError};
+use crate::discovery::{Discovery, deduplicated};
+use crate::engine::{EngineClientError, EngineProtocol, PROTOCOLS, find_protocol};
 use crate::error::GenerationError;
 use crate::monitor::monitor_pool;
 use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
@@ -47,25 +46,41 @@ const NEXT_NOTES: Duration = Duration::from_secs(20);
 /// # Errors
 /// Invalid settings, a port that is taken, an engine whose samples would bias training, or no engine at all.
 pub fn bind(settings: GenerationSettings) -> BoxFuture<'static, Result<Server, GenerationError>> {
-    bind_with(settings, Arc::new(SystemResolver))
+    bind_with(settings, BindOptions::default())
 }
 
-/// [`bind`] with a resolver of names other than the system's.
+/// What a service is built of besides its settings.
+pub struct BindOptions {
+    /// Resolver of names. Default: the system's.
+    pub resolver: Arc<dyn Resolve>,
+    /// The protocols that the settings may ask for. Default: those of this crate.
+    pub protocols: &'static [EngineProtocol],
+}
+
+impl Default for BindOptions {
+    fn default() -> Self {
+        Self { resolver: Arc::new(SystemResolver), protocols: PROTOCOLS }
+    }
+}
+
+/// [`bind`] with other names, or engines of other protocols.
 ///
 /// # Errors
 /// As for [`bind`].
 pub fn bind_with(
     settings: GenerationSettings,
-    resolver: Arc<dyn Resolve>,
+    options: BindOptions,
 ) -> BoxFuture<'static, Result<Server, GenerationError>> {
-    Box::pin(start(settings, resolver))
+    Box::pin(start(settings, options))
 }
 
-async fn start(settings: GenerationSettings, resolver: Arc<dyn Resolve>) -> Result<Server, GenerationError> {
+async fn start(settings: GenerationSettings, options: BindOptions) -> Result<Server, GenerationError> {
+    let BindOptions { resolver, protocols } = options;
     settings.validate().map_err(GenerationError::Setting)?;
+    let protocol = find_protocol(protocols, &settings).map_err(GenerationError::Setting)?;
     let endpoints = Endpoints::parse(&settings.endpoints).map_err(GenerationError::Setting)?.with_resolver(resolver);
     let server = Server::bind(NAME, "generation.server", settings.server.clone()).await?;
-    let files = HttpFiles::read(&settings)?;
+    let make_client = (protocol.open)(&settings)?;
     let mut addresses = endpoints.watch(settings.engine.resolve_interval);
     first_addresses(&settings, &mut addresses).await?;
 
@@ -76,9 +91,7 @@ async fn start(settings: GenerationSettings, resolver: Arc<dyn Resolve>) -> Resu
         grace: ANSWER_GRACE,
     };
     let agents = Agents::open(&settings.weights)?;
-    let pool = Arc::new(EnginePool::new(settings.clone(), agents));
-    let make_client: MakeClient =
-        Box::new(move |address| Ok(Box::new(VllmClient::new(address, &settings, &files)?) as Box<dyn EngineClient>));
+    let pool = Arc::new(EnginePool::new(settings, agents));
     let mut known = BTreeMap::new();
     for address in in_order(pool.settings(), &addresses.borrow_and_update()) {
         let client = make_client(&address)

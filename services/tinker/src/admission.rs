@@ -7,10 +7,10 @@ use crate::error::ApiError;
 
 /// What is in use, and how much there is.
 #[derive(Debug, Clone)]
-pub(crate) struct Admission(Arc<Counts>);
+pub(crate) struct Admission(Arc<AdmissionCounts>);
 
 #[derive(Debug)]
-struct Counts {
+struct AdmissionCounts {
     requests: AtomicUsize,
     bytes: AtomicUsize,
     max_requests: usize,
@@ -20,14 +20,19 @@ struct Counts {
 /// Room that is in use until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
-    counts: Arc<Counts>,
+    counts: Arc<AdmissionCounts>,
     requests: usize,
     bytes: usize,
 }
 
 impl Admission {
     pub(crate) fn new(max_requests: usize, max_bytes: usize) -> Self {
-        Self(Arc::new(Counts { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), max_requests, max_bytes }))
+        Self(Arc::new(AdmissionCounts {
+            requests: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            max_requests,
+            max_bytes,
+        }))
     }
 
     /// Room for a request.

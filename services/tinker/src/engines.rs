@@ -1,5 +1,6 @@
 //! Whether engines and learner fit together: seen when the front starts, before any client comes.
 
+use evenkeel_proto::engine_advice;
 use evenkeel_proto::v1::{GenerationGetStatusResponse, ModelInfo};
 
 use crate::Adapters;
@@ -32,13 +33,14 @@ pub(crate) fn shared_context(
     let largest = engines.max_adapter_rank;
     if largest != 0 && rank > largest {
         return Err(format!(
-            "learner.lora.rank is {rank}, and an engine takes adapters up to rank {largest} (vLLM: --max-lora-rank)"
+            "learner.lora.rank is {rank}, and an engine takes adapters up to rank {largest} ({})",
+            engine_advice::ADAPTER_RANK
         ));
     }
     if adapters.head && engines.max_adapters > 0 {
         return Err(
-            "learner.lora.targets has lm_head, and engines that take adapters by name, as vLLM does, could not \
-                    be proven with one of the head: take lm_head out, or use the embedded engine"
+            "learner.lora.targets has lm_head, and engines that take adapters by name could not be proven with \
+             one of the head: take lm_head out, or use the embedded engine"
                 .to_owned(),
         );
     }

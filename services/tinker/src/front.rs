@@ -16,7 +16,7 @@ use crate::futures::Futures;
 use crate::sampling::SampleJob;
 use crate::sessions::Sessions;
 use crate::settings::TinkerSettings;
-use crate::store::{Live, Model, Session, State, now, remove_folders};
+use crate::store::{ClientSession, Live, Model, StoredState, now, remove_folders};
 use crate::training::Training;
 
 /// How long a result that was fetched is kept in any case: its response may be on its way, or lost.
@@ -42,7 +42,7 @@ pub(crate) struct Front {
     /// Held while a model is created, so that there is one at a time.
     pub(crate) creating: tokio::sync::Mutex<()>,
     active: Mutex<Option<Arc<Training>>>,
-    state: Mutex<State>,
+    state: Mutex<StoredState>,
     /// Distinguishes ids of this start from those of others.
     start: String,
     ids: AtomicU64,
@@ -66,7 +66,7 @@ pub(crate) struct FrontParts {
     pub(crate) vocabulary: u32,
     pub(crate) has_tokenizer: bool,
     pub(crate) samples: mpsc::UnboundedSender<SampleJob>,
-    pub(crate) state: State,
+    pub(crate) state: StoredState,
 }
 
 impl Front {
@@ -126,12 +126,12 @@ impl Front {
         })
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, StoredState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what survives. It is on the disk when this returns.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> Result<T, Failure> {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut StoredState) -> T) -> Result<T, Failure> {
         let mut state = self.state();
         let changed = change(&mut state);
         let written = state.write(&self.settings.folder);
@@ -140,7 +140,7 @@ impl Front {
     }
 
     pub(crate) fn fresh_version(&self) -> Result<u64, Failure> {
-        self.change(State::fresh_version)
+        self.change(StoredState::fresh_version)
     }
 
     /// The model in training.
@@ -181,7 +181,7 @@ impl Front {
 
     pub(crate) fn begin_session(&self) -> Result<String, Failure> {
         let id = self.fresh_id("session");
-        let session = Session { created: now(), ended: false };
+        let session = ClientSession { created: now(), ended: false };
         self.change(|state| {
             state.prune();
             state.sessions.insert(id.clone(), session)

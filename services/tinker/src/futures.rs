@@ -14,13 +14,13 @@ use crate::error::Failure;
 
 /// What an operation came to.
 #[derive(Debug, Clone)]
-pub(crate) enum Outcome {
+pub(crate) enum OperationOutcome {
     Json(Value),
     Protobuf(Bytes),
     Failed(Failure),
 }
 
-impl Outcome {
+impl OperationOutcome {
     fn bytes(&self) -> usize {
         match self {
             Self::Json(_) | Self::Failed(_) => 512,
@@ -36,7 +36,7 @@ impl Outcome {
 
 struct Entry {
     session: String,
-    outcome: watch::Sender<Option<Arc<Outcome>>>,
+    outcome: watch::Sender<Option<Arc<OperationOutcome>>>,
     /// The memory of the request, then of the result.
     room: Option<Room>,
     fetched: Option<Instant>,
@@ -71,7 +71,7 @@ impl Futures {
 
     /// Waits for an outcome for at most `hold`. `Err` where there is no such request; `Ok(None)` where it is not done
     /// yet.
-    pub(crate) async fn retrieve(&self, id: &str, hold: Duration) -> Result<Option<Arc<Outcome>>, ()> {
+    pub(crate) async fn retrieve(&self, id: &str, hold: Duration) -> Result<Option<Arc<OperationOutcome>>, ()> {
         let mut outcome = self.lock().get(id).ok_or(())?.outcome.subscribe();
         let done = tokio::time::timeout(hold, outcome.wait_for(Option::is_some)).await;
         match done {
@@ -102,7 +102,7 @@ impl Futures {
         }
     }
 
-    fn complete(&self, id: &str, outcome: Outcome) {
+    fn complete(&self, id: &str, outcome: OperationOutcome) {
         let mut entries = self.lock();
         if let Some(entry) = entries.get_mut(id) {
             // The request is not needed any more.
@@ -119,12 +119,12 @@ impl Promise {
     }
 
     /// Hands the outcome over.
-    pub(crate) fn complete(self, outcome: Outcome) {
+    pub(crate) fn complete(self, outcome: OperationOutcome) {
         self.futures.complete(&self.id, outcome);
     }
 
-    pub(crate) fn settle(self, result: Result<Outcome, Failure>) {
-        self.complete(result.unwrap_or_else(Outcome::Failed));
+    pub(crate) fn settle(self, result: Result<OperationOutcome, Failure>) {
+        self.complete(result.unwrap_or_else(OperationOutcome::Failed));
     }
 }
 
@@ -132,7 +132,7 @@ impl Drop for Promise {
     fn drop(&mut self) {
         let unanswered = self.futures.lock().get(&self.id).is_some_and(|entry| entry.outcome.borrow().is_none());
         if unanswered {
-            self.futures.complete(&self.id, Outcome::Failed(Failure::server("the operation was dropped")));
+            self.futures.complete(&self.id, OperationOutcome::Failed(Failure::server("the operation was dropped")));
         }
     }
 }

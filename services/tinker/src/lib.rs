@@ -56,7 +56,7 @@ use engines::shared_context;
 use error::Failure;
 use front::{Front, FrontParts};
 use sampling::Sampler;
-use store::{Live, State, Weights};
+use store::{Live, StoredState, Weights};
 use training::Training;
 
 /// Interval at which what has expired is looked for.
@@ -125,7 +125,7 @@ async fn load_and_serve(settings: TinkerSettings, services: Services) -> Result<
         warn_of_plaintext("Tinker's API", address, "tinker.insecure");
     }
     std::fs::create_dir_all(&settings.folder).map_err(TinkerError::State)?;
-    let mut state = State::read(&settings.folder).map_err(TinkerError::State)?;
+    let mut state = StoredState::read(&settings.folder).map_err(TinkerError::State)?;
     let live = state.live.take();
     let tokenizer = Tokenizer::read(&Folder::new(&services.model))?.map(Arc::new);
 

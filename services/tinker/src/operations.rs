@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::error::Failure;
 use crate::front::Front;
-use crate::futures::Outcome;
+use crate::futures::OperationOutcome;
 use crate::store::{Checkpoint, CheckpointKind, Live, Sampler, Weights, now};
 use crate::training::{Keep, LIVE, Operation, SamplerTarget, Training};
 use crate::wire::logprobs;
@@ -45,7 +45,7 @@ impl Training {
         }
         let reason = front.why_gone(&self.model);
         for (_, promise) in self.lock().jobs.clear() {
-            promise.complete(Outcome::Failed(Failure::user(reason.clone())));
+            promise.complete(OperationOutcome::Failed(Failure::user(reason.clone())));
         }
     }
 
@@ -71,7 +71,7 @@ impl Training {
         })
     }
 
-    async fn execute(&self, front: &Front, operation: Operation) -> Result<Outcome, Failure> {
+    async fn execute(&self, front: &Front, operation: Operation) -> Result<OperationOutcome, Failure> {
         match operation {
             Operation::Accumulate(Ok(operation)) => {
                 let forward_only = operation.forward_only;
@@ -92,7 +92,7 @@ impl Training {
                 self.lock().has_sum = false;
                 let response = self.operate(front, Kind::Apply(operation)).await?;
                 let norm = response.applied.ok_or_else(incomplete)?.gradient_norm;
-                Ok(Outcome::Json(json!({"metrics": {"grad_norm": norm}})))
+                Ok(OperationOutcome::Json(json!({"metrics": {"grad_norm": norm}})))
             }
             Operation::Apply(Err(refused)) => {
                 // What was summed for it is not applied by the next one.
@@ -107,13 +107,19 @@ impl Training {
                 let version = front.fresh_version()?;
                 self.lock().has_sum = false;
                 self.operate(front, Kind::Load(LoadOperation { name, from_run_id, optimizer, version })).await?;
-                Ok(Outcome::Json(json!({"type": "load_weights", "path": path, "model_id": self.model})))
+                Ok(OperationOutcome::Json(json!({"type": "load_weights", "path": path, "model_id": self.model})))
             }
             Operation::Refused(refused) => Err(refused.into()),
         }
     }
 
-    async fn save(&self, front: &Front, name: String, overwrite: bool, keep: Keep) -> Result<Outcome, Failure> {
+    async fn save(
+        &self,
+        front: &Front,
+        name: String,
+        overwrite: bool,
+        keep: Keep,
+    ) -> Result<OperationOutcome, Failure> {
         let path = format!("tinker://{}/{}/{name}", self.model, CheckpointKind::Training.folder());
         let save = SaveOperation { name: name.clone(), client_state: Vec::new(), overwrite };
         let response = self.operate(front, Kind::Save(save)).await?;
@@ -133,10 +139,10 @@ impl Training {
                 weights: None,
             },
         )?;
-        Ok(Outcome::Json(json!({"type": "save_weights", "path": path})))
+        Ok(OperationOutcome::Json(json!({"type": "save_weights", "path": path})))
     }
 
-    async fn publish(&self, front: &Front, target: SamplerTarget, keep: Keep) -> Result<Outcome, Failure> {
+    async fn publish(&self, front: &Front, target: SamplerTarget, keep: Keep) -> Result<OperationOutcome, Failure> {
         let response = self.operate(front, Kind::Publish(PublishOperation {})).await?;
         let weights = response.weights.and_then(Weights::of).ok_or_else(incomplete)?;
         match target {
@@ -157,7 +163,7 @@ impl Training {
                         weights: Some(weights),
                     },
                 )?;
-                Ok(Outcome::Json(json!({"type": "save_weights_for_sampler", "path": path})))
+                Ok(OperationOutcome::Json(json!({"type": "save_weights_for_sampler", "path": path})))
             }
             SamplerTarget::Session(id) => {
                 let sampler = Sampler {
@@ -168,7 +174,7 @@ impl Training {
                     is_ephemeral: true,
                 };
                 front.keep_sampler(id.clone(), sampler)?;
-                Ok(Outcome::Json(json!({"type": "save_weights_for_sampler", "sampling_session_id": id})))
+                Ok(OperationOutcome::Json(json!({"type": "save_weights_for_sampler", "sampling_session_id": id})))
             }
         }
     }
@@ -211,7 +217,7 @@ fn incomplete() -> Failure {
 }
 
 /// The result of a pass. The SDK takes metrics whose names say how chunks are joined.
-fn accumulated(result: AccumulateResult) -> Outcome {
+fn accumulated(result: AccumulateResult) -> OperationOutcome {
     let mut metrics =
         BTreeMap::from([("loss:sum".to_owned(), result.loss), ("tokens:sum".to_owned(), result.tokens as f64)]);
     if result.ratio_sum != 0.0 {
@@ -220,5 +226,5 @@ fn accumulated(result: AccumulateResult) -> Outcome {
         metrics.insert("clipped_tokens:sum".to_owned(), result.clipped_tokens as f64);
     }
     let of_datums: Vec<Vec<f32>> = result.scores.into_iter().map(|scores| scores.log_probabilities).collect();
-    Outcome::Protobuf(logprobs(&of_datums, metrics).into())
+    OperationOutcome::Protobuf(logprobs(&of_datums, metrics).into())
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::backend::Backend;
 use crate::error::Failure;
-use crate::futures::{Outcome, Promise};
+use crate::futures::{OperationOutcome, Promise};
 use crate::store::Weights;
 use crate::wire::{SampleResponse, SampledSequence, floats};
 
@@ -64,7 +64,7 @@ impl Sampler {
                     if let Err(failure) = self.backend.load(&weights, self.vocabulary).await {
                         tracing::warn!(version = weights.version, error = failure.message, "weights not loaded");
                         let job = waiting.pop_front();
-                        job.into_iter().for_each(|job| job.promise.complete(Outcome::Failed(failure.clone())));
+                        job.into_iter().for_each(|job| job.promise.complete(OperationOutcome::Failed(failure.clone())));
                         continue;
                     }
                     loaded = Some(weights.clone());
@@ -114,9 +114,9 @@ async fn answer(backend: Backend, tokenizer: Option<Arc<Tokenizer>>, mut job: Sa
         done.sort_by_key(|(number, _)| *number);
         let sequences = done.into_iter().map(|(_, sequence)| sequence).collect();
         let response = SampleResponse { sequences, prompt_logprobs };
-        Ok(Outcome::Protobuf(response.encode_to_vec().into()))
+        Ok(OperationOutcome::Protobuf(response.encode_to_vec().into()))
     };
-    let result: Result<Outcome, Failure> = result.await;
+    let result: Result<OperationOutcome, Failure> = result.await;
     promise.settle(result);
 }
 

@@ -47,7 +47,7 @@ impl Weights {
 
 /// A client's session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Session {
+pub(crate) struct ClientSession {
     pub(crate) created: u64,
     pub(crate) ended: bool,
 }
@@ -138,11 +138,11 @@ pub(crate) struct Live {
 
 /// Everything that survives.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct StoredState {
     format: u32,
     /// How often weights were begun or loaded.
     lives: u64,
-    pub(crate) sessions: BTreeMap<String, Session>,
+    pub(crate) sessions: BTreeMap<String, ClientSession>,
     pub(crate) models: BTreeMap<String, Model>,
     pub(crate) checkpoints: BTreeMap<String, Checkpoint>,
     pub(crate) samplers: BTreeMap<String, Sampler>,
@@ -151,7 +151,7 @@ pub(crate) struct State {
     pub(crate) live: Option<Live>,
 }
 
-impl State {
+impl StoredState {
     /// A version that no weights ever had, with room for updates.
     pub(crate) fn fresh_version(&mut self) -> u64 {
         self.lives += 1;

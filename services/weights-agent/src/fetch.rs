@@ -23,7 +23,7 @@ const UNWRITTEN: usize = 32;
 const REPAIRS: usize = 3;
 
 /// The learner, and how it is asked.
-pub(crate) struct Source {
+pub(crate) struct LearnerSource {
     pub(crate) client: WeightsClient<ClientChannel>,
     pub(crate) address: String,
     pub(crate) rate: Rate,
@@ -33,7 +33,7 @@ pub(crate) struct Source {
     pub(crate) last_failure: Mutex<String>,
 }
 
-impl Source {
+impl LearnerSource {
     /// Notes a failure that is tried again.
     pub(crate) fn note(&self, status: &Status) {
         *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = status.message().to_owned();
@@ -52,7 +52,7 @@ impl Source {
 
 /// Bytes by where they came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct ByteCounts {
     pub(crate) fetched: u64,
     pub(crate) reused: u64,
 }
@@ -75,8 +75,8 @@ impl FileJob {
     ///
     /// # Errors
     /// What the learner refuses, a full disk, bytes that stay damaged.
-    pub(crate) async fn run(self, source: &Source) -> Result<Counts, ServiceError> {
-        let mut counts = Counts::default();
+    pub(crate) async fn run(self, source: &LearnerSource) -> Result<ByteCounts, ServiceError> {
+        let mut counts = ByteCounts::default();
         let segments = segments(&self.file, self.before.as_ref().map(|(_, file)| file));
         let path = self.path.clone();
         let size = self.file.size_bytes;
@@ -106,10 +106,10 @@ impl FileJob {
     /// Fetches the rest of a segment, as often as it is cut.
     async fn fetch(
         &self,
-        source: &Source,
+        source: &LearnerSource,
         mut writer: Writer,
         segment: Segment,
-        counts: &mut Counts,
+        counts: &mut ByteCounts,
     ) -> Result<Writer, ServiceError> {
         let mut retries = source.retry.start();
         loop {
@@ -138,7 +138,12 @@ impl FileJob {
     }
 
     /// One call. Returns what is written, and how the call was cut if it was.
-    async fn read(&self, source: &Source, writer: Writer, end: u64) -> Result<(Writer, Option<Status>), ServiceError> {
+    async fn read(
+        &self,
+        source: &LearnerSource,
+        writer: Writer,
+        end: u64,
+    ) -> Result<(Writer, Option<Status>), ServiceError> {
         let begin = writer.written();
         let request = self.request(begin, end - begin);
         let silent = || Status::deadline_exceeded("nothing came");
@@ -183,7 +188,7 @@ impl FileJob {
     }
 
     /// Finds what is not as it should be, and fetches that again.
-    async fn repair(&self, source: &Source, counts: &mut Counts) -> Result<(), ServiceError> {
+    async fn repair(&self, source: &LearnerSource, counts: &mut ByteCounts) -> Result<(), ServiceError> {
         let mut last = String::new();
         for _ in 0..REPAIRS {
             let path = self.path.clone();
@@ -215,7 +220,7 @@ impl FileJob {
     }
 
     /// Replaces a part of the file.
-    async fn refetch(&self, source: &Source, offset: u64, size: u64) -> Result<(), ServiceError> {
+    async fn refetch(&self, source: &LearnerSource, offset: u64, size: u64) -> Result<(), ServiceError> {
         let part = FileJob {
             version: self.version,
             digest: self.digest.clone(),
@@ -234,7 +239,7 @@ impl FileJob {
             }
         });
         let segment = Segment { begin: offset, end: offset + size, here: None };
-        let writer = part.fetch(source, writer.await?, segment, &mut Counts::default()).await?;
+        let writer = part.fetch(source, writer.await?, segment, &mut ByteCounts::default()).await?;
         self.blocking(move || {
             drop(writer);
             crate::writer::overwrite(&whole, offset, &path)?;
@@ -289,7 +294,7 @@ fn damaged_parts(path: &Path, file: &WeightsFile) -> std::io::Result<Vec<(u64, u
 }
 
 /// What the learner's refusal is to the caller of the agent.
-pub(crate) fn refused(source: &Source, status: &Status) -> ServiceError {
+pub(crate) fn refused(source: &LearnerSource, status: &Status) -> ServiceError {
     let message = format!("the learner at {}: {}", source.address, status.message());
     match status.code() {
         Code::FailedPrecondition if has_reason(status, Reason::WeightsGone) => {

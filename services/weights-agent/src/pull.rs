@@ -12,20 +12,20 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::description::validate;
-use crate::fetch::{Counts, FileJob, Source, refused};
+use crate::fetch::{ByteCounts, FileJob, LearnerSource, refused};
 use crate::folders::{Folders, Turn};
 
 /// What pulls need.
 pub(crate) struct Puller {
     pub(crate) folders: Arc<Folders>,
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<LearnerSource>,
     pub(crate) max_files: usize,
 }
 
 /// A copy, and what it took.
 pub(crate) struct Pulled {
     pub(crate) path: PathBuf,
-    pub(crate) counts: Counts,
+    pub(crate) counts: ByteCounts,
     /// Whether it was there.
     pub(crate) was_present: bool,
 }
@@ -41,7 +41,7 @@ impl Puller {
         let wanted = digest.to_owned();
         let found = blocking(&turn, move || folders.find(version, &wanted)).await?;
         if let Some(path) = found {
-            return Ok(Pulled { path, counts: Counts::default(), was_present: true });
+            return Ok(Pulled { path, counts: ByteCounts::default(), was_present: true });
         }
         self.source.forget_failure();
         let description = self.describe(version, digest).await?;
@@ -88,7 +88,7 @@ impl Puller {
         turn: &Arc<Turn>,
         begun: &Begun,
         description: &WeightsDescribeResponse,
-    ) -> Result<Counts, ServiceError> {
+    ) -> Result<ByteCounts, ServiceError> {
         let permits = Arc::new(Semaphore::new(self.max_files));
         let mut jobs = JoinSet::new();
         for file in &description.files {
@@ -107,7 +107,7 @@ impl Puller {
                 job.run(&source).await
             });
         }
-        let mut counts = Counts::default();
+        let mut counts = ByteCounts::default();
         // The first failure ends the others.
         while let Some(done) = jobs.join_next().await {
             let done = done.unwrap_or_else(|error| Err(ServiceError::Internal { message: error.to_string() }))?;
@@ -179,7 +179,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// The error of a pull that took too long: what it waited for last is what is wrong.
-pub(crate) fn too_late(source: &Source, deadline: &ServiceError) -> ServiceError {
+pub(crate) fn too_late(source: &LearnerSource, deadline: &ServiceError) -> ServiceError {
     let last = source.last_failure();
     let because = if last.is_empty() { String::new() } else { format!(": {last}") };
     let message = format!("weights were not fetched from {}: {deadline}{because}", source.address);

@@ -11,7 +11,7 @@ use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_rpc::server::{Server, ServerInfo};
 
 use crate::error::WeightsAgentError;
-use crate::fetch::Source;
+use crate::fetch::LearnerSource;
 use crate::folders::Folders;
 use crate::pull::Puller;
 use crate::rate::Rate;
@@ -39,7 +39,7 @@ async fn start(settings: WeightsAgentSettings) -> Result<Server, WeightsAgentErr
     tracing::info!(folder = %folders.folder().display(), learner = settings.learner, "weights are fetched to this \
         folder");
     let retry = RetryPolicy::new(settings.retry_initial, settings.retry_max).with_jitter(folders.folder());
-    let source = Source {
+    let source = LearnerSource {
         client,
         address: settings.learner,
         rate: Rate::new(settings.max_rate.map(|rate| rate.bytes())),

@@ -11,8 +11,8 @@ use evenkeel_errors::FieldError;
 
 use super::error::{ApiError, json_response};
 use super::logprobs::PromptLogprobs;
-use super::request::{Body, Request};
-use super::response::{Choice, Completion, StopReason, Timings, Usage};
+use super::request::Request;
+use super::response::{Completion, CompletionChoice, StopReason, Timings, Usage};
 use super::submit::{RunningRequest, submit};
 use super::writer::Writer;
 use super::{App, stream};
@@ -32,11 +32,9 @@ pub(super) async fn create(State(app): State<Arc<App>>, headers: HeaderMap, body
 fn read(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Request, ApiError> {
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !media.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json")) {
-        let error = FieldError::new("content-type", format_args!("{media:?}"), "application/json");
-        return Err(ApiError::malformed_field(error).without_param());
+        return Err(FieldError::quoted("content-type", media, "application/json").into());
     }
-    let body: Body = super::parse(body)?;
-    Request::read(body, &app.model, &app.settings)
+    Request::read(super::parse(body)?, &app.model, &app.settings)
 }
 
 /// Waits for all samples and responds as a whole.
@@ -72,7 +70,7 @@ fn render(app: &App, running: &RunningRequest, found: &[Output]) -> Result<Vec<u
         let (prompt, sampling) = &running.prompts[output.index / running.samples];
         let scored = sampling.prompt_logprobs;
         let logprobs = writer.logprobs(output);
-        Choice {
+        CompletionChoice {
             index: output.index,
             text: writer.text(),
             logprobs,

@@ -13,8 +13,8 @@ use evenkeel_rpc::roots::{Roots, validate_folder};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::error::{ApiError, json_response};
-use super::fields::Truth;
+use super::error::ApiError;
+use super::fields::FromJson;
 use super::{App, ok, parse};
 use crate::error::EngineError;
 use crate::scheduler::{Command, PauseMode};
@@ -23,12 +23,12 @@ use crate::scheduler::{Command, PauseMode};
 #[derive(Debug, Deserialize)]
 pub(super) struct PauseQuery {
     mode: Option<String>,
-    clear_cache: Option<Truth>,
+    clear_cache: Option<String>,
 }
 
 pub(super) async fn pause(State(app): State<Arc<App>>, Query(query): Query<PauseQuery>) -> Result<Response, ApiError> {
     let mode = query.mode.as_deref().map(str::parse::<PauseMode>).transpose();
-    let mode = mode.map_err(|error| ApiError::malformed_field(error.within("query")))?.unwrap_or_default();
+    let mode = mode.map_err(|error| error.within("query"))?.unwrap_or_default();
     let clear_cache = flag("clear_cache", query.clear_cache, true)?;
     app.scheduler.call(|done| Command::Pause { mode, clear_cache, done }).await?;
     Ok(ok(&json!({"status": "paused"})))
@@ -46,8 +46,8 @@ pub(super) async fn is_paused(State(app): State<Arc<App>>) -> Response {
 /// `?reset_running_requests=true` makes running sequences recompute their keys and values.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResetQuery {
-    reset_running_requests: Option<Truth>,
-    reset_external: Option<Truth>,
+    reset_running_requests: Option<String>,
+    reset_external: Option<String>,
 }
 
 pub(super) async fn reset_prefix_cache(
@@ -64,13 +64,13 @@ pub(super) async fn reset_prefix_cache(
 
 /// Aborts samples: those of `request_ids`, or all.
 pub(super) async fn abort_requests(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
-    let map = object(&body)?;
+    let map: Map<String, Value> = parse(&body)?;
     let request_ids = match map.get("request_ids") {
         None | Some(Value::Null) => None,
         Some(Value::Array(ids)) if ids.is_empty() => None,
         Some(Value::Array(ids)) => Some(ids.iter().map(|id| id.as_str().unwrap_or_default().to_owned()).collect()),
         Some(other) => {
-            return Err(ApiError::malformed(FieldError::new("request_ids", other, "a list of strings").to_string()));
+            return Err(FieldError::new("request_ids", other, "a list of strings").into());
         }
     };
     let aborted = app.scheduler.call(|done| Command::Abort(request_ids, done)).await?;
@@ -79,9 +79,9 @@ pub(super) async fn abort_requests(State(app): State<Arc<App>>, body: Bytes) -> 
 
 /// Calls a method of the worker. The only one is `reload_weights`.
 pub(super) async fn collective_rpc(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
-    let map = object(&body)?;
+    let map: Map<String, Value> = parse(&body)?;
     let method = match map.get("method") {
-        None | Some(Value::Null) => return Err(ApiError::malformed("there is no 'method' in the body")),
+        None | Some(Value::Null) => return Err(FieldError::missing("method", "\"reload_weights\"").into()),
         Some(method) => method,
     };
     if method != "reload_weights" {
@@ -157,7 +157,7 @@ pub(super) async fn update_weight_version(State(app): State<Arc<App>>, body: Byt
         Some(Value::String(version)) => version.clone(),
         other => {
             let found = other.unwrap_or(&Value::Null);
-            return Err(ApiError::malformed_field(FieldError::new("body.new_version", found, "a string")));
+            return Err(FieldError::new("new_version", found, "a string").into());
         }
     };
     *app.version.lock().await = version.clone();
@@ -169,30 +169,14 @@ pub(super) async fn weight_info(State(app): State<Arc<App>>) -> Response {
     ok(&json!({"weight_version": version}))
 }
 
-/// A body that vLLM parses by hand on these routes.
-fn object(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
-    let value: Value =
-        serde_json::from_slice(body).map_err(|error| ApiError::malformed(format!("the body is not JSON: {error}")))?;
-    match value {
-        Value::Object(map) => Ok(map),
-        _ => Err(ApiError::malformed("the body must be a JSON object")),
-    }
-}
-
-fn flag(name: &str, found: Option<Truth>, default: bool) -> Result<bool, ApiError> {
-    match found {
-        None => Ok(default),
-        Some(text) => text.read().ok_or_else(|| bad_query(name, &text.0, "true or false")),
-    }
-}
-
-fn bad_query(name: &str, found: &str, allowed: &str) -> ApiError {
-    ApiError::malformed_field(FieldError::new(format!("query.{name}"), format_args!("{found:?}"), allowed))
+/// A boolean query parameter in any of the forms that vLLM accepts.
+fn flag(name: &str, found: Option<String>, default: bool) -> Result<bool, FieldError> {
+    let Some(text) = found.map(Value::String) else { return Ok(default) };
+    bool::from_json(&text).ok_or_else(|| FieldError::new(format!("query.{name}"), &text, bool::ALLOWED))
 }
 
 /// Responds 501 to routes of vLLM that this engine lacks, so that a trainer does not wait in vain.
-pub(super) async fn no_transfer() -> Response {
+pub(super) async fn no_transfer() -> ApiError {
     let message = "weights are loaded by collective_rpc reload_weights only; there is no transfer engine";
-    let body = json!({"error": {"message": message, "type": "NotImplementedError", "param": null, "code": 501}});
-    json_response(StatusCode::NOT_IMPLEMENTED, body.to_string())
+    ApiError::new(StatusCode::NOT_IMPLEMENTED, message)
 }

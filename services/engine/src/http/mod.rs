@@ -1,22 +1,23 @@
 //! vLLM's HTTP API.
 
 mod auth;
+mod completion_fields;
 mod completions;
 mod control;
 mod error;
 mod fields;
 mod info;
 mod logprobs;
+mod neutral;
 mod prompt;
+mod ranges;
 mod request;
 mod response;
 mod span;
 mod stream;
 mod submit;
 mod tokenize;
-mod unsupported;
 mod upload;
-mod validation;
 mod writer;
 
 use std::hash::{BuildHasher, RandomState};
@@ -167,13 +168,10 @@ fn ok(body: &Value) -> Response {
 /// A body that must be a JSON object.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
-        return Err(ApiError::malformed_field(FieldError::missing("body", "a JSON object")));
+        return Err(FieldError::missing("body", "a JSON object").into());
     }
-    serde_json::from_slice(body).map_err(|error| {
-        // The column of a syntax error; a wrong type has none.
-        let place = if error.is_data() { "body".to_owned() } else { format!("body.{}", error.column()) };
-        ApiError::malformed_field(FieldError::new(place, "not readable", format!("a JSON object, but: {error}")))
-    })
+    serde_json::from_slice(body)
+        .map_err(|error| FieldError::new("body", "not readable", format!("a JSON object, but: {error}")).into())
 }
 
 fn unix_seconds() -> u64 {

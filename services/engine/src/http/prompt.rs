@@ -4,38 +4,10 @@ use evenkeel_errors::FieldError;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::error::ApiError;
-use super::fields::whole;
+use super::fields::FromJson;
 
 /// Maximum number of prompts in one request, as in vLLM.
 const MAX_PROMPTS: usize = 1024;
-
-/// Why the prompts of a request are refused. vLLM reports some of these before errors in other fields, and some after.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PromptError {
-    /// There is none.
-    Missing,
-    /// The only one is an empty text.
-    Empty,
-    /// More than a request may have.
-    TooMany(FieldError),
-    /// A value of the wrong type, by its position.
-    Malformed(FieldError),
-    /// The list is empty.
-    EmptyList,
-}
-
-impl From<PromptError> for ApiError {
-    fn from(error: PromptError) -> Self {
-        match error {
-            PromptError::Missing => Self::bad(Some("prompt"), "there is no prompt"),
-            PromptError::Empty => Self::bad(Some("prompt"), "the prompt is empty"),
-            PromptError::TooMany(error) => error.into(),
-            PromptError::Malformed(error) => Self::malformed_field(error),
-            PromptError::EmptyList => Self::bad(None, "there is no prompt in the list"),
-        }
-    }
-}
 
 /// The prompts of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +24,9 @@ impl Prompts {
         }
     }
 
-    /// Parses the raw JSON directly, without an intermediate tree: prompts are most of a request.
-    pub(crate) fn read(raw: Option<&RawValue>) -> Result<Self, PromptError> {
+    /// Parses the raw JSON directly, without an intermediate tree: prompts are most of a request. The list may be
+    /// empty.
+    pub(crate) fn read(raw: Option<&RawValue>) -> Result<Self, FieldError> {
         let text = raw.map_or("null", RawValue::get).trim_start();
         let prompts = if let Some(rest) = text.strip_prefix('[') {
             match rest.trim_start().chars().next() {
@@ -76,56 +49,46 @@ impl Prompts {
         }
     }
 
-    fn within_limits(self) -> Result<Self, PromptError> {
+    fn within_limits(self) -> Result<Self, FieldError> {
         if self == Self::Texts(vec![String::new()]) {
-            return Err(PromptError::Empty);
-        }
-        if self.len() == 0 {
-            return Err(PromptError::EmptyList);
+            return Err(FieldError::quoted("prompt", "", "a text that is not empty"));
         }
         let count = self.len();
         let allowed = format!("at most {MAX_PROMPTS}");
-        FieldError::ensure(count <= MAX_PROMPTS, "prompt", format_args!("{count} prompts"), allowed)
-            .map_err(PromptError::TooMany)?;
+        FieldError::ensure(count <= MAX_PROMPTS, "prompt", format_args!("{count} prompts"), allowed)?;
         Ok(self)
     }
 
     /// Ids written as strings or as 1.0; anything else is refused by its position.
-    fn lax(value: &Value) -> Result<Self, PromptError> {
-        let Value::Array(values) = value else {
-            return match value {
-                Value::Null => Err(PromptError::Missing),
-                other => Err(refuse("body.prompt", other)),
-            };
-        };
+    fn lax(value: &Value) -> Result<Self, FieldError> {
+        let Value::Array(values) = value else { return Err(refuse("prompt", value)) };
         if values.iter().all(Value::is_array) {
-            let lists = values.iter().enumerate().map(|(at, list)| ids(list, &format!("body.prompt.{at}")));
+            let lists = values.iter().enumerate().map(|(at, list)| ids(list, &format!("prompt[{at}]")));
             return lists.collect::<Result<_, _>>().map(Self::Ids);
         }
-        ids(value, "body.prompt").map(|ids| Self::Ids(vec![ids]))
+        ids(value, "prompt").map(|ids| Self::Ids(vec![ids]))
     }
 }
 
-fn ids(value: &Value, path: &str) -> Result<Vec<u64>, PromptError> {
+fn ids(value: &Value, path: &str) -> Result<Vec<u64>, FieldError> {
     let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
     let id = |(at, value): (usize, &Value)| {
-        let id = whole(value).and_then(|id| u64::try_from(id).ok());
-        id.ok_or_else(|| refuse(&format!("{path}.{at}"), value))
+        let id = i64::from_json(value).and_then(|id| u64::try_from(id).ok());
+        id.ok_or_else(|| refuse(&format!("{path}[{at}]"), value))
     };
     values.iter().enumerate().map(id).collect()
 }
 
-fn refuse(path: &str, value: &Value) -> PromptError {
+fn refuse(path: &str, value: &Value) -> FieldError {
     let allowed = "a string, a list of strings, a list of token ids (0 or above), or a list of such lists";
-    PromptError::Malformed(FieldError::new(path, value, allowed))
+    FieldError::new(path, value, allowed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::error::ErrorKind::{InvalidValue, Malformed};
 
-    fn read(json: &str) -> Result<Prompts, PromptError> {
+    fn read(json: &str) -> Result<Prompts, FieldError> {
         Prompts::read(Some(&RawValue::from_string(json.to_owned()).unwrap()))
     }
 
@@ -135,29 +98,28 @@ mod tests {
         assert_eq!(read(" [ \"a\", \"b\"]"), Ok(Prompts::Texts(vec!["a".into(), "b".into()])));
         assert_eq!(read("[1, 2]"), Ok(Prompts::Ids(vec![vec![1, 2]])));
         assert_eq!(read("[[1], [2, 3]]"), Ok(Prompts::Ids(vec![vec![1], vec![2, 3]])));
+        assert_eq!(read("[]"), Ok(Prompts::Texts(vec![])));
         assert_eq!(read("[[]]"), Ok(Prompts::Ids(vec![vec![]])));
         assert_eq!(read("[true, 2.0]"), Ok(Prompts::Ids(vec![vec![1, 2]])));
     }
 
     #[test]
     fn errors_are_reported_by_position() {
-        for (json, kind, param) in [
-            ("null", InvalidValue, Some("prompt")),
-            ("\"\"", InvalidValue, Some("prompt")),
-            ("[]", InvalidValue, None),
-            ("5", Malformed, Some("body.prompt")),
-            ("{}", Malformed, Some("body.prompt")),
-            ("[1, \"a\"]", Malformed, Some("body.prompt.1")),
-            ("[-1]", Malformed, Some("body.prompt.0")),
-            ("[1.5]", Malformed, Some("body.prompt.0")),
-            ("[[1], [2, -3]]", Malformed, Some("body.prompt.1.1")),
-            ("[\"a\", 1]", Malformed, Some("body.prompt.0")),
+        for (json, field) in [
+            ("null", "prompt"),
+            ("\"\"", "prompt"),
+            ("5", "prompt"),
+            ("{}", "prompt"),
+            ("[1, \"a\"]", "prompt[1]"),
+            ("[-1]", "prompt[0]"),
+            ("[1.5]", "prompt[0]"),
+            ("[[1], [2, -3]]", "prompt[1][1]"),
+            ("[\"a\", 1]", "prompt[0]"),
         ] {
-            let error = ApiError::from(read(json).unwrap_err());
-            assert_eq!((error.kind, error.param.as_deref()), (kind, param), "{json}: {error:?}");
+            assert_eq!(read(json).unwrap_err().field, field, "{json}");
         }
         let many = format!("[{}\"a\"]", "\"a\",".repeat(MAX_PROMPTS));
-        assert_eq!(ApiError::from(read(&many).unwrap_err()).param.as_deref(), Some("prompt"));
-        assert_eq!(Prompts::read(None), Err(PromptError::Missing));
+        assert_eq!(read(&many).unwrap_err().value, "1025 prompts");
+        assert_eq!(Prompts::read(None).unwrap_err().field, "prompt");
     }
 }

@@ -56,7 +56,7 @@ impl From<Usage> for CompletionUsage {
 
 /// A sample in a whole response.
 #[derive(Serialize)]
-pub(super) struct Choice<'a> {
+pub(super) struct CompletionChoice<'a> {
     pub(super) index: usize,
     pub(super) text: &'a str,
     pub(super) logprobs: Option<Logprobs>,
@@ -87,7 +87,7 @@ pub(super) struct Completion<'a> {
     pub(super) object: &'static str,
     pub(super) created: u64,
     pub(super) model: &'a str,
-    pub(super) choices: Vec<Choice<'a>>,
+    pub(super) choices: Vec<CompletionChoice<'a>>,
     pub(super) service_tier: (),
     pub(super) system_fingerprint: &'a str,
     pub(super) usage: CompletionUsage,

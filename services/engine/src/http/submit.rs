@@ -76,8 +76,7 @@ async fn prompt_ids(app: &Arc<App>, prompts: &Prompts, add_special: bool) -> Res
                 true => Ok(id as u32),
                 false => {
                     let allowed = format!("ids from 0 to vocab_size - 1 = {}", vocabulary - 1);
-                    let error = FieldError::new("prompt", format_args!("[.., {id}, ..]"), allowed);
-                    Err(ApiError::from(error).without_param())
+                    Err(FieldError::new("prompt", format_args!("[.., {id}, ..]"), allowed).into())
                 }
             };
             lists.iter().map(|list| list.iter().map(known).collect()).collect()

@@ -7,30 +7,41 @@ use axum::extract::State;
 use axum::response::Response;
 use evenkeel_errors::FieldError;
 use evenkeel_model_folder::TextError;
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::error::ApiError;
-use super::fields::Fields;
+use super::fields::{Lax, read};
 use super::{App, ok, parse};
 use crate::text::Tokenizer;
 
+/// A body of `/tokenize`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TokenizeFields {
+    prompt: Lax<String>,
+    #[serde(default)]
+    model: Lax<String>,
+    add_special_tokens: Option<Lax<bool>>,
+    return_token_strs: Option<Lax<bool>>,
+}
+
+/// A body of `/detokenize`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DetokenizeFields {
+    tokens: Vec<Lax<i64>>,
+    #[serde(default)]
+    model: Lax<String>,
+}
+
 pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
-    let map: Map<String, Value> = parse(&body)?;
-    if let Some(messages) = map.get("messages").filter(|messages| !messages.is_null()) {
-        return Err(FieldError::new("messages", messages, "absent (no chat templates are rendered here)").into());
-    }
-    required(&map, "prompt", "a string")?;
-    let mut fields = Fields::new(map);
-    let model = fields.string("model");
-    let text = fields.string("prompt");
-    let add_special = fields.bool("add_special_tokens").unwrap_or(true);
-    let with_strings = fields.bool("return_token_strs").unwrap_or(false);
-    fields.refuse_malformed()?;
-    fields.refuse_rest()?;
-    let tokenizer = tokenizer(&app, model)?;
-    let text = text.unwrap_or_default();
+    let TokenizeFields { prompt, model, add_special_tokens, return_token_strs } = read(&parse(&body)?)?;
+    let tokenizer = tokenizer(&app, &model.0)?;
+    let add_special = add_special_tokens.is_none_or(|add| add.0);
+    let with_strings = return_token_strs.is_some_and(|with| with.0);
     let work = move || {
-        let tokens = tokenizer.encode(&text, add_special)?;
+        let tokens = tokenizer.encode(&prompt.0, add_special)?;
         let strings = with_strings.then(|| tokens.iter().map(|&id| tokenizer.token(id)).collect::<Vec<_>>());
         Ok::<_, TextError>((tokens, strings))
     };
@@ -40,33 +51,20 @@ pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Bytes) -> Result
 }
 
 pub(super) async fn detokenize(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
-    let map: Map<String, Value> = parse(&body)?;
-    required(&map, "tokens", "a list of token ids")?;
-    let mut fields = Fields::new(map);
-    let model = fields.string("model");
-    let ids = fields.ints("tokens").unwrap_or_default();
-    if let Some((at, id)) = ids.iter().enumerate().find(|&(_, &id)| id < 0) {
-        fields.refuse(&format!("tokens.{at}"), &json!(id), "0 or above");
+    let DetokenizeFields { tokens, model } = read(&parse(&body)?)?;
+    if let Some((at, id)) = tokens.iter().enumerate().find(|(_, id)| id.0 < 0) {
+        return Err(FieldError::new(format!("tokens[{at}]"), id.0, "0 or above").into());
     }
-    fields.refuse_malformed()?;
-    fields.refuse_rest()?;
-    let tokenizer = tokenizer(&app, model)?;
+    let tokenizer = tokenizer(&app, &model.0)?;
     // Unknown ids have no text, including those beyond 32 bits.
-    let ids: Vec<u32> = ids.into_iter().filter_map(|id| u32::try_from(id).ok()).collect();
+    let ids: Vec<u32> = tokens.into_iter().filter_map(|id| u32::try_from(id.0).ok()).collect();
     let text = blocking(move || tokenizer.decode(&ids, false)).await?;
     Ok(ok(&json!({"prompt": text})))
 }
 
-fn required(map: &Map<String, Value>, name: &str, allowed: &str) -> Result<(), ApiError> {
-    if map.get(name).is_some_and(|value| !value.is_null()) {
-        return Ok(());
-    }
-    Err(ApiError::malformed_field(FieldError::missing(format!("body.{name}"), allowed)))
-}
-
-fn tokenizer(app: &App, model: Option<String>) -> Result<Arc<Tokenizer>, ApiError> {
-    if let Some(asked) = model.filter(|asked| !asked.is_empty() && *asked != app.model.name) {
-        return Err(ApiError::no_model(&asked, &app.model.name));
+fn tokenizer(app: &App, model: &str) -> Result<Arc<Tokenizer>, ApiError> {
+    if !model.is_empty() && model != app.model.name {
+        return Err(ApiError::no_model(model, &app.model.name));
     }
     app.model.tokenizer.clone().ok_or_else(|| ApiError::bad(None, "the model has no tokenizer.json"))
 }

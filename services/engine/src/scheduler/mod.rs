@@ -127,8 +127,15 @@ impl Scheduler {
         let threads = settings.thread_count();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("engine-{i}")).build();
         let pool = pool.map_err(EngineError::ThreadPool)?;
-        let state =
-            run::State::new(settings, model.clone(), decoder, metrics.clone(), received, paused.clone(), threads);
+        let state = run::SchedulerThread::new(
+            settings,
+            model.clone(),
+            decoder,
+            metrics.clone(),
+            received,
+            paused.clone(),
+            threads,
+        );
         // The loop runs on a worker of the pool, so that no other thread is needed to start a step.
         let body = move || pool.install(|| state.run());
         let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(body);

@@ -20,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::settings::EngineSettings;
 
 /// The state of the thread.
-pub(super) struct State {
+pub(super) struct SchedulerThread {
     model: Arc<Model>,
     decoder: Decoder,
     metrics: Arc<Metrics>,
@@ -37,7 +37,7 @@ pub(super) struct State {
     unseeded: u64,
 }
 
-impl State {
+impl SchedulerThread {
     pub(super) fn new(
         settings: &EngineSettings,
         model: Arc<Model>,

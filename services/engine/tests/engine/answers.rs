@@ -241,7 +241,7 @@ async fn frames_have_as_many_tokens_as_requested() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_id_of_a_request_is_its_header_then_its_field_then_the_engines() {
     let served = serve().await;
-    let id = |answer: crate::support::Answer| answer.good()["id"].as_str().unwrap().to_owned();
+    let id = |answer: crate::support::HttpAnswer| answer.good()["id"].as_str().unwrap().to_owned();
     let field = served.client.complete(json!({"request_id": "abc"})).await;
     assert_eq!(id(field), "cmpl-abc");
     let headers = [("content-type", "application/json; charset=utf-8"), ("x-request-id", "hdr")];

@@ -9,6 +9,7 @@ mod refusals;
 mod seeds;
 mod shared_prefix;
 mod start;
+mod statuses;
 mod stopping;
 mod support;
 mod tls;

@@ -155,13 +155,13 @@ pub async fn serve_with(change: impl FnOnce(EngineSettings) -> EngineSettings) -
 #[derive(Clone, Copy)]
 pub struct Client(pub SocketAddr);
 
-pub struct Answer {
+pub struct HttpAnswer {
     pub status: u16,
     pub content_type: String,
     pub text: String,
 }
 
-impl Answer {
+impl HttpAnswer {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
@@ -193,27 +193,27 @@ impl Client {
         tokio::time::timeout(TIMEOUT, sender.send_request(request)).await.expect("an answer in time").unwrap()
     }
 
-    pub async fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
+    pub async fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: String) -> HttpAnswer {
         let response = self.open(method, path, headers, body).await;
         let status = response.status().as_u16();
         let content_type =
             response.headers().get("content-type").map_or("", |value| value.to_str().unwrap()).to_owned();
         let bytes = tokio::time::timeout(TIMEOUT, response.into_body().collect()).await.expect("a body in time");
         let text = String::from_utf8(bytes.unwrap().to_bytes().to_vec()).unwrap();
-        Answer { status, content_type, text }
+        HttpAnswer { status, content_type, text }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> HttpAnswer {
         self.raw("GET", path, &[], String::new()).await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Answer {
+    pub async fn post(&self, path: &str, body: Value) -> HttpAnswer {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.raw("POST", path, &[("content-type", "application/json")], body).await
     }
 
     /// `/v1/completions` with these fields over a short greedy request.
-    pub async fn complete(&self, fields: Value) -> Answer {
+    pub async fn complete(&self, fields: Value) -> HttpAnswer {
         self.post("/v1/completions", with(json!({"prompt": ids("12+3="), "max_tokens": 6, "temperature": 0}), fields))
             .await
     }

@@ -9,7 +9,7 @@ const NOT_FINITE: &str = "logits are not finite";
 
 /// Whose fault a failed sample is, which decides what another attempt needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum EngineFault {
     /// The request's: no engine will take it.
     Request,
     /// The engine's: it answers, but incorrectly.
@@ -24,7 +24,7 @@ pub(crate) enum Fault {
 
 /// A failed exchange with an engine.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum EngineClientError {
+pub enum EngineClientError {
     /// No connection, or one that broke.
     #[error("{route}: {message}")]
     Transport { route: &'static str, message: String },
@@ -44,7 +44,7 @@ pub(crate) enum EngineClientError {
     #[error("{route}: refused: {message}")]
     Refused { route: &'static str, message: String },
     /// A response that fails validation.
-    #[error("{route}: invalid response: {0}", route = "/v1/completions")]
+    #[error("invalid response: {0}")]
     InvalidResponse(FieldError),
     /// Samples of this engine would bias or break training.
     #[error("{0}")]
@@ -68,7 +68,7 @@ pub(crate) enum EngineClientError {
 
 impl EngineClientError {
     /// What an engine says instead of an answer.
-    pub(crate) fn status(route: &'static str, status: u16, message: String) -> Self {
+    pub fn status(route: &'static str, status: u16, message: String) -> Self {
         match message.contains(NOT_FINITE) {
             true => Self::NotFinite { route, status, message },
             false => Self::Status { route, status, message },
@@ -76,33 +76,33 @@ impl EngineClientError {
     }
 
     /// A response whose `field` is `value`.
-    pub(crate) fn invalid(field: &str, value: impl std::fmt::Display, allowed: impl Into<String>) -> Self {
+    pub fn invalid(field: &str, value: impl std::fmt::Display, allowed: impl Into<String>) -> Self {
         Self::InvalidResponse(FieldError::new(field, value, allowed))
     }
 
     /// Whose fault it is that a sample failed with it.
-    pub(crate) fn fault(&self) -> Fault {
+    pub fn fault(&self) -> EngineFault {
         match self {
-            Self::Refused { .. } => Fault::Request,
-            Self::NotFinite { .. } => Fault::Weights,
+            Self::Refused { .. } => EngineFault::Request,
+            Self::NotFinite { .. } => EngineFault::Weights,
             Self::Transport { .. } | Self::NoClient { .. } | Self::Timeout { .. } | Self::WrongWeights { .. } => {
-                Fault::Connection
+                EngineFault::Connection
             }
-            Self::Status { .. } | Self::InvalidResponse(_) | Self::Incompatible(_) => Fault::Engine,
+            Self::Status { .. } | Self::InvalidResponse(_) | Self::Incompatible(_) => EngineFault::Engine,
             // Only checks and updates of an engine fail with the last three, never samples.
             Self::Interrupted { .. } | Self::NotLoadable | Self::ReadModel(_) | Self::NotUpdated(_) => {
-                Fault::Interruption
+                EngineFault::Interruption
             }
         }
     }
 
     /// Whether the engine does not have the route.
-    pub(crate) fn is_missing_route(&self) -> bool {
+    pub fn is_missing_route(&self) -> bool {
         matches!(self, Self::Status { status: 403 | 404 | 405 | 501, .. })
     }
 
     /// A label of metrics.
-    pub(crate) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Transport { .. } | Self::NoClient { .. } => "transport",
             Self::Timeout { .. } => "timeout",

@@ -1,83 +1,90 @@
 //! What the service needs of an inference engine: sampling, probes, and weight updates step by step.
 //!
-//! [`vllm`] is the only implementation. The steps are those of servers that load weights or adapters from a folder;
-//! broadcasts and the routes of other servers (SGLang) fit the same trait.
+//! A protocol is a folder here with an [`EngineClient`], and its [`EngineProtocol`] in [`PROTOCOLS`]. Rules elsewhere
+//! ask what [`EngineInfo`] says that an engine can do, and never which protocol it speaks. The steps are those of
+//! servers that load weights or adapters from a folder; broadcasts and other servers' routes (SGLang) fit as well.
 
 mod error;
+mod http;
+mod protocol;
+mod registry;
 mod tensors;
 mod validate;
-pub(crate) mod vllm;
+mod vllm;
 
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{LogProbabilityMode, SleepLevel};
 use evenkeel_rpc::BoxFuture;
 
-pub(crate) use error::{EngineClientError, Fault};
-pub(crate) use tensors::WorkerTensors;
-#[cfg(test)]
-pub(crate) use tensors::{UnreadTensor, WorkerTensor};
+pub use error::{EngineClientError, EngineFault};
+pub use protocol::{EngineProtocol, MakeClient};
+pub use registry::PROTOCOLS;
+pub(crate) use registry::find as find_protocol;
+pub use tensors::{UnreadTensor, WorkerTensor, WorkerTensors};
+pub use validate::{validate, validate_tokens};
+pub use vllm::WORKER_EXTENSION;
 
 /// The future of a trait object's method.
-pub(crate) type Boxed<'a, T> = BoxFuture<'a, Result<T, EngineClientError>>;
+pub type Boxed<'a, T> = BoxFuture<'a, Result<T, EngineClientError>>;
 
 /// A request for one sample.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SampleRequest<'a> {
+pub struct SampleRequest<'a> {
     /// Unique among the requests of this service.
-    pub(crate) request_id: &'a str,
+    pub request_id: &'a str,
     /// The prompt and the response so far.
-    pub(crate) token_ids: &'a [u32],
+    pub token_ids: &'a [u32],
     /// Settings for the tokens to come; `max_tokens` fits the context.
-    pub(crate) sampling: &'a SamplingSettings,
+    pub sampling: &'a SamplingSettings,
     /// The adapter to sample from, by its name; `None`: the model itself.
-    pub(crate) adapter: Option<&'a str>,
+    pub adapter: Option<&'a str>,
     /// Salt of cached prefixes: one for each weights version, so that no prefix outlives its weights.
-    pub(crate) cache_salt: &'a str,
+    pub cache_salt: &'a str,
     /// W3C traceparent, if the sample is traced.
-    pub(crate) traceparent: Option<&'a str>,
+    pub traceparent: Option<&'a str>,
     /// Token by token rather than at the end.
-    pub(crate) stream: bool,
+    pub stream: bool,
 }
 
 /// Sampled tokens, each with its log-probability.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct SampledTokens {
+pub struct SampledTokens {
     ids: Vec<u32>,
     log_probabilities: Vec<f32>,
 }
 
 impl SampledTokens {
-    pub(crate) fn push(&mut self, id: u32, log_probability: f32) {
+    pub fn push(&mut self, id: u32, log_probability: f32) {
         self.ids.push(id);
         self.log_probabilities.push(log_probability);
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    pub(crate) fn ids(&self) -> &[u32] {
+    pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    pub(crate) fn log_probabilities(&self) -> &[f32] {
+    pub fn log_probabilities(&self) -> &[f32] {
         &self.log_probabilities
     }
 
     /// Keeps the first `count` of them.
-    pub(crate) fn truncate(&mut self, count: usize) {
+    pub fn truncate(&mut self, count: usize) {
         self.ids.truncate(count);
         self.log_probabilities.truncate(count);
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.truncate(0);
     }
 }
 
 /// Why an engine stopped sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SampleFinish {
+pub enum SampleFinish {
     /// End of sequence, or a stop token.
     Stop,
     /// `max_tokens` or the context.
@@ -90,10 +97,10 @@ pub(crate) enum SampleFinish {
 
 impl SampleFinish {
     /// Every one.
-    pub(crate) const ALL: [Self; 4] = [Self::Stop, Self::Length, Self::Repetition, Self::Aborted];
+    pub const ALL: [Self; 4] = [Self::Stop, Self::Length, Self::Repetition, Self::Aborted];
 
     /// As engines spell it in `finish_reason`.
-    pub(crate) fn label(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Stop => "stop",
             Self::Length => "length",
@@ -105,44 +112,44 @@ impl SampleFinish {
 
 /// Sequences to score.
 #[derive(Debug, Clone)]
-pub(crate) struct ScoreRequest<'a> {
+pub struct ScoreRequest<'a> {
     /// Each of at least two ids.
-    pub(crate) sequences: &'a [Vec<u32>],
+    pub sequences: &'a [Vec<u32>],
     /// Of the token that is sampled after each.
-    pub(crate) temperature: f32,
+    pub temperature: f32,
     /// The adapter to score with, by its name; `None`: the model itself.
-    pub(crate) adapter: Option<&'a str>,
+    pub adapter: Option<&'a str>,
     /// Salt of cached prefixes.
-    pub(crate) cache_salt: &'a str,
+    pub cache_salt: &'a str,
 }
 
 /// The scores of a sequence.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SequenceScore {
+pub struct SequenceScore {
     /// Of every token but the first, at temperature 1.
-    pub(crate) log_probabilities: Vec<f32>,
+    pub log_probabilities: Vec<f32>,
     /// A token sampled after it, with its log-probability.
-    pub(crate) sampled: (u32, f32),
+    pub sampled: (u32, f32),
 }
 
 /// How a sample ended, and how long its phases took in the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SampleOutcome {
-    pub(crate) finish: SampleFinish,
-    pub(crate) timings: EngineTimings,
+pub struct SampleOutcome {
+    pub finish: SampleFinish,
+    pub timings: EngineTimings,
 }
 
 /// Microseconds; 0 if the engine does not report them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct EngineTimings {
-    pub(crate) queue_us: u64,
-    pub(crate) prefill_us: u64,
-    pub(crate) decode_us: u64,
+pub struct EngineTimings {
+    pub queue_us: u64,
+    pub prefill_us: u64,
+    pub decode_us: u64,
 }
 
 /// How an engine takes LoRA adapters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AdapterSupport {
+pub enum AdapterSupport {
     /// Not at all, and what it lacks.
     Missing(&'static str),
     /// One at a time: a reload from a folder with an adapter computes it beside the model.
@@ -153,60 +160,79 @@ pub(crate) enum AdapterSupport {
 
 /// What an engine that takes adapters by name was started for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AdapterLimits {
+pub struct AdapterLimits {
     /// How many it computes at a time.
-    pub(crate) live: usize,
+    pub live: usize,
     /// The largest rank.
-    pub(crate) rank: usize,
+    pub rank: usize,
+    /// What raises it, for messages.
+    pub rank_advice: &'static str,
+    /// Whether scores of given tokens include an adapter of the head. Without that no version of one can be proven.
+    pub scores_head: bool,
 }
 
 /// An adapter that an engine has under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NamedAdapter {
-    pub(crate) name: String,
+pub struct NamedAdapter {
+    pub name: String,
     /// The folder that it was read from.
-    pub(crate) path: String,
+    pub path: String,
 }
 
-/// What a probe finds out about an engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EngineInfo {
-    /// Such as `vllm 0.32.0`.
-    pub(crate) version: String,
+/// What to change on an engine that lacks something, for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineAdvice {
+    /// How it gets the routes for weight updates.
+    pub updates: &'static str,
+    /// How it gets those for sleep.
+    pub sleep: &'static str,
+    /// How it reports processed log-probabilities.
+    pub processed: &'static str,
+}
+
+/// What a probe finds out about an engine: what it serves, and what it can do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineInfo {
+    /// Name and version of the program, such as `vllm 0.32.0`.
+    pub version: String,
     /// The name under which its model is served.
-    pub(crate) model: String,
+    pub model: String,
     /// The origin of its model as it reports it: a folder or a name.
-    pub(crate) root: String,
+    pub root: String,
     /// The longest sequence.
-    pub(crate) context_tokens: u32,
+    pub context_tokens: u32,
     /// Which distribution its log-probabilities refer to.
-    pub(crate) log_probabilities: LogProbabilityMode,
+    pub log_probabilities: LogProbabilityMode,
     /// Whether it has the routes for weight updates.
-    pub(crate) updates_weights: bool,
+    pub updates_weights: bool,
     /// Whether a reload from a folder without a tensor for the head of a tied model changes the head, too.
-    pub(crate) takes_tied_head: bool,
+    pub takes_tied_head: bool,
     /// How it takes LoRA adapters.
-    pub(crate) adapters: AdapterSupport,
+    pub adapters: AdapterSupport,
     /// Whether it answers with digests of its tensors.
-    pub(crate) has_digests: bool,
+    pub has_digests: bool,
+    /// The lowest temperature above 0 that it samples at: it raises lower ones without saying so.
+    pub min_temperature: f32,
+    /// What to change on it.
+    pub advice: EngineAdvice,
     /// It was found paused or asleep: a weight update may have been interrupted.
-    pub(crate) found_paused: bool,
+    pub found_paused: bool,
 }
 
 /// An engine's own metrics of its load.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct EngineMetrics {
+pub struct EngineMetrics {
     /// Requests being computed.
-    pub(crate) running: u64,
+    pub running: u64,
     /// Requests in the engine's queue.
-    pub(crate) waiting: u64,
+    pub waiting: u64,
     /// Fraction of its cache in use, from 0 to 1.
-    pub(crate) cache_usage: f64,
+    pub cache_usage: f64,
 }
 
 /// Which memory a sleeping engine takes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WakeTarget {
+pub enum WakeTarget {
     /// That of its weights.
     Weights,
     /// That of its cache; it samples again then.
@@ -217,7 +243,7 @@ pub(crate) enum WakeTarget {
 
 /// How a pause treats requests in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EnginePause {
+pub enum EnginePause {
     /// They come back with what they have.
     Abort,
     /// They are finished.
@@ -225,7 +251,7 @@ pub(crate) enum EnginePause {
 }
 
 /// A client of one inference engine.
-pub(crate) trait EngineClient: Send + Sync + 'static {
+pub trait EngineClient: Send + Sync + 'static {
     /// Its URL.
     fn endpoint(&self) -> &str;
 
@@ -244,7 +270,8 @@ pub(crate) trait EngineClient: Send + Sync + 'static {
     /// Whether it samples, by drawing a tiny sample.
     fn check_sampling(&self) -> Boxed<'_, ()>;
 
-    /// Draws a sample. `tokens` is empty before, and always holds what has been received and validated so far.
+    /// Draws a sample. `tokens` is empty before, and always holds what has been received so far. A client calls
+    /// [`validate`] on what it returns.
     fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut SampledTokens) -> Boxed<'a, SampleOutcome>;
 
     /// Scores sequences, in their order.

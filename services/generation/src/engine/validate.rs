@@ -2,11 +2,11 @@
 
 use super::{EngineClientError, SampleFinish, SampleOutcome, SampleRequest, SampledTokens};
 
-/// vLLM writes minus infinity as this; no sampled token has it.
-pub(crate) const MINUS_INFINITY: f32 = -9999.0;
+/// Engines write minus infinity as this; no sampled token has it.
+const MINUS_INFINITY: f32 = -9999.0;
 
 /// Validates tokens as they arrive, from index `from` on.
-pub(crate) fn validate_tokens(
+pub fn validate_tokens(
     tokens: &SampledTokens,
     from: usize,
     request: &SampleRequest<'_>,
@@ -33,7 +33,7 @@ pub(crate) fn validate_tokens(
 }
 
 /// Validates a finished sample.
-pub(crate) fn validate(
+pub fn validate(
     tokens: &SampledTokens,
     outcome: SampleOutcome,
     request: &SampleRequest<'_>,

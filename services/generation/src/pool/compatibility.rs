@@ -60,10 +60,8 @@ impl Compatibility {
         self.model.get_or_init(|| model.clone()).check_same(&model).map_err(EngineClientError::Incompatible)?;
         if !info.updates_weights {
             // Only a warning: some engines are asked for samples alone.
-            tracing::warn!(
-                engine = engine.name(),
-                "no routes for weight updates (vLLM has them with VLLM_SERVER_DEV_MODE=1): updates will fail"
-            );
+            let advice = info.advice.updates;
+            tracing::warn!(engine = engine.name(), "no routes for weight updates ({advice}): updates will fail");
         }
         tracing::info!(engine = engine.name(), version = info.version, model = info.model, "engine probed");
         engine.set_info(info);
@@ -74,8 +72,8 @@ impl Compatibility {
         // A model that is certain of every token looks processed.
         if self.log_probabilities == LogProbabilityMode::Processed && info.log_probabilities == LogProbabilityMode::Raw
         {
-            let allowed =
-                "processed (vllm serve --logprobs-mode processed_logprobs), or generation.log_probabilities = \"raw\"";
+            let advice = info.advice.processed;
+            let allowed = format!("processed ({advice}), or generation.log_probabilities = \"raw\"");
             return Err(FieldError::new("log_probabilities", "raw", allowed));
         }
         let shortest = self.min_context_tokens;
@@ -83,7 +81,8 @@ impl Compatibility {
             let allowed = format!("at least generation.min_context_tokens, which is {shortest}");
             return Err(FieldError::new("max_model_len", info.context_tokens, allowed));
         }
-        let allowed = "present (vLLM has it with VLLM_SERVER_DEV_MODE=1), since `weights.routes_required` is true";
-        FieldError::ensure(info.updates_weights || !self.routes_required, "/collective_rpc", "absent", allowed)
+        let is_enough = info.updates_weights || !self.routes_required;
+        let allowed = format!("present ({}), since `weights.routes_required` is true", info.advice.updates);
+        FieldError::ensure(is_enough, "routes for weight updates", "absent", allowed)
     }
 }

@@ -9,7 +9,7 @@ use super::breaker::{BreakerState, CircuitBreaker};
 use super::engine_state::EngineState;
 use super::throughput::Throughput;
 use super::weights::{Interruption, WeightsSession, WeightsVersion};
-use crate::engine::{EngineClientError, EngineMetrics, Fault};
+use crate::engine::{EngineClientError, EngineFault, EngineMetrics};
 use crate::settings::GenerationSettings;
 
 /// An engine on probation may have this fraction of the samples that a healthy one may have.
@@ -307,7 +307,7 @@ impl EngineSlots {
 
     /// A sample failed, through no fault of its own.
     pub(super) fn record_failure(&mut self, error: &EngineClientError, now: Instant) {
-        if error.fault() == Fault::Connection {
+        if error.fault() == EngineFault::Connection {
             // It must not get a second attempt, even where its update still waits for its other samples.
             self.end_finishing();
         }
@@ -316,7 +316,7 @@ impl EngineSlots {
             return;
         }
         self.last_error = Some(error.to_string());
-        if error.fault() == Fault::Connection {
+        if error.fault() == EngineFault::Connection {
             // The health monitor finds out at once whether it is up.
             self.state = EngineState::CircuitOpen;
             return;

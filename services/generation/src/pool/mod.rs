@@ -167,6 +167,12 @@ impl EnginePool {
         shortest(false).or_else(|| shortest(true)).unwrap_or(0)
     }
 
+    /// The lowest temperature above 0 that every engine samples at.
+    pub(crate) fn min_temperature(&self) -> f32 {
+        let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
+        engines.iter().filter_map(|engine| Some(engine.info()?.min_temperature)).fold(0.0, f32::max)
+    }
+
     /// Whether every engine that was probed reloads the head of a tied model from a folder without a tensor for it.
     pub(crate) fn takes_tied_head(&self) -> bool {
         self.all_probed(|info| info.takes_tied_head)
@@ -193,7 +199,11 @@ impl EnginePool {
             AdapterSupport::Named(limits) => Some(limits),
             AdapterSupport::Missing(_) | AdapterSupport::Reloaded => None,
         });
-        limits.reduce(|a, b| AdapterLimits { live: a.live.min(b.live), rank: a.rank.min(b.rank) })
+        limits.reduce(|a, b| AdapterLimits {
+            live: a.live.min(b.live),
+            scores_head: a.scores_head && b.scores_head,
+            ..if a.rank <= b.rank { a } else { b }
+        })
     }
 
     /// Whether something holds for every engine that was probed, and there is one.

@@ -16,8 +16,8 @@ use evenkeel_rpc::retry::RetryPolicy;
 
 use super::partial::PartialSample;
 use super::plan::Plan;
-use crate::engine::{EngineClientError, Fault, SampleFinish, SampleOutcome, SampleRequest};
-use crate::pool::{EnginePool, EngineSlot, Interruption, SlotRequest};
+use crate::engine::{EngineClientError, EngineFault, SampleFinish, SampleOutcome, SampleRequest};
+use crate::pool::{EngineId, EnginePool, EngineSlot, Interruption, SlotRequest};
 use crate::settings::{PauseSetting, StreamSetting};
 
 /// Counts requests, so that each has an id of its own.
@@ -35,69 +35,29 @@ pub(super) async fn draw(
     let policy = RetryPolicy::new(settings.retry_initial, settings.retry_max);
     let mut retries = policy.with_max_attempts(settings.max_attempts).start();
     let mut avoid = None;
-    let preferred = Some(item.preferred_engine.as_str()).filter(|name| !name.is_empty());
-    let preferred_id = preferred.and_then(|name| pool.named(name));
+    let preferred = pool.named(&item.preferred_engine);
     // Between two attempts as well.
     let _wanted = item.policy_version.map(|version| pool.want(version));
     partial.begin_attempt();
     loop {
-        let tokens = plan.sampling.max_tokens - partial.sampled();
-        let group = Some(item.group_id.clone()).filter(|group| !group.is_empty());
-        partial.begin_wait();
-        let request =
-            SlotRequest { tokens: tokens.into(), group, version: item.policy_version, avoid, preferred: preferred_id };
-        let slot = pool.slot(request).await.map_err(|error| error.failure())?;
-        if preferred.is_some() && partial.attempts() == 1 {
-            let engine = if preferred_id == Some(slot.engine().id()) { "preferred" } else { "other" };
-            metrics::counter!("evenkeel_continued_samples_total", "engine" => engine).increment(1);
-        }
-        partial.end_wait();
-        partial.assign(&slot);
-
+        let slot = take_slot(pool, item, plan, EngineChoice { preferred, avoid }, partial).await?;
         let attempt = attempt(settings.stream, item, plan, context, &slot, partial);
-        let attempted = match item.engine_deadline_ms {
-            Some(ms) => tokio::time::timeout(Duration::from_millis(ms), attempt).await,
-            None => Ok(attempt.await),
-        };
-        let Ok(attempted) = attempted else {
-            // Dropping the request has freed its slot on the engine.
-            let engine = slot.engine().name();
-            let ms = item.engine_deadline_ms.unwrap_or_default();
-            let message = format!("engine {engine} did not finish the sample within {ms} ms");
-            return Err(Failure::new(FailureCode::DeadlineExceeded, Reason::EngineDeadline.as_str(), message));
-        };
-        let error = match attempted {
-            Ok(AttemptEnd::Finished(finish)) => {
-                slot.record_success(partial.unkept());
-                partial.keep();
-                return Ok(finish);
-            }
-            Ok(AttemptEnd::Paused(PauseSetting::Abort)) => {
-                partial.keep();
-                return Ok(SampleFinish::Aborted);
-            }
-            Ok(AttemptEnd::Paused(_)) => {
-                partial.keep();
-                if partial.sampled() == plan.sampling.max_tokens {
-                    return Ok(SampleFinish::Length);
-                }
-                continue;
-            }
+        let error = match within_deadline(item, &slot, attempt).await? {
+            Ok(end) => match accept(end, plan, &slot, partial) {
+                Some(finish) => return Ok(finish),
+                None => continue,
+            },
             Err(error) => error,
         };
         partial.discard();
-        let engine = slot.engine().name().to_owned();
+        let engine = slot.engine().name();
         match error.fault() {
-            Fault::Request => {
+            EngineFault::Request | EngineFault::Weights => {
                 let message = format!("engine {engine}: {error}");
                 return Err(Failure::new(FailureCode::InvalidArgument, Reason::EngineRefused.as_str(), message));
             }
-            Fault::Weights => {
-                let message = format!("engine {engine}: {error}");
-                return Err(Failure::new(FailureCode::InvalidArgument, Reason::EngineRefused.as_str(), message));
-            }
-            Fault::Interruption => {}
-            Fault::Engine | Fault::Connection => slot.record_failure(&error),
+            EngineFault::Interruption => {}
+            EngineFault::Engine | EngineFault::Connection => slot.record_failure(&error),
         }
         let Some(retry) = retries.next_retry() else {
             let attempts = partial.attempts();
@@ -108,12 +68,75 @@ pub(super) async fn draw(
         tracing::debug!(%engine, %error, attempt = partial.attempts(), "retrying");
         avoid = Some(slot.engine().id());
         drop(slot);
-        if error.fault() == Fault::Engine {
+        if error.fault() == EngineFault::Engine {
             partial.begin_wait();
             tokio::time::sleep(retry.pause).await;
             partial.end_wait();
         }
         partial.begin_attempt();
+    }
+}
+
+/// Which engines an attempt should be on, and not on.
+#[derive(Debug, Clone, Copy)]
+struct EngineChoice {
+    /// The engine that the item names, if there is one of that name.
+    preferred: Option<EngineId>,
+    /// The engine of the attempt before.
+    avoid: Option<EngineId>,
+}
+
+/// Waits for a slot on an engine.
+async fn take_slot(
+    pool: &Arc<EnginePool>,
+    item: &GenerateItem,
+    plan: &Plan,
+    EngineChoice { preferred, avoid }: EngineChoice,
+    partial: &mut PartialSample,
+) -> Result<EngineSlot, Failure> {
+    let tokens = (plan.sampling.max_tokens - partial.sampled()).into();
+    let group = Some(item.group_id.clone()).filter(|group| !group.is_empty());
+    partial.begin_wait();
+    let request = SlotRequest { tokens, group, version: item.policy_version, avoid, preferred };
+    let slot = pool.slot(request).await.map_err(|error| error.failure())?;
+    if !item.preferred_engine.is_empty() && partial.attempts() == 1 {
+        let engine = if preferred == Some(slot.engine().id()) { "preferred" } else { "other" };
+        metrics::counter!("evenkeel_continued_samples_total", "engine" => engine).increment(1);
+    }
+    partial.end_wait();
+    partial.assign(&slot);
+    Ok(slot)
+}
+
+/// Runs an attempt for as long as the item lets an engine take. Dropping its request then frees its slot on the engine.
+async fn within_deadline<T>(
+    item: &GenerateItem,
+    slot: &EngineSlot,
+    attempt: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let Some(ms) = item.engine_deadline_ms else { return Ok(attempt.await) };
+    tokio::time::timeout(Duration::from_millis(ms), attempt).await.map_err(|_| {
+        let message = format!("engine {} did not finish the sample within {ms} ms", slot.engine().name());
+        Failure::new(FailureCode::DeadlineExceeded, Reason::EngineDeadline.as_str(), message)
+    })
+}
+
+/// Keeps the tokens of an attempt. `None` if the sample goes on in another attempt.
+fn accept(end: AttemptEnd, plan: &Plan, slot: &EngineSlot, partial: &mut PartialSample) -> Option<SampleFinish> {
+    match end {
+        AttemptEnd::Finished(finish) => {
+            slot.record_success(partial.unkept());
+            partial.keep();
+            Some(finish)
+        }
+        AttemptEnd::Paused(PauseSetting::Abort) => {
+            partial.keep();
+            Some(SampleFinish::Aborted)
+        }
+        AttemptEnd::Paused(PauseSetting::Keep | PauseSetting::Wait) => {
+            partial.keep();
+            (partial.sampled() == plan.sampling.max_tokens).then_some(SampleFinish::Length)
+        }
     }
 }
 

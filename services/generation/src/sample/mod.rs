@@ -17,11 +17,11 @@ use crate::engine::SampleFinish;
 use crate::pool::EnginePool;
 use attempts::draw;
 use partial::{PartialSample, Sampled};
-use plan::{ContextLimits, Plan};
+use plan::{Plan, PlanLimits};
 use spans::record_spans;
 
 /// How an item ended.
-enum Outcome {
+enum ItemOutcome {
     Finished(SampleFinish),
     Failed(Failure),
     Stopped(StopReason),
@@ -32,21 +32,22 @@ pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: I
     let started = Instant::now();
     let mut partial = PartialSample::after(&item.prefix_segments);
     let model = pool.model();
-    let limits = ContextLimits {
+    let limits = PlanLimits {
         context_tokens: pool.context_tokens(),
         vocabulary_size: model.and_then(|model| Some(model.info.as_ref()?.vocabulary_size)),
+        min_temperature: pool.min_temperature(),
     };
     let outcome = match Plan::new(&item, limits) {
-        Err(error) => Outcome::Failed(ServiceError::from(error).failure()),
+        Err(error) => ItemOutcome::Failed(ServiceError::from(error).failure()),
         Ok(plan) => {
             tokio::select! {
                 biased;
                 drawn = draw(&pool, &item, &plan, &context, &mut partial) => match drawn {
-                    Ok(finish) => Outcome::Finished(finish),
-                    Err(failure) => Outcome::Failed(failure),
+                    Ok(finish) => ItemOutcome::Finished(finish),
+                    Err(failure) => ItemOutcome::Failed(failure),
                 },
                 // Dropping the attempt frees its slot on the engine.
-                why = context.stopped() => Outcome::Stopped(why),
+                why = context.stopped() => ItemOutcome::Stopped(why),
             }
         }
     };
@@ -60,23 +61,25 @@ pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: I
 fn rollout(
     pool: &EnginePool,
     item: GenerateItem,
-    outcome: Outcome,
+    outcome: ItemOutcome,
     partial: PartialSample,
     queued: Duration,
     total: Duration,
 ) -> Rollout {
     let (reason, failure) = match outcome {
-        Outcome::Finished(SampleFinish::Stop) => (FinishReason::Stop, None),
-        Outcome::Finished(SampleFinish::Length) => (FinishReason::Length, None),
-        Outcome::Finished(SampleFinish::Repetition) => (FinishReason::Repetition, None),
-        Outcome::Finished(SampleFinish::Aborted) => (FinishReason::Aborted, None),
-        Outcome::Failed(failure) if failure.code() == FailureCode::DeadlineExceeded => {
+        ItemOutcome::Finished(SampleFinish::Stop) => (FinishReason::Stop, None),
+        ItemOutcome::Finished(SampleFinish::Length) => (FinishReason::Length, None),
+        ItemOutcome::Finished(SampleFinish::Repetition) => (FinishReason::Repetition, None),
+        ItemOutcome::Finished(SampleFinish::Aborted) => (FinishReason::Aborted, None),
+        ItemOutcome::Failed(failure) if failure.code() == FailureCode::DeadlineExceeded => {
             (FinishReason::Deadline, Some(failure))
         }
-        Outcome::Failed(failure) => (FinishReason::Failed, Some(failure)),
-        Outcome::Stopped(StopReason::Cancelled) => (FinishReason::Cancelled, Some(ServiceError::Cancelled.failure())),
-        Outcome::Stopped(StopReason::Aborted) => (FinishReason::Failed, Some(ServiceError::Draining.failure())),
-        Outcome::Stopped(StopReason::Deadline) => {
+        ItemOutcome::Failed(failure) => (FinishReason::Failed, Some(failure)),
+        ItemOutcome::Stopped(StopReason::Cancelled) => {
+            (FinishReason::Cancelled, Some(ServiceError::Cancelled.failure()))
+        }
+        ItemOutcome::Stopped(StopReason::Aborted) => (FinishReason::Failed, Some(ServiceError::Draining.failure())),
+        ItemOutcome::Stopped(StopReason::Deadline) => {
             match pool.unavailability().filter(|_| partial.is_waiting()) {
                 // It did not take too long: there was no engine to take it.
                 Some(unavailable) => (FinishReason::Failed, Some(unavailable.failure())),

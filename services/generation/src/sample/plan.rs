@@ -3,9 +3,6 @@
 use evenkeel_proto::v1::GenerateItem;
 use evenkeel_proto::{FieldError, SamplingSettings, flatten, validate_token_ids};
 
-/// vLLM raises temperatures between 0 and this to it, with only a line in its log.
-const MIN_TEMPERATURE: f32 = 0.01;
-
 /// A validated item.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
@@ -17,16 +14,18 @@ pub(super) struct Plan {
 
 /// What items have to fit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ContextLimits {
+pub(super) struct PlanLimits {
     /// The longest sequence.
     pub(super) context_tokens: u32,
     /// `None` if unknown.
     pub(super) vocabulary_size: Option<u32>,
+    /// The lowest temperature above 0 that every engine samples at.
+    pub(super) min_temperature: f32,
 }
 
 impl Plan {
     /// Refuses what no engine could sample correctly.
-    pub(super) fn new(item: &GenerateItem, limits: ContextLimits) -> Result<Self, FieldError> {
+    pub(super) fn new(item: &GenerateItem, limits: PlanLimits) -> Result<Self, FieldError> {
         let vocabulary = limits.vocabulary_size.unwrap_or(u32::MAX);
         validate_token_ids("prompt_token_ids", &item.prompt_token_ids, vocabulary)?;
         let prefix = flatten(&item.prefix_segments)
@@ -36,8 +35,9 @@ impl Plan {
         }
         let sampling = item.sampling.as_ref().ok_or_else(|| FieldError::missing("sampling", "settings"))?;
         let sampling = SamplingSettings::try_from(sampling).map_err(|error| error.within("sampling"))?;
-        if sampling.temperature > 0.0 && sampling.temperature < MIN_TEMPERATURE {
-            let allowed = format!("0, or at least {MIN_TEMPERATURE}, below which engines round");
+        let lowest = limits.min_temperature;
+        if sampling.temperature > 0.0 && sampling.temperature < lowest {
+            let allowed = format!("0, or at least {lowest}, below which engines round");
             return Err(FieldError::new("sampling.temperature", sampling.temperature, allowed));
         }
         if !sampling.stop_token_ids.is_empty() {
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: ContextLimits = ContextLimits { context_tokens: 10, vocabulary_size: Some(100) };
+    const LIMITS: PlanLimits = PlanLimits { context_tokens: 10, vocabulary_size: Some(100), min_temperature: 0.01 };
 
     fn item() -> GenerateItem {
         GenerateItem {

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineClientSettings {
+    /// How the engines are spoken to: `vllm` is HTTP as of vLLM and of the embedded engine. Absent: `vllm`, the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
     /// Time limit of opening a connection.
     #[serde(with = "HumanDuration")]
     pub connect_timeout: Duration,
@@ -51,6 +54,7 @@ pub struct EngineClientSettings {
 impl Default for EngineClientSettings {
     fn default() -> Self {
         Self {
+            protocol: None,
             connect_timeout: Duration::from_secs(3),
             control_timeout: Duration::from_secs(5),
             startup_timeout: Duration::from_secs(180),

@@ -33,20 +33,22 @@ pub(super) fn is_in(path: &str, limits: Option<AdapterLimits>, model: Option<&Mo
     if !AdapterConfig::is_in(Path::new(path)) {
         return Ok(false);
     }
-    let Some(AdapterLimits { rank: most, .. }) = limits else { return Ok(true) };
+    let Some(AdapterLimits { rank: most, rank_advice, scores_head, .. }) = limits else { return Ok(true) };
     let folder = Folder::new(path);
     let config = AdapterConfig::read(&folder).map_err(|error| refused(path, &error, "an adapter of plain LoRA"))?;
-    let allowed = format!("at most {most}, for which an engine was started (vLLM: --max-lora-rank)");
+    let allowed = format!("at most {most}, for which an engine was started ({rank_advice})");
     FieldError::ensure(config.rank <= most, "the adapter's rank", config.rank, allowed)?;
     let files = WeightFiles::read(&folder).map_err(|error| refused(path, &error, "a readable folder"))?;
-    check_head(path, &files)?;
+    if !scores_head {
+        check_head(path, &files)?;
+    }
     match model.filter(|model| !model.shapes.is_empty()) {
         Some(model) => check_base(path, &files, model).map(|()| true),
         None => Ok(true),
     }
 }
 
-/// Refuses to load an adapter into an engine that is not known to compute it: vLLM would take it for weights of the
+/// Refuses to load an adapter into an engine that is not known to compute it: it might take it for weights of the
 /// model, or go on without.
 pub(super) fn check_taken(weights: &WeightsVersion, info: Option<&EngineInfo>) -> Result<(), EngineClientError> {
     match info.map(|info| info.adapters) {
@@ -68,15 +70,14 @@ pub(super) fn check(path: &str, folder: &Folder, files: &WeightFiles, model: Opt
         .map_err(|(name, allowed)| refused(path, &format_args!("whose {name} is {:?}", shapes.get(&name)), &allowed))
 }
 
-/// Refuses an adapter of the head. vLLM 0.32 computes it where it samples, but not where it scores a prompt
-/// (vllm-project/vllm#51594), and ends there on a CPU: nothing could tell whether an engine has it.
+/// Refuses an adapter of the head, for engines whose scores do not include it: nothing could tell whether they have it.
 fn check_head(path: &str, files: &WeightFiles) -> Result<(), FieldError> {
     let shapes = files.shapes().map_err(|error| refused(path, &error, "complete safetensors files"))?;
     let head = format!("{PREFIX}{HEAD}.");
     match shapes.into_keys().find(|name| name.starts_with(&head)) {
         Some(name) => {
-            let allowed = "no adapter of the head: vLLM leaves it out of the log-probabilities of prompts, which prove \
-                what it has";
+            let allowed = "no adapter of the head: the engines leave it out of the log-probabilities of prompts, which \
+                           prove what they have";
             Err(FieldError::new("the adapter's tensors", name, allowed))
         }
         None => Ok(()),
@@ -173,15 +174,21 @@ mod tests {
     }
 
     #[test]
-    fn an_adapter_of_the_head_is_refused_where_engines_take_adapters_by_name() {
+    fn an_adapter_of_the_head_is_refused_where_scores_would_not_include_it() {
         let adapter = tempfile::tempdir().unwrap();
         std::fs::write(adapter.path().join("adapter_config.json"), r#"{"r": 2, "lora_alpha": 4}"#).unwrap();
         let name = "base_model.model.lm_head.lora_A.weight";
         let header = format!(r#"{{"{name}":{{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}}}"#);
         std::fs::write(adapter.path().join("adapter_model.safetensors"), safetensors(&header, 16)).unwrap();
         let path = adapter.path().to_str().unwrap();
-        let error = is_in(path, Some(AdapterLimits { live: 1, rank: 8 }), None).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("the adapter's tensors is {name}")) && error.contains("vLLM"), "{error}");
+        let limits = AdapterLimits { live: 1, rank: 8, rank_advice: "", scores_head: false };
+        let error = is_in(path, Some(limits), None).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("the adapter's tensors is {name}"))
+                && error.contains("the engines leave it out"),
+            "{error}"
+        );
+        assert_eq!(is_in(path, Some(AdapterLimits { scores_head: true, ..limits }), None), Ok(true));
         assert_eq!(is_in(path, None, None), Ok(true), "an embedded engine computes it");
     }
 
@@ -216,7 +223,7 @@ mod tests {
         let adapter = tempfile::tempdir().unwrap();
         std::fs::write(adapter.path().join("adapter_config.json"), r#"{"r": 4, "lora_alpha": 4}"#).unwrap();
         let path = adapter.path().to_str().unwrap();
-        let limits = Some(AdapterLimits { live: 1, rank: 8 });
+        let limits = Some(AdapterLimits { live: 1, rank: 8, rank_advice: "", scores_head: false });
         let said = |base: &str| {
             let file = safetensors(&format!(r#"{{"__metadata__":{{"base":"{base}"}}}}"#), 0);
             std::fs::write(adapter.path().join("adapter_model.safetensors"), file).unwrap();

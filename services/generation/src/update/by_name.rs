@@ -1,8 +1,8 @@
 //! Adapters that an engine takes by name: a new version is loaded beside what it samples from, and nothing is paused
 //! for it. Samples in flight go on under the name of theirs; an earlier adapter is unloaded once no sample asks for it.
 //!
-//! A version is never loaded in place. vLLM 0.32 reads the folder of a name that was loaded in place again at every
-//! use, and keys cached prefixes by name and folder.
+//! A version is never loaded in place: an engine may key cached prefixes by name and folder, or read the folder again
+//! at every use.
 
 use evenkeel_proto::FieldError;
 use tokio::time::Instant;

@@ -76,7 +76,7 @@ struct Claim<'a> {
 }
 
 /// What a claim turned out to be.
-enum Outcome {
+enum ClaimOutcome {
     Equal,
     Different,
     Unread(String),
@@ -134,17 +134,17 @@ impl Published {
         for ((claim, _), outcome) in claims.iter().zip(outcomes) {
             let values = claim.shape.iter().try_fold(1u64, |all, &size| all.checked_mul(size)).unwrap_or(0);
             match outcome {
-                Outcome::Unread(reason) => {
+                ClaimOutcome::Unread(reason) => {
                     if self.find(claim.name).is_none() {
                         strange.insert(claim.name);
                     }
                     reasons.push(format!("{}: {reason}", claim.name));
                     continue;
                 }
-                Outcome::Different => {
+                ClaimOutcome::Different => {
                     different.insert(claim.name);
                 }
-                Outcome::Equal => {}
+                ClaimOutcome::Equal => {}
             }
             covered.entry(claim.name).or_default().insert((claim.start, claim.shape), values);
         }
@@ -178,18 +178,18 @@ impl Published {
         }
     }
 
-    fn judge(&self, claim: &Claim<'_>, digests: &BTreeSet<&str>) -> Outcome {
+    fn judge(&self, claim: &Claim<'_>, digests: &BTreeSet<&str>) -> ClaimOutcome {
         let Some(tensor) = self.find(claim.name) else {
-            return Outcome::Unread("the published folder has no tensor of this name".to_owned());
+            return ClaimOutcome::Unread("the published folder has no tensor of this name".to_owned());
         };
         let Some(float) = FloatType::named(claim.dtype) else {
-            return Outcome::Unread(format!("its type is {}", claim.dtype));
+            return ClaimOutcome::Unread(format!("its type is {}", claim.dtype));
         };
         let part = TensorPart { start: claim.start.to_vec(), shape: claim.shape.to_vec() };
         match tensor_digest(tensor, &part, float) {
-            Ok(expected) if digests.iter().all(|digest| *digest == expected) => Outcome::Equal,
-            Ok(_) => Outcome::Different,
-            Err(error) => Outcome::Unread(error.to_string()),
+            Ok(expected) if digests.iter().all(|digest| *digest == expected) => ClaimOutcome::Equal,
+            Ok(_) => ClaimOutcome::Different,
+            Err(error) => ClaimOutcome::Unread(error.to_string()),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Validation of a folder of weights before any engine is paused for it. vLLM only warns about a missing tensor and
-//! keeps the old one.
+//! Validation of a folder of weights before any engine is paused for it: an engine may only warn about a missing tensor
+//! and keep the old one.
 
 use std::fmt::Display;
 use std::path::Path;

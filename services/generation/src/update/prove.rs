@@ -8,7 +8,7 @@ use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::{Reason, ServiceError};
 
 use super::{Updater, exact, on_each};
-use crate::engine::{EngineClientError, Fault, ScoreRequest, SequenceScore};
+use crate::engine::{EngineClientError, EngineFault, ScoreRequest, SequenceScore};
 use crate::pool::{EnginePool, PooledEngine};
 
 /// A checked request.
@@ -102,7 +102,7 @@ async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Resul
             // So does every engine with these weights.
             EngineClientError::NotFinite { .. } => ServiceError::DataLoss { message },
             other => {
-                if other.fault() == Fault::Connection {
+                if other.fault() == EngineFault::Connection {
                     engine.request_check();
                 }
                 ServiceError::Unavailable { reason: Reason::EngineLost, message }

@@ -115,7 +115,7 @@ async fn try_to_sleep(
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             pool.eject(engine, EngineState::CircuitOpen, &error.to_string());
-            return Err(service_error(&error));
+            return Err(service_error(engine, &error));
         }
         Err(deadline) => {
             // Nothing was sent to it, and it still has its samples.
@@ -126,7 +126,7 @@ async fn try_to_sleep(
     let session = pool.session(engine);
     let failure = match deadline.run(engine.sleep(&mut control, level, session.weights())).await {
         Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => service_error(&error),
+        Ok(Err(error)) => service_error(engine, &error),
         Err(deadline) => deadline,
     };
     // It is unknown how far it got. The health monitor treats it like a lost engine, and wakes it if that fails here.
@@ -162,8 +162,8 @@ async fn try_to_wake(pool: &EnginePool, engine: &PooledEngine, deadline: Deadlin
         let update = WeightUpdate { weights, mode: PauseSetting::Wait, clear_cache: true, deadline };
         return update.apply(pool, engine, &mut control).await.failure.map_or(Ok(()), Err);
     }
-    engine.wake(&mut control).await.map_err(|error| service_error(&error))?;
-    let reported = engine.reported(&weights).await.map_err(|error| service_error(&error))?;
+    engine.wake(&mut control).await.map_err(|error| service_error(engine, &error))?;
+    let reported = engine.reported(&weights).await.map_err(|error| service_error(engine, &error))?;
     if control.has(&weights, reported.as_deref()) {
         pool.admit(engine, EngineState::Healthy, &weights);
     } else {
@@ -182,9 +182,10 @@ fn report(engine: &PooledEngine, asleep: bool, failure: Option<&ServiceError>, s
     }
 }
 
-fn service_error(error: &EngineClientError) -> ServiceError {
+fn service_error(engine: &PooledEngine, error: &EngineClientError) -> ServiceError {
     if error.is_missing_route() {
-        let message = format!("{error}; vLLM has it with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1");
+        let advice = engine.info().map_or("", |info| info.advice.sleep);
+        let message = format!("{error}; {advice}");
         return ServiceError::Precondition { reason: Reason::SleepUnsupported, message };
     }
     ServiceError::Unavailable { reason: Reason::EngineFailed, message: error.to_string() }

@@ -1,8 +1,7 @@
 //! Engines that keep the head of a tied model when they reload.
 //!
-//! vLLM loads the tensors that a file has. That of a tied model has none for the head, and an engine that has packed
-//! the head for its matrix products, as vLLM does on a CPU, goes on with the packed copy of the embedding that it was
-//! started with, with a warning in its log.
+//! An engine may load only the tensors that a file has. That of a tied model has none for the head, and an engine that
+//! has packed the head for its matrix products goes on with the packed copy of the embedding that it was started with.
 
 use evenkeel_model_folder::{ConfigFile, Folder, HeadForm};
 use evenkeel_proto::FieldError;

@@ -3,6 +3,7 @@
 //! a real vLLM.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod abacus;
 mod adapters;
 mod answers;
 mod engines;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_generation::{GenerationSettings, bind_with};
+use evenkeel_generation::{BindOptions, GenerationSettings, bind_with};
 use evenkeel_proto::v1::{EngineHealth, EngineUpdateOutcome, FinishReason};
 use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::dispatch::Resolve;
@@ -39,8 +39,12 @@ fn settings() -> GenerationSettings {
     settings
 }
 
+fn options(names: &Arc<Names>) -> BindOptions {
+    BindOptions { resolver: Arc::clone(names) as Arc<dyn Resolve>, ..BindOptions::default() }
+}
+
 async fn service(names: &Arc<Names>) -> Service {
-    Service::of(bind_with(settings(), Arc::clone(names) as Arc<dyn Resolve>).await.unwrap()).await
+    Service::of(bind_with(settings(), options(names)).await.unwrap()).await
 }
 
 async fn until_engines(service: &Service, engines: &[&FakeEngine]) {
@@ -174,7 +178,7 @@ async fn a_name_without_an_address_is_waited_for_and_said() {
         let names = Arc::new(Names::default());
         let mut short = settings();
         short.engine.startup_timeout = Duration::from_millis(100);
-        let refused = bind_with(short, Arc::clone(&names) as Arc<dyn Resolve>).await.err().unwrap().to_string();
+        let refused = bind_with(short, options(&names)).await.err().unwrap().to_string();
         assert!(refused.contains("dns://vllm:8000: no address found"), "{refused}");
         let late = Arc::clone(&names);
         let address = engine.address;

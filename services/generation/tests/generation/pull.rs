@@ -19,7 +19,7 @@ use crate::support::{FakeEngine, Service, bounded, item, label, settings, weight
 const HOSTS: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
 
 #[derive(Default)]
-struct State {
+struct AgentState {
     pulled: Mutex<Vec<u64>>,
     /// The disk of its node is full.
     is_full: AtomicBool,
@@ -30,7 +30,7 @@ struct State {
 /// An agent that has everything, in a folder of its own.
 struct Agent {
     node: usize,
-    state: Arc<State>,
+    state: Arc<AgentState>,
 }
 
 #[tonic::async_trait]
@@ -62,7 +62,7 @@ impl WeightsAgent for Agent {
 /// Two nodes, each with an engine and an agent; the first one's is also that of the service.
 struct Nodes {
     engines: [FakeEngine; 2],
-    agents: [Arc<State>; 2],
+    agents: [Arc<AgentState>; 2],
     port: u16,
     _servers: Vec<RunningServer>,
 }
@@ -76,7 +76,7 @@ impl Nodes {
                 break port;
             }
         };
-        let agents: [Arc<State>; 2] = Default::default();
+        let agents: [Arc<AgentState>; 2] = Default::default();
         let mut servers = Vec::new();
         for (node, state) in agents.iter().enumerate() {
             let server = ServerSettings::on(format!("{}:{port}", HOSTS[node]));

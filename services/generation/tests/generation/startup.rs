@@ -94,7 +94,10 @@ async fn an_engine_without_the_routes_of_weight_updates_is_refused_where_they_ar
         let mut required = settings(&[&engine]);
         required.weights.routes_required = true;
         let error = refused(required).await;
-        assert!(error.contains("/collective_rpc is absent") && error.contains("VLLM_SERVER_DEV_MODE=1"), "{error}");
+        assert!(
+            error.contains("routes for weight updates is absent") && error.contains("VLLM_SERVER_DEV_MODE=1"),
+            "{error}"
+        );
         Service::with(settings(&[&engine])).await;
         engine.fail_no_more();
         let mut required = settings(&[&engine]);

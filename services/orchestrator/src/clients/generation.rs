@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use evenkeel_proto::engine_advice;
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::{
     EngineProof, EngineUpdateOutcome, ExactProofState, FailureCode, GenerateItem, GenerationGetStatusRequest,
@@ -163,8 +164,8 @@ impl Generation {
                 });
                 if let Some((engine, message)) = refused {
                     let message = format!(
-                        "engine {engine} scores no tokens ({message}); it needs vLLM's prompt_logprobs, or set \
-                        proof.every = 0"
+                        "engine {engine} scores no tokens ({message}); it has to ({}), or set proof.every = 0",
+                        engine_advice::SCORES
                     );
                     return Err(Status::failed_precondition(message));
                 }

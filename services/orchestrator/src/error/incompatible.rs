@@ -37,9 +37,9 @@ pub enum Incompatible {
     },
     /// Engines that keep the head of a tied model when they load new weights.
     #[error(
-        "the head of the model is its embedding (tie_word_embeddings), and the engines {folder}: vLLM would keep the \
-         head of its start through all updates; make a copy with the head written out (`evenkeel model untie MODEL \
-         DIR`) and start vLLM on DIR"
+        "the head of the model is its embedding (tie_word_embeddings), and the engines {folder}: they would keep the \
+         head of their start through all updates; make a copy with the head written out (`evenkeel model untie MODEL \
+         DIR`) and start them on DIR"
     )]
     TiedHead {
         /// What is known of the folder that they were started on.
@@ -59,8 +59,8 @@ pub enum Incompatible {
     },
     /// Engines that take adapters by name, for a learner that trains one of the head.
     #[error(
-        "learner.lora.targets has lm_head, and the engines take adapters by name as vLLM does, which leaves the head's \
-         out of the log-probabilities of prompts, so that no version could be proven: take lm_head out of the targets, \
+        "learner.lora.targets has lm_head, and the engines take adapters by name and leave the head's out of the \
+         log-probabilities of prompts, so that no version could be proven: take lm_head out of the targets, \
          or use embedded engines"
     )]
     HeadAdapter,

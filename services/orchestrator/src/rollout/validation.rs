@@ -1,7 +1,7 @@
 //! Whether a rollout is the sample that was requested. Anything else must not be trained on.
 
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
-use evenkeel_proto::{FieldError, FlatResponse, flatten, validate_token_ids};
+use evenkeel_proto::{FieldError, FlatResponse, engine_advice, flatten, validate_token_ids};
 
 use super::group_request::GroupRequest;
 use super::response_part::ResponsePart;
@@ -39,8 +39,8 @@ pub(super) enum RolloutMismatch {
     },
     /// Log-probabilities are those of another distribution than was sampled.
     #[error(
-        "the engine returns log-probabilities of the raw logits, allowed with this sampling: processed ones (vLLM: \
-         --logprobs-mode processed_logprobs)"
+        "the engine returns log-probabilities of the raw logits, allowed with this sampling: processed ones ({})",
+        engine_advice::PROCESSED_LOG_PROBABILITIES
     )]
     RawLogProbabilities,
 }

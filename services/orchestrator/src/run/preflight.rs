@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_data::TaskKind;
-use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     GenerationGetStatusResponse, LearnerGetStatusResponse, ModelInfo, RewardGetStatusResponse, RunState,
 };
+use evenkeel_proto::{FieldError, engine_advice};
 
 use super::head;
 use super::run_context::RunContext;
@@ -110,9 +110,10 @@ impl Preflight {
             if learner.trains_adapters() && (1..self.live_versions).contains(&generation.max_adapters) {
                 let message = format!(
                     "an engine computes {} adapters at a time, and samples are drawn from {} versions \
-                     (pipeline.max_lag): an update waits for the samples of the oldest; vLLM computes more with \
-                     --max-loras",
-                    generation.max_adapters, self.live_versions
+                     (pipeline.max_lag): an update waits for the samples of the oldest; start engines for more ({})",
+                    generation.max_adapters,
+                    self.live_versions,
+                    engine_advice::MORE_ADAPTERS,
                 );
                 self.services.events().emit(Event::Note { message });
             }

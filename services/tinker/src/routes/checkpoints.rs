@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{ok, read, refused};
 use crate::error::ApiError;
 use crate::front::Front;
-use crate::store::{Checkpoint, CheckpointKind, Model, State as Stored};
+use crate::store::{Checkpoint, CheckpointKind, Model, StoredState};
 
 /// Entries of a list at most.
 const PAGE: usize = 1000;
@@ -45,7 +45,7 @@ pub(super) async fn run(State(front): State<Arc<Front>>, Path(id): Path<String>)
     Ok(ok(describe_run(&front, &state, &id, model)))
 }
 
-fn describe_run(front: &Front, state: &Stored, id: &str, model: &Model) -> Value {
+fn describe_run(front: &Front, state: &StoredState, id: &str, model: &Model) -> Value {
     let of_model = |kind| {
         let all = state.checkpoints.iter().filter(|(_, checkpoint)| checkpoint.model == id && checkpoint.kind == kind);
         all.max_by_key(|(_, checkpoint)| checkpoint.created).map(|(path, checkpoint)| describe(path, checkpoint))

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{ok, read};
 use crate::error::ApiError;
 use crate::front::Front;
-use crate::futures::Outcome;
+use crate::futures::OperationOutcome;
 use crate::wire::PROTOBUF;
 
 #[derive(Deserialize)]
@@ -26,9 +26,9 @@ pub(super) async fn retrieve(State(front): State<Arc<Front>>, body: Bytes) -> Re
     let Retrieve { request_id } = read(&body)?;
     match front.futures.retrieve(&request_id, front.settings.hold).await {
         Ok(Some(outcome)) => Ok(match &*outcome {
-            Outcome::Json(value) => ok(value.clone()),
-            Outcome::Protobuf(bytes) => ([(CONTENT_TYPE, PROTOBUF)], bytes.clone()).into_response(),
-            Outcome::Failed(failure) => ok(Outcome::failure(failure)),
+            OperationOutcome::Json(value) => ok(value.clone()),
+            OperationOutcome::Protobuf(bytes) => ([(CONTENT_TYPE, PROTOBUF)], bytes.clone()).into_response(),
+            OperationOutcome::Failed(failure) => ok(OperationOutcome::failure(failure)),
         }),
         Ok(None) => {
             let body = json!({"type": "try_again", "request_id": request_id, "queue_state": "active"}).to_string();

@@ -23,8 +23,8 @@ use serde_json::Value;
 
 use crate::error::{ApiError, Failure};
 use crate::front::Front;
-use crate::futures::Outcome;
-use crate::store::Session;
+use crate::futures::OperationOutcome;
+use crate::store::ClientSession;
 
 /// All routes.
 pub(crate) fn router(front: Arc<Front>, keys: Option<BearerTokens>) -> Router {
@@ -97,7 +97,7 @@ impl Front {
             return Ok(());
         }
         match self.state().sessions.get(id) {
-            Some(Session { .. }) => Err(ApiError::new(StatusCode::GONE, format!("session {id} has ended"))),
+            Some(ClientSession { .. }) => Err(ApiError::new(StatusCode::GONE, format!("session {id} has ended"))),
             None => Err(ApiError::not_found(format!("there is no session {id}"))),
         }
     }
@@ -106,7 +106,7 @@ impl Front {
     fn refused_future(&self, session: &str, body: &Bytes, failure: Failure) -> Result<Response, ApiError> {
         let promise = self.futures.promise(self.fresh_id("request"), session, self.admit(body.len())?);
         let id = promise.id().to_owned();
-        promise.complete(Outcome::Failed(failure));
+        promise.complete(OperationOutcome::Failed(failure));
         Ok(ok(serde_json::json!({"request_id": id})))
     }
 }

@@ -18,7 +18,7 @@ use super::{ok, read};
 use crate::Adapters;
 use crate::error::{ApiError, Failure};
 use crate::front::Front;
-use crate::futures::{Outcome, Promise};
+use crate::futures::{OperationOutcome, Promise};
 use crate::operations::activate;
 use crate::settings::UnembedSetting;
 use crate::training::{Operation, Training};
@@ -56,7 +56,7 @@ struct OptimizerConfig {
 }
 
 /// The weights that a model begins with.
-enum Origin {
+enum InitialWeights {
     Fresh { seed: Option<u64> },
     Checkpoint { path: String, optimizer: bool },
 }
@@ -67,7 +67,7 @@ pub(super) async fn create(State(front): State<Arc<Front>>, body: Bytes) -> Resu
     let checked = check(&front, &request);
     let Create { session_id, model_seq_id, user_metadata, .. } = request;
     let origin = match checked {
-        Ok(seed) => Origin::Fresh { seed },
+        Ok(seed) => InitialWeights::Fresh { seed },
         Err(error) => return front.refused_future(&session_id, &body, error.into()),
     };
     begin(&front, session_id, model_seq_id, user_metadata, origin, &body)
@@ -148,7 +148,7 @@ pub(super) async fn load(State(front): State<Arc<Front>>, body: Bytes) -> Result
     if let Some(Err(error)) = base_model.map(|name| check_base(&front, &name)) {
         return front.refused_future(&session, &body, error.into());
     }
-    begin(&front, session, number, user_metadata, Origin::Checkpoint { path, optimizer }, &body)
+    begin(&front, session, number, user_metadata, InitialWeights::Checkpoint { path, optimizer }, &body)
 }
 
 /// Begins a model in the background; a repeated request has the id of the first.
@@ -157,7 +157,7 @@ fn begin(
     session: String,
     number: u64,
     user_metadata: Option<Value>,
-    origin: Origin,
+    origin: InitialWeights,
     body: &Bytes,
 ) -> Result<Response, ApiError> {
     let model = format!("{session}:train:{number}");
@@ -181,7 +181,7 @@ async fn begun(
     session: String,
     model: String,
     user_metadata: Option<Value>,
-    origin: Origin,
+    origin: InitialWeights,
     promise: Promise,
 ) {
     let result = async {
@@ -191,11 +191,11 @@ async fn begun(
         // The learner's name for the model: a new one each time, since its numbers begin anew.
         let run_id = format!("{}.{version}", model.replace(':', "."));
         let (kind, answer) = match origin {
-            Origin::Fresh { seed } => {
+            InitialWeights::Fresh { seed } => {
                 let begin = BeginOperation { version, adapter_seed: seed };
                 (Kind::Begin(begin), json!({"type": "create_model", "model_id": model}))
             }
-            Origin::Checkpoint { path, optimizer } => {
+            InitialWeights::Checkpoint { path, optimizer } => {
                 let (from_run_id, name) = front.training_checkpoint(&path)?;
                 let load = LoadOperation { name, from_run_id, optimizer, version };
                 (Kind::Load(load), json!({"type": "load_weights", "path": path, "model_id": model}))
@@ -205,9 +205,9 @@ async fn begun(
         front.begin_model(&model, &session, user_metadata)?;
         activate(front, Training::new(model.clone(), session.clone(), run_id, 0));
         tracing::info!(model, "model begun");
-        Ok(Outcome::Json(answer))
+        Ok(OperationOutcome::Json(answer))
     };
-    let result: Result<Outcome, Failure> = result.await;
+    let result: Result<OperationOutcome, Failure> = result.await;
     if result.is_err() {
         // It may be tried again.
         front.created.lock().unwrap_or_else(PoisonError::into_inner).remove(&model);

@@ -17,7 +17,7 @@ use super::training::sampler_id;
 use super::{ok, read, refused};
 use crate::error::{ApiError, Failure};
 use crate::front::{Front, SampleRequest};
-use crate::futures::Outcome;
+use crate::futures::OperationOutcome;
 use crate::sampling::SampleJob;
 use crate::store::{Sampler, Weights, now};
 
@@ -172,7 +172,7 @@ pub(super) async fn sample(State(front): State<Arc<Front>>, body: Bytes) -> Resu
                 return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping"));
             }
         }
-        Err(error) => promise.complete(Outcome::Failed(Failure::from(error))),
+        Err(error) => promise.complete(OperationOutcome::Failed(Failure::from(error))),
     }
     Ok(ok(answer))
 }

@@ -6,13 +6,13 @@ use evenkeel_config::ByteSize;
 use evenkeel_rpc::error::{Reason, has_reason};
 use tonic::Code;
 
-use crate::source::Source;
+use crate::source::FakeLearner;
 use crate::{Agent, TENSORS, assert_same, bounded, settings};
 
 #[tokio::test]
 async fn a_version_is_fetched_once_and_then_there() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let published = source.publish(3, &TENSORS);
@@ -30,7 +30,7 @@ async fn a_version_is_fetched_once_and_then_there() {
 #[tokio::test]
 async fn engines_and_agents_of_one_node_share_one_copy() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let one = Agent::start(&source, folder.path()).await;
         let two = Agent::start(&source, folder.path()).await;
@@ -50,7 +50,7 @@ async fn engines_and_agents_of_one_node_share_one_copy() {
 #[tokio::test]
 async fn only_tensors_that_changed_are_fetched() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         agent.pull(&source.publish(1, &TENSORS)).await.unwrap();
@@ -79,7 +79,7 @@ async fn only_tensors_that_changed_are_fetched() {
 #[tokio::test]
 async fn what_is_reused_is_verified_as_well() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let first = agent.pull(&source.publish(1, &TENSORS)).await.unwrap();
@@ -102,7 +102,7 @@ async fn what_is_reused_is_verified_as_well() {
 #[tokio::test]
 async fn a_copy_that_is_not_what_its_marker_says_is_fetched_again_by_the_next_process() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let published = source.publish(1, &TENSORS);
         let agent = Agent::start(&source, folder.path()).await;
@@ -121,7 +121,7 @@ async fn a_copy_that_is_not_what_its_marker_says_is_fetched_again_by_the_next_pr
 #[tokio::test]
 async fn a_version_that_is_gone_or_was_published_again_is_refused_and_what_is_here_stays() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let old = source.publish(4, &TENSORS);
@@ -148,7 +148,7 @@ async fn a_version_that_is_gone_or_was_published_again_is_refused_and_what_is_he
 #[tokio::test]
 async fn the_newest_copies_stay_and_folders_of_others_are_left_alone() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let foreign = folder.path().join("mine");
@@ -171,7 +171,7 @@ async fn the_newest_copies_stay_and_folders_of_others_are_left_alone() {
 #[tokio::test]
 async fn a_disk_without_room_is_refused_with_both_sizes_and_nothing_is_left_of_it() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         source.publish(1, &TENSORS);
@@ -193,7 +193,7 @@ async fn a_disk_without_room_is_refused_with_both_sizes_and_nothing_is_left_of_i
 #[tokio::test]
 async fn bandwidth_stays_below_its_bound() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let max_rate = Some(ByteSize::kib(512));
         let agent =

@@ -7,17 +7,23 @@ use evenkeel_rpc::error::{Reason, has_reason};
 use evenkeel_weights_agent::WeightsAgentSettings;
 use tonic::Code;
 
-use crate::source::{CHUNK, Fault, Source};
+use crate::source::{CHUNK, FakeLearner, TransferFault};
 use crate::{Agent, TENSORS, assert_same, bounded, settings};
 
 #[tokio::test]
 async fn a_stream_that_is_cut_goes_on_where_it_ended() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let published = source.publish(1, &TENSORS);
-        source.fail([Fault::Cut(40_000), Fault::End(70_000), Fault::Cut(0), Fault::Silence(30_000), Fault::Cut(1)]);
+        source.fail([
+            TransferFault::Cut(40_000),
+            TransferFault::End(70_000),
+            TransferFault::Cut(0),
+            TransferFault::Silence(30_000),
+            TransferFault::Cut(1),
+        ]);
         let pulled = agent.pull(&published).await.unwrap();
         assert_same(&pulled.path, &published);
         assert_eq!((pulled.fetched_bytes, source.sent()), (published.size(), published.size()), "nothing came twice");
@@ -29,7 +35,7 @@ async fn a_stream_that_is_cut_goes_on_where_it_ended() {
 #[tokio::test]
 async fn a_pull_that_was_given_up_is_continued_by_the_next_also_in_another_process() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let published = source.publish(1, &TENSORS);
@@ -48,13 +54,13 @@ async fn a_pull_that_was_given_up_is_continued_by_the_next_also_in_another_proce
 #[tokio::test]
 async fn a_tensor_that_arrives_damaged_is_fetched_again_alone() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let one_by_one = WeightsAgentSettings { max_files: 1, ..settings(&source, folder.path()) };
         let agent = Agent::with(one_by_one).await;
         let published = source.publish(1, &TENSORS);
         // Of whichever file with tensors is first: they are longer than this.
-        source.fail([Fault::Damage(120_000); 3]);
+        source.fail([TransferFault::Damage(120_000); 3]);
         let pulled = agent.pull(&published).await.unwrap();
         assert_same(&pulled.path, &published);
         let again = pulled.fetched_bytes - published.size();
@@ -66,7 +72,7 @@ async fn a_tensor_that_arrives_damaged_is_fetched_again_alone() {
 #[tokio::test]
 async fn bytes_that_stay_damaged_are_refused_by_their_tensor_and_never_get_a_name() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let published = source.publish(1, &TENSORS);
@@ -84,7 +90,7 @@ async fn bytes_that_stay_damaged_are_refused_by_their_tensor_and_never_get_a_nam
 #[tokio::test]
 async fn a_description_of_other_weights_is_refused() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let published = source.publish(1, &TENSORS);
@@ -102,7 +108,7 @@ async fn a_description_of_other_weights_is_refused() {
 #[tokio::test]
 async fn a_learner_that_is_away_is_waited_for_and_named() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let published = source.publish(1, &TENSORS);
         let quick = WeightsAgentSettings {
@@ -121,7 +127,7 @@ async fn a_learner_that_is_away_is_waited_for_and_named() {
 #[tokio::test]
 async fn a_digest_that_is_none_is_refused() {
     bounded(async {
-        let source = Source::start().await;
+        let source = FakeLearner::start().await;
         let folder = tempfile::tempdir().unwrap();
         let agent = Agent::start(&source, folder.path()).await;
         let mut published = source.publish(1, &TENSORS);

@@ -18,7 +18,7 @@ use evenkeel_proto::v1::{PullRequest, PullResponse, WeightsAgentGetStatusRequest
 use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::server::RunningServer;
 use evenkeel_weights_agent::{WeightsAgentSettings, bind};
-use source::{Published, Source};
+use source::{FakeLearner, Published};
 use tonic::{Request, Status};
 
 /// No test takes longer.
@@ -27,7 +27,7 @@ pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {
 }
 
 /// Settings for tests, with short intervals.
-pub(crate) fn settings(source: &Source, folder: &Path) -> WeightsAgentSettings {
+pub(crate) fn settings(source: &FakeLearner, folder: &Path) -> WeightsAgentSettings {
     WeightsAgentSettings {
         learner: source.endpoint(),
         folder: folder.to_owned(),
@@ -46,7 +46,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    pub(crate) async fn start(source: &Source, folder: &Path) -> Self {
+    pub(crate) async fn start(source: &FakeLearner, folder: &Path) -> Self {
         Self::with(settings(source, folder)).await
     }
 

@@ -8,7 +8,7 @@ use evenkeel_weights_agent::{WeightsAgentSettings, bind};
 use tonic::{Code, Status};
 
 use crate::certificates::{Folder, at, connector};
-use crate::source::{Published, Source};
+use crate::source::{FakeLearner, Published};
 use crate::{Agent, TENSORS, assert_same, bounded, settings};
 
 /// A server that knows callers by their certificates.
@@ -32,7 +32,7 @@ async fn with_certificates_only_the_generation_service_has_weights_fetched_and_o
     bounded(async {
         let certificates = Folder::new(&["localhost", "agent", "generation", "dashboard"]);
         let learner = server(&certificates, &[("agent", Role::Agent), ("dashboard", Role::Reader)]);
-        let source = Source::with(learner).await;
+        let source = FakeLearner::with(learner).await;
         let folder = tempfile::tempdir().unwrap();
         let published = source.publish(1, &TENSORS);
         let agent = |name: &str| WeightsAgentSettings {
@@ -60,7 +60,7 @@ async fn a_token_is_needed_where_the_learner_has_one_and_its_absence_is_named() 
         let tokens = Folder::new(&[]);
         tokens.write("token", "token-of-an-agent-in-a-test\n");
         let auth = AuthSettings { tokens: [(Role::Agent, tokens.path("token"))].into(), ..AuthSettings::default() };
-        let source = Source::with(ServerSettings { auth, ..ServerSettings::default() }).await;
+        let source = FakeLearner::with(ServerSettings { auth, ..ServerSettings::default() }).await;
         let folder = tempfile::tempdir().unwrap();
         let published = source.publish(1, &TENSORS);
         let status = Agent::start(&source, folder.path()).await.pull(&published).await.unwrap_err();

@@ -21,7 +21,7 @@ pub(crate) const CHUNK: usize = 16 << 10;
 
 /// What becomes of a call for bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fault {
+pub(crate) enum TransferFault {
     /// It breaks after so many bytes.
     Cut(usize),
     /// It ends after so many bytes, as if that were all.
@@ -42,9 +42,9 @@ pub(crate) struct Published {
 }
 
 #[derive(Default)]
-struct State {
+struct FakeLearnerState {
     published: Mutex<Vec<Published>>,
-    faults: Mutex<VecDeque<Fault>>,
+    faults: Mutex<VecDeque<TransferFault>>,
     /// Between two messages.
     pause: Mutex<Duration>,
     sent: AtomicU64,
@@ -52,18 +52,18 @@ struct State {
 }
 
 /// The learner.
-pub(crate) struct Source {
-    state: Arc<State>,
+pub(crate) struct FakeLearner {
+    state: Arc<FakeLearnerState>,
     pub(crate) server: RunningServer,
 }
 
-impl Source {
+impl FakeLearner {
     pub(crate) async fn start() -> Self {
         Self::with(ServerSettings::default()).await
     }
 
     pub(crate) async fn with(settings: ServerSettings) -> Self {
-        let state = Arc::new(State::default());
+        let state = Arc::new(FakeLearnerState::default());
         let server = Server::bind("learner", "server", settings).await.unwrap();
         let server = server.with_service(WeightsServer::new(Service(Arc::clone(&state)))).spawn();
         Self { state, server }
@@ -111,7 +111,7 @@ impl Source {
     }
 
     /// The next calls for bytes go wrong like this, one after the other.
-    pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
+    pub(crate) fn fail(&self, faults: impl IntoIterator<Item = TransferFault>) {
         self.state.faults.lock().unwrap().extend(faults);
     }
 
@@ -165,7 +165,7 @@ fn safetensors(name: &str, tensors: &[(&str, u8, usize)]) -> (Vec<u8>, WeightsFi
     (bytes, file)
 }
 
-struct Service(Arc<State>);
+struct Service(Arc<FakeLearnerState>);
 
 impl Service {
     fn find(&self, version: u64, digest: &str) -> Result<Published, ServiceError> {
@@ -198,13 +198,13 @@ impl Weights for Service {
         let size = request.size_bytes as usize;
         let mut content = published.files[&request.file][begin..begin + size].to_vec();
         let fault = self.0.faults.lock().unwrap().pop_front();
-        if let Some(Fault::Damage(at)) = fault
+        if let Some(TransferFault::Damage(at)) = fault
             && let Some(byte) = (at as usize).checked_sub(begin).and_then(|at| content.get_mut(at))
         {
             *byte ^= 1;
         }
         let most = match fault {
-            Some(Fault::Cut(most) | Fault::End(most) | Fault::Silence(most)) => most.min(size),
+            Some(TransferFault::Cut(most) | TransferFault::End(most) | TransferFault::Silence(most)) => most.min(size),
             _ => size,
         };
         self.0.calls.fetch_add(1, Ordering::SeqCst);
@@ -221,8 +221,10 @@ impl Weights for Service {
                 tokio::time::sleep(pause).await;
             }
             match fault {
-                Some(Fault::Cut(_)) => drop(sender.send(Err(Status::unavailable("the connection broke"))).await),
-                Some(Fault::Silence(_)) => sender.closed().await,
+                Some(TransferFault::Cut(_)) => {
+                    drop(sender.send(Err(Status::unavailable("the connection broke"))).await)
+                }
+                Some(TransferFault::Silence(_)) => sender.closed().await,
                 _ => {}
             }
         });

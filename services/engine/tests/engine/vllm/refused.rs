@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Both refuse them; status, kind, param and code are compared, not the wording.
+/// Both refuse them with the same status and code. Which field is named, and how, is each server's own.
 pub(super) fn refused() -> Vec<Value> {
     let mut all = vec![
         json!({"prompt": [1, "a"]}),

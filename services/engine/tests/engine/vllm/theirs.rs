@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client};
+use crate::support::{Client, HttpAnswer};
 
 /// A response without timing-dependent parts.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +16,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    pub(super) fn of(answer: &Answer) -> Self {
+    pub(super) fn of(answer: &HttpAnswer) -> Self {
         let value = match answer.content_type.split(';').next().unwrap_or_default() {
             "text/event-stream" => whole_of(&answer.text),
             "text/plain" => metric_types(&answer.text),

@@ -1,6 +1,7 @@
 //! LoRA adapters by name: vLLM has the routes with `--enable-lora` and `VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`. A request
 //! names its adapter as its model, so that one engine serves several versions at a time.
 
+use evenkeel_proto::engine_advice;
 use serde_json::{Value, json};
 
 use super::VllmClient;
@@ -28,7 +29,16 @@ impl VllmClient {
         // Refused because it names nothing, by a server that has the route.
         let nothing = json!({ "lora_name": "", "lora_path": "" });
         match self.control.post(LOAD, "", Some(&nothing), Some(self.control_timeout)).await {
-            Err(EngineClientError::Refused { .. }) | Ok(_) => AdapterSupport::Named(AdapterLimits { live, rank }),
+            Err(EngineClientError::Refused { .. }) | Ok(_) => {
+                // vLLM 0.32 computes an adapter of the head where it samples, but not where it scores a prompt
+                // (vllm-project/vllm#51594), and ends there on a CPU.
+                AdapterSupport::Named(AdapterLimits {
+                    live,
+                    rank,
+                    rank_advice: engine_advice::ADAPTER_RANK,
+                    scores_head: false,
+                })
+            }
             Err(error) => {
                 tracing::debug!(engine = self.endpoint, %error, "no adapters by name");
                 AdapterSupport::Missing(NO_ROUTES)

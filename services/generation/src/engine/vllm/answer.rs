@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::COMPLETIONS;
-use super::http::message_of;
+use crate::engine::http::message_of;
 use crate::engine::{EngineClientError, EngineTimings, SampleFinish, SampleOutcome, SampledTokens};
 
 #[derive(Deserialize)]
 struct Completion<'a> {
     #[serde(borrow)]
-    choices: Vec<Choice<'a>>,
+    choices: Vec<CompletionChoice<'a>>,
     #[serde(default)]
     usage: Option<Usage>,
     #[serde(default)]
@@ -20,7 +20,7 @@ struct Completion<'a> {
 
 /// One sample, or a chunk of one.
 #[derive(Deserialize)]
-pub(super) struct Choice<'a> {
+pub(super) struct CompletionChoice<'a> {
     pub(super) index: u32,
     #[serde(borrow, default)]
     pub(super) finish_reason: Option<Cow<'a, str>>,
@@ -62,7 +62,7 @@ impl Metrics {
     }
 }
 
-impl Choice<'_> {
+impl CompletionChoice<'_> {
     /// Appends its tokens. Missing values are an error; their ranges are validated elsewhere.
     pub(super) fn append_to(&self, prompt: &[u32], tokens: &mut SampledTokens) -> Result<(), EngineClientError> {
         if self.index != 0 {

@@ -7,8 +7,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{VllmClient, http};
-use crate::engine::{AdapterSupport, EngineClientError, WorkerTensors};
+use super::VllmClient;
+use crate::engine::{AdapterSupport, EngineClientError, WorkerTensors, http};
+
+/// The worker extension of vLLM for the exact proof of weights: the text of `evenkeel_worker.py`.
+pub const WORKER_EXTENSION: &str = include_str!("../../../extension/evenkeel_worker.py");
 
 const SERVER_INFO: &str = "/server_info?config_format=json";
 const COLLECTIVE_RPC: &str = "/collective_rpc";

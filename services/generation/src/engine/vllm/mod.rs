@@ -3,18 +3,16 @@
 
 mod adapters;
 mod answer;
-mod connector;
 mod control;
 mod extension;
 mod frames;
-mod http;
 mod metrics;
 mod probe;
 mod request;
 mod score;
 mod stream;
 
-pub(crate) use connector::HttpFiles;
+pub use extension::WORKER_EXTENSION;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -24,20 +22,28 @@ use evenkeel_proto::v1::SleepLevel;
 use evenkeel_rpc::client::ServerAddress;
 use tokio::sync::RwLock;
 
-use super::validate::validate;
+use super::http::{self, ConnectionCounter, Http, HttpFiles};
 use super::{
-    Boxed, EngineClient, EngineClientError, EngineInfo, EngineMetrics, EnginePause, NamedAdapter, SampleOutcome,
-    SampleRequest, SampledTokens, ScoreRequest, SequenceScore, WakeTarget, WorkerTensors,
+    Boxed, EngineClient, EngineClientError, EngineInfo, EngineMetrics, EnginePause, EngineProtocol, NamedAdapter,
+    SampleOutcome, SampleRequest, SampledTokens, ScoreRequest, SequenceScore, WakeTarget, WorkerTensors, validate,
 };
 use crate::settings::GenerationSettings;
-use connector::ConnectionCounter;
-use http::Http;
+
+/// vLLM's HTTP API.
+pub(super) const PROTOCOL: EngineProtocol = EngineProtocol {
+    name: "vllm",
+    open: |settings| {
+        let files = HttpFiles::read(settings)?;
+        let settings = settings.clone();
+        Ok(Box::new(move |address| Ok(Box::new(VllmClient::new(address, &settings, &files)?))))
+    },
+};
 
 /// The route for samples.
 const COMPLETIONS: &str = "/v1/completions";
 
 /// A client of one vLLM server.
-pub(crate) struct VllmClient {
+struct VllmClient {
     endpoint: String,
     /// For samples. Its connections are counted.
     samples: Http,
@@ -60,7 +66,7 @@ pub(crate) struct VllmClient {
 
 impl VllmClient {
     /// A client of the engine at `address`. Sends nothing yet.
-    pub(crate) fn new(
+    fn new(
         address: &ServerAddress,
         settings: &GenerationSettings,
         files: &HttpFiles,

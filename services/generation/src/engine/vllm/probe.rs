@@ -10,10 +10,21 @@ use evenkeel_rpc::error::millis;
 use serde::Deserialize;
 
 use super::VllmClient;
-use crate::engine::{EngineClientError, EngineInfo, SampleFinish, SampleRequest, SampledTokens, WakeTarget};
+use crate::engine::{
+    EngineAdvice, EngineClientError, EngineInfo, SampleFinish, SampleRequest, SampledTokens, WakeTarget,
+};
 
 /// Lower bound for the log-probability of a token that had no alternative.
 const CERTAIN: f32 = -1e-7;
+/// vLLM raises temperatures between 0 and this to it, with only a line in its log.
+const MIN_TEMPERATURE: f32 = 0.01;
+
+const ADVICE: EngineAdvice = EngineAdvice {
+    updates: "vLLM has them with VLLM_SERVER_DEV_MODE=1",
+    sleep: "vLLM has it with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1",
+    processed: "vllm serve --logprobs-mode processed_logprobs",
+};
+
 /// Tokens of the tiny sample.
 const TINY_TOKENS: u32 = 3;
 
@@ -75,6 +86,8 @@ impl VllmClient {
             takes_tied_head: extras.takes_tied_head,
             adapters: extras.adapters,
             has_digests: extras.digests,
+            min_temperature: MIN_TEMPERATURE,
+            advice: ADVICE,
             found_paused: self.found_paused.load(Ordering::Acquire),
         })
     }

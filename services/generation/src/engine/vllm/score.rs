@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::LogProbabilities;
-use super::{COMPLETIONS, VllmClient, adapters, http};
-use crate::engine::{EngineClientError, ScoreRequest, SequenceScore};
+use super::{COMPLETIONS, VllmClient, adapters};
+use crate::engine::{EngineClientError, ScoreRequest, SequenceScore, http};
 
 /// A token of a large model on few cores takes some milliseconds.
 const TIME_PER_TOKEN: Duration = Duration::from_millis(50);
@@ -20,11 +20,11 @@ const MAX_TIMEOUT_FACTOR: u32 = 64;
 
 #[derive(Deserialize)]
 struct Completion {
-    choices: Vec<Choice>,
+    choices: Vec<ScoredChoice>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct ScoredChoice {
     index: usize,
     #[serde(default)]
     token_ids: Option<Vec<u32>>,
@@ -90,7 +90,7 @@ fn parse(body: &[u8], sequences: &[Vec<u32>]) -> Result<Vec<SequenceScore>, Engi
     choices.iter().zip(sequences).map(|(choice, ids)| score_of(choice, ids)).collect()
 }
 
-fn score_of(choice: &Choice, ids: &[u32]) -> Result<SequenceScore, EngineClientError> {
+fn score_of(choice: &ScoredChoice, ids: &[u32]) -> Result<SequenceScore, EngineClientError> {
     let absent = || {
         EngineClientError::invalid("prompt_logprobs", "absent", "one for each token, as requested by prompt_logprobs")
     };

@@ -4,16 +4,16 @@ use reqwest::Response;
 use serde::Deserialize;
 
 use super::COMPLETIONS;
-use super::answer::{Choice, Metrics, is_error};
+use super::answer::{CompletionChoice, Metrics, is_error};
 use super::frames::Frames;
-use super::http::{message_of, transport};
+use crate::engine::http::{message_of, transport};
 use crate::engine::validate::validate_tokens;
 use crate::engine::{EngineClientError, EngineTimings, SampleFinish, SampleOutcome, SampleRequest, SampledTokens};
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow)]
-    choices: Vec<Choice<'a>>,
+    choices: Vec<CompletionChoice<'a>>,
     #[serde(default)]
     metrics: Option<Metrics>,
 }

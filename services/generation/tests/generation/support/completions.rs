@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::engine::{App, Reply, Shared, VOCABULARY};
+use super::engine::{App, FakeEngineState, Reply, VOCABULARY};
 
 /// Counts a request while it lives, however it ends.
-struct Live(Arc<Shared>);
+struct Live(Arc<FakeEngineState>);
 
 impl Drop for Live {
     fn drop(&mut self) {

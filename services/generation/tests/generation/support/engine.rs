@@ -43,7 +43,7 @@ pub(crate) enum Reply {
 type Script = Box<dyn Fn(&Value) -> Reply + Send + Sync>;
 
 /// What all handlers share.
-pub(crate) struct Shared {
+pub(crate) struct FakeEngineState {
     pub(super) script: Mutex<Script>,
     /// Routes that fail: route, status, how often.
     failing: Mutex<Vec<(String, u16, usize)>>,
@@ -80,7 +80,7 @@ pub(crate) struct Shared {
 
 /// The server.
 pub(crate) struct FakeEngine {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<FakeEngineState>,
     pub(crate) address: SocketAddr,
     runtime: Option<Runtime>,
 }
@@ -91,7 +91,7 @@ impl FakeEngine {
     }
 
     pub(crate) fn start_on(listen: SocketAddr) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(FakeEngineState {
             script: Mutex::new(Box::new(|_| Reply::Answer)),
             failing: Mutex::default(),
             log: Mutex::default(),
@@ -193,7 +193,7 @@ impl Drop for FakeEngine {
     }
 }
 
-fn run(shared: &Arc<Shared>, address: SocketAddr) -> (Runtime, SocketAddr) {
+fn run(shared: &Arc<FakeEngineState>, address: SocketAddr) -> (Runtime, SocketAddr) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     // A killed predecessor lets go of the port in its own time.
     let listener = (0..200)
@@ -211,9 +211,9 @@ fn run(shared: &Arc<Shared>, address: SocketAddr) -> (Runtime, SocketAddr) {
     (runtime, address)
 }
 
-pub(super) type App = State<Arc<Shared>>;
+pub(super) type App = State<Arc<FakeEngineState>>;
 
-fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<FakeEngineState>) -> Router {
     Router::new()
         .route("/health", get(|State(s): App| async move { s.checked("/health", || json!({})).await }))
         .route(
@@ -250,7 +250,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-impl Shared {
+impl FakeEngineState {
     pub(super) async fn checked(&self, route: &str, answer: impl FnOnce() -> Value) -> Response {
         if self.frozen.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
@@ -300,7 +300,7 @@ fn refusal(status: u16, message: String) -> Response {
     (StatusCode::from_u16(status).unwrap(), axum::Json(body)).into_response()
 }
 
-impl Shared {
+impl FakeEngineState {
     fn lora_config(&self) -> Option<Value> {
         let info = self.server_info.lock().unwrap();
         Some(info["vllm_config"]["lora_config"].clone()).filter(|config| !config.is_null())

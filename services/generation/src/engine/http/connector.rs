@@ -22,10 +22,10 @@ const MAX_CERTIFICATES_BYTES: u64 = 1 << 20;
 
 /// How many connections were opened. If none was opened since, the engine has not restarted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ConnectionCounter(Arc<AtomicU64>);
+pub(in crate::engine) struct ConnectionCounter(Arc<AtomicU64>);
 
 impl ConnectionCounter {
-    pub(crate) fn count(&self) -> u64 {
+    pub(in crate::engine) fn count(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 }
@@ -40,7 +40,7 @@ impl<S> Layer<S> for ConnectionCounter {
 
 /// A connector whose connections are counted.
 #[derive(Debug, Clone)]
-pub(crate) struct Counted<S> {
+pub(in crate::engine) struct Counted<S> {
     inner: S,
     counter: ConnectionCounter,
 }
@@ -72,26 +72,26 @@ where
 
 /// The API key of the settings, read again when its file changes, and their certificates, read once.
 #[derive(Debug, Clone)]
-pub(crate) struct HttpFiles {
+pub(in crate::engine) struct HttpFiles {
     key: Option<BearerTokens>,
     ca: Vec<reqwest::Certificate>,
 }
 
 impl HttpFiles {
-    pub(crate) fn read(settings: &GenerationSettings) -> Result<Self, GenerationError> {
+    pub(in crate::engine) fn read(settings: &GenerationSettings) -> Result<Self, GenerationError> {
         let key = settings.api_key_file.as_deref().map(|path| BearerTokens::open("generation.api_key_file", path));
         let key = key.transpose().map_err(ServerError::from)?;
         Ok(Self { key, ca: settings.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default() })
     }
 
     /// The key that requests carry.
-    pub(crate) fn key(&self) -> Option<BearerTokens> {
+    pub(in crate::engine) fn key(&self) -> Option<BearerTokens> {
         self.key.clone()
     }
 
     /// A client for one engine, and the base URL of its requests: the address, or the name that led to it if a
     /// certificate has to match that.
-    pub(crate) fn client(
+    pub(in crate::engine) fn client(
         &self,
         settings: &EngineClientSettings,
         address: &ServerAddress,
@@ -124,7 +124,7 @@ impl HttpFiles {
 }
 
 fn no_client(error: reqwest::Error) -> EngineClientError {
-    EngineClientError::NoClient { message: super::http::with_sources(error) }
+    EngineClientError::NoClient { message: super::with_sources(error) }
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, GenerationError> {

@@ -1,4 +1,6 @@
-//! Requests and responses, bounded in time and size.
+//! HTTP with an engine, for every protocol over it: requests and responses, bounded in time and size.
+
+mod connector;
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 
 use crate::engine::EngineClientError;
+pub(in crate::engine) use connector::{ConnectionCounter, HttpFiles};
 
 /// Longest response to anything but a sample, and longest error body that is read.
 const SMALL: usize = 1 << 20;
@@ -22,14 +25,14 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// One server.
 #[derive(Debug, Clone)]
-pub(super) struct Http {
+pub(in crate::engine) struct Http {
     endpoint: String,
     client: Client,
     key: Option<BearerTokens>,
 }
 
 impl Http {
-    pub(super) fn new(endpoint: &str, client: Client, key: Option<BearerTokens>) -> Self {
+    pub(in crate::engine) fn new(endpoint: &str, client: Client, key: Option<BearerTokens>) -> Self {
         Self { endpoint: endpoint.to_owned(), client, key }
     }
 
@@ -44,7 +47,7 @@ impl Http {
     }
 
     /// Sends a body and waits for the header of a successful response.
-    pub(super) async fn post_json(
+    pub(in crate::engine) async fn post_json(
         &self,
         route: &'static str,
         body: Vec<u8>,
@@ -58,7 +61,11 @@ impl Http {
     }
 
     /// Reads the whole response within the timeout.
-    pub(super) async fn get(&self, route: &'static str, timeout: Duration) -> Result<Vec<u8>, EngineClientError> {
+    pub(in crate::engine) async fn get(
+        &self,
+        route: &'static str,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, EngineClientError> {
         let request = self.request(Method::GET, route);
         within(route, timeout, async {
             let response = request.send().await.map_err(|error| transport(route, error))?;
@@ -68,7 +75,7 @@ impl Http {
     }
 
     /// Reads the whole response within the timeout; `None` leaves that to the caller.
-    pub(super) async fn post(
+    pub(in crate::engine) async fn post(
         &self,
         route: &'static str,
         query: &str,
@@ -100,7 +107,7 @@ async fn within<T>(
 }
 
 /// The body, at most `limit` bytes of it.
-pub(super) async fn read_all(
+pub(in crate::engine) async fn read_all(
     route: &'static str,
     response: &mut Response,
     limit: usize,
@@ -131,7 +138,7 @@ async fn succeeded(route: &'static str, mut response: Response) -> Result<Respon
 }
 
 /// The message in an error's body, which engines write in four ways.
-pub(super) fn message_of(body: &[u8]) -> String {
+pub(in crate::engine) fn message_of(body: &[u8]) -> String {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let message = parsed.as_ref().and_then(|value| {
         let error = value.get("error").or_else(|| value.get("detail")).or_else(|| value.get("message"))?;
@@ -154,12 +161,12 @@ pub(super) fn message_of(body: &[u8]) -> String {
 }
 
 /// A transport error.
-pub(super) fn transport(route: &'static str, error: reqwest::Error) -> EngineClientError {
+pub(in crate::engine) fn transport(route: &'static str, error: reqwest::Error) -> EngineClientError {
     EngineClientError::Transport { route, message: with_sources(error) }
 }
 
 /// The message of an error with its sources, without which it says little.
-pub(super) fn with_sources(error: reqwest::Error) -> String {
+pub(in crate::engine) fn with_sources(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut message = error.to_string();
     let mut source = error.source();
