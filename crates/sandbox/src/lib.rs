@@ -36,7 +36,6 @@
 
 pub mod compare;
 pub mod extract;
-#[cfg(feature = "interpreter")]
 pub mod guest;
 pub mod rows;
 

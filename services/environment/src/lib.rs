@@ -19,6 +19,7 @@ mod episode;
 mod error;
 mod failure;
 mod lines;
+#[cfg(feature = "openenv")]
 mod openenv;
 mod played;
 mod program;
@@ -32,8 +33,8 @@ mod start;
 mod stream;
 
 pub use error::EnvironmentError;
+pub use evenkeel_sandbox::guest::WorkerProcesses;
 pub use program::{BRIDGE, BRIDGE_FILE};
-pub use sandboxed::WorkerProcesses;
 pub use series::SERIES;
 pub use settings::{EnvironmentSettings, SandboxSettings};
 pub use start::{bind, bind_with_worker_processes};

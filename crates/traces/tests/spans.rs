@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use evenkeel_host::hex;
-use evenkeel_telemetry::{Span, TraceContext, export_spans, record_span, spans_are_wanted};
+use evenkeel_telemetry::{Span, TraceContext, record_span, spans_are_wanted};
+use evenkeel_traces::export_spans;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
 use tokio_stream::wrappers::TcpListenerStream;
@@ -43,7 +44,7 @@ async fn spans_reach_the_collector_and_the_last_ones_before_the_end() {
     let ended = SystemTime::now();
     let prompt = TraceContext::for_id("run", "train/3/1");
     let span = Span::new("sample", context, ended - Duration::from_millis(20), ended).within(parent);
-    record_span(span.with("tokens", 7).linked([prompt]).failed(Some("ENGINES_FAILED".into())));
+    record_span(span.with("tokens", 7_i64).linked([prompt]).failed(Some("ENGINES_FAILED".into())));
     tokio::task::spawn_blocking(move || drop(guard)).await.unwrap();
 
     let requests = collector.0.lock().unwrap();
