@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_sandbox::WorkerProcessCommand;
 use evenkeel_sandbox::guest::{self, Form, GuestError};
+use evenkeel_sandbox::{WorkerProcessCommand, prepare_processes};
 
 use crate::arguments::GuestOptions;
 
@@ -24,7 +24,7 @@ pub(crate) fn worker_process(folder: &Path) -> Result<WorkerProcessCommand, Gues
 /// Starts the builder of the interpreter as a worker process.
 #[cfg(not(feature = "sandbox"))]
 pub(crate) fn worker_process(folder: &Path) -> Result<WorkerProcessCommand, GuestError> {
-    guest::builder_process(folder)
+    evenkeel_sandbox::builder_process(folder)
 }
 
 /// Starts a worker process with sessions, whose number is to be added.
@@ -50,7 +50,7 @@ pub(crate) fn make(options: &GuestOptions) -> Result<ExitCode> {
         Some(folder) => folder.clone(),
         None => guest::default_folder()?,
     };
-    guest::prepare(&folder, Form::Timed, worker_process, &|line| print_err!("{line}"))?;
+    prepare_processes(&folder, Form::Timed, worker_process, &|line| print_err!("{line}"))?;
     print_out!("{}", folder.display());
     Ok(ExitCode::SUCCESS)
 }

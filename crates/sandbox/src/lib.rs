@@ -49,6 +49,7 @@ mod judge;
 mod limits;
 mod outcome;
 mod pool;
+mod processes;
 mod reason;
 mod run;
 #[cfg(feature = "interpreter")]
@@ -63,6 +64,7 @@ pub use interpreter::Interpreter;
 pub use limits::Limits;
 pub use outcome::{Invalid, ProgramOutcome};
 pub use pool::{Pool, PoolSettings, PoolUsage, QueueFull};
+pub use processes::{WorkerProcesses, builder_process, prepare_processes};
 pub use reason::Reason;
 pub use task::{Mode, ProgramSubmission, ProgramTask, RewardRule};
 pub use verdict::{EXCERPT_BYTES, GraderResult, ProgramOutput, ProgramVerdict};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel_environment::{BuiltIn, Description, Tool};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EnvironmentInfo, EpisodeFailure, OpenEpisode};
-use evenkeel_sandbox::guest::WorkerProcesses;
+use evenkeel_sandbox::WorkerProcesses;
 use tokio::sync::Semaphore;
 
 use crate::agent::{AgentProgram, Endpoint, Taskset};

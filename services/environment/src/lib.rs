@@ -33,7 +33,7 @@ mod start;
 mod stream;
 
 pub use error::EnvironmentError;
-pub use evenkeel_sandbox::guest::WorkerProcesses;
+pub use evenkeel_sandbox::WorkerProcesses;
 pub use program::{BRIDGE, BRIDGE_FILE};
 pub use series::SERIES;
 pub use settings::{EnvironmentSettings, SandboxSettings};

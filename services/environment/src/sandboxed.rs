@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use evenkeel_environment::{Description, PYTHON, Step, Tool, answered, read_call};
 use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, ToolCall};
-use evenkeel_sandbox::guest::{self, Form, WorkerProcesses};
-use evenkeel_sandbox::{CellOutcome, CellPool, CellSession, CellSettings};
+use evenkeel_sandbox::guest::{self, Form};
+use evenkeel_sandbox::{CellOutcome, CellPool, CellSession, CellSettings, WorkerProcesses, prepare_processes};
 use serde_json::json;
 use tokio::sync::{OnceCell, oneshot};
 
@@ -97,7 +97,7 @@ fn start(settings: &SandboxSettings, processes: Option<WorkerProcesses>) -> Resu
     match processes {
         Some(processes) => {
             // Built once, before every worker process loads it.
-            let command = guest::prepare(&folder, Form::Counted, processes, &progress).map_err(text)?;
+            let command = prepare_processes(&folder, Form::Counted, processes, &progress).map_err(text)?;
             CellPool::with_worker_processes(&command, cells).map_err(|error| error.to_string())
         }
         None => CellPool::with_guest(&folder, cells, &progress).map_err(text),

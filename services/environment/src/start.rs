@@ -4,7 +4,7 @@ use evenkeel_config::Settings;
 use evenkeel_proto::v1::environment_server::EnvironmentServer;
 use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::server::Server;
-use evenkeel_sandbox::guest::WorkerProcesses;
+use evenkeel_sandbox::WorkerProcesses;
 
 use crate::catalog::Catalog;
 use crate::error::EnvironmentError;

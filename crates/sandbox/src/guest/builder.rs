@@ -1,11 +1,10 @@
-//! Runs the program that builds the guest, and has it run programs.
+//! Runs the program that builds the guest.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{Form, GuestError};
-use crate::worker_process::WorkerProcessCommand;
 
 /// Name of the program and of its package.
 pub const BUILDER: &str = "evenkeel-guest";
@@ -38,19 +37,9 @@ pub(super) fn run(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<
     }
 }
 
-/// The builder as a worker process with the guest of a folder.
-///
-/// # Errors
-///
-/// [`GuestError::NoInterpreter`] if it is not installed.
-pub fn builder_process(folder: &Path) -> Result<WorkerProcessCommand, GuestError> {
-    let program = find().ok_or(GuestError::NoInterpreter)?;
-    Ok(WorkerProcessCommand { program, arguments: vec!["worker".into(), folder.into()] })
-}
-
 /// `EVENKEEL_GUEST_BUILDER`, or the builder in the folder of this program (for tests, in its parent), or the builder on
 /// the search path.
-fn find() -> Option<PathBuf> {
+pub(crate) fn find() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("EVENKEEL_GUEST_BUILDER").filter(|named| !named.is_empty()) {
         return Some(named.into());
     }

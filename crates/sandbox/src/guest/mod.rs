@@ -17,11 +17,8 @@ mod sources;
 
 use std::path::{Path, PathBuf};
 
-use tokio_util::sync::CancellationToken;
-
-use crate::worker_process::{StartError, WorkerProcess, WorkerProcessCommand};
-
-pub use builder::{BUILDER, builder_process};
+pub use builder::BUILDER;
+pub(crate) use builder::find as find_builder;
 pub use folder::{default_folder, finish, image_folder, is_whole, lock};
 pub use form::Form;
 #[cfg(feature = "interpreter")]
@@ -80,35 +77,11 @@ impl GuestError {
     }
 }
 
-/// How to start a worker process with the guest of a folder: a program that calls
-/// [`run_worker_process`](crate::run_worker_process), or
-/// [`run_session_process`](crate::run_session_process) with the number of sessions that is added to its arguments.
-pub type WorkerProcesses = fn(&Path) -> Result<WorkerProcessCommand, GuestError>;
-
-/// The command of worker processes for the guest of a folder, which is built first where it is missing. One process is
-/// started to see that it can load the guest. `progress` is called with every line that the builder writes.
-///
-/// # Errors
-///
-/// What is missing on this machine.
-pub fn prepare(
-    folder: &Path,
-    form: Form,
-    processes: WorkerProcesses,
-    progress: &dyn Fn(&str),
-) -> Result<WorkerProcessCommand, GuestError> {
-    let command = processes(folder)?;
+/// Has the guest built if no folder has it.
+pub(crate) fn ensure(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<(), GuestError> {
     let name = form.file_name();
-    if !image_folder().into_iter().chain([folder.to_owned()]).any(|folder| is_whole(&folder.join(&name))) {
-        builder::run(folder, form, progress)?;
+    if image_folder().into_iter().chain([folder.to_owned()]).any(|folder| is_whole(&folder.join(&name))) {
+        return Ok(());
     }
-    let mut first = command.clone();
-    if form == Form::Counted {
-        first.arguments.push("1".into());
-    }
-    match WorkerProcess::start(&first, &CancellationToken::new()) {
-        Ok(_) => Ok(command),
-        Err(StartError::Missing(what)) => Err(GuestError::Worker(what)),
-        Err(StartError::Lost(loss)) => Err(GuestError::Worker(loss.to_string())),
-    }
+    builder::run(folder, form, progress)
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_config::ByteSize;
-use evenkeel_sandbox::guest::{self, Form, GuestError, WorkerProcesses};
-use evenkeel_sandbox::{Pool, PoolSettings};
+use evenkeel_sandbox::guest::{self, Form, GuestError};
+use evenkeel_sandbox::{Pool, PoolSettings, WorkerProcesses, prepare_processes};
 use evenkeel_telemetry::on_scrape;
 
 use crate::settings::RewardSettings;
@@ -89,7 +89,7 @@ impl LazyPool {
         let pool = match self.processes {
             Some(processes) => {
                 // Built and compiled once, before every worker process loads it.
-                let command = guest::prepare(&folder, Form::Timed, processes, progress)?;
+                let command = prepare_processes(&folder, Form::Timed, processes, progress)?;
                 let pool = Pool::with_worker_processes(&command, self.settings);
                 pool.map_err(|error| SandboxError::Pool(Arc::new(error)))?
             }

@@ -15,7 +15,7 @@ use lazy_pool::LazyPool;
 use test_cache::TestCache;
 use tokio_util::sync::CancellationToken;
 
-pub use evenkeel_sandbox::guest::WorkerProcesses;
+pub use evenkeel_sandbox::WorkerProcesses;
 pub use lazy_pool::SandboxError;
 
 /// Verifies programs with `evenkeel-sandbox`.
