@@ -8,7 +8,7 @@ use super::{pages, root};
 pub(super) fn packages() -> Vec<(String, PathBuf)> {
     let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
     let mut found = Vec::new();
-    for folder in ["crates", "services", "bench", "proto"] {
+    for folder in ["cli", "crates", "services", "bench", "proto", "python"] {
         for path in pages::files(&root().join(folder), "Cargo.toml") {
             let text: toml::Table = std::fs::read_to_string(&path).unwrap().parse().unwrap();
             if let Some(name) = text.get("package").and_then(|package| package["name"].as_str()) {
