@@ -48,7 +48,7 @@ def dependants(crates):
 def main():
     limit = int(sys.argv[1])
     program = with_features("--edges", "normal,build")
-    different = program - with_features("--workspace", "--edges", "normal,build,dev")
+    different = program - with_features("--workspace", "--features", "evenkeel/full", "--edges", "normal,build,dev")
     again = dependants(map(crate, different)) & set(map(crate, program))
     print(f"{len(again)} of {len(set(map(crate, program)))} crates of the program are compiled again for the tests (limit {limit})")
     if len(again) > limit:

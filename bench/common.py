@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def build(*programs):
     """The paths of programs of the workspace; one path where one is asked for."""
-    # The features of the whole workspace, so that nothing is built twice.
-    command = ["cargo", "build", "--release", "--workspace", "--message-format", "json-render-diagnostics"]
+    # The features of the whole workspace and of the tests, so that nothing is built twice.
+    command = ["cargo", "build", "--release", "--workspace", "--features", "evenkeel/full", "--message-format", "json-render-diagnostics"]
     command += [word for program in programs for word in ("--bin", program)]
     lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     artifacts = [artifact for artifact in map(json.loads, lines) if artifact.get("executable")]

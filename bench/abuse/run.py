@@ -56,7 +56,7 @@ REHEARSAL_MINUTES = 1
 
 
 def build_into(folder):
-    for program in build("evenkeel", "evenkeel-bench-abuse"):
+    for program in build("evenkeel", "evenkeel-bench"):
         # Copies: another build replaces what it built while this runs.
         shutil.copy2(program, folder)
 
@@ -267,10 +267,10 @@ def phase(name, bench, services, minutes, targets=None):
     seconds = 60 * minutes
     begun, machine = time.time(), machine_cpu_seconds()
     before = {server.name: cpu_seconds(server.pid) for server in services.servers.values()}
-    honest = [bench, "honest", f"http://{at(services.ports['reward'])}", str(seconds)]
-    clients = {"honest": honest, "probe": [bench, "probe", str(seconds), *services.probes()]}
+    honest = [bench, "abuse", "honest", f"http://{at(services.ports['reward'])}", str(seconds)]
+    clients = {"honest": honest, "probe": [bench, "abuse", "probe", str(seconds), *services.probes()]}
     if targets:
-        clients["attack"] = [bench, "attack", str(seconds), targets]
+        clients["attack"] = [bench, "abuse", "attack", str(seconds), targets]
     signals = Signals(services.servers["reward"].pid, seconds) if targets else None
     running = {}
     for kind, command in clients.items():
@@ -374,7 +374,7 @@ def check_strangers(folder, verdict):
 
 
 def train(bench, services, steps, resume=False):
-    command = [bench, "train", at(services.ports["orchestrator"]), RECIPE, f"model.path={services.folder}/model", str(steps)]
+    command = [bench, "abuse", "train", at(services.ports["orchestrator"]), RECIPE, f"model.path={services.folder}/model", str(steps)]
     command += ["resume"] if resume else []
     return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, timeout=600)
 
@@ -383,7 +383,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=2, help="of abuse")
     parser.add_argument("--quiet-minutes", type=float, default=1, help="before and after")
-    parser.add_argument("--binaries", type=Path, help="a folder with evenkeel and evenkeel-bench-abuse, instead of a build")
+    parser.add_argument("--binaries", type=Path, help="a folder with evenkeel and evenkeel-bench, instead of a build")
     parser.add_argument("--keep", type=Path, help="where logs and results are left")
     arguments = parser.parse_args()
     apart_from_others()
@@ -394,11 +394,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         if arguments.binaries:
-            for name in ("evenkeel", "evenkeel-bench-abuse"):
+            for name in ("evenkeel", "evenkeel-bench"):
                 shutil.copy2(arguments.binaries / name, folder)
         else:
             build_into(folder)
-        binary, bench = folder / "evenkeel", folder / "evenkeel-bench-abuse"
+        binary, bench = folder / "evenkeel", folder / "evenkeel-bench"
         services = Services(binary, folder)
         watch = Watch(services)
         try:

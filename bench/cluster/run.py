@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a cluster waits for: the real orchestrator, generation service and reward gateway, over engines, reward workers and a learner that only
-take time (one process, evenkeel-bench-cluster).
+take time (one process, `evenkeel-bench cluster`).
 
     python3 bench/cluster/run.py [--engines 8,16,32,64] [--workers 256] [--steps 6] [--sample 8] [--step 4] [--markdown]
 
@@ -83,7 +83,7 @@ class Run:
         shape = ["--set", "model.fresh.context_tokens=4096", "--set", "model.fresh.tied=false"]
         subprocess.run([evenkeel, "model", *shape, "--out", str(model)], check=True, stdout=subprocess.DEVNULL)
         milliseconds = [str(int(1000 * seconds)) for seconds in (options.sample, options.verdict, options.step)]
-        self.cluster = subprocess.Popen([cluster, str(model), str(engines), str(options.workers), *milliseconds], stdin=subprocess.PIPE,
+        self.cluster = subprocess.Popen([cluster, "cluster", str(model), str(engines), str(options.workers), *milliseconds], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         place = json.loads(self.cluster.stdout.readline())
         port = {name: free_port() for name in SERVICES}
@@ -142,10 +142,10 @@ def main():
     parser.add_argument("--verdict", type=float, default=0.02, help="seconds of a verdict")
     parser.add_argument("--tokens", type=int, default=512, help="of a response")
     parser.add_argument("--program", help="an evenkeel that is built already")
-    parser.add_argument("--cluster", help="an evenkeel-bench-cluster that is built already")
+    parser.add_argument("--cluster", help="an evenkeel-bench that is built already")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
-    evenkeel, cluster = (options.program, options.cluster) if options.program and options.cluster else build("evenkeel", "evenkeel-bench-cluster")
+    evenkeel, cluster = (options.program, options.cluster) if options.program and options.cluster else build("evenkeel", "evenkeel-bench")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     found = []
     for engines in map(int, options.engines.split(",")):

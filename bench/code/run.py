@@ -241,12 +241,12 @@ def main() -> None:
     if not options.data.exists():
         sys.exit(f"{options.data} is not there")
     load_before = os.getloadavg()[0]
-    binary = build("evenkeel-bench-code")
+    binary = build("evenkeel-bench")
     work = load(options.data, options.programs)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(work, file)
         file.flush()
-        ours = json.loads(subprocess.run([binary, file.name], check=True, stdout=subprocess.PIPE, text=True).stdout)
+        ours = json.loads(subprocess.run([binary, "code", file.name], check=True, stdout=subprocess.PIPE, text=True).stdout)
     print(f"load of the machine at the beginning: {load_before:.2f} on {CORES} cores; above 0.5 the numbers are unreliable", flush=True)
     result = {"load_at_start": load_before, "python": sys.version.split()[0], "cores": CORES, "evenkeel": ours, "groups": {}, "kernels": {}}
     for name, programs in work["groups"].items():

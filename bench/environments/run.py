@@ -2,7 +2,7 @@
 
     python3 bench/environments/run.py [--seconds 10]
 
-Every core has a worker process with 32 open episodes of eight short programs each (`bench/code/src/turns.rs`); instructions are counted. Beside
+Every core has a worker process with 32 open episodes of eight short programs each (`bench/src/turns.rs`); instructions are counted. Beside
 it, one core alone: a native `python3 -I` for every turn that runs all turns before it again, which is what stateless tools do.
 """
 
@@ -29,7 +29,7 @@ def processor_time():
 
 def native(seconds):
     """Turns a second of processor time with one process for each."""
-    source = (ROOT / "bench/code/src/turns.rs").read_text()
+    source = (ROOT / "bench/src/turns.rs").read_text()
     table = source[source.index("const TURNS"):source.index("];")]
     cells = [json.loads(f'"{text}"') for text in re.findall(r'\(\s*"((?:[^"\\]|\\.)*)",\s*"', table)]
     turns, began, before = 0, time.perf_counter(), processor_time()
@@ -44,9 +44,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=10)
     options = parser.parse_args()
-    program = build("evenkeel-bench-turns")
+    program = build("evenkeel-bench")
     before = processor_time()
-    ours = json.loads(subprocess.run([program, str(options.seconds)], check=True, stdout=subprocess.PIPE, text=True).stdout)
+    ours = json.loads(subprocess.run([program, "turns", str(options.seconds)], check=True, stdout=subprocess.PIPE, text=True).stdout)
     # With its worker processes: what a core would do that had nothing else.
     rate = ours["turns"] / (processor_time() - before)
     beside = native(options.seconds / 2)

@@ -103,7 +103,7 @@ def engine(binary, folder):
 
 def instant(bench, delay_ms):
     port = free_port()
-    server = Server([bench, "instant", port, delay_ms], f"http://127.0.0.1:{port}")
+    server = Server([bench, "generation", "instant", port, delay_ms], f"http://127.0.0.1:{port}")
     until_up(server.url, server)
     return server
 
@@ -116,7 +116,7 @@ def service(binary, engines):
 
 
 def ask(bench, way, url, samples, tokens, in_flight, delay_ms=0):
-    command = [bench, way, url, samples, tokens, in_flight, delay_ms]
+    command = [bench, "generation", way, url, samples, tokens, in_flight, delay_ms]
     return json.loads(subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
@@ -220,7 +220,7 @@ def main():
     parser.add_argument("--samples", type=int, default=2048)
     parser.add_argument("--pairs", type=int, default=5)
     arguments = parser.parse_args()
-    binary, bench = build("evenkeel", "evenkeel-bench-generation")
+    binary, bench = build("evenkeel", "evenkeel-bench")
     good = True
     with tempfile.TemporaryDirectory() as folder:
         back = engine(binary, folder)

@@ -40,7 +40,7 @@ def run(name, binary, python):
         subprocess.run([*python, HERE / "peer.py", "prepare", name, folder], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(case["rounds"]):
             peer.append(last_line([*python, HERE / "peer.py", "measure", name, folder, str(case["reps"])]))
-            ours.append(last_line([binary, case["kind"], folder, str(case["reps"]), str(case["response"])]))
+            ours.append(last_line([binary, "learner", case["kind"], folder, str(case["reps"]), str(case["response"])]))
     median = [statistics.median(s for r in side for s in r["seconds"]) for side in (peer, ours)]
     ratio = median[1] / median[0]
     verdict = "ok" if ratio <= case["limit"] else "TOO SLOW"
@@ -56,7 +56,7 @@ def main():
     unknown = [name for name in names if name not in CASES]
     if unknown:
         sys.exit(f"no case {unknown[0]}; there are {', '.join(CASES)}")
-    binary, python = build("evenkeel-bench-learner"), torch_python()
+    binary, python = build("evenkeel-bench"), torch_python()
     print("| what | PyTorch ms | Evenkeel ms | ratio | limit | difference of the first step |\n|---|---|---|---|---|---|", flush=True)
     sys.exit(0 if all([run(name, binary, python) for name in names]) else 1)
 

@@ -1,4 +1,4 @@
-"""Math-Verify's half of bench/math: python3 peer.py FILE SECONDS, with the same rows and output as evenkeel-bench-math.
+"""Math-Verify's half of bench/math: python3 peer.py FILE SECONDS, with the same rows and output as `evenkeel-bench math`.
 
 Both sides of a pair are read as its documentation shows it: gold answers and answers in a formula. Its own time limits are those of the
 package (five seconds for reading, five for comparing).

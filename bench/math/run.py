@@ -134,10 +134,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-peer", action="store_true", help="measure Evenkeel alone")
     with_peer = not parser.parse_args().no_peer
-    binary = build("evenkeel-bench-math")
+    binary = build("evenkeel-bench")
     benchmarks, labelled = list(benchmark_pairs()), list(labelled_pairs())
     compared = [pair for pair in benchmarks if pair["set"] == "math500"]
-    verdicts, ours = judge([binary], benchmarks + labelled)
+    verdicts, ours = judge([binary, "math"], benchmarks + labelled)
     peer_verdicts, peer = judge([*PYTHON, HERE / "peer.py"], compared + [row for row in labelled if row["set"] == "triples"]) if with_peer else ([], {})
     show("Speed, one core each", ours, peer)
     every = [(pair, verdict) for pair, verdict in zip(benchmarks + labelled, verdicts)]

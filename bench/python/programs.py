@@ -4,8 +4,8 @@
     python3 bench/python/programs.py
 
 Run it with a Python that has evenkeel-rlvr (`.ci/python.sh` leaves one in target/python/test-default); with verl's reward functions in it, or in a
-folder that PYTHONPATH names, they are measured too. Programs of the project are taken from target/release: `evenkeel-bench-code` is the pool in Rust
-(cargo build --release -p evenkeel-bench-code), `evenkeel` the service. What is missing is left out.
+folder that PYTHONPATH names, they are measured too. Programs of the project are taken from target/release: `evenkeel-bench code` is the pool in Rust
+(cargo build --release -p evenkeel-bench), `evenkeel` the service. What is missing is left out.
 
 Everything runs as many programs at a time as there are processors, in turns; the best turn of each counts, by the clock, so that other load on the
 machine makes the ratios less sure. The limits: 0.9 of the pool in Rust, 0.7 of the pool's trivial runs over HTTP.
@@ -82,7 +82,7 @@ def by_rust(program, groups):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"groups": groups, "kernels": {}}, file)
         file.flush()
-        found = json.loads(subprocess.run([program, file.name], check=True, stdout=subprocess.PIPE, text=True).stdout)
+        found = json.loads(subprocess.run([program, "code", file.name], check=True, stdout=subprocess.PIPE, text=True).stdout)
     return {name: group["tests"] / group["wall_s"] for name, group in found["groups"].items()}
 
 
@@ -141,7 +141,7 @@ def main():
     held = []
     with Pool(cores) as pool:
         by_pool(pool, {name: programs[:20] for name, programs in groups.items()})
-        rust = RELEASE / "evenkeel-bench-code"
+        rust = RELEASE / "evenkeel-bench"
         ours, theirs, fronts, trivial = [], [], [], []
         front = Front(RELEASE / "evenkeel") if (RELEASE / "evenkeel").exists() else None
         try:

@@ -8,7 +8,7 @@ all containers together, client and workers.
 Everything runs from the image, limited to the cores of this machine; where workers, client and dispatcher share two cores, more workers
 cannot be faster, and the CPU time shows what they cost instead. Each worker judges a few rows before the clock starts. CPU time is the
 kernel's count for all containers of this machine, where Docker keeps them in one group: let no other run meanwhile. CPU of gRPC alone is
-measured by `cargo run --release -p evenkeel-bench-scale`.
+measured by `cargo run --release -p evenkeel-bench -- scale`.
 """
 import argparse, json, pathlib, re, sys, time
 

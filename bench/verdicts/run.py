@@ -84,7 +84,7 @@ def main():
     parser.add_argument("files", nargs="*", type=Path, help="JSON lines instead of the two files")
     options = parser.parse_args()
     peer = None if options.no_peer else os.environ.get("MATH_VERIFY_PYTHON")
-    binary = build("evenkeel-bench-math")
+    binary = build("evenkeel-bench")
     wrong = 0
     for path in options.files or [DATA / "reports.jsonl", DATA / "triples.jsonl"]:
         if not path.exists():
@@ -93,7 +93,7 @@ def main():
         pairs = [row for row in rows(path) if not options.kind or options.kind in row["kind"]]
         if not pairs:
             continue
-        ours = judge([binary], pairs)
+        ours = judge([binary, "math"], pairs)
         table(path.stem, pairs, ours, judge([*shlex.split(peer), PEER], pairs) if peer else None)
         differing = [(pair, v) for pair, v in zip(pairs, ours) if (v["outcome"] == "equal") != pair["expected"]]
         rewarded = [pair["id"] for pair, _ in differing if not pair["expected"]]

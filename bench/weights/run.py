@@ -76,9 +76,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", help="where everything lies [default: a temporary folder]")
     parser.add_argument("--program", help="an evenkeel that is built already")
-    parser.add_argument("--cluster", help="an evenkeel-bench-cluster that is built already")
+    parser.add_argument("--cluster", help="an evenkeel-bench that is built already")
     options = parser.parse_args()
-    evenkeel, client = (options.program, options.cluster) if options.program and options.cluster else build("evenkeel", "evenkeel-bench-cluster")
+    evenkeel, client = (options.program, options.cluster) if options.program and options.cluster else build("evenkeel", "evenkeel-bench")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder, processes = Path(name), []
@@ -103,7 +103,7 @@ def main():
             process = start("weights", agent, f"learner=http://127.0.0.1:{learner}", f"folder={copies}")
             os.sync()
             began = time.monotonic()
-            subprocess.run([client, "pull", f"http://127.0.0.1:{agent}", str(VERSION), digest], check=True)
+            subprocess.run([client, "cluster", "pull", f"http://127.0.0.1:{agent}", str(VERSION), digest], check=True)
             took = time.monotonic() - began
             process.terminate()
             process.wait()

@@ -93,6 +93,7 @@ fn main() -> ExitCode {
                 Command::Guest(options) => guest::make(&options),
                 Command::Gpu(command) => gpu::gpu(&command),
                 Command::Plan(options) => dry_run::plan(&options),
+                #[cfg(feature = "sandbox")]
                 Command::SandboxWorker(options) => guest::sandbox_worker(&options),
             }
         })

@@ -14,7 +14,7 @@ use evenkeel_reward::RewardSettings;
 use evenkeel_reward::gateway::{self, GatewaySettings};
 use evenkeel_rpc::series::{DISPATCH_SERIES, ITEM_SERIES, SERVER_SERIES};
 use evenkeel_rpc::server::{Server, shutdown_signal};
-use evenkeel_telemetry::{Series, describe, export_spans, install_metrics, name_process};
+use evenkeel_telemetry::{Series, describe, install_metrics, name_process};
 use evenkeel_weights_agent::WeightsAgentSettings;
 use toml::Table;
 
@@ -39,7 +39,13 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
     };
     let name = options.service.name();
     name_process(name);
-    let _spans = options.traces.as_deref().map(|endpoint| export_spans(name, endpoint)).transpose()?;
+    #[cfg(feature = "traces")]
+    let _spans = options.traces.as_deref().map(|endpoint| evenkeel_traces::export_spans(name, endpoint)).transpose()?;
+    #[cfg(not(feature = "traces"))]
+    if options.traces.is_some() {
+        // Without the value, which may have a password.
+        bail!("--traces and {TRACES_VARIABLE}: this program was built without the feature `traces`, which sends spans");
+    }
     // Before anything counts. The engine counts by itself.
     if options.metrics.is_some() && install_metrics().is_some() {
         describe(series_of(options.service).into_iter().flatten());

@@ -97,6 +97,7 @@ fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
     PossibleValuesParser::new(all.map(name)).try_map(find)
 }
 
+#[cfg(feature = "sandbox")]
 #[derive(Args)]
 pub(crate) struct SandboxWorkerOptions {
     /// Folder of the interpreter.

@@ -12,9 +12,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use data::{DataCheckOptions, DataCommand, DataRenderOptions};
 pub(crate) use init::InitOptions;
-pub(crate) use machine::{
-    GpuCommand, GpuPlanOptions, GpuProbeOptions, GuestOptions, PlanOptions, SandboxWorkerOptions,
-};
+#[cfg(feature = "sandbox")]
+pub(crate) use machine::SandboxWorkerOptions;
+pub(crate) use machine::{GpuCommand, GpuPlanOptions, GpuProbeOptions, GuestOptions, PlanOptions};
 pub(crate) use results::{
     AuditOptions, EvalOptions, ExportOptions, GenerateOptions, MetricsOptions, ReportOptions, RunsOptions, ShowOptions,
     TableFormat, WatchOptions, WeightsOption,
@@ -93,6 +93,7 @@ pub(crate) enum Command {
     Gpu(GpuCommand),
     /// Estimate what a recipe takes of a number of GPUs: memory, seconds of a step by part, and what bounds them.
     Plan(PlanOptions),
+    #[cfg(feature = "sandbox")]
     /// Run programs for a reward worker, which starts this process itself.
     #[command(hide = true)]
     SandboxWorker(SandboxWorkerOptions),

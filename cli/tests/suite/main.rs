@@ -53,6 +53,8 @@ mod support;
 mod tied_head;
 mod tinker;
 mod tinker_by_name;
+#[cfg(feature = "traces")]
+mod traces;
 mod verify;
 mod verify_code;
 mod watch;

@@ -134,6 +134,7 @@ fn nothing_that_a_secured_run_writes_logs_or_answers_holds_a_secret() {
     };
     let listen = |port: u16| [vec![format!("server.listen=127.0.0.1:{port}")], secrets.server()].concat();
     let traces = format!("http://user:{PLANTED}@127.0.0.1:1");
+    let traced: &[&str] = if cfg!(feature = "traces") { &["--traces", &traces] } else { &[] };
     let metrics_address = format!("127.0.0.1:{metrics}");
     let on_orchestrator = [
         place("runs"),
@@ -164,7 +165,7 @@ fn nothing_that_a_secured_run_writes_logs_or_answers_holds_a_secret() {
         ),
         start("learner", &[&listen(learner)[..], &["model", "checkpoints", "weights"].map(place)].concat(), &[]),
         start("reward", &listen(reward), &[]),
-        start("generation", &[&listen(generation)[..], &on_generation].concat(), &["--traces", &traces]),
+        start("generation", &[&listen(generation)[..], &on_generation].concat(), traced),
         start("engine", &on_engine, &[]),
     ];
     let run = data.join("runs/small");

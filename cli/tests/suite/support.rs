@@ -115,6 +115,7 @@ pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
 }
 
 /// A run with each service in a process of its own.
+#[cfg_attr(not(feature = "traces"), allow(dead_code, reason = "they are kept to be ended"))]
 pub(crate) struct Processes(Vec<Process>);
 
 impl Processes {
@@ -150,6 +151,7 @@ impl Processes {
         ])
     }
 
+    #[cfg(feature = "traces")]
     /// Has each of them end as Ctrl-C does, and waits for it.
     pub(crate) fn stop(mut self) {
         for process in &mut self.0 {

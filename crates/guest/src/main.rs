@@ -1,5 +1,5 @@
-//! `evenkeel-guest`: builds the interpreter of the sandbox before a reward worker needs it. Packages have this program
-//! and the compressed component beside it, and their worker processes are this program too.
+//! `evenkeel-guest`: builds the interpreter of the sandbox before a reward worker needs it. Worker processes of
+//! packages, which have the compressed component beside it, and of programs without an interpreter are this program too.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use evenkeel_guest::BuildError;
 use evenkeel_sandbox::guest::{self, Form};
-use evenkeel_sandbox::run_worker_process;
+use evenkeel_sandbox::{run_session_process, run_worker_process};
 
 /// Builds the interpreter of the sandbox and prints its folder.
 #[derive(Parser)]
@@ -38,14 +38,21 @@ enum Command {
     Worker {
         /// Folder of the interpreter.
         dir: PathBuf,
+        /// Sessions that it has room for, instead of single programs.
+        #[arg(long, value_name = "N")]
+        sessions: Option<usize>,
     },
 }
 
 #[expect(clippy::print_stderr, clippy::print_stdout, reason = "output for users and scripts")]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(Command::Worker { dir }) = &arguments.command {
-        return match run_worker_process(dir) {
+    if let Some(Command::Worker { dir, sessions }) = &arguments.command {
+        let ran = match sessions {
+            None => run_worker_process(dir),
+            Some(sessions) => run_session_process(dir, *sessions),
+        };
+        return match ran {
             Ok(()) => ExitCode::SUCCESS,
             // Its parent has the message.
             Err(_) => ExitCode::FAILURE,

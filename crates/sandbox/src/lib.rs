@@ -37,7 +37,6 @@
 
 pub mod compare;
 pub mod extract;
-#[cfg(feature = "interpreter")]
 pub mod guest;
 pub mod rows;
 
@@ -51,6 +50,7 @@ mod judge;
 mod limits;
 mod outcome;
 mod pool;
+mod processes;
 mod reason;
 mod run;
 #[cfg(feature = "interpreter")]
@@ -65,6 +65,7 @@ pub use interpreter::Interpreter;
 pub use limits::ProgramLimits;
 pub use outcome::{Invalid, ProgramOutcome};
 pub use pool::{Pool, PoolSettings, PoolUsage, QueueFull};
+pub use processes::{WorkerProcesses, builder_process, prepare_processes};
 pub use reason::Reason;
 pub use task::{Mode, ProgramSubmission, ProgramTask, RewardRule};
 pub use verdict::{EXCERPT_BYTES, GraderResult, ProgramOutput, ProgramVerdict};

@@ -1,27 +1,59 @@
-//! Spans for an OpenTelemetry collector, in the traces whose ids are passed between services.
+//! Spans of finished operations, in the traces whose ids are passed between services.
 //!
-//! A span is recorded when it has ended, with its begin and end times. Without a collector nothing is kept. Spans that
-//! the collector does not accept in time are dropped.
+//! A span is recorded when it has ended, with its begin and end times. Where nobody takes spans nothing is kept.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime};
-
-use opentelemetry::trace::{Link, SpanId, SpanKind, Status};
-use opentelemetry::{InstrumentationScope, KeyValue, Value};
-use opentelemetry_otlp::WithExportConfig;
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanLinks, SpanProcessor};
+use std::time::SystemTime;
 
 use super::TraceContext;
 
-static COLLECTOR: OnceLock<BatchSpanProcessor> = OnceLock::new();
+type Taking = Box<dyn Fn(Span) + Send + Sync>;
 
-/// How long sending the last spans may take.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+static TAKING: OnceLock<Taking> = OnceLock::new();
 
-/// Spans that wait to be sent; further ones are dropped. The spans of a step's samples may end within a second.
-const MAX_WAITING: usize = 1 << 14;
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SpanValue {
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A text.
+    Text(String),
+}
+
+impl From<bool> for SpanValue {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for SpanValue {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<f64> for SpanValue {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl From<String> for SpanValue {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl From<&str> for SpanValue {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
 
 /// A finished operation, as part of a trace.
 #[derive(Debug, Clone)]
@@ -33,7 +65,8 @@ pub struct Span {
     pub name: Cow<'static, str>,
     pub began: SystemTime,
     pub ended: SystemTime,
-    pub attributes: Vec<(&'static str, Value)>,
+    /// Attributes by name.
+    pub attributes: Vec<(&'static str, SpanValue)>,
     /// Spans of other traces that belong to it: the prompts of a gradient, the step of a prompt.
     pub links: Vec<TraceContext>,
     /// Why it failed. `None` for success.
@@ -61,7 +94,7 @@ impl Span {
 
     /// The same with an attribute.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+    pub fn with(mut self, name: &'static str, value: impl Into<SpanValue>) -> Self {
         self.attributes.push((name, value.into()));
         self
     }
@@ -79,76 +112,19 @@ impl Span {
     }
 }
 
-/// Why spans cannot be exported.
-#[derive(Debug, thiserror::Error)]
-pub enum SpansError {
-    /// The endpoint is not a URL of a collector.
-    #[error(
-        "spans cannot be sent to `{endpoint}` (allowed: http://HOST:PORT of an OTLP collector over gRPC): {message}"
-    )]
-    Endpoint { endpoint: String, message: String },
-    /// Exporting is already set up.
-    #[error("a collector for spans is already set up")]
-    Again,
+/// Has `take` get all spans of this process from now on. It must be fast. False if something else has them already.
+pub fn take_spans(take: impl Fn(Span) + Send + Sync + 'static) -> bool {
+    TAKING.set(Box::new(take)).is_ok()
 }
 
-/// Flushes the remaining spans when dropped.
-#[derive(Debug)]
-#[must_use]
-pub struct SpansGuard(());
-
-impl Drop for SpansGuard {
-    fn drop(&mut self) {
-        if let Some(collector) = COLLECTOR.get()
-            && let Err(error) = collector.shutdown_with_timeout(FLUSH_TIMEOUT)
-        {
-            tracing::debug!(%error, "the last spans were not sent");
-        }
-    }
-}
-
-/// Exports the spans of this process, as service `evenkeel-SERVICE`, to an OTLP collector over gRPC. Call it once,
-/// within a tokio runtime.
-///
-/// # Errors
-/// A malformed endpoint; a second call. An unreachable collector is no error: its spans are dropped.
-pub fn export_spans(service: &str, endpoint: &str) -> Result<SpansGuard, SpansError> {
-    let refused = |message: String| SpansError::Endpoint { endpoint: endpoint.to_owned(), message };
-    if !endpoint.starts_with("http://") {
-        return Err(refused("it does not begin with http://".to_owned()));
-    }
-    let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_endpoint(endpoint).build();
-    let batches = BatchConfigBuilder::default().with_max_queue_size(MAX_WAITING).build();
-    let processor = BatchSpanProcessor::builder(exporter.map_err(|error| refused(error.to_string()))?);
-    let mut processor = processor.with_batch_config(batches).build();
-    processor.set_resource(&Resource::builder_empty().with_service_name(format!("evenkeel-{service}")).build());
-    COLLECTOR.set(processor).map_err(|_| SpansError::Again)?;
-    Ok(SpansGuard(()))
-}
-
-/// Whether spans are exported. Otherwise callers need not build them.
+/// Whether anybody takes spans. Otherwise callers need not build them.
 pub fn spans_are_wanted() -> bool {
-    COLLECTOR.get().is_some()
+    TAKING.get().is_some()
 }
 
+/// Gives a span to whoever takes spans.
 pub fn record_span(span: Span) {
-    let Some(collector) = COLLECTOR.get() else { return };
-    let attributes = span.attributes.into_iter().map(|(name, value)| KeyValue::new(name, value));
-    let mut links = SpanLinks::default();
-    links.links.extend(span.links.into_iter().map(|to| Link::new(to.span_context(), Vec::new(), 0)));
-    collector.on_end(SpanData {
-        span_context: span.context.span_context(),
-        parent_span_id: span.parent.map_or(SpanId::INVALID, |parent| parent.span_context().span_id()),
-        parent_span_is_remote: false,
-        span_kind: SpanKind::Internal,
-        name: span.name,
-        start_time: span.began,
-        end_time: span.ended,
-        attributes: attributes.collect(),
-        dropped_attributes_count: 0,
-        events: Default::default(),
-        links,
-        status: span.failure.map_or(Status::Unset, Status::error),
-        instrumentation_scope: InstrumentationScope::builder("evenkeel").build(),
-    });
+    if let Some(take) = TAKING.get() {
+        take(span);
+    }
 }

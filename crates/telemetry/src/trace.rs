@@ -3,18 +3,16 @@
 //! Calls carry the context in the `traceparent` header, items of a stream in a field of their own. Within a process it
 //! belongs to the task that [`TraceContext::scope`] runs.
 //!
-//! Ids and flags are OpenTelemetry's types. Its propagator and tracing-opentelemetry are not used, because three things
-//! differ: the trace of a sample follows from its id ([`TraceContext::for_id`]), while a tracer draws random trace ids;
+//! OpenTelemetry's propagator and tracing-opentelemetry are not used, because three things differ: the trace of a sample follows from its id ([`TraceContext::for_id`]), while a tracer draws random trace ids;
 //! a context is a value that crosses threads with its item, not a property of the thread's current span; and a
 //! malformed `traceparent` is refused as the standard requires, while the propagator (0.33) accepts ids of any length.
 
 use std::fmt;
 use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 
-use evenkeel_host::FieldsDigest;
-use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
-use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
+use evenkeel_host::{FieldsDigest, hex};
 
 /// Name of the header and of the items' field.
 pub const TRACEPARENT: &str = "traceparent";
@@ -26,16 +24,15 @@ tokio::task_local! {
 /// A position in a trace: the trace and the span that further spans belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
-    trace: TraceId,
-    span: SpanId,
-    flags: TraceFlags,
+    trace: [u8; 16],
+    span: [u8; 8],
+    is_sampled: bool,
 }
 
 impl TraceContext {
     /// The root of a new trace. Its id is random: no result depends on trace ids.
     pub fn root() -> Self {
-        let ids = RandomIdGenerator::default();
-        Self { trace: ids.new_trace_id(), span: ids.new_span_id(), flags: TraceFlags::SAMPLED }
+        Self { trace: random(), span: random(), is_sampled: true }
     }
 
     /// The root of the trace of an id, the same in every process: the first 24 bytes of SHA-256 over the length of the
@@ -48,18 +45,18 @@ impl TraceContext {
         let mut span = [0; 8];
         trace.copy_from_slice(&hash[..16]);
         span.copy_from_slice(&hash[16..24]);
-        Self { trace: TraceId::from_bytes(trace), span: SpanId::from_bytes(span), flags: TraceFlags::SAMPLED }
+        Self { trace, span, is_sampled: true }
     }
 
     /// A new span in the same trace.
     #[must_use]
     pub fn child(self) -> Self {
-        Self { span: RandomIdGenerator::default().new_span_id(), ..self }
+        Self { span: random(), ..self }
     }
 
     /// The trace id as in logs: 32 hex digits.
     pub fn trace_id(self) -> String {
-        self.trace.to_string()
+        hex(&self.trace)
     }
 
     /// The context of the running task. `None` outside of [`TraceContext::scope`].
@@ -72,16 +69,44 @@ impl TraceContext {
         CURRENT.scope(self, future).await
     }
 
-    /// As a type of OpenTelemetry, for its exporters.
-    pub(crate) fn span_context(self) -> SpanContext {
-        SpanContext::new(self.trace, self.span, self.flags, false, TraceState::default())
+    /// The trace id.
+    pub fn trace_bytes(self) -> [u8; 16] {
+        self.trace
+    }
+
+    /// The id of the span.
+    pub fn span_bytes(self) -> [u8; 8] {
+        self.span
+    }
+
+    /// Whether whoever began the trace wants it recorded.
+    pub fn is_sampled(self) -> bool {
+        self.is_sampled
     }
 }
 
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{}-{}-{:02x}", self.trace, self.span, self.flags)
+        write!(f, "00-{}-{}-{:02x}", hex(&self.trace), hex(&self.span), u8::from(self.is_sampled))
     }
+}
+
+/// Bytes for an id, from the seeds that the standard library draws for its hash tables.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    for part in bytes.chunks_mut(8) {
+        part.copy_from_slice(&RandomState::new().hash_one(0_u8).to_ne_bytes()[..part.len()]);
+    }
+    bytes
+}
+
+/// The bytes of hex digits in lower case, as many as there are; `None` for zeros, which are no id.
+fn id<const N: usize>(digits: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?;
+    }
+    bytes.iter().any(|byte| *byte != 0).then_some(bytes)
 }
 
 /// A text that is not a `traceparent`. The receiver then starts a new trace; a request is never refused for it.
@@ -106,11 +131,12 @@ impl FromStr for TraceContext {
         if version == "ff" || (version == "00" && parts.next().is_some()) {
             return Err(NotATraceparent);
         }
-        let trace = TraceId::from_hex(trace).map_err(|_| NotATraceparent)?;
-        let span = SpanId::from_hex(span).map_err(|_| NotATraceparent)?;
         let flags = u8::from_str_radix(flags, 16).map_err(|_| NotATraceparent)?;
-        let context = Self { trace, span, flags: TraceFlags::new(flags) & TraceFlags::SAMPLED };
-        if context.span_context().is_valid() { Ok(context) } else { Err(NotATraceparent) }
+        Ok(Self {
+            trace: id(trace).ok_or(NotATraceparent)?,
+            span: id(span).ok_or(NotATraceparent)?,
+            is_sampled: flags & 1 == 1,
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 docs/reference/series.md lists, every query of every dashboard and every rule, against a real Prometheus. No result may be empty, except of what
 needs something that this run has not (marked "only with"). Needs `prometheus` and `promtool` (Debian: apt-get install prometheus).
 
-    cargo build --release -p evenkeel
+    cargo build --release --features traces
     python3 deploy/observe/check/run.py
 """
 

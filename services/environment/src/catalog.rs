@@ -7,15 +7,17 @@ use std::time::Duration;
 use evenkeel_environment::{BuiltIn, Description, Tool};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EnvironmentInfo, EpisodeFailure, OpenEpisode};
+use evenkeel_sandbox::WorkerProcesses;
 use tokio::sync::Semaphore;
 
 use crate::agent::{AgentProgram, Endpoint, Taskset};
 use crate::error::EnvironmentError;
 use crate::failure::Failure;
+#[cfg(feature = "openenv")]
 use crate::openenv::OpenEnvServer;
 use crate::played::{Played, at_once, within};
 use crate::program::Programs;
-use crate::sandboxed::{Sandbox, WorkerProcesses};
+use crate::sandboxed::Sandbox;
 use crate::settings::EnvironmentSettings;
 
 /// What an agent has a time limit for at its beginning.
@@ -33,6 +35,7 @@ pub(crate) struct Entry {
 enum EnvironmentSource {
     BuiltIn(BuiltIn),
     Programs(Programs),
+    #[cfg(feature = "openenv")]
     OpenEnv(OpenEnvServer),
     Sandbox(Box<Sandbox>),
     Agent(AgentProgram),
@@ -60,9 +63,15 @@ impl Catalog {
             let (programs, description) = Programs::start(settings, path).await?;
             add(description, EnvironmentSource::Programs(programs));
         }
+        #[cfg(feature = "openenv")]
         for address in &settings.openenv {
             let (server, description) = OpenEnvServer::find(address, settings.openenv_range).await?;
             add(description, EnvironmentSource::OpenEnv(server));
+        }
+        #[cfg(not(feature = "openenv"))]
+        if let Some(address) = settings.openenv.first() {
+            let message = "this program was built without the feature `openenv`, which has the client of such servers";
+            return Err(EnvironmentError::OpenEnv { address: address.clone(), message: message.to_owned() });
         }
         if !(settings.agents.is_empty() && settings.verifiers.is_empty()) {
             let endpoint = Endpoint::start().await.map_err(EnvironmentError::Endpoint)?;
@@ -124,6 +133,7 @@ impl Entry {
             EnvironmentSource::Sandbox(sandbox) => {
                 within("opening it", limit, sandbox.open()).await.map(Played::Sandboxed)
             }
+            #[cfg(feature = "openenv")]
             EnvironmentSource::OpenEnv(server) => {
                 let opening = server.open((task, *seed), &request.episode_id);
                 within("opening it", limit, opening).await.map(Played::OpenEnv)
@@ -137,5 +147,20 @@ impl Entry {
                 opening.await.map(|episode| Played::Agent(Box::new(episode)))
             }
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "openenv")))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_the_client_of_openenv_its_servers_are_refused() {
+        let settings = EnvironmentSettings { openenv: vec!["ws://127.0.0.1:1".into()], ..Default::default() };
+        let refused = Catalog::of(&settings, None).await.map(drop).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("environment.openenv: ws://127.0.0.1:1: ") && refused.contains("`openenv`"),
+            "{refused}"
+        );
     }
 }

@@ -18,6 +18,7 @@ mod counts;
 mod episode;
 mod error;
 mod failure;
+#[cfg(feature = "openenv")]
 mod openenv;
 mod played;
 mod program;
@@ -31,8 +32,8 @@ mod start;
 mod stream;
 
 pub use error::EnvironmentError;
+pub use evenkeel_sandbox::WorkerProcesses;
 pub use program::{BRIDGE, BRIDGE_FILE};
-pub use sandboxed::WorkerProcesses;
 pub use series::SERIES;
 pub use settings::{EnvironmentSettings, SandboxSettings};
 pub use start::{bind, bind_with_worker_processes};

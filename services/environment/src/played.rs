@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use crate::action::Action;
 use crate::agent::AgentEpisode;
 use crate::failure::Failure;
+#[cfg(feature = "openenv")]
 use crate::openenv::OpenEnvEpisode;
 use crate::program::ProgramEpisode;
 use crate::sandboxed::SandboxEpisode;
@@ -19,6 +20,7 @@ use crate::sandboxed::SandboxEpisode;
 pub(crate) enum Played {
     BuiltIn(Box<dyn Environment>),
     Program(ProgramEpisode),
+    #[cfg(feature = "openenv")]
     OpenEnv(OpenEnvEpisode),
     Sandboxed(SandboxEpisode),
     Agent(Box<AgentEpisode>),
@@ -42,6 +44,7 @@ impl Played {
                 at_once("the step", limit, || step(environment.as_mut(), message, finish_reason))
             }
             Self::Program(episode) => episode.step(tools, message, finish_reason, limit).await,
+            #[cfg(feature = "openenv")]
             Self::OpenEnv(episode) => within("the step", limit, episode.step(tools, message)).await,
             Self::Sandboxed(episode) => within("the step", limit, episode.step(tools, message)).await,
             Self::Agent(episode) => {
@@ -58,6 +61,7 @@ impl Played {
         match self {
             Self::BuiltIn(environment) => at_once("scoring", limit, || environment.verdict(id)),
             Self::Program(episode) => episode.verdict(id, limit).await,
+            #[cfg(feature = "openenv")]
             Self::OpenEnv(episode) => episode.verdict(id),
             Self::Sandboxed(_) => Ok(None),
             Self::Agent(episode) => within("the end of the agent", limit, episode.verdict(id)).await,

@@ -20,6 +20,7 @@ impl Rewards {
     }
 
     /// What they are together.
+    #[cfg(any(test, feature = "openenv"))]
     pub(crate) fn sum(self) -> Option<f64> {
         self.0
     }

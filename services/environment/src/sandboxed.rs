@@ -1,21 +1,18 @@
 //! `python`: programs in the sandbox, in an interpreter that lasts over the turns of an episode. A turn without a call
 //! ends the episode: it has the final answer, which the verifier of the task judges.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use evenkeel_environment::{Description, PYTHON, StepResult, Tool, answered, read_call};
 use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, ToolCall};
-use evenkeel_sandbox::{CellOutcome, CellPool, CellSession, CellSettings, Interpreter, WorkerProcessCommand, guest};
+use evenkeel_sandbox::guest::{self, Form};
+use evenkeel_sandbox::{CellOutcome, CellPool, CellSession, CellSettings, WorkerProcesses, prepare_processes};
 use serde_json::json;
 use tokio::sync::{OnceCell, oneshot};
 
 use crate::failure::Failure;
 use crate::settings::SandboxSettings;
-
-/// How to start a worker process with the interpreter of a folder: a program that calls
-/// [`evenkeel_sandbox::run_session_process`] with the number of sessions that is its last argument.
-pub type WorkerProcesses = fn(&Path) -> WorkerProcessCommand;
 
 /// What a program that says nothing says.
 const SILENT: &str = "(no output)";
@@ -96,19 +93,15 @@ fn start(settings: &SandboxSettings, processes: Option<WorkerProcesses>) -> Resu
         None => guest::default_folder().map_err(text)?,
     };
     let cells: CellSettings = settings.cells();
-    let load = |programs| {
-        let loaded = Interpreter::load_counted(&folder, programs, &|line| tracing::info!("{line}"));
-        loaded.map_err(text)
-    };
-    let pool = match processes {
-        Some(command) => {
+    let progress = |line: &str| tracing::info!("{line}");
+    match processes {
+        Some(processes) => {
             // Built once, before every worker process loads it.
-            drop(load(1)?);
-            CellPool::with_worker_processes(&command(&folder), cells)
+            let command = prepare_processes(&folder, Form::Counted, processes, &progress).map_err(text)?;
+            CellPool::with_worker_processes(&command, cells).map_err(|error| error.to_string())
         }
-        None => CellPool::in_process(&Arc::new(load(cells.capacity())?), cells),
-    };
-    pool.map_err(|error| error.to_string())
+        None => CellPool::with_guest(&folder, cells, &progress).map_err(text),
+    }
 }
 
 impl SandboxEpisode {

@@ -4,10 +4,10 @@ use evenkeel_config::Settings;
 use evenkeel_proto::v1::environment_server::EnvironmentServer;
 use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::server::Server;
+use evenkeel_sandbox::WorkerProcesses;
 
 use crate::catalog::Catalog;
 use crate::error::EnvironmentError;
-use crate::sandboxed::WorkerProcesses;
 use crate::service::EnvironmentService;
 use crate::settings::EnvironmentSettings;
 

@@ -89,7 +89,7 @@ impl<T> Tree<T> {
                 self.levels[level].insert(position, sum);
                 return Ok(());
             };
-            let (lower, upper) = if position % 2 == 0 { (sum, neighbour) } else { (neighbour, sum) };
+            let (lower, upper) = if position.is_multiple_of(2) { (sum, neighbour) } else { (neighbour, sum) };
             sum = match (lower, upper) {
                 (Some(lower), Some(upper)) => Some(add(lower, upper)?),
                 (one, None) | (None, one) => one,

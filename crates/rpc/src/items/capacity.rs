@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::QueueStatus;
+use tokio::sync::Semaphore;
 
 use super::Items;
-use super::fair_semaphore::FairSemaphore;
 use crate::admission::{Admission, ClientId, Reservation, Unit};
 use crate::error::ServiceError;
 use crate::server::Drain;
@@ -22,7 +22,7 @@ pub struct ItemLimits {
     /// Memory for those items and for answers that are not read yet. Not below the largest message, which could never
     /// be taken.
     pub max_memory: ByteSize,
-    /// Items that may run. Clients that have items waiting take turns.
+    /// Items that may run; the others wait in the order in which they came.
     pub max_running: usize,
     /// How long a stopped handler may take to respond with a partial result.
     pub grace: Duration,
@@ -37,7 +37,7 @@ impl ItemLimits {
 pub(super) struct Capacity<P> {
     items: Admission,
     pub(super) bytes: Admission,
-    pub(super) running: FairSemaphore,
+    pub(super) running: Arc<Semaphore>,
     pub(super) in_flight: Arc<AtomicUsize>,
     pub(super) grace: Duration,
     pub(super) drain: Drain,
@@ -49,7 +49,7 @@ impl<P> Clone for Capacity<P> {
         Self {
             items: self.items.clone(),
             bytes: self.bytes.clone(),
-            running: self.running.clone(),
+            running: Arc::clone(&self.running),
             in_flight: Arc::clone(&self.in_flight),
             grace: self.grace,
             drain: self.drain.clone(),
@@ -63,7 +63,7 @@ impl<P: Items> Capacity<P> {
         Self {
             items: Admission::new(P::NAME, Unit::Items, limits.max_items),
             bytes: Admission::new(P::NAME, Unit::Bytes, limits.max_memory.bytes_usize()),
-            running: FairSemaphore::new(limits.max_running),
+            running: Arc::new(Semaphore::new(limits.max_running.clamp(1, Semaphore::MAX_PERMITS))),
             in_flight: Arc::new(AtomicUsize::new(0)),
             grace: limits.grace,
             drain,

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use super::fair_semaphore::FairPermit;
 use crate::deadline::Deadline;
 use crate::error::ServiceError;
 use evenkeel_telemetry::TraceContext;
@@ -47,7 +47,7 @@ pub struct ItemContext {
 }
 
 /// The permit of a running item, unless its handler released it.
-pub(super) type HeldPermit = Mutex<Option<FairPermit>>;
+pub(super) type HeldPermit = Mutex<Option<OwnedSemaphorePermit>>;
 
 impl ItemContext {
     /// Completes when the item is stopped. A handler that waits for it may still respond within the server's grace

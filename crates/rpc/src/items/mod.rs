@@ -5,7 +5,6 @@
 
 mod capacity;
 mod context;
-mod fair_semaphore;
 mod generate;
 mod responses;
 mod score;

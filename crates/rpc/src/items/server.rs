@@ -60,7 +60,7 @@ impl<P: Items> ItemServer<P> {
             Err(full) => return P::failed(id, full.failure()),
         };
         let deadline = call.and_item(P::deadline_ms(&item));
-        run_item(&self.0, client, id, item, deadline, super::context::StopSignal::default(), handler).await
+        run_item(&self.0, id, item, deadline, super::context::StopSignal::default(), handler).await
     }
 
     /// The state of its queue.

@@ -167,11 +167,9 @@ where
         let server = self.server.clone();
         let handler = Arc::clone(&self.handler);
         let responses = self.responses.clone();
-        let client = self.client;
         let task_id = id.clone();
         let task = self.tasks.spawn(async move {
-            let answer =
-                run_item(&server, client, task_id, item, deadline, stop, |item, context| handler(item, context)).await;
+            let answer = run_item(&server, task_id, item, deadline, stop, |item, context| handler(item, context)).await;
             drop(held);
             responses.send(Ok(answer));
         });
@@ -215,7 +213,6 @@ impl<A> Drop for EndOnDrop<A> {
 /// Runs one item: waits for a permit, calls the handler, and bounds both by deadline, cancellation and shutdown.
 pub(super) async fn run_item<P, H, F>(
     server: &Capacity<P>,
-    client: ClientId,
     id: String,
     item: P::Item,
     deadline: Deadline,
@@ -252,9 +249,10 @@ where
     let permit = tokio::select! {
         biased;
         reason = &mut stopping => return stopped(reason),
-        permit = server.running.acquire(client) => permit,
+        permit = Arc::clone(&server.running).acquire_owned() => permit,
     };
-    let permit = Arc::new(Mutex::new(Some(permit)));
+    // Nothing closes the semaphore.
+    let permit = Arc::new(Mutex::new(permit.ok()));
     let queued = accepted.elapsed();
     let context = ItemContext { deadline, queued, trace, parent, stop: stop.clone(), permit: Arc::downgrade(&permit) };
     metrics::histogram!("evenkeel_item_queue_seconds", "items" => P::NAME).record(queued);

@@ -10,10 +10,12 @@ mod outcome;
 mod session;
 mod thread;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::guest::GuestError;
 use crate::run::Budget;
 use crate::worker_process::WorkerProcessCommand;
 
@@ -94,6 +96,23 @@ impl CellPool {
     #[cfg(feature = "interpreter")]
     pub fn in_process(interpreter: &Arc<crate::Interpreter>, settings: CellSettings) -> std::io::Result<Self> {
         Self::start(settings, || thread::in_process(Arc::clone(interpreter), settings))
+    }
+
+    /// A pool whose threads run cells themselves, with the guest of a folder, which is built first where it is missing.
+    ///
+    /// # Errors
+    ///
+    /// What is missing on this machine; this crate without the feature `interpreter`.
+    #[cfg_attr(not(feature = "interpreter"), expect(unused_variables, reason = "nothing is run here"))]
+    pub fn with_guest(folder: &Path, settings: CellSettings, progress: &dyn Fn(&str)) -> Result<Self, GuestError> {
+        #[cfg(feature = "interpreter")]
+        return Self::in_process(
+            &Arc::new(crate::Interpreter::load_counted(folder, settings.capacity(), progress)?),
+            settings,
+        )
+        .map_err(|error| GuestError::Worker(error.to_string()));
+        #[cfg(not(feature = "interpreter"))]
+        Err(GuestError::NoInterpreter)
     }
 
     /// A pool whose threads have cells run by a worker process each, which a crash takes down alone. Its command takes

@@ -39,7 +39,7 @@ pub(super) fn run(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<
 
 /// `EVENKEEL_GUEST_BUILDER`, or the builder in the folder of this program (for tests, in its parent), or the builder on
 /// the search path.
-fn find() -> Option<PathBuf> {
+pub(crate) fn find() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("EVENKEEL_GUEST_BUILDER").filter(|named| !named.is_empty()) {
         return Some(named.into());
     }

@@ -1,9 +1,6 @@
 //! The compiled forms of the guest and their compilation target.
 
-use wasmtime::Config;
-
 use super::sources;
-use crate::sandbox;
 
 /// On x86-64 the guest is compiled for any processor of this level (Haswell, Zen and later), so that a folder can be
 /// copied to other machines.
@@ -33,10 +30,5 @@ impl Form {
     /// Target triple and CPU level to compile for. `None` for the processor of this machine.
     pub fn target() -> Option<(&'static str, &'static str)> {
         cfg!(all(target_arch = "x86_64", target_os = "linux")).then_some(("x86_64-unknown-linux-gnu", X86_LEVEL))
-    }
-
-    /// The configuration of the engine, without the options of a compiler.
-    pub fn config(self) -> Config {
-        sandbox::config(1, self == Self::Counted)
     }
 }

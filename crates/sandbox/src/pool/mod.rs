@@ -14,11 +14,13 @@ mod queue;
 mod thread;
 mod usage;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::guest::GuestError;
 #[cfg(feature = "interpreter")]
 use crate::interpreter::Interpreter;
 use crate::task::ProgramTask;
@@ -66,6 +68,21 @@ impl Pool {
     #[cfg(feature = "interpreter")]
     pub fn in_process(interpreter: Arc<Interpreter>, settings: PoolSettings) -> std::io::Result<Self> {
         Self::start(settings, |queue, memory, _| in_process::start(queue, memory, Arc::clone(&interpreter)))
+    }
+
+    /// A pool whose threads run programs themselves, with the guest of a folder, which is built first where it is
+    /// missing.
+    ///
+    /// # Errors
+    ///
+    /// What is missing on this machine; this crate without the feature `interpreter`.
+    #[cfg_attr(not(feature = "interpreter"), expect(unused_variables, reason = "nothing is run here"))]
+    pub fn with_guest(folder: &Path, settings: PoolSettings, progress: &dyn Fn(&str)) -> Result<Self, GuestError> {
+        #[cfg(feature = "interpreter")]
+        return Self::in_process(Arc::new(Interpreter::load(folder, settings.workers, progress)?), settings)
+            .map_err(|error| GuestError::Worker(error.to_string()));
+        #[cfg(not(feature = "interpreter"))]
+        Err(GuestError::NoInterpreter)
     }
 
     /// A pool whose threads run programs in a worker process each. For short programs that is twice as fast, since

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::exit_status::Termination;
 
 /// Instructions (operators of the guest that are not free) that count as one microsecond if instructions are counted:
-/// as many as a server of 2026 executes, over the programs of `tests/deterministic.rs`.
+/// as many as a server of 2026 executes, over the programs of `tests/suite/deterministic.rs`.
 const INSTRUCTIONS_PER_US: u64 = 5_700;
 
 /// If instructions are counted, a program is still ended after this multiple of its limit in CPU time: a single

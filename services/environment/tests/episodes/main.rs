@@ -3,9 +3,11 @@
 
 mod agents;
 mod built_in;
+#[cfg(feature = "openenv")]
 mod openenv;
 mod own;
 mod sandboxed;
 mod support;
 mod tasksets;
+#[cfg(feature = "openenv")]
 mod websocket;

@@ -1,23 +1,19 @@
 //! The pool that runs the programs of a worker, started when the first one arrives.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_config::ByteSize;
-use evenkeel_sandbox::guest::GuestError;
-use evenkeel_sandbox::{Interpreter, Pool, PoolSettings, WorkerProcessCommand, guest};
+use evenkeel_sandbox::guest::{self, Form, GuestError};
+use evenkeel_sandbox::{Pool, PoolSettings, WorkerProcesses, prepare_processes};
 use evenkeel_telemetry::on_scrape;
 
 use crate::settings::RewardSettings;
 
 /// Delay before another attempt after a failure: thousands of programs must not start a build each.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
-
-/// How to start a worker process with the interpreter of a folder: a program that calls
-/// [`evenkeel_sandbox::run_worker_process`].
-pub type WorkerProcesses = fn(&Path) -> WorkerProcessCommand;
 
 /// Why a worker cannot run programs.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -90,16 +86,16 @@ impl LazyPool {
             Some(folder) => folder.clone(),
             None => guest::default_folder()?,
         };
-        let interpreter = |workers| Interpreter::load(&folder, workers, progress);
-        let pool = match &self.processes {
-            Some(command) => {
+        let pool = match self.processes {
+            Some(processes) => {
                 // Built and compiled once, before every worker process loads it.
-                drop(interpreter(1)?);
-                Pool::with_worker_processes(&command(&folder), self.settings)
+                let command = prepare_processes(&folder, Form::Timed, processes, progress)?;
+                let pool = Pool::with_worker_processes(&command, self.settings);
+                pool.map_err(|error| SandboxError::Pool(Arc::new(error)))?
             }
-            None => Pool::in_process(Arc::new(interpreter(self.settings.workers)?), self.settings),
+            None => Pool::with_guest(&folder, self.settings, progress)?,
         };
-        let pool = Arc::new(pool.map_err(|error| SandboxError::Pool(Arc::new(error)))?);
+        let pool = Arc::new(pool);
         watch(&pool);
         Ok(pool)
     }

@@ -15,7 +15,8 @@ use lazy_pool::LazyPool;
 use test_cache::TestCache;
 use tokio_util::sync::CancellationToken;
 
-pub use lazy_pool::{SandboxError, WorkerProcesses};
+pub use evenkeel_sandbox::WorkerProcesses;
+pub use lazy_pool::SandboxError;
 
 /// Verifies programs with `evenkeel-sandbox`.
 pub(super) struct CodeVerifier {
