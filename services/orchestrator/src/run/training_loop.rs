@@ -50,9 +50,9 @@
 //! Finish                │ the end of the run                     │ –
 //! ```
 //!
-//! Where the learner answers `Audit`, `Train`, `Publish`, `Prove` or `Keep` that it has lost its state, the run rewinds.
-//! An immediate stop ends every action. Samples, proofs and evaluations also tell `WeightsMissing` where engines lack
-//! their weights; `Answer` lets them try again.
+//! Where the learner answers `Audit`, `Train`, `Publish`, `Prove` or `Keep` that it has lost its state, the run
+//! rewinds. An immediate stop ends every action. Samples, proofs and evaluations also tell `WeightsMissing` where
+//! engines lack their weights; `Answer` lets them try again.
 
 use std::time::Duration;
 

@@ -15,6 +15,7 @@ struct Delivered {
     sent: Vec<u64>,
     held: Vec<u64>,
     is_audited: bool,
+    is_scoring: bool,
     is_scored: bool,
     is_sampled: bool,
     is_ended: bool,
@@ -33,6 +34,12 @@ impl Delivered {
         ensure(is_held != self.may_send(rules, index), "a group is sent before its audit, or waits for nothing")?;
         if is_held { &mut self.held } else { &mut self.sent }.push(prompt);
         Ok(())
+    }
+
+    fn audit(&mut self, rules: &Rules) -> Result<(), &'static str> {
+        ensure(self.is_audited, "a step is audited that has no chosen samples")?;
+        ensure(!std::mem::replace(&mut self.is_scoring, true), "a step is audited twice")?;
+        ensure(self.is_sampled || !rules.engines_sleep, "a step is audited before engines sleep")
     }
 
     fn release(&mut self, rules: &Rules) -> Result<(), &'static str> {
@@ -69,6 +76,7 @@ fn check(rules: &Rules, history: &History) -> Result<(), &'static str> {
                 Action::Take { step, prompt, index, is_held } => {
                     of(&mut steps, step)?.take(rules, prompt, index as usize, is_held)?;
                 }
+                Action::Audit(step) => of(&mut steps, step)?.audit(rules)?,
                 Action::Release(step) => of(&mut steps, step)?.release(rules)?,
                 Action::EndStep(step) => {
                     ensure(
@@ -186,6 +194,24 @@ fn a_release_that_is_missing_comes_twice_or_comes_too_early_is_noticed() {
         });
     });
     assert_eq!(early, Err("a step is released before its audit"));
+}
+
+#[test]
+fn a_step_that_is_audited_twice_or_without_samples_is_noticed() {
+    let is_audit = |action: &Action| matches!(action, Action::Audit(_));
+    let twice = audited_run(|history| {
+        change_first(history, is_audit, |actions, at| actions.insert(at, actions[at].clone()));
+    });
+    assert_eq!(twice, Err("a step is audited twice"));
+    let is_begin = |action: &Action| matches!(action, Action::BeginStep(_));
+    let without = audited_run(|history| {
+        change_first(history, is_begin, |actions, at| {
+            if let Action::BeginStep(begun) = &mut actions[at] {
+                begun.is_audited = false;
+            }
+        });
+    });
+    assert!(without.is_err(), "{without:?}");
 }
 
 #[test]

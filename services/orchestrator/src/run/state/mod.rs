@@ -6,9 +6,9 @@
 //! [`LoopState::resumed`] is the same run without what was in flight, which is sampled again.
 //!
 //! Nothing else decides order, version or lag; others hold a copy for one request. `rules` is what the settings say,
-//! `event` what happens and what is done; `episodes` is what is in flight. `engines`, `learner` and one of `data_order`
-//! and `completion` decide in turn. `holds` says when the learner gets the groups of a step, `restores` who gets weights
-//! back.
+//! `event` what happens and what is done; `episodes` is what is in flight. `engines`, `learner` and one of
+//! `data_order` and `completion` decide in turn. `holds` says when the learner gets the groups of a step, `restores`
+//! who gets weights back.
 
 mod completion;
 mod data_order;
