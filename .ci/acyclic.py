@@ -16,6 +16,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# What stands above the services and may depend on them, besides everything in `bench/`: the program, and the library of recipes,
+# which have a section of every service.
+ABOVE_SERVICES = {"evenkeel", "evenkeel-recipe"}
+
 
 def without_comments_and_texts(text):
     """The same text with comments and literals blanked, so that braces and paths in them do not count."""
@@ -165,8 +169,11 @@ def layers(crates):
     for name, (folder, dependencies) in sorted(places.items()):
         for other in sorted(set(dependencies) & set(places)):
             target = places[other][0]
-            if target.parts[0] == "services" and name != "evenkeel" and folder.parts[0] != "bench":
-                yield f"{folder} depends on {target}: only the binary may use a service"
+            is_above = name in ABOVE_SERVICES or folder.parts[0] == "bench"
+            if target.parts[0] == "services" and not is_above:
+                yield f"{folder} depends on {target}: only {', '.join(sorted(ABOVE_SERVICES))} and bench may use a service"
+            if other in ABOVE_SERVICES and not is_above:
+                yield f"{folder} depends on {target}, which stands above the services"
 
 
 def main():

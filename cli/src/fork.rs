@@ -6,10 +6,11 @@ use anyhow::{Context, Result, bail};
 use evenkeel_learner::checkpoints_of;
 use evenkeel_orchestrator::ResolvedRecipe;
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::Recipe;
 use evenkeel_run::{RunDirectory, RunRecord};
 
 use crate::free_directory::free_directory;
-use crate::recipe::{self, Recipe};
+use crate::terminal;
 
 /// The step of another run, as the command line names it.
 struct Origin {
@@ -40,11 +41,11 @@ pub(crate) fn open(from: &str, out: Option<&Path>, set: &[String]) -> Result<(Re
     let (step, checkpoint) = choose(&path, &run_id, step)?;
 
     let origin = RunDirectory::settings_of(&path)?;
-    let mut recipe = recipe::finish_fork(origin, RunDirectory::settings_for_fork(&path)?, set)?;
+    let mut recipe = evenkeel_recipe::finish_fork(origin, RunDirectory::settings_for_fork(&path)?, set)?;
     if recipe.learner.rank_place().map_err(|error| error.within("learner"))?.is_some() {
         bail!("a fork does not begin with learner.ranks: fork without them, and resume with them");
     }
-    recipe.model.pin()?;
+    recipe.model.pin(terminal::note)?;
     let resolved = recipe.resolved_for_this_process()?;
     let out = match out {
         Some(out) => out.to_owned(),

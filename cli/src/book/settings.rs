@@ -7,6 +7,7 @@ use evenkeel_environment_service::EnvironmentSettings;
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::OrchestratorSettings;
+use evenkeel_recipe::Recipe;
 use evenkeel_reward::RewardSettings;
 use evenkeel_reward::gateway::GatewaySettings;
 use evenkeel_weights_agent::WeightsAgentSettings;
@@ -14,7 +15,6 @@ use evenkeel_weights_agent::WeightsAgentSettings;
 use super::blocks::{Block, blocks};
 use super::pages::{self, Page};
 use crate::arguments::Service;
-use crate::recipe::Recipe;
 use crate::tinker::TinkerService;
 
 /// What a server reads: `--set` on top of a text. What is absent is no fault here: nobody starts anything.
@@ -80,7 +80,7 @@ fn check(block: &Block) -> Result<(), String> {
             Err(error) => Err(format!("{error:#}")),
         };
     }
-    crate::recipe::read::<Recipe>(&[path]).map(drop).map_err(|error| error.to_string())
+    evenkeel_recipe::read::<Recipe>(&[path]).map(drop).map_err(|error| error.to_string())
 }
 
 /// What is wrong with the settings on these pages.

@@ -27,7 +27,6 @@ use evenkeel_run::RunRecord;
 
 use crate::arguments::{CompareOptions, probe_setting};
 use crate::free_directory::free_directory;
-use crate::recipe;
 use jobs::{Job, jobs};
 use plan::{Plan, Request};
 use progress::ProgressTable;
@@ -135,7 +134,7 @@ async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
     let compared = Options { held_out, ..results::options(options)? };
     let folder = match &options.out {
         Some(folder) => folder.clone(),
-        None => PathBuf::from(FOLDER).join(recipe::stem(&options.names)),
+        None => PathBuf::from(FOLDER).join(evenkeel_recipe::stem(&options.names)),
     };
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let folder = std::fs::canonicalize(&folder)?;

@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use evenkeel_comparison::Arm;
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::Recipe;
 use serde::{Deserialize, Serialize};
 
 use super::varied::{self, Varied};
-use crate::recipe::{self, Recipe};
 
 /// The file in the folder of a comparison.
 const FILE: &str = "plan.json";
@@ -100,7 +100,7 @@ impl Plan {
         }
         let mut tasks = BTreeMap::new();
         for name in &recipes {
-            let task = recipe::stem(std::slice::from_ref(name));
+            let task = evenkeel_recipe::stem(std::slice::from_ref(name));
             if let Some(other) = tasks.insert(task.clone(), name.clone()) {
                 let allowed = format!("recipes of different names (`{other}` is called {task} as well)");
                 return Err(FieldError::quoted("RECIPE", name, allowed).into());
@@ -128,7 +128,7 @@ impl Plan {
         for (task, name) in &self.tasks {
             for arm in &varied::arms(self.varied_in.get(task).unwrap_or(&self.varied)) {
                 let set: Vec<String> = self.common().chain(varied::settings(arm)).collect();
-                let loaded = recipe::load(std::slice::from_ref(name), &set);
+                let loaded = evenkeel_recipe::load(std::slice::from_ref(name), &set);
                 let settings = loaded.with_context(|| format!("{task}, {}", arm.label()))?.settings;
                 let task = task.clone();
                 let recipe = name.clone();

@@ -10,7 +10,6 @@ use evenkeel_run::{Input, InputKind, InputRecord, MetricsLine, RunRecord, at_k, 
 use toml::Table;
 
 use crate::columns;
-use crate::recipe;
 
 /// The metric of training.
 const REWARD: &str = "critic/score/mean";
@@ -55,7 +54,8 @@ impl StoredRun {
         let record = RunRecord::read(directory)?;
         let mut model = InputRecord::read(directory)?.map(|record| record.inputs).unwrap_or_default();
         model.retain(|input| input.kind == InputKind::Model);
-        let loaded = recipe::finish(record.settings()?, &[]).with_context(|| directory.display().to_string())?.settings;
+        let loaded =
+            evenkeel_recipe::finish(record.settings()?, &[]).with_context(|| directory.display().to_string())?.settings;
         let table: Table = loaded.to_toml()?.parse()?;
         let settings = flat_settings(&table);
         let data = record.data.as_ref().and_then(|data| data.files.first().map(|file| file.source.clone()));

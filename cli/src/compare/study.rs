@@ -12,7 +12,6 @@ use toml::{Table, Value};
 use super::plan::Request;
 use super::varied::Varied;
 use crate::arguments::{CompareOptions, probe_setting};
-use crate::recipe;
 
 /// The built-in studies.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -156,7 +155,7 @@ impl Study {
         }
         settings.extend(given.set.iter().cloned());
         settings.extend(probe_setting(given.probe_gradients));
-        let recipe = |name: &String| match recipe::comes_with_program(name) {
+        let recipe = |name: &String| match evenkeel_recipe::comes_with_program(name) {
             true => name.clone(),
             false => self.folder.join(name).display().to_string(),
         };
@@ -181,7 +180,7 @@ impl Study {
 }
 
 fn task(recipe: &str) -> String {
-    recipe::stem(&[recipe.to_owned()])
+    evenkeel_recipe::stem(&[recipe.to_owned()])
 }
 
 /// The leaves of a table, with dots between the names of the tables that they lie in.
@@ -250,7 +249,7 @@ mod tests {
             let study = Study::find(name).unwrap().unwrap();
             let (_, asked) = study.under(&CompareOptions::default()).unwrap();
             assert!(!asked.recipes.is_empty() && !asked.varied.is_empty(), "{name}");
-            assert!(asked.recipes.iter().all(|name| recipe::comes_with_program(name)), "{name}");
+            assert!(asked.recipes.iter().all(|name| evenkeel_recipe::comes_with_program(name)), "{name}");
         }
     }
 

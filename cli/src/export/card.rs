@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use evenkeel_learner::PublishType;
+use evenkeel_recipe::Recipe;
 use evenkeel_run::{ForkOrigin, MetricsLine, RunRecord, WeightsProof, at_k};
 
 use super::prompting::how_to_prompt;
 use super::source::Source;
 use crate::documentation::changed;
-use crate::recipe::Recipe;
 
 /// Steps whose mean is the final value of a metric.
 const LAST: usize = 10;

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use evenkeel_learner::{checkpoints_of, published_versions};
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::Recipe;
 use evenkeel_run::RunRecord;
-
-use crate::recipe::Recipe;
 
 /// Weights that a run still has.
 pub(super) struct Source {

@@ -8,10 +8,12 @@ use evenkeel_model::{Config, Parameters, parameter_specs};
 use evenkeel_model_folder::{Folder, TensorShapes, Tokenizer, WeightFiles};
 use evenkeel_orchestrator::{Descriptions, Encoder};
 use evenkeel_proto::FieldError;
+use evenkeel_proto::shown::with_causes;
 use serde::Serialize;
 
 use super::findings::Findings;
 use super::published;
+use crate::named_model::Say;
 use crate::recipe::Recipe;
 
 /// How many missing tensors or files are named.
@@ -70,12 +72,12 @@ pub(super) fn parameters(config: &Config) -> u64 {
 
 /// Looks at the folder, or at the shape of the fresh model. Prompts have the tools of the environments that are
 /// described.
-pub(super) fn look(recipe: &Recipe, described: &Descriptions, findings: &mut Findings) -> ModelFacts {
-    let path = &match recipe.model.folder() {
+pub(super) fn look(recipe: &Recipe, described: &Descriptions, say: Say, findings: &mut Findings) -> ModelFacts {
+    let path = &match recipe.model.folder(say) {
         Ok(Some(path)) => path,
         Ok(None) => return ModelFacts::of(Some(recipe.fresh_model().config())),
         Err(error) => {
-            findings.problem(crate::terminal::in_words(&error));
+            findings.problem(with_causes(error.as_ref()));
             return ModelFacts::unavailable(recipe);
         }
     };

@@ -1,4 +1,4 @@
-//! `evenkeel train --dry-run`: whether a run can start, what is missing if not, and what it will cost.
+//! Dry runs: whether a run can start, what is missing if not, and what it will cost.
 //!
 //! Nothing is written, but that a model of the hub comes into its cache, and no service is started. Whatever is wrong
 //! is collected, so that one look shows all of it.
@@ -19,41 +19,58 @@ mod sets;
 mod start;
 mod units;
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_config::{Loaded, human};
+use evenkeel_data::Part;
 use evenkeel_host::{Size, check_writable};
+use evenkeel_orchestrator::Descriptions;
+use evenkeel_proto::FieldError;
+use evenkeel_proto::shown::with_causes;
 use evenkeel_run::RunDirectory;
 
-use crate::cluster::Environments;
+use crate::named_model::Say;
 use crate::preconditions;
-use crate::recipe::Recipe;
-use evenkeel_data::Part;
-use evenkeel_proto::FieldError;
+use crate::recipe::{Recipe, stem, without_effect};
 use findings::Findings;
 use model::ModelFacts;
-pub(crate) use plan::plan;
-use report::Report;
+pub use plan::{Card, Plan, PlanRequest};
+pub use report::DryRunReport;
 use sets::DataFacts;
 
-/// Looks at everything that a run needs. The exit code is a failure if the run cannot start.
-pub(crate) async fn dry_run(
+/// Parts of a run that the caller of a dry run has started, or why they do not start.
+#[derive(Debug)]
+pub struct StartedParts {
+    /// What environments that do not come with the program say of themselves.
+    pub environments: Result<Descriptions>,
+    /// Addresses of the custom verifiers that the run starts itself, by their names. They are needed until the dry run
+    /// ends.
+    pub verifiers: BTreeMap<String, Result<Vec<String>>>,
+}
+
+/// Looks at everything that a run of these recipes in the directory `out` needs, and collects what is wrong. `say` is
+/// told how far the download of a model is.
+///
+/// # Errors
+/// Recipes that cannot be read, and settings that cannot be written down.
+pub async fn dry_run(
     loaded: &Loaded<Recipe>,
     recipes: &[String],
     out: Option<&Path>,
-    json: bool,
-) -> Result<ExitCode> {
+    started: &StartedParts,
+    say: Say,
+) -> Result<DryRunReport> {
     let mut findings = Findings::default();
-    let (mut recipe, name) = (loaded.settings.clone(), &crate::recipe::stem(recipes));
-    let unavailable = recipe.model.pin().err();
+    let mut recipe = loaded.settings.clone();
+    let unavailable = recipe.model.pin(say).err();
     let recipe = &recipe;
     let resolved = recipe.resolved_for_this_process()?;
     if let Err(missing) = preconditions::names_model_and_data(loaded) {
         findings.problem(missing);
     }
-    for note in crate::recipe::without_effect(recipes)? {
+    for note in without_effect(recipes)? {
         findings.note(note);
     }
     if let Some(out) = out {
@@ -67,20 +84,20 @@ pub(crate) async fn dry_run(
     if let Some(note) = recipe.run.rollouts_note(&recipe.sampling) {
         findings.note(note);
     }
-    let environments = Environments::start(recipe).await;
-    let described = environments.as_ref().map(|started| started.described.clone()).unwrap_or_default();
+    let undescribed = Descriptions::default();
+    let described = started.environments.as_ref().unwrap_or(&undescribed);
     let model = match unavailable {
-        None => model::look(recipe, &described, &mut findings),
+        None => model::look(recipe, described, say, &mut findings),
         Some(error) => {
-            findings.problem(crate::terminal::in_words(&error));
+            findings.problem(with_causes(error.as_ref()));
             ModelFacts::unavailable(recipe)
         }
     };
     let data = data::look(recipe, &model, &mut findings);
-    let needs = match environments {
-        Ok(_started) => start::look(recipe, &resolved, &model, &described, &mut findings),
+    let needs = match &started.environments {
+        Ok(described) => start::look(recipe, &resolved, &model, described, &mut findings),
         Err(error) => {
-            findings.problem(crate::terminal::in_words(&error));
+            findings.problem(with_causes(error.as_ref()));
             None
         }
     };
@@ -102,10 +119,19 @@ pub(crate) async fn dry_run(
             Size(bytes)
         ));
     }
-    services::look(recipe, &data, needs.as_ref(), &mut findings).await;
-    let report = Report::new(recipe, name, model, data, costs, memory, findings);
-    print::print(&report, json)?;
-    Ok(if report.can_start { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    services::look(recipe, &data, needs.as_ref(), started, &mut findings).await;
+    Ok(DryRunReport {
+        recipe: stem(recipes),
+        can_start: findings.problems.is_empty(),
+        steps: recipe.run.steps,
+        prompts_per_step: recipe.sampling.prompts_per_step,
+        group_size: recipe.sampling.group_size,
+        model,
+        data,
+        costs,
+        memory,
+        findings,
+    })
 }
 
 /// What a run would say at its start, and what a preemption costs.

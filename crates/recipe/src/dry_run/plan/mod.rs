@@ -1,9 +1,8 @@
-//! `evenkeel plan`: what a recipe takes of a number of cards, by arithmetic from their makers' figures. Nothing is
-//! measured and nothing starts.
+//! Plans: what a recipe takes of a number of cards, by arithmetic from their makers' figures. Nothing is measured and
+//! nothing starts.
 
+mod card;
 mod estimate;
-
-use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use evenkeel_host::Size;
@@ -15,22 +14,36 @@ use serde::Serialize;
 use super::cost::{cache_bytes_a_token, step_cost, type_bytes};
 use super::flops::Passes;
 use super::model::parameters;
-use crate::arguments::PlanOptions;
-use crate::card::{self, Card};
+use crate::named_model::Say;
 use crate::recipe::Recipe;
-use crate::terminal::print_result;
-use estimate::{Division, Part, Work};
+pub use card::Card;
+use estimate::{Division, StepPart, Work};
 
-/// What is printed.
+/// What a plan is made for.
+#[derive(Debug, Clone)]
+pub struct PlanRequest {
+    /// Cards in all: one for the learner, the others for engines; with one card both take turns on it.
+    pub gpus: u64,
+    /// The name of the card, as [`Card::names`] lists it.
+    pub card: String,
+    /// Mean length of a prompt.
+    pub prompt_tokens: f64,
+    /// Mean length of a response; absent for half of `sampling.max_tokens`.
+    pub answer_tokens: Option<f64>,
+    /// Gigabytes a second at which new weights reach each engine.
+    pub network: f64,
+}
+
+/// The time of a step and the memory of its cards, estimated. As JSON it is what `evenkeel plan --json` prints.
 #[derive(Debug, Serialize)]
-struct Plan {
+pub struct Plan {
     recipe: String,
     cards: u64,
     card: &'static str,
     division: Division,
     prompt_tokens: f64,
     answer_tokens: f64,
-    parts: Vec<Part>,
+    parts: Vec<StepPart>,
     step_seconds: f64,
     run_hours: f64,
     /// Bytes that the learner's card has to hold.
@@ -43,21 +56,16 @@ struct Plan {
     overlaps: bool,
 }
 
-/// Prints the plan. The exit code is a failure if the learner does not fit its card.
-pub(crate) fn plan(options: &PlanOptions) -> Result<ExitCode> {
-    let recipe = crate::recipe::load(&options.recipe, &options.set)?.settings;
-    let plan = Plan::of(&recipe, crate::recipe::stem(&options.recipe), options)?;
-    print_result(&match options.json {
-        true => serde_json::to_string(&plan)? + "\n",
-        false => plan.text(),
-    })?;
-    Ok(if plan.learner_bytes <= plan.card_bytes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
 impl Plan {
-    fn of(recipe: &Recipe, name: String, options: &PlanOptions) -> Result<Self> {
-        let card = card::of(&options.card).context("the command line knows the cards")?;
-        let config = shape(recipe)?;
+    /// The plan of a recipe that is called `name`. `say` is told how far the download of a model is.
+    ///
+    /// # Errors
+    /// A number that is out of range, a card that is unknown, cards that do not hold an engine's weights, and a model
+    /// whose configuration cannot be read.
+    pub fn of(recipe: &Recipe, name: String, options: &PlanRequest, say: Say) -> Result<Self> {
+        let card = Card::of(&options.card)
+            .ok_or_else(|| FieldError::quoted("--card", &options.card, Card::names().join(", ")))?;
+        let config = shape(recipe, say)?;
         let longest = f64::from(recipe.sampling.max_tokens);
         let answer = options.answer_tokens.unwrap_or(longest / 2.0);
         for (field, value, most) in
@@ -105,7 +113,13 @@ impl Plan {
         })
     }
 
-    fn text(&self) -> String {
+    /// Whether the learner fits its card.
+    pub fn learner_fits(&self) -> bool {
+        self.learner_bytes <= self.card_bytes
+    }
+
+    /// The plan for a terminal.
+    pub fn to_text(&self) -> String {
         let Self { recipe, cards, card, division, step_seconds, .. } = self;
         let engines = match (division.is_shared, division.cards_an_engine) {
             (true, _) => "the learner and an engine that sleeps while it trains".to_owned(),
@@ -118,17 +132,13 @@ impl Plan {
             "prompts of {:.0} and responses of {:.0} tokens on average\n\n",
             self.prompt_tokens, self.answer_tokens
         );
-        for Part { what, seconds, bound_by } in &self.parts {
+        for StepPart { what, seconds, bound_by } in &self.parts {
             text += &format!("{what:<20}{seconds:>9.1} s   {bound_by}\n");
         }
         let how = if self.overlaps { "the longer of the first two, and the third" } else { "one after the other" };
         text += &format!("{:<20}{step_seconds:>9.1} s   {how}\n", "a step");
         text += &format!("{:<20}{:>9.1} h   without evaluations\n\n", "the run", self.run_hours);
-        let fits = if self.learner_bytes <= self.card_bytes {
-            ""
-        } else {
-            ": does not fit (docs/gpu.md says what takes less)"
-        };
+        let fits = if self.learner_fits() { "" } else { ": does not fit (docs/gpu.md says what takes less)" };
         text += &format!(
             "memory of the learner's card    {} of {}{fits}\n",
             Size(self.learner_bytes),
@@ -145,8 +155,8 @@ fn bytes(card: Card) -> u64 {
 }
 
 /// The model's shape: of its folder, of which only config.json is read, or of the fresh model.
-fn shape(recipe: &Recipe) -> Result<Config> {
-    match recipe.model.folder()? {
+fn shape(recipe: &Recipe, say: Say) -> Result<Config> {
+    match recipe.model.folder(say)? {
         None => Ok(recipe.fresh_model().config()),
         Some(folder) => {
             let (config, _) =
@@ -156,7 +166,7 @@ fn shape(recipe: &Recipe) -> Result<Config> {
     }
 }
 
-fn work(recipe: &Recipe, config: &Config, options: &PlanOptions, answer: f64) -> Work {
+fn work(recipe: &Recipe, config: &Config, options: &PlanRequest, answer: f64) -> Work {
     let passes = Passes::of(config);
     let prompt = options.prompt_tokens;
     let step = step_cost(recipe, config, passes, prompt, answer);

@@ -29,7 +29,7 @@ const FRESH: [&str; 7] =
 ///
 /// # Errors
 /// The setting that is missing.
-pub(crate) fn names_model_and_data(loaded: &Loaded<Recipe>) -> Result<(), FieldError> {
+pub fn names_model_and_data(loaded: &Loaded<Recipe>) -> Result<(), FieldError> {
     let is_set = |key: &str| loaded.is_set(key);
     let has_model = is_set("model.path");
     if !has_model && !FRESH.iter().any(|key| is_set(&format!("model.fresh.{key}"))) {
@@ -50,7 +50,7 @@ pub(crate) fn names_model_and_data(loaded: &Loaded<Recipe>) -> Result<(), FieldE
 ///
 /// # Errors
 /// What the run would refuse.
-pub(crate) fn check_inputs(
+pub fn check_inputs(
     recipe: &Recipe,
     resolved: &ResolvedRecipe,
     folder: &Path,
@@ -70,7 +70,7 @@ pub(crate) fn check_inputs(
 }
 
 /// What the services of this process would refuse once they start.
-pub(crate) fn refused_by_services(recipe: &Recipe, model: &Path, config: &Config) -> Vec<FieldError> {
+pub fn refused_by_services(recipe: &Recipe, model: &Path, config: &Config) -> Vec<FieldError> {
     let mut refused = Vec::new();
     if recipe.generation.endpoints.is_empty() {
         refused.extend(refused_by_engine(recipe, model, config));

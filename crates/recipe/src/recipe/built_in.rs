@@ -4,43 +4,43 @@ use std::borrow::Cow;
 
 /// Recipes and overlays: name and text.
 const RECIPES: &[(&str, &str)] = &[
-    ("arithmetic", include_str!("../../../deploy/recipes/arithmetic.toml")),
-    ("code", include_str!("../../../deploy/recipes/code.toml")),
-    ("dapo", include_str!("../../../deploy/recipes/dapo.toml")),
-    ("calculator", include_str!("../../../deploy/recipes/calculator.toml")),
-    ("smollm2", include_str!("../../../deploy/recipes/smollm2.toml")),
-    ("smollm2-steps", include_str!("../../../deploy/recipes/smollm2-steps.toml")),
-    ("verl-exact", include_str!("../../../deploy/recipes/verl-exact.toml")),
+    ("arithmetic", include_str!("../../../../deploy/recipes/arithmetic.toml")),
+    ("code", include_str!("../../../../deploy/recipes/code.toml")),
+    ("dapo", include_str!("../../../../deploy/recipes/dapo.toml")),
+    ("calculator", include_str!("../../../../deploy/recipes/calculator.toml")),
+    ("smollm2", include_str!("../../../../deploy/recipes/smollm2.toml")),
+    ("smollm2-steps", include_str!("../../../../deploy/recipes/smollm2-steps.toml")),
+    ("verl-exact", include_str!("../../../../deploy/recipes/verl-exact.toml")),
 ];
 
 /// The family of tasks whose warm starts differ in what length says about an answer, and what they have in common.
 const TRAILS: &[(&str, &str)] = &[
-    ("wrong-longer", include_str!("../../../deploy/recipes/trails/wrong-longer.toml")),
-    ("wrong-shorter", include_str!("../../../deploy/recipes/trails/wrong-shorter.toml")),
-    ("equal-varied", include_str!("../../../deploy/recipes/trails/equal-varied.toml")),
-    ("equal-narrow", include_str!("../../../deploy/recipes/trails/equal-narrow.toml")),
-    ("shaped", include_str!("../../../deploy/recipes/trails/shaped.toml")),
+    ("wrong-longer", include_str!("../../../../deploy/recipes/trails/wrong-longer.toml")),
+    ("wrong-shorter", include_str!("../../../../deploy/recipes/trails/wrong-shorter.toml")),
+    ("equal-varied", include_str!("../../../../deploy/recipes/trails/equal-varied.toml")),
+    ("equal-narrow", include_str!("../../../../deploy/recipes/trails/equal-narrow.toml")),
+    ("shaped", include_str!("../../../../deploy/recipes/trails/shaped.toml")),
 ];
-const TRAILS_BASE: (&str, &str) = ("base", include_str!("../../../deploy/recipes/trails/base.toml"));
+const TRAILS_BASE: (&str, &str) = ("base", include_str!("../../../../deploy/recipes/trails/base.toml"));
 
 /// Common settings of all runs of the paper.
-const PAPER: (&str, &str) = ("base", include_str!("../../../deploy/recipes/paper/base.toml"));
+const PAPER: (&str, &str) = ("base", include_str!("../../../../deploy/recipes/paper/base.toml"));
 /// Its models.
 const MODELS: &[(&str, &str)] = &[
-    ("qwen2.5-math-7b", include_str!("../../../deploy/recipes/paper/models/qwen2.5-math-7b.toml")),
-    ("qwen3-1.7b", include_str!("../../../deploy/recipes/paper/models/qwen3-1.7b.toml")),
+    ("qwen2.5-math-7b", include_str!("../../../../deploy/recipes/paper/models/qwen2.5-math-7b.toml")),
+    ("qwen3-1.7b", include_str!("../../../../deploy/recipes/paper/models/qwen3-1.7b.toml")),
 ];
 /// Its data sets.
 const DATA: &[(&str, &str)] = &[
-    ("dapo", include_str!("../../../deploy/recipes/paper/data/dapo.toml")),
-    ("polaris", include_str!("../../../deploy/recipes/paper/data/polaris.toml")),
+    ("dapo", include_str!("../../../../deploy/recipes/paper/data/dapo.toml")),
+    ("polaris", include_str!("../../../../deploy/recipes/paper/data/polaris.toml")),
 ];
 /// The rules that it compares, and the one that verl calls a token mean.
 const RULES: &[(&str, &str)] = &[
-    ("token", include_str!("../../../deploy/recipes/paper/rules/token.toml")),
-    ("sequence", include_str!("../../../deploy/recipes/paper/rules/sequence.toml")),
-    ("balanced", include_str!("../../../deploy/recipes/paper/rules/balanced.toml")),
-    ("batch-token", include_str!("../../../deploy/recipes/paper/rules/batch-token.toml")),
+    ("token", include_str!("../../../../deploy/recipes/paper/rules/token.toml")),
+    ("sequence", include_str!("../../../../deploy/recipes/paper/rules/sequence.toml")),
+    ("balanced", include_str!("../../../../deploy/recipes/paper/rules/balanced.toml")),
+    ("batch-token", include_str!("../../../../deploy/recipes/paper/rules/batch-token.toml")),
 ];
 
 /// The names that `--recipe` takes besides files: recipes, overlays, the family of tasks, and the runs of the paper.

@@ -76,7 +76,7 @@ fn follow<T: PartialEq + std::fmt::Display>(
 
 impl Recipe {
     /// The settings of the learner service for this recipe.
-    pub(crate) fn learner_service(&self) -> LearnerSettings {
+    pub fn learner_service(&self) -> LearnerSettings {
         LearnerSettings {
             publish_dtype: self.model.publish_type,
             checkpoint_dtype: self.model.checkpoint_type,
@@ -86,7 +86,7 @@ impl Recipe {
     }
 
     /// The same with its files in a run directory.
-    pub(crate) fn learner_service_in(&self, directory: &RunDirectory) -> LearnerSettings {
+    pub fn learner_service_in(&self, directory: &RunDirectory) -> LearnerSettings {
         LearnerSettings { checkpoints: directory.checkpoints(), weights: directory.weights(), ..self.learner_service() }
     }
 }

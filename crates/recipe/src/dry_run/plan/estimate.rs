@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::card::Card;
+use super::card::Card;
 
 /// The share of a card's products that training reaches: 0.45 to 0.58 was measured on an H200 (docs/performance.md).
 const TRAINING_SHARE: f64 = 0.5;
@@ -53,7 +53,7 @@ pub(super) struct Division {
 
 /// A part of a step.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Part {
+pub(super) struct StepPart {
     pub(super) what: &'static str,
     pub(super) seconds: f64,
     pub(super) bound_by: &'static str,
@@ -74,15 +74,18 @@ pub(super) fn divide(cards: u64, card: Card, weights: f64) -> Option<Division> {
 }
 
 /// The parts of a step, and its seconds.
-pub(super) fn step(work: &Work, card: Card, division: Division) -> (Vec<Part>, f64) {
+pub(super) fn step(work: &Work, card: Card, division: Division) -> (Vec<StepPart>, f64) {
     let generation = generation(work, card, division);
-    let update = Part {
+    let update = StepPart {
         what: "update",
         seconds: work.update_flops / (TRAINING_SHARE * card.flops),
         bound_by: "products of the learner's card",
     };
-    let switch =
-        Part { what: "weights to engines", seconds: work.weights / work.network, bound_by: "the network (--network)" };
+    let switch = StepPart {
+        what: "weights to engines",
+        seconds: work.weights / work.network,
+        bound_by: "the network (--network)",
+    };
     let seconds = match work.overlaps {
         true => generation.seconds.max(update.seconds) + switch.seconds,
         false => generation.seconds + update.seconds + switch.seconds,
@@ -90,7 +93,7 @@ pub(super) fn step(work: &Work, card: Card, division: Division) -> (Vec<Part>, f
     (vec![generation, update, switch], seconds)
 }
 
-fn generation(work: &Work, card: Card, division: Division) -> Part {
+fn generation(work: &Work, card: Card, division: Division) -> StepPart {
     let cards = division.cards_an_engine as f64;
     let flops = ENGINE_SHARE * cards * card.flops;
     let bandwidth = BANDWIDTH_SHARE * cards * card.bandwidth;
@@ -111,13 +114,13 @@ fn generation(work: &Work, card: Card, division: Division) -> Part {
         (_, true) => "reading weights: more samples an engine would cost nothing",
         _ => "reading keys and values",
     };
-    Part { what: "generation", seconds, bound_by }
+    StepPart { what: "generation", seconds, bound_by }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::card::CARDS;
     use super::*;
-    use crate::card::{CARDS, of};
 
     fn work() -> Work {
         Work {
@@ -136,7 +139,7 @@ mod tests {
 
     #[test]
     fn seconds_are_those_of_the_formula() {
-        let card = of("h200").unwrap();
+        let card = Card::of("h200").unwrap();
         let work = Work { samples: 10.0, ..work() };
         let division = Division { engines: 2, cards_an_engine: 1, idle: 0, is_shared: false };
         let (parts, seconds) = step(&work, card, division);
@@ -153,8 +156,8 @@ mod tests {
 
     #[test]
     fn an_engine_takes_as_few_cards_as_hold_its_weights() {
-        let small = of("l4").unwrap();
-        let large = of("h100").unwrap();
+        let small = Card::of("l4").unwrap();
+        let large = Card::of("h100").unwrap();
         let division = |engines, cards_an_engine, idle| Division { engines, cards_an_engine, idle, is_shared: false };
         assert_eq!(divide(8, large, 15.2e9), Some(division(7, 1, 0)));
         assert_eq!(divide(8, small, 30e9), Some(division(3, 2, 1)));

@@ -1,51 +1,43 @@
-//! A dry run on the terminal, or as JSON.
+//! A dry run as text for a terminal.
 
-use anyhow::Result;
 use evenkeel_data::Part;
 use evenkeel_data::read::printable;
 
 use super::cost::{Costs, EvaluationCost, StepCost};
 use super::memory::{Memory, Need};
-use super::report::Report;
+use super::report::DryRunReport;
 use super::sets::DataFacts;
 use super::units::{count, gib, scaled};
-use crate::terminal::print_result;
 
-/// Prints everything.
-pub(super) fn print(report: &Report, json: bool) -> Result<()> {
-    let text = match json {
-        true => serde_json::to_string(report)? + "\n",
-        false => text(report),
-    };
-    Ok(print_result(&text)?)
+impl DryRunReport {
+    /// The report for a terminal.
+    pub fn to_text(&self) -> String {
+        let DryRunReport { recipe, steps, prompts_per_step, group_size, .. } = self;
+        let mut text = format!("{recipe}: {steps} steps of {prompts_per_step} prompts x {group_size} samples\n\n");
+        text += &model(self);
+        text += &data(&self.data);
+        if let Some(costs) = &self.costs {
+            text += &prices(costs);
+        }
+        if let Some(memory) = &self.memory {
+            text += &needs(memory);
+        }
+        for note in &self.findings.notes {
+            text += &format!("note: {}\n", printable(note));
+        }
+        for problem in &self.findings.problems {
+            text += &format!("problem: {}\n", printable(problem));
+        }
+        text += &match self.findings.problems.len() {
+            0 => "the run can start\n".to_owned(),
+            1 => "the run cannot start: 1 problem\n".to_owned(),
+            count => format!("the run cannot start: {count} problems\n"),
+        };
+        text
+    }
 }
 
-fn text(report: &Report) -> String {
-    let Report { recipe, steps, prompts_per_step, group_size, .. } = report;
-    let mut text = format!("{recipe}: {steps} steps of {prompts_per_step} prompts x {group_size} samples\n\n");
-    text += &model(report);
-    text += &data(&report.data);
-    if let Some(costs) = &report.costs {
-        text += &prices(costs);
-    }
-    if let Some(memory) = &report.memory {
-        text += &needs(memory);
-    }
-    for note in &report.findings.notes {
-        text += &format!("note: {}\n", printable(note));
-    }
-    for problem in &report.findings.problems {
-        text += &format!("problem: {}\n", printable(problem));
-    }
-    text += &match report.findings.problems.len() {
-        0 => "the run can start\n".to_owned(),
-        1 => "the run cannot start: 1 problem\n".to_owned(),
-        count => format!("the run cannot start: {count} problems\n"),
-    };
-    text
-}
-
-fn model(report: &Report) -> String {
+fn model(report: &DryRunReport) -> String {
     let model = &report.model;
     let name = model.folder.as_deref().unwrap_or("a fresh model");
     let shape = match (model.parameters, model.context_tokens) {

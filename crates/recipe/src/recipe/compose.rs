@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Recipe;
-use crate::hub::{self, Found};
+use crate::named_model::{self, FoundModel, Say};
 
 /// Tolerance of a proof of weights if everything is in f32, in nats: sums in another order differ by a thousandth of
 /// it.
@@ -28,24 +28,24 @@ const EXACT_TOLERANCE: f64 = 0.01;
 /// Section `model`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct ModelSettings {
+pub struct ModelSettings {
     /// Folder of a Hugging Face model with its tokenizer.json, or its name on the hub: `hf:OWNER/NAME`, with
     /// `@REVISION` for a branch, a tag or a commit other than `main`. A run notes the commit. Absent: a fresh, tiny
     /// Qwen3 with one token per character is created in `model` of the run directory, from the seed.
-    pub(crate) path: Option<PathBuf>,
+    pub path: Option<PathBuf>,
     /// Type of the weights that the learner publishes for the engines: `f32`, `bf16` or `f16`.
-    pub(crate) publish_type: PublishType,
+    pub publish_type: PublishType,
     /// Type of weights and moments in checkpoints: `f32`, from which a run resumes bit for bit, or `bf16` with half the
     /// disk space.
-    pub(crate) checkpoint_type: CheckpointType,
+    pub checkpoint_type: CheckpointType,
     /// Shape of the fresh model: `vocabulary_size`, `hidden_size`, `intermediate_size`, `layers`, `heads`, `kv_heads`,
     /// `head_dim`, `context_tokens`, `tied` (the head is the embedding), `deviation` of its random matrices.
-    pub(crate) fresh: FreshShape,
+    pub fresh: FreshShape,
 }
 
 impl ModelSettings {
     /// The model's name, where `path` is one.
-    pub(crate) fn name(&self) -> Option<Result<ModelName, FieldError>> {
+    pub fn name(&self) -> Option<Result<ModelName, FieldError>> {
         let path = self.path.as_ref().filter(|path| ModelName::is_name(path))?;
         Some(ModelName::parse("model.path", &path.to_string_lossy()))
     }
@@ -55,12 +55,12 @@ impl ModelSettings {
     ///
     /// # Errors
     /// A model that cannot be had from the hub.
-    pub(crate) fn pin(&mut self) -> anyhow::Result<()> {
+    pub fn pin(&mut self, say: Say) -> anyhow::Result<()> {
         if let Some(name) = self.name() {
             let name = name?;
-            self.path = Some(match hub::find(&name).context("model.path")? {
-                Found::Hub(snapshot) => name.at(&snapshot.commit).to_string().into(),
-                Found::Package(folder) => folder,
+            self.path = Some(match named_model::find(&name, say).context("model.path")? {
+                FoundModel::Hub(snapshot) => name.at(&snapshot.commit).to_string().into(),
+                FoundModel::Package(folder) => folder,
             });
         }
         Ok(())
@@ -70,8 +70,8 @@ impl ModelSettings {
     ///
     /// # Errors
     /// A model that cannot be had from the hub.
-    pub(crate) fn folder(&self) -> anyhow::Result<Option<PathBuf>> {
-        self.path.as_deref().map(|path| hub::folder("model.path", path)).transpose()
+    pub fn folder(&self, say: Say) -> anyhow::Result<Option<PathBuf>> {
+        self.path.as_deref().map(|path| named_model::folder("model.path", path, say)).transpose()
     }
 }
 
@@ -91,13 +91,13 @@ const FORMULA: &str = "objective: ";
 
 /// Whether a note is the formula that the learner computes, or what it does not act on: both belong to every recipe,
 /// not to a mistake in one.
-pub(crate) fn is_formula(note: &str) -> bool {
+pub fn is_formula(note: &str) -> bool {
     note.starts_with(FORMULA) || note.starts_with("learner: the clip of")
 }
 
 impl Recipe {
     /// The orchestrator's sections.
-    pub(crate) fn loop_settings(&self) -> LoopSettings {
+    pub fn loop_settings(&self) -> LoopSettings {
         LoopSettings {
             run: self.run.clone(),
             data: self.data.clone(),
@@ -115,12 +115,12 @@ impl Recipe {
     }
 
     /// The recipe as TOML that resolves to the same recipe.
-    pub(crate) fn to_toml(&self) -> Result<String, ConfigError> {
+    pub fn to_toml(&self) -> Result<String, ConfigError> {
         to_toml(&super::shared::without_derived(self)?)
     }
 
     /// The recipe as the orchestrator takes it.
-    pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
+    pub fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
         let toml = self.to_toml()?;
         let identified = RunIdentity {
             orchestrator: self.loop_settings().result_affecting(),
@@ -136,11 +136,7 @@ impl Recipe {
             identity: identity(&identified),
             rules: rules(&identified),
             origins: BTreeMap::new(),
-            model: Arc::new(RunModel {
-                path: self.model.path.clone(),
-                fresh: self.fresh_model(),
-                fetched: OnceLock::new(),
-            }),
+            model: Arc::new(self.run_model(|line| tracing::info!("{line}"))),
             learner_settings_hash: Some(self.learner.hash()),
             groups_of_first_update: Some(self.learner.mini_batch_groups)
                 .filter(|groups| *groups > 0)
@@ -163,7 +159,7 @@ impl Recipe {
     }
 
     /// What the user should know about the settings before the run starts.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let of_learner = self.learner.notes().into_iter().map(|note| format!("learner: {note}"));
         std::iter::once(format!("{FORMULA}{}", self.learner.formula()))
             .chain(of_learner)
@@ -174,7 +170,7 @@ impl Recipe {
 
     /// The same for a run whose services are all in this process: the types of all numbers are known, and with them how
     /// far the log-probabilities of engines may be from the learner's.
-    pub(crate) fn resolved_for_this_process(&self) -> Result<ResolvedRecipe, ConfigError> {
+    pub fn resolved_for_this_process(&self) -> Result<ResolvedRecipe, ConfigError> {
         let mut resolved = self.resolved()?;
         resolved.settings.proof.tolerance = Some(self.proof_tolerance());
         resolved.notes.extend(super::doubts::without_effect(self));
@@ -188,8 +184,21 @@ impl Recipe {
         self.proof.tolerance.unwrap_or(if is_exact { EXACT_TOLERANCE } else { ProofSettings::DEFAULT_TOLERANCE })
     }
 
+    /// The folder of the model that a run begins with; a fresh one is created in `model` of the run directory. `say` is
+    /// told how far a download is.
+    ///
+    /// # Errors
+    /// A model of the hub without a commit, or one that cannot be had or written.
+    pub fn model_folder(&self, run_directory: &Path, say: Say) -> Result<PathBuf, RunError> {
+        self.run_model(say).folder(run_directory, &LoadLimits::unbounded())
+    }
+
+    fn run_model(&self, say: Say) -> RunModel {
+        RunModel { path: self.model.path.clone(), fresh: self.fresh_model(), fetched: OnceLock::new(), say }
+    }
+
     /// The model that is created if the recipe names no folder.
-    pub(crate) fn fresh_model(&self) -> FreshModel {
+    pub fn fresh_model(&self) -> FreshModel {
         FreshModel { shape: self.model.fresh.clone(), seed: self.run.seed }
     }
 }
@@ -201,6 +210,7 @@ struct RunModel {
     fresh: FreshModel,
     /// Where the cache has a model that is named.
     fetched: OnceLock<PathBuf>,
+    say: Say,
 }
 
 impl RunModel {
@@ -214,7 +224,7 @@ impl RunModel {
             let allowed = format!("{} with a commit, 40 hexadecimal digits", name.at("COMMIT"));
             return Err(FieldError::quoted("model.path", name.to_string(), allowed).into());
         }
-        let folder = hub::fetch(&name).map_err(|error| RunError::model(path, error))?.folder;
+        let folder = named_model::fetch(&name, self.say).map_err(|error| RunError::model(path, error))?.folder;
         Ok(self.fetched.get_or_init(|| folder).clone())
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     use super::super::super::sets::{EvaluationVolume, PromptSet, Refused};
     use super::super::tests::recipe;
     use super::*;
-    use crate::data::MarkedPrompts;
+    use crate::marked_prompts::MarkedPrompts;
 
     /// Prompts by length.
     fn set(part: Part, lengths: &[(u64, u64)]) -> PromptSet {

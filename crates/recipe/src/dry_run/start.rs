@@ -4,6 +4,7 @@ use std::path::Path;
 
 use evenkeel_engine::{EngineSettings, context_tokens};
 use evenkeel_orchestrator::{Dependency, Descriptions, Incompatible, ResolvedRecipe, StartNeeds};
+use evenkeel_proto::shown::with_causes;
 
 use super::findings::Findings;
 use super::model::ModelFacts;
@@ -35,7 +36,7 @@ pub(super) fn look(
     let needs = match checked {
         Ok(needs) => needs,
         Err(error) => {
-            findings.problem(crate::terminal::in_words(&error));
+            findings.problem(with_causes(error.as_ref()));
             return None;
         }
     };

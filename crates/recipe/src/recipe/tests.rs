@@ -29,10 +29,10 @@ fn built_in_recipes_load_and_survive_being_written() {
 #[test]
 fn a_recipe_of_this_machine_is_one_text_for_a_server() {
     let recipes = ["dapo", "verl-exact"];
-    let merged = Reader.merged(&recipes.map(str::to_owned)).unwrap();
+    let merged = LayeredRecipes.merged(&recipes.map(str::to_owned)).unwrap();
     assert_eq!(loaded(&merged).unwrap(), built_in(&recipes));
     assert_eq!(
-        Reader.text("base = [\"dapo\", \"verl-exact\"]").and_then(resolve).unwrap().settings,
+        LayeredRecipes.text("base = [\"dapo\", \"verl-exact\"]").and_then(resolve).unwrap().settings,
         built_in(&recipes)
     );
 }
@@ -208,7 +208,7 @@ async fn a_fork_keeps_the_fresh_model_that_its_kl_term_refers_to_whoever_starts_
     std::fs::write(old.join("config.toml"), loaded("[run]\nname = \"old\"\nseed = 1").unwrap().to_toml().unwrap())
         .unwrap();
     let settings = OrchestratorSettings { runs: runs.path().to_owned(), ..OrchestratorSettings::default() };
-    let service = OrchestratorService::new(settings, std::sync::Arc::new(Reader), Drain::new());
+    let service = OrchestratorService::new(settings, std::sync::Arc::new(LayeredRecipes), Drain::new());
     let refused = async |overrides: &[&str]| {
         let fork = Configuration::Fork(ForkPoint { run_id: "old".to_owned(), step: 1 });
         let request = StartRunRequest {

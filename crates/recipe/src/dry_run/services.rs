@@ -1,34 +1,39 @@
 //! What a run needs besides this process: engines, custom verifiers, and the interpreter of the sandbox.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use evenkeel_config::human;
 use evenkeel_data::{Part, TaskKind};
 use evenkeel_generation::GenerationSettings;
-use evenkeel_orchestrator::{StartNeeds, VerifierSettings};
+use evenkeel_orchestrator::StartNeeds;
 use evenkeel_proto::FieldError;
+use evenkeel_proto::shown::with_causes;
 use evenkeel_proto::v1::RewardGetStatusRequest;
 use evenkeel_proto::v1::reward_client::RewardClient;
 use evenkeel_reward::SandboxStart;
 use evenkeel_rpc::client::{Connector, ServerAddress};
 use evenkeel_rpc::server::ServerSettings;
 use evenkeel_sandbox::guest::{self, Form};
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::StartedParts;
 use super::findings::Findings;
 use super::sets::DataFacts;
 use crate::recipe::Recipe;
-use crate::verifiers::VerifierProcesses;
 
 /// How long an engine or a verifier may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks every engine and verifier that the recipe names, and looks for the sandbox where there are programs.
-pub(super) async fn look(recipe: &Recipe, data: &DataFacts, needs: Option<&StartNeeds>, findings: &mut Findings) {
+pub(super) async fn look(
+    recipe: &Recipe,
+    data: &DataFacts,
+    needs: Option<&StartNeeds>,
+    started: &StartedParts,
+    findings: &mut Findings,
+) {
     let evaluated = data.of(Part::Evaluation).filter_map(|set| set.asked).map(|asked| asked.answer_tokens);
     let longest_answer = evaluated.chain([recipe.sampling.max_tokens]).max().unwrap_or(0);
     let needed = data.longest_tokens() + u64::from(longest_answer);
@@ -49,7 +54,7 @@ pub(super) async fn look(recipe: &Recipe, data: &DataFacts, needs: Option<&Start
             Err(error) => findings.problem(format!("generation.endpoints[{index}]: {error}")),
         }
     }
-    let components = look_for_verifiers(recipe, findings).await;
+    let components = look_for_verifiers(recipe, started, findings).await;
     // Of a verifier that is not needed no weight is accepted, and of one that did not answer nothing is known.
     let nobody = needs.is_some_and(|needs| needs.verifiers.is_empty());
     if let Some(components) = components.or_else(|| nobody.then(Vec::new))
@@ -62,9 +67,9 @@ pub(super) async fn look(recipe: &Recipe, data: &DataFacts, needs: Option<&Start
     }
 }
 
-/// Asks every worker of every custom verifier what it judges; those that the run starts are started for that, as
-/// `train` does. Returns the components of all of them; `None` where one could not be asked.
-async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) -> Option<Vec<String>> {
+/// Asks every worker of every custom verifier what it judges. Returns the components of all of them; `None` where one
+/// could not be asked.
+async fn look_for_verifiers(recipe: &Recipe, started: &StartedParts, findings: &mut Findings) -> Option<Vec<String>> {
     let connector = match Connector::new("services.client", recipe.services.client.clone()) {
         Ok(connector) => connector,
         Err(error) => {
@@ -75,18 +80,18 @@ async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) -> Option<
     let mut components = Vec::new();
     let mut all = true;
     for (name, verifier) in &recipe.data.verifiers {
-        let mut started = None;
-        let mut endpoints = verifier.endpoints.clone();
+        let mut endpoints = &verifier.endpoints;
         let mut field = "endpoints";
         if verifier.is_started() {
             field = if verifier.path.is_some() { "path" } else { "command" };
-            match start_one(name, verifier).await {
-                Ok(process) => {
-                    endpoints = process.endpoints().into_values().flatten().collect();
-                    started = Some(process);
+            match started.verifiers.get(name) {
+                Some(Ok(addresses)) => endpoints = addresses,
+                Some(Err(error)) => {
+                    findings.problem(with_causes(error.as_ref()));
+                    all = false;
+                    continue;
                 }
-                Err(error) => {
-                    findings.problem(crate::terminal::in_words(&error));
+                None => {
                     all = false;
                     continue;
                 }
@@ -106,7 +111,7 @@ async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) -> Option<
             match require_custom_tasks(&connector, endpoint).await {
                 Ok(theirs) => components.extend(theirs),
                 Err(wrong) => {
-                    let place = if started.is_some() { String::new() } else { format!("[{index}]") };
+                    let place = if verifier.is_started() { String::new() } else { format!("[{index}]") };
                     findings.problem(format!("data.verifiers.{name}.{field}{place}: {endpoint} {wrong}"));
                     all = false;
                 }
@@ -114,11 +119,6 @@ async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) -> Option<
         }
     }
     all.then_some(components)
-}
-
-async fn start_one(name: &str, settings: &VerifierSettings) -> anyhow::Result<VerifierProcesses> {
-    let folder = tempfile::tempdir()?;
-    VerifierProcesses::start(&BTreeMap::from([(name.to_owned(), settings.clone())]), folder.path()).await
 }
 
 /// Why a worker cannot verify for a custom verifier.

@@ -8,7 +8,7 @@ use evenkeel_math::Profile;
 use serde::Serialize;
 
 use super::model::ModelFacts;
-use crate::data::{MarkedPrompts, plain_text};
+use crate::marked_prompts::{MarkedPrompts, plain_text};
 
 /// Prompts that are rendered together, on all cores.
 const RENDERED_TOGETHER: usize = 1024;

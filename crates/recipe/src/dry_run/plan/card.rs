@@ -2,17 +2,17 @@
 
 /// A card's figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Card {
-    pub(crate) name: &'static str,
-    pub(crate) memory_gib: f64,
+pub struct Card {
+    pub(super) name: &'static str,
+    pub(super) memory_gib: f64,
     /// Dense bf16 products with fp32 sums, in flop/s.
-    pub(crate) flops: f64,
-    /// Of its memory, in bytes/s.
-    pub(crate) bandwidth: f64,
+    pub(super) flops: f64,
+    /// Bytes of its memory that it reads in a second.
+    pub(super) bandwidth: f64,
 }
 
 /// From the makers' data sheets: without sparsity, boards with the full power limit (SXM where there are several).
-pub(crate) const CARDS: [Card; 7] = [
+pub(super) const CARDS: [Card; 7] = [
     Card { name: "a100", memory_gib: 79.2, flops: 312e12, bandwidth: 2.04e12 },
     Card { name: "h100", memory_gib: 79.2, flops: 989e12, bandwidth: 3.35e12 },
     Card { name: "h200", memory_gib: 140.4, flops: 989e12, bandwidth: 4.8e12 },
@@ -22,12 +22,13 @@ pub(crate) const CARDS: [Card; 7] = [
     Card { name: "rtx4090", memory_gib: 23.5, flops: 165e12, bandwidth: 1.008e12 },
 ];
 
-/// The names of the cards.
-pub(crate) fn names() -> [&'static str; CARDS.len()] {
-    CARDS.map(|card| card.name)
-}
+impl Card {
+    /// The names of all cards.
+    pub fn names() -> [&'static str; CARDS.len()] {
+        CARDS.map(|card| card.name)
+    }
 
-/// The card of a name.
-pub(crate) fn of(name: &str) -> Option<Card> {
-    CARDS.into_iter().find(|card| card.name == name)
+    pub(super) fn of(name: &str) -> Option<Self> {
+        CARDS.into_iter().find(|card| card.name == name)
+    }
 }

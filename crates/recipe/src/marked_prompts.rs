@@ -6,13 +6,13 @@ use evenkeel_data::{Problem, TaskKind};
 use evenkeel_math::{Marker, Profile};
 
 /// A suffix that asks for one.
-pub(crate) const SUFFIX: &str = "\n\nPut your final answer within \\boxed{}.";
+pub const SUFFIX: &str = "\n\nPut your final answer within \\boxed{}.";
 /// The same as TOML writes it, between quotation marks.
-pub(crate) const WRITTEN_SUFFIX: &str = "\\n\\nPut your final answer within \\\\boxed{}.";
+pub const WRITTEN_SUFFIX: &str = "\\n\\nPut your final answer within \\\\boxed{}.";
 
 /// Counts the prompts of problems that are judged as mathematics, and those that ask for a marked answer.
 #[derive(Debug, Default)]
-pub(crate) struct MarkedPrompts {
+pub struct MarkedPrompts {
     prompts: u64,
     asking: u64,
     /// What the verifier looks for, as the first of them is judged.
@@ -21,7 +21,7 @@ pub(crate) struct MarkedPrompts {
 
 impl MarkedPrompts {
     /// Adds a problem, whose prompt the model sees as `shown`. `profile` is that of the reward service.
-    pub(crate) fn add(&mut self, problem: &Problem, shown: &str, profile: Profile) {
+    pub fn add(&mut self, problem: &Problem, shown: &str, profile: Profile) {
         if problem.task.kind() != TaskKind::Math {
             return;
         }
@@ -35,7 +35,7 @@ impl MarkedPrompts {
     }
 
     /// What to do where none of them asks for a marked answer.
-    pub(crate) fn advice(&self) -> Option<String> {
+    pub fn advice(&self) -> Option<String> {
         if self.prompts == 0 || self.asking > 0 {
             return None;
         }
@@ -49,7 +49,7 @@ impl MarkedPrompts {
 }
 
 /// A prompt without the template of a model: what its messages say, and the suffix after the last one.
-pub(crate) fn plain_text(prompt: &Prompt, suffix: &str) -> String {
+pub fn plain_text(prompt: &Prompt, suffix: &str) -> String {
     let text = match prompt {
         Prompt::Text(text) | Prompt::Either { text, .. } => text.clone(),
         Prompt::Messages(messages) => {

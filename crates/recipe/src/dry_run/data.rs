@@ -11,7 +11,7 @@ use super::findings::Findings;
 use super::model::ModelFacts;
 use super::published;
 use super::sets::{DataFacts, EvaluationVolume, PromptSet, Refused, prompt_set};
-use crate::data::MarkedPrompts;
+use crate::marked_prompts::MarkedPrompts;
 use crate::recipe::Recipe;
 
 /// A name in the settings and how its rows are read.

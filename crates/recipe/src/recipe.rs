@@ -1,6 +1,6 @@
 //! Recipes: the settings of all services for one run.
 //!
-//! Services do not know each other's settings; this crate knows all of them. A value that several services need is set
+//! Services do not know each other's settings; a recipe has all of them. A value that several services need is set
 //! once and derived for the others (see [`shared`]); a recipe that sets them to different values is refused.
 
 mod built_in;
@@ -28,7 +28,7 @@ use evenkeel_reward::RewardSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use compose::{ModelSettings, is_formula};
+pub use compose::{ModelSettings, is_formula};
 use layers::Layers;
 
 /// The recipe where none is named.
@@ -37,44 +37,46 @@ const DEFAULT: &str = "arithmetic";
 /// The settings of a run: every section of every service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Recipe {
+pub struct Recipe {
     /// The run: name, seed, steps.
-    pub(crate) run: RunSettings,
+    pub run: RunSettings,
     /// The initial model.
-    pub(crate) model: ModelSettings,
+    pub model: ModelSettings,
     /// Problems.
-    pub(crate) data: DataSettings,
+    pub data: DataSettings,
     /// How the policy is sampled.
-    pub(crate) sampling: PolicySamplingSettings,
+    pub sampling: PolicySamplingSettings,
     /// Sampling ahead of training.
-    pub(crate) pipeline: PipelineSettings,
+    pub pipeline: PipelineSettings,
     /// Episodes with several turns.
-    pub(crate) turns: TurnsSettings,
+    pub turns: TurnsSettings,
     /// From raw to shaped rewards.
-    pub(crate) shaping: ShapingSettings,
+    pub shaping: ShapingSettings,
     /// Supervised steps before the first GRPO step.
-    pub(crate) warm_start: WarmStartSettings,
+    pub warm_start: WarmStartSettings,
     /// Held-out problems.
-    pub(crate) evaluation: EvaluationSettings,
+    pub evaluation: EvaluationSettings,
     /// What is kept on disk.
-    pub(crate) checkpoint: CheckpointSettings,
+    pub checkpoint: CheckpointSettings,
     /// Whether the engines have the weights that they say they have.
-    pub(crate) proof: ProofSettings,
-    pub(crate) sampler_audit: SamplerAuditSettings,
+    pub proof: ProofSettings,
+    /// Whether samples are drawn as the settings say: the learner scores a few samples of each step, chosen by the
+    /// run's seed before anything is known about them.
+    pub sampler_audit: SamplerAuditSettings,
     /// The page in which the run is watched.
-    pub(crate) page: PageSettings,
+    pub page: PageSettings,
     /// Deadlines and retries.
-    pub(crate) services: ServicesSettings,
+    pub services: ServicesSettings,
     /// Settings of the learner.
-    pub(crate) learner: TrainingSettings,
+    pub learner: TrainingSettings,
     /// Settings of the embedded engine.
-    pub(crate) engine: EngineSettings,
+    pub engine: EngineSettings,
     /// Settings of the generation service.
-    pub(crate) generation: GenerationSettings,
+    pub generation: GenerationSettings,
     /// Settings of the reward service.
-    pub(crate) reward: RewardSettings,
+    pub reward: RewardSettings,
     /// Settings of the environment service.
-    pub(crate) environment: EnvironmentSettings,
+    pub environment: EnvironmentSettings,
 }
 
 /// Sections are validated by [`resolve`], once shared values are derived.
@@ -94,35 +96,46 @@ impl Settings for Recipe {
 
 /// The recipes of these names or files, each over the ones before, with the environment and `--set` on top. Without any
 /// it is `arithmetic`.
-pub(crate) fn load(recipes: &[String], set: &[String]) -> Result<Loaded<Recipe>> {
+///
+/// # Errors
+/// A recipe that cannot be read, and settings that are wrong or contradict each other.
+pub fn load(recipes: &[String], set: &[String]) -> Result<Loaded<Recipe>> {
     let layers = if recipes.is_empty() { Layers::of(&[DEFAULT]) } else { Layers::of(recipes) };
     finish(layers?.loader()?, set)
 }
 
-/// The same without the environment, which in a process of one service has that service's settings.
-pub(crate) fn load_alone(recipes: &[String]) -> Result<Loaded<Recipe>> {
+/// Recipes without the environment, which in a process of one service has that service's settings.
+///
+/// # Errors
+/// A recipe that cannot be read, and settings that are wrong or contradict each other.
+pub fn load_alone(recipes: &[String]) -> Result<Loaded<Recipe>> {
     Ok(resolve(Layers::of(recipes)?.loader()?)?)
 }
 
 /// The settings that recipes write, of the right types, whether or not they fit together.
-#[cfg(test)]
-pub(crate) fn read<T: Settings>(recipes: &[String]) -> Result<Loaded<T>, ConfigError> {
+///
+/// # Errors
+/// A recipe that cannot be read, and settings of the wrong type.
+pub fn read<T: Settings>(recipes: &[String]) -> Result<Loaded<T>, ConfigError> {
     Layers::of(recipes)?.loader()?.load()
 }
 
 /// The recipes that have no effect, in words: each of their keys is set by one that comes after them.
-pub(crate) fn without_effect(recipes: &[String]) -> Result<Vec<String>> {
+///
+/// # Errors
+/// A recipe that cannot be read.
+pub fn without_effect(recipes: &[String]) -> Result<Vec<String>> {
     Ok(Layers::of(recipes)?.without_effect())
 }
 
 /// What a run of these recipes is called after: `dapo-verl-exact`.
-pub(crate) fn stem(recipes: &[String]) -> String {
+pub fn stem(recipes: &[String]) -> String {
     let stems: Vec<_> = recipes.iter().map(|recipe| recipe_stem(recipe)).collect();
     if stems.is_empty() { DEFAULT.to_owned() } else { stems.join("-") }
 }
 
 /// The built-in recipes: the name of each and its first sentence.
-pub(crate) fn list() -> Vec<(String, String)> {
+pub fn list() -> Vec<(String, String)> {
     let first_line = |name: &String| {
         let text = built_in::text(name).unwrap_or_default();
         let line = text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
@@ -132,17 +145,20 @@ pub(crate) fn list() -> Vec<(String, String)> {
 }
 
 /// Whether a name is that of a built-in recipe.
-pub(crate) fn comes_with_program(name: &str) -> bool {
+pub fn comes_with_program(name: &str) -> bool {
     built_in::text(name).is_some()
 }
 
 /// Adds the environment and `--set`, and resolves every section.
-pub(crate) fn finish(loader: Loader, set: &[String]) -> Result<Loaded<Recipe>> {
+///
+/// # Errors
+/// Settings that are wrong or contradict each other.
+pub fn finish(loader: Loader, set: &[String]) -> Result<Loaded<Recipe>> {
     Ok(resolve(loader.environment()?.set(set)?)?)
 }
 
 /// A recipe as the orchestrator takes it, with where each of its settings was written.
-pub(crate) fn with_origins(loaded: &Loaded<Recipe>, mut resolved: ResolvedRecipe) -> ResolvedRecipe {
+pub fn with_origins(loaded: &Loaded<Recipe>, mut resolved: ResolvedRecipe) -> ResolvedRecipe {
     let keys = resolved.rules.keys();
     // What is in a list was written with it.
     let origin = |key: &String| loaded.origin(key.split('[').next().unwrap_or(key));
@@ -151,7 +167,10 @@ pub(crate) fn with_origins(loaded: &Loaded<Recipe>, mut resolved: ResolvedRecipe
 }
 
 /// The recipe of a run that is forked from one with the recipe `origin`.
-pub(crate) fn finish_fork(origin: Loader, fork: Loader, set: &[String]) -> Result<Recipe> {
+///
+/// # Errors
+/// Settings that are wrong, contradict each other, or cannot differ from those of the origin.
+pub fn finish_fork(origin: Loader, fork: Loader, set: &[String]) -> Result<Recipe> {
     Ok(resolve_fork(origin.environment()?, fork.environment()?.set(set)?)?)
 }
 
@@ -260,10 +279,10 @@ fn validate_advantage(recipe: &Recipe) -> Result<(), FieldError> {
     }
 }
 
-/// Reads recipes for the orchestrator's server.
-pub(crate) struct Reader;
+/// Reads recipes and what they build on for the orchestrator's server.
+pub struct LayeredRecipes;
 
-impl RecipeReader for Reader {
+impl RecipeReader for LayeredRecipes {
     fn names(&self) -> Vec<String> {
         built_in::names()
     }

