@@ -74,9 +74,9 @@ fn check(block: &Block) -> Result<(), String> {
     std::fs::write(&path, text).unwrap();
     let path = path.display().to_string();
     if mark == "study" {
-        return match crate::compare::is_study(&path) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err("no study".to_owned()),
+        return match evenkeel_comparison::Study::find(&path) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err("no study".to_owned()),
             Err(error) => Err(format!("{error:#}")),
         };
     }

@@ -21,10 +21,11 @@ use evenkeel_objective::Advantage;
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, LoopSettings, PageSettings, PipelineSettings,
     PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunSettings, SamplerAuditSettings,
-    ServicesSettings, ShapingSettings, TurnsSettings, WarmStartSettings, recipe_stem,
+    ServicesSettings, ShapingSettings, TurnsSettings, WarmStartSettings,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
+use evenkeel_run::recipe_stem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -60,8 +61,9 @@ pub struct Recipe {
     pub checkpoint: CheckpointSettings,
     /// Whether the engines have the weights that they say they have.
     pub proof: ProofSettings,
-    /// Whether samples are drawn as the settings say: the learner scores a few samples of each step, chosen by the
-    /// run's seed before anything is known about them.
+    /// Whether samples are drawn as the settings say. The learner scores a few samples of each step, chosen by the run's
+    /// seed before anything is known about them; temperature, truncation, end tokens, log-probabilities and copies are
+    /// tested.
     pub sampler_audit: SamplerAuditSettings,
     /// The page in which the run is watched.
     pub page: PageSettings,

@@ -6,8 +6,10 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use evenkeel_comparison::{Mean, Run, RunEnd};
 use evenkeel_run::RunRecord;
+
+use crate::mean::Mean;
+use crate::run::{Run, RunEnd};
 
 const LOSS: &str = "actor/pg_loss";
 
@@ -23,7 +25,7 @@ struct OfArm {
 }
 
 /// A table of them in Markdown; empty where no run has a loss.
-pub(super) fn markdown<'a>(runs: impl IntoIterator<Item = (&'a Run, &'a Path)>) -> String {
+pub(super) fn markdown<'a, 'b>(runs: impl IntoIterator<Item = (&'a Run, &'b Path)>) -> String {
     let mut arms: Vec<OfArm> = Vec::new();
     for (run, directory) in runs.into_iter().filter(|(run, _)| run.state == RunEnd::Finished) {
         let Some((mean, deviation)) = late(&losses(directory)) else { continue };

@@ -1,7 +1,10 @@
 //! Where the runs of a comparison lie in the plane of the paper's criterion.
 
 use evenkeel_charts::{Html, Plane, Table, Trajectory};
-use evenkeel_comparison::{ArmCourse, Criterion, Lengths, OrderedTasks, PlanePoint, Preference, TaskComparison};
+
+use crate::criterion::{ArmCourse, Criterion, OrderedTasks, PlanePoint, Preference};
+use crate::run::Lengths;
+use crate::task::TaskComparison;
 
 const NONE: &str = "–";
 

@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use evenkeel_config::{Loader, Settings, nearest, parse, parse_file};
-use evenkeel_proto::FieldError;
+use evenkeel_errors::FieldError;
+use evenkeel_run::recipe_stem;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use super::plan::Request;
 use super::varied::Varied;
-use crate::arguments::{CompareOptions, probe_setting};
+use super::{ComparisonRequest, SEEDS};
+use crate::recipes::ComparedRecipes;
 
 /// The built-in studies.
 const BUILT_IN: &[(&str, &str)] = &[
-    ("studies/four-regimes", include_str!("../../../deploy/studies/four-regimes.toml")),
-    ("studies/real-model", include_str!("../../../deploy/studies/real-model.toml")),
-    ("studies/lora", include_str!("../../../deploy/studies/lora.toml")),
+    ("studies/four-regimes", include_str!("../../../../deploy/studies/four-regimes.toml")),
+    ("studies/real-model", include_str!("../../../../deploy/studies/real-model.toml")),
+    ("studies/lora", include_str!("../../../../deploy/studies/lora.toml")),
 ];
 const FOLDER: &str = "studies/";
 /// The section by which a file is known as a study, which no recipe has.
@@ -36,7 +37,7 @@ struct StudyFile {
     vary_in: BTreeMap<String, Table>,
     /// Settings of all runs.
     set: Table,
-    quick: Quick,
+    quick: QuickSection,
 }
 
 /// Section `study`.
@@ -52,14 +53,14 @@ struct StudySection {
 
 impl Default for StudySection {
     fn default() -> Self {
-        Self { recipes: Vec::new(), seeds: super::SEEDS, threads: 1, primary: String::new(), reward: None }
+        Self { recipes: Vec::new(), seeds: SEEDS, threads: 1, primary: String::new(), reward: None }
     }
 }
 
 /// Section `quick`: what is less in a study that only shows that it works.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Quick {
+struct QuickSection {
     /// 0 where the study has no quick version.
     seeds: u64,
     set: Table,
@@ -74,10 +75,10 @@ impl Settings for StudyFile {
             return Err(FieldError::missing("vary", "at least one setting with a list of values"));
         }
         varied("vary", &self.vary)?;
-        let tasks: Vec<String> = self.study.recipes.iter().map(|name| task(name)).collect();
+        let tasks: Vec<&str> = self.study.recipes.iter().map(|name| recipe_stem(name)).collect();
         for (name, table) in &self.vary_in {
             let field = format!("vary_in.{name}");
-            if !tasks.contains(name) {
+            if !tasks.contains(&name.as_str()) {
                 return Err(FieldError::new(&field, "set", format!("one of {}", tasks.join(", "))));
             }
             varied(&field, table)?;
@@ -96,8 +97,8 @@ impl Settings for StudyFile {
 
 /// A study, ready to be run.
 #[derive(Debug, Clone)]
-pub(super) struct Study {
-    /// What its folder is called after.
+pub struct Study {
+    /// What the folder of its comparison is called after.
     name: String,
     /// Where the recipes lie that it names by files.
     folder: PathBuf,
@@ -105,11 +106,16 @@ pub(super) struct Study {
 }
 
 impl Study {
+    /// Names of the built-in studies.
+    pub fn built_in() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
     /// The study of a name or a path; `None` where it is that of something else.
     ///
     /// # Errors
     /// A name among the studies' that none has; a file that is no study but begins as one.
-    pub(super) fn find(name: &str) -> Result<Option<Self>> {
+    pub fn find(name: &str) -> Result<Option<Self>> {
         let (origin, table, folder) = if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             (name.to_owned(), parse(name, text)?, PathBuf::new())
         } else if name.ends_with(".toml") {
@@ -118,9 +124,8 @@ impl Study {
             let Ok(table) = parse_file(path) else { return Ok(None) };
             (path.display().to_string(), table, path.parent().map_or_else(PathBuf::new, Path::to_owned))
         } else if name.starts_with(FOLDER) && !Path::new(name).exists() {
-            let names = BUILT_IN.iter().map(|(known, _)| *known);
-            let near = nearest(name, names.clone()).map(|near| format!(" (nearest: {near})")).unwrap_or_default();
-            let allowed = format!("one of {}, or a TOML file{near}", names.collect::<Vec<_>>().join(", "));
+            let near = nearest(name, Self::built_in()).map(|near| format!(" (nearest: {near})")).unwrap_or_default();
+            let allowed = format!("one of {}, or a TOML file{near}", Self::built_in().collect::<Vec<_>>().join(", "));
             return Err(FieldError::quoted("RECIPE", name, allowed).into());
         } else {
             return Ok(None);
@@ -129,58 +134,69 @@ impl Study {
             return Ok(None);
         }
         let written = Loader::new().table(&origin, table)?.load::<StudyFile>()?.settings;
-        Ok(Some(Self { name: task(name), folder, written }))
+        Ok(Some(Self { name: recipe_stem(name).to_owned(), folder, written }))
     }
 
-    /// What it runs, with the command line over it, and the options as if all of it stood there.
+    /// What the study runs, with the caller's changes over it.
     ///
     /// # Errors
-    /// Options that a study cannot have.
-    pub(super) fn under(&self, given: &CompareOptions) -> Result<(CompareOptions, Request)> {
+    /// A quick version that the study does not have, and settings that cannot be varied.
+    pub fn request(&self, changes: StudyChanges, recipes: &impl ComparedRecipes) -> Result<StudyRequest> {
         let StudyFile { study, vary, vary_in, set, quick } = &self.written;
-        if !given.vary.is_empty() {
-            return Err(FieldError::new("--vary", "given", "absent with a study, which says what it varies").into());
-        }
-        if given.quick && quick.seeds == 0 {
+        if changes.quick && quick.seeds == 0 {
             let allowed = format!("absent: {} has no section `quick`", self.name);
             return Err(FieldError::new("--quick", "given", allowed).into());
         }
         let mut settings = assignments(set);
         let mut seeds = study.seeds;
         let mut folder = self.name.clone();
-        if given.quick {
+        if changes.quick {
             settings.extend(assignments(&quick.set));
             seeds = quick.seeds;
             folder.push_str(QUICK);
         }
-        settings.extend(given.set.iter().cloned());
-        settings.extend(probe_setting(given.probe_gradients));
-        let recipe = |name: &String| match evenkeel_recipe::comes_with_program(name) {
-            true => name.clone(),
-            false => self.folder.join(name).display().to_string(),
+        settings.extend(changes.set);
+        let recipe = |name: &String| {
+            if recipes.is_built_in(name) { name.clone() } else { self.folder.join(name).display().to_string() }
         };
         let own = vary_in.iter().map(|(task, table)| Ok((task.clone(), varied("vary_in", table)?)));
-        let asked = Request {
+        let comparison = ComparisonRequest {
             recipes: study.recipes.iter().map(recipe).collect(),
             varied: varied("vary", vary)?,
             varied_in: own.collect::<Result<_, FieldError>>()?,
             set: settings,
-            threads: given.threads.unwrap_or(study.threads),
-            seeds: given.seeds.unwrap_or(seeds),
+            threads: changes.threads.unwrap_or(study.threads),
+            seeds: changes.seeds.unwrap_or(seeds),
         };
         let primary = Some(study.primary.clone()).filter(|name| !name.is_empty());
-        let options = CompareOptions {
-            primary: given.primary.clone().or(primary),
-            reward: given.reward.or(study.reward),
-            out: Some(given.out.clone().unwrap_or_else(|| Path::new(super::FOLDER).join(folder))),
-            ..given.clone()
-        };
-        Ok((options, asked))
+        Ok(StudyRequest { comparison, primary, reward: study.reward, folder })
     }
 }
 
-fn task(recipe: &str) -> String {
-    evenkeel_recipe::stem(&[recipe.to_owned()])
+/// What a caller changes of a study.
+#[derive(Debug, Clone, Default)]
+pub struct StudyChanges {
+    /// Whether the quick version is asked for.
+    pub quick: bool,
+    /// Settings of all runs over those of the study, as `--set` takes them.
+    pub set: Vec<String>,
+    /// Threads of each run.
+    pub threads: Option<usize>,
+    /// Runs of each task and arm.
+    pub seeds: Option<u64>,
+}
+
+/// What a study asks for.
+#[derive(Debug, Clone)]
+pub struct StudyRequest {
+    /// The runs.
+    pub comparison: ComparisonRequest,
+    /// Name of the primary measure, where the study says one.
+    pub primary: Option<String>,
+    /// The reward to which steps are counted, where the study says one.
+    pub reward: Option<f64>,
+    /// What the folder of the comparison is called.
+    pub folder: String,
 }
 
 /// The leaves of a table, with dots between the names of the tables that they lie in.
@@ -219,23 +235,20 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::recipes::fake::FakeRecipes;
 
-    /// A study in a file, asked for without anything over it, or what it is refused for.
-    fn read(text: &str, given: &[&str]) -> Result<(CompareOptions, Request), String> {
+    /// What a study in a file asks for with these changes, or what it is refused for.
+    fn read(text: &str, changes: StudyChanges) -> Result<StudyRequest, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         fs::write(&path, text).unwrap();
-        let has = |name: &str| given.contains(&name);
-        let options = CompareOptions {
-            names: vec![path.display().to_string()],
-            quick: has("quick"),
-            vary: if has("vary") { vec!["a.b=1,2".to_owned()] } else { Vec::new() },
-            seeds: has("seeds").then_some(3),
-            ..CompareOptions::default()
-        };
         let said = |error: anyhow::Error| format!("{error:#}");
-        let study = Study::find(&options.names[0]).map_err(said)?.ok_or("no study")?;
-        study.under(&options).map_err(said)
+        let study = Study::find(&path.display().to_string()).map_err(said)?.ok_or("no study")?;
+        study.request(changes, &FakeRecipes).map_err(said)
+    }
+
+    fn quick() -> StudyChanges {
+        StudyChanges { quick: true, ..StudyChanges::default() }
     }
 
     const SMALL: &str = "[study]\nrecipes = [\"arithmetic\", \"own.toml\"]\nprimary = \"last-reward\"\n\
@@ -244,41 +257,34 @@ mod tests {
                          [set]\nrun.steps = 5\nrun.name = \"a\"\n[quick]\nseeds = 2\n[quick.set]\nrun.steps = 1\n";
 
     #[test]
-    fn the_studies_that_come_with_the_program_are_read() {
-        for (name, _) in BUILT_IN {
-            let study = Study::find(name).unwrap().unwrap();
-            let (_, asked) = study.under(&CompareOptions::default()).unwrap();
-            assert!(!asked.recipes.is_empty() && !asked.varied.is_empty(), "{name}");
-            assert!(asked.recipes.iter().all(|name| evenkeel_recipe::comes_with_program(name)), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_study_says_what_is_run_and_the_command_line_comes_over_it() {
-        let (options, asked) = read(SMALL, &[]).unwrap();
-        assert_eq!(asked.recipes[0], "arithmetic");
-        assert!(asked.recipes[1].ends_with("/own.toml"), "a file is next to the study: {}", asked.recipes[1]);
-        assert_eq!((asked.seeds, asked.threads, options.primary.as_deref()), (8, 1, Some("last-reward")));
-        assert_eq!(asked.set, ["run.name=\"a\"", "run.steps=5"]);
-        assert_eq!(options.out, Some(PathBuf::from("comparisons/mine")));
-        let values: Vec<_> = asked.varied.iter().map(|varied| (varied.key.as_str(), varied.values.join(" "))).collect();
+    fn a_study_says_what_is_run_and_its_caller_changes_it() {
+        let StudyRequest { comparison, primary, folder, .. } = read(SMALL, StudyChanges::default()).unwrap();
+        assert_eq!(comparison.recipes[0], "arithmetic");
+        assert!(comparison.recipes[1].ends_with("/own.toml"), "a file is next to the study: {}", comparison.recipes[1]);
+        assert_eq!((comparison.seeds, comparison.threads, primary.as_deref()), (8, 1, Some("last-reward")));
+        assert_eq!(comparison.set, ["run.name=\"a\"", "run.steps=5"]);
+        assert_eq!(folder, "mine");
+        let values: Vec<_> =
+            comparison.varied.iter().map(|varied| (varied.key.as_str(), varied.values.join(" "))).collect();
         let rule = "learner.objective.aggregation";
         let rate = "learner.optimizer.learning_rate";
         assert_eq!(values, [(rule, "token balanced".to_owned()), (rate, "0.0001 0.0002".to_owned())]);
-        assert_eq!(read(SMALL, &["seeds"]).unwrap().1.seeds, 3);
+        let changes = StudyChanges { set: vec!["run.steps=9".to_owned()], seeds: Some(3), ..StudyChanges::default() };
+        let changed = read(SMALL, changes).unwrap().comparison;
+        assert_eq!((changed.seeds, changed.set[2].as_str()), (3, "run.steps=9"));
     }
 
     #[test]
     fn a_quick_study_is_less_of_the_same_in_a_folder_of_its_own() {
-        let (options, asked) = read(SMALL, &["quick"]).unwrap();
-        assert_eq!((asked.seeds, asked.varied.len()), (2, 2));
-        assert_eq!(asked.set, ["run.name=\"a\"", "run.steps=5", "run.steps=1"], "the last one wins");
-        assert_eq!(options.out, Some(PathBuf::from("comparisons/mine-quick")));
+        let StudyRequest { comparison, folder, .. } = read(SMALL, quick()).unwrap();
+        assert_eq!((comparison.seeds, comparison.varied.len()), (2, 2));
+        assert_eq!(comparison.set, ["run.name=\"a\"", "run.steps=5", "run.steps=1"], "the last one wins");
+        assert_eq!(folder, "mine-quick");
     }
 
     #[test]
     fn what_no_study_can_be_is_refused_by_name() {
-        let error = |text: &str| read(text, &[]).unwrap_err();
+        let error = |text: &str| read(text, StudyChanges::default()).unwrap_err();
         let with = |recipes: &str, rest: &str| {
             error(&format!("[study]\nrecipes = {recipes}\n[vary]\na.b = [\"1\", \"2\"]\n{rest}"))
         };
@@ -297,9 +303,8 @@ mod tests {
         ] {
             assert!(said.contains(words), "{words}: {said}");
         }
-        assert!(read(SMALL, &["vary"]).unwrap_err().starts_with("--vary is given, allowed: absent with a study"));
         let without = "[study]\nrecipes = [\"arithmetic\"]\n[vary]\na.b = [1, 2]";
-        assert!(read(without, &["quick"]).unwrap_err().contains("mine has no section `quick`"));
+        assert!(read(without, quick()).unwrap_err().contains("mine has no section `quick`"));
     }
 
     #[test]
@@ -307,6 +312,6 @@ mod tests {
         let error = Study::find("studies/for-regimes").unwrap_err().to_string();
         assert!(error.contains("nearest: studies/four-regimes"), "{error}");
         assert!(Study::find("arithmetic").unwrap().is_none());
-        assert_eq!(read("[run]\nsteps = 3", &[]).unwrap_err(), "no study");
+        assert_eq!(read("[run]\nsteps = 3", StudyChanges::default()).unwrap_err(), "no study");
     }
 }

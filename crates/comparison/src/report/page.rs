@@ -1,7 +1,13 @@
 //! `compare.html`: a comparison as one self-contained page.
 
 use evenkeel_charts::{Chart, Figure, Html, Page, Point, Section, Series, Style, Table, figures};
-use evenkeel_comparison::{ArmSummary, Collapse, Comparison, Conclusion, ConclusionKind, Quantity, TaskComparison};
+
+use crate::arms::ArmSummary;
+use crate::bands::Quantity;
+use crate::collapse::Collapse;
+use crate::comparison::Comparison;
+use crate::conclusions::{Conclusion, ConclusionKind};
+use crate::task::TaskComparison;
 
 use super::plane;
 use super::tables::{NONE, arms, benchmarks, differences};
@@ -140,9 +146,9 @@ fn across(comparison: &Comparison) -> Html {
 mod tests {
     use std::collections::BTreeMap;
 
-    use evenkeel_comparison::{Arm, Evaluation, Lengths, Options, Run, RunEnd, Score, Scores};
-
     use super::*;
+    use crate::options::Options;
+    use crate::run::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
 
     const RULES: [&str; 3] = ["token", "sequence", "balanced"];
 

@@ -1,15 +1,14 @@
-//! From the directory of a run to what is compared.
+//! Reads the directory of a run as a run that is compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use evenkeel_comparison::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
-use evenkeel_proto::FieldError;
-use evenkeel_run::{Input, InputKind, InputRecord, MetricsLine, RunRecord, at_k, flat_settings};
-use toml::Table;
+use evenkeel_errors::FieldError;
+use evenkeel_run::{EvaluatedBenchmark, Input, InputKind, InputRecord, MetricsLine, RunRecord, at_k};
 
-use crate::columns;
+use crate::recipes::{ComparedRecipes, ComparedSettings};
+use crate::run::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
 
 /// The metric of training.
 const REWARD: &str = "critic/score/mean";
@@ -34,47 +33,42 @@ const NO_ARM: &[&str] = &["learner.compute.", "learner.probe_gradients."];
 
 /// A run with its settings.
 #[derive(Debug)]
-pub(super) struct StoredRun {
+pub struct StoredRun {
     record: RunRecord,
     /// The parts of the model that it began with.
     model: Vec<Input>,
-    /// By key, as TOML writes them.
-    settings: BTreeMap<String, String>,
-    seed: u64,
-    steps: u64,
+    settings: ComparedSettings,
     data: String,
-    /// The benchmark of problems that are held out of the training data.
-    pub(super) held_out: String,
 }
 
 impl StoredRun {
+    /// Reads the run in a directory.
+    ///
     /// # Errors
     /// A directory without a run, or with files that cannot be read.
-    pub(super) fn of(directory: &Path) -> Result<Self> {
+    pub fn read(directory: &Path, recipes: &impl ComparedRecipes) -> Result<Self> {
         let record = RunRecord::read(directory)?;
         let mut model = InputRecord::read(directory)?.map(|record| record.inputs).unwrap_or_default();
         model.retain(|input| input.kind == InputKind::Model);
-        let loaded =
-            evenkeel_recipe::finish(record.settings()?, &[]).with_context(|| directory.display().to_string())?.settings;
-        let table: Table = loaded.to_toml()?.parse()?;
-        let settings = flat_settings(&table);
+        let settings = recipes.complete(record.settings()?).with_context(|| directory.display().to_string())?;
         let data = record.data.as_ref().and_then(|data| data.files.first().map(|file| file.source.clone()));
         let data = data.unwrap_or_else(|| "data".to_owned());
-        let held_out = loaded.data.name();
-        Ok(Self { record, model, settings, seed: loaded.run.seed, steps: loaded.run.steps, data, held_out })
+        Ok(Self { record, model, settings, data })
     }
 
     /// The run, as an arm of a task.
-    pub(super) fn run(&self, task: &str, arm: Arm, seed: u64) -> Result<Run> {
+    pub fn run(&self, task: &str, arm: Arm, seed: u64) -> Run {
         let done = self.record.steps.len() as u64;
-        let state = match done >= self.steps {
-            true => RunEnd::Finished,
-            false => RunEnd::Failed { reason: format!("ended after {done} of {} steps", self.steps) },
+        let steps = self.settings.steps;
+        let state = if done >= steps {
+            RunEnd::Finished
+        } else {
+            RunEnd::Failed { reason: format!("ended after {done} of {steps} steps") }
         };
         let identity = self.identity(&arm);
         let evaluations = self.record.evaluations.iter().map(evaluation).filter(|found| !found.benchmarks.is_empty());
         let rewards = self.record.steps.iter().filter_map(|line| Some((line.step, line.get(REWARD)?)));
-        Ok(Run {
+        Run {
             name: self.record.path.display().to_string(),
             task: task.to_owned(),
             arm,
@@ -82,14 +76,14 @@ impl StoredRun {
             identity,
             evaluations: evaluations.collect(),
             rewards: rewards.collect(),
-            rule: self.settings.get(RULE).map(|rule| plain(rule).to_owned()),
+            rule: self.settings.values.get(RULE).map(|rule| plain(rule).to_owned()),
             lengths: self.record.steps.iter().filter_map(lengths).collect(),
             state,
-        })
+        }
     }
 
     /// Mean length of answers in the last step, in tokens.
-    pub(super) fn last_length(&self) -> Option<f64> {
+    pub fn last_length(&self) -> Option<f64> {
         self.record.steps.last()?.get("response_length/mean")
     }
 
@@ -100,7 +94,7 @@ impl StoredRun {
             let is_file = key.rsplit('.').next().is_some_and(|last| last.ends_with(FILES));
             has(SAME) && !has(OF_A_PLACE) && !is_file && !key.ends_with(".endpoints") && !arm.0.contains_key(key)
         };
-        let settings = self.settings.iter().filter(|(key, _)| is_part(key));
+        let settings = self.settings.values.iter().filter(|(key, _)| is_part(key));
         let mut identity: BTreeMap<_, _> = settings.map(|(key, value)| (key.clone(), value.clone())).collect();
         // A model is what its folder has, wherever that lies. One that is made afresh follows from the settings.
         if identity.contains_key(MODEL) && !self.model.is_empty() {
@@ -120,13 +114,14 @@ impl StoredRun {
     }
 }
 
-/// Runs of one task, whose arms are made of the settings in which they differ, and the benchmarks of held-out problems.
+/// Reads runs of one task, whose arms are made of the settings in which they differ. Returns the benchmarks of held-out
+/// problems as well.
 ///
 /// # Errors
 /// A directory that holds no run, the same directory twice.
-pub(super) fn existing(directories: &[String]) -> Result<(Vec<Run>, BTreeSet<String>)> {
-    let read: Vec<StoredRun> =
-        directories.iter().map(|directory| StoredRun::of(Path::new(directory))).collect::<Result<_>>()?;
+pub fn read_runs(directories: &[String], recipes: &impl ComparedRecipes) -> Result<(Vec<Run>, BTreeSet<String>)> {
+    let read = |directory: &String| StoredRun::read(Path::new(directory), recipes);
+    let read: Vec<StoredRun> = directories.iter().map(read).collect::<Result<_>>()?;
     for (index, run) in read.iter().enumerate() {
         if read[..index].iter().any(|other| other.record.path == run.record.path) {
             let path = run.record.path.display().to_string();
@@ -137,17 +132,17 @@ pub(super) fn existing(directories: &[String]) -> Result<(Vec<Run>, BTreeSet<Str
         let has = |prefixes: &[&str]| prefixes.iter().any(|prefix| key.starts_with(prefix));
         has(VARIED) && !has(NO_ARM)
     };
-    let keys: BTreeSet<&String> = read.iter().flat_map(|run| run.settings.keys()).filter(is_varied).collect();
-    let differs = |key: &&&String| read.iter().any(|run| run.settings.get(**key) != read[0].settings.get(**key));
+    let keys: BTreeSet<&String> = read.iter().flat_map(|run| run.settings.values.keys()).filter(is_varied).collect();
+    let differs =
+        |key: &&&String| read.iter().any(|run| run.settings.values.get(**key) != read[0].settings.values.get(**key));
     let varied: Vec<&String> = keys.iter().filter(differs).copied().collect();
     let task = read.first().map_or("data", |run| run.data.as_str()).to_owned();
     let arm = |run: &StoredRun| {
-        let value =
-            |key: &String| run.settings.get(key).map_or_else(|| "absent".to_owned(), |value| plain(value).to_owned());
+        let value = |key: &String| run.settings.values.get(key).map_or("absent", |value| plain(value)).to_owned();
         Arm(varied.iter().map(|key| ((*key).clone(), value(key))).collect())
     };
-    let runs = read.iter().map(|run| run.run(&task, arm(run), run.seed)).collect::<Result<_>>()?;
-    Ok((runs, read.iter().map(|run| run.held_out.clone()).collect()))
+    let runs = read.iter().map(|run| run.run(&task, arm(run), run.settings.seed)).collect();
+    Ok((runs, read.iter().map(|run| run.settings.held_out.clone()).collect()))
 }
 
 /// The lengths of a training step; a step without a group of both signs has no gap.
@@ -158,7 +153,7 @@ fn lengths(line: &MetricsLine) -> Option<Lengths> {
 
 /// The accuracies of an evaluation. The average is that of the comparison.
 fn evaluation(line: &MetricsLine) -> Evaluation {
-    let of = |(is_average, name, k): (bool, &str, u32)| {
+    let of = |EvaluatedBenchmark { is_average, name, samples: k }| {
         let score = |metric: &str| {
             let metric = format!("{metric}@{k}");
             let sampling_error = line.get(&at_k::aux(name, &format!("acc/{metric}/sampling_error")));
@@ -168,7 +163,7 @@ fn evaluation(line: &MetricsLine) -> Evaluation {
         let scores = Scores { samples: k, mean: score("mean")?, best: score("best") };
         (!is_average).then(|| (name.to_owned(), scores))
     };
-    Evaluation { step: line.step, benchmarks: columns::evaluated(line).into_iter().filter_map(of).collect() }
+    Evaluation { step: line.step, benchmarks: EvaluatedBenchmark::all(line).into_iter().filter_map(of).collect() }
 }
 
 /// A text without its quotes.

@@ -1,7 +1,12 @@
 //! Tables of a task for `compare.html`: arms, benchmarks, differences.
 
 use evenkeel_charts::{Html, Table};
-use evenkeel_comparison::{ArmSummary, Finding, Mean, Measure, MeasureSummary, PairedDifference, TaskComparison};
+
+use crate::arms::{ArmSummary, MeasureSummary};
+use crate::mean::Mean;
+use crate::measure::Measure;
+use crate::pairs::{Finding, PairedDifference};
+use crate::task::TaskComparison;
 
 /// What stands where there is no value.
 pub(super) const NONE: &str = "–";

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use evenkeel_comparison::Arm;
-use evenkeel_proto::FieldError;
+use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
+
+use crate::run::Arm;
 
 /// A setting and the values that it takes in turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Varied {
+pub struct Varied {
     /// Its key, as `learner.objective.aggregation`.
-    pub(super) key: String,
+    pub key: String,
     /// The values, as `--set` takes them.
-    pub(super) values: Vec<String>,
+    pub values: Vec<String>,
 }
 
 /// Settings that have no part in what an arm is: where runs of the same arm differ by nature.
@@ -41,7 +42,10 @@ impl Display for VariedFault {
 
 impl Varied {
     /// Reads `KEY=VALUE,VALUE`. Commas within brackets, braces and quotes separate nothing.
-    pub(super) fn parse(text: &str) -> Result<Self, FieldError> {
+    ///
+    /// # Errors
+    /// Another form, a single value, a value twice, and settings that belong to a run and not to an arm.
+    pub fn parse(text: &str) -> Result<Self, FieldError> {
         let refused = |allowed: String| FieldError::quoted("--vary", text, allowed);
         let (key, values) = text.split_once('=').ok_or_else(|| refused("KEY=VALUE,VALUE".to_owned()))?;
         let values =
@@ -86,20 +90,6 @@ pub(super) fn arms(varied: &[Varied]) -> Vec<Arm> {
     arms.into_iter().map(Arm).collect()
 }
 
-/// The settings of an arm, as `--set` takes them.
-pub(super) fn settings(arm: &Arm) -> impl Iterator<Item = String> {
-    arm.0.iter().map(|(key, value)| format!("{key}={value}"))
-}
-
-/// A name for files: the values, one after the other.
-pub(super) fn file_name(arm: &Arm) -> String {
-    let good = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
-    let value = |value: &String| -> String {
-        value.chars().map(|character| if good(character) { character } else { '_' }).collect()
-    };
-    arm.0.values().map(value).collect::<Vec<_>>().join("-")
-}
-
 /// Splits at the commas of the outermost level. `None` where something stays open.
 fn separate(text: &str) -> Option<Vec<String>> {
     let mut parts = vec![String::new()];
@@ -142,7 +132,7 @@ mod tests {
             format!("rate={rate}, rule={rule}")
         };
         assert_eq!(labels, expected.map(of));
-        let names: Vec<_> = arms(&varied(&["a.b=[1, 2],x/y"])).iter().map(file_name).collect();
+        let names: Vec<_> = arms(&varied(&["a.b=[1, 2],x/y"])).iter().map(Arm::file_name).collect();
         assert_eq!(names, ["_1__2_", "x_y"]);
     }
 

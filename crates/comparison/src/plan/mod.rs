@@ -1,16 +1,24 @@
 //! What a comparison runs: tasks, arms and seeds. It is kept in the folder of the comparison, so that the same command
 //! continues it.
 
+mod study;
+mod varied;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use evenkeel_comparison::Arm;
-use evenkeel_proto::FieldError;
-use evenkeel_recipe::Recipe;
+use evenkeel_errors::FieldError;
+use evenkeel_run::recipe_stem;
 use serde::{Deserialize, Serialize};
 
-use super::varied::{self, Varied};
+use crate::recipes::{ComparedRecipes, ComparedSettings};
+use crate::run::Arm;
+pub use study::{Study, StudyChanges, StudyRequest};
+pub use varied::Varied;
+
+/// Seeds of each task and arm where nothing else is asked for.
+pub const SEEDS: u64 = 8;
 
 /// The file in the folder of a comparison.
 const FILE: &str = "plan.json";
@@ -32,55 +40,62 @@ const AFTER_WARM_START: &[&str] = &[
 
 /// What a comparison runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Plan {
+pub struct ComparisonPlan {
     format: u32,
     /// Recipes by the name of their task.
-    pub(super) tasks: BTreeMap<String, String>,
-    pub(super) varied: Vec<Varied>,
+    tasks: BTreeMap<String, String>,
+    varied: Vec<Varied>,
     /// What tasks vary instead, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     varied_in: BTreeMap<String, Vec<Varied>>,
     /// Settings of all runs, as `--set` takes them.
-    pub(super) set: Vec<String>,
+    set: Vec<String>,
     /// Threads of each run: their number decides bits.
-    pub(super) threads: usize,
+    threads: usize,
     /// Runs of each task and arm, with the seeds from 0 on. It may grow.
-    pub(super) seeds: u64,
+    pub seeds: u64,
     /// What each task and arm computes, with the first seed: a recipe may change between two calls of the command.
     identities: BTreeMap<String, String>,
 }
 
 /// A task and an arm with their settings.
 #[derive(Debug, Clone)]
-pub(super) struct Variant {
-    pub(super) task: String,
-    pub(super) arm: Arm,
+pub struct PlannedArm {
+    /// Name of the task.
+    pub task: String,
+    /// The varied settings.
+    pub arm: Arm,
     /// The recipe of the task.
-    pub(super) recipe: String,
-    /// With the seed 0.
-    pub(super) settings: Recipe,
+    pub recipe: String,
+    /// Settings of the run with the seed 0.
+    pub settings: ComparedSettings,
 }
 
 /// What a comparison is asked to run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Request {
-    pub(super) recipes: Vec<String>,
-    pub(super) varied: Vec<Varied>,
-    /// By the names of tasks.
-    pub(super) varied_in: BTreeMap<String, Vec<Varied>>,
-    pub(super) set: Vec<String>,
-    pub(super) threads: usize,
-    pub(super) seeds: u64,
+pub struct ComparisonRequest {
+    /// Built-in recipes or files, one for each task.
+    pub recipes: Vec<String>,
+    /// Settings whose combinations are the arms.
+    pub varied: Vec<Varied>,
+    /// What tasks vary instead, by their names.
+    pub varied_in: BTreeMap<String, Vec<Varied>>,
+    /// Settings of all runs, as `--set` takes them.
+    pub set: Vec<String>,
+    /// Threads of each run.
+    pub threads: usize,
+    /// Runs of each task and arm.
+    pub seeds: u64,
 }
 
-impl Plan {
+impl ComparisonPlan {
     /// A plan whose settings are all accepted.
     ///
     /// # Errors
     /// Two recipes of one name, a setting that is varied twice or does not exist, values that a recipe refuses, arms
     /// that compute the same.
-    pub(super) fn new(asked: Request) -> Result<(Self, Vec<Variant>)> {
-        let Request { recipes, varied, varied_in, set, threads, seeds } = asked;
+    pub fn new(asked: ComparisonRequest, source: &impl ComparedRecipes) -> Result<(Self, Vec<PlannedArm>)> {
+        let ComparisonRequest { recipes, varied, varied_in, set, threads, seeds } = asked;
         let at_least_one = |field: &str, value: u64| match value {
             0 => Err(FieldError::new(field, value, "at least 1")),
             _ => Ok(()),
@@ -100,7 +115,7 @@ impl Plan {
         }
         let mut tasks = BTreeMap::new();
         for name in &recipes {
-            let task = evenkeel_recipe::stem(std::slice::from_ref(name));
+            let task = recipe_stem(name).to_owned();
             if let Some(other) = tasks.insert(task.clone(), name.clone()) {
                 let allowed = format!("recipes of different names (`{other}` is called {task} as well)");
                 return Err(FieldError::quoted("RECIPE", name, allowed).into());
@@ -108,38 +123,37 @@ impl Plan {
         }
         let mut plan =
             Self { format: FORMAT, tasks, varied, varied_in, set, threads, seeds, identities: BTreeMap::new() };
-        let variants = plan.variants()?;
-        for variant in &variants {
-            let identity = variant.settings.resolved()?.identity;
+        let arms = plan.arms(source)?;
+        for arm in &arms {
+            let identity = arm.settings.identity.clone();
             let same =
-                plan.identities.iter().find(|(name, known)| **known == identity && name.starts_with(&variant.prefix()));
+                plan.identities.iter().find(|(name, known)| **known == identity && name.starts_with(&arm.prefix()));
             if let Some((other, _)) = same {
                 let allowed = format!("settings that change a result ({other} computes the same)");
-                return Err(FieldError::new("--vary", variant.name(), allowed).into());
+                return Err(FieldError::new("--vary", arm.name(), allowed).into());
             }
-            plan.identities.insert(variant.name(), identity);
+            plan.identities.insert(arm.name(), identity);
         }
-        Ok((plan, variants))
+        Ok((plan, arms))
     }
 
     /// Every task with every arm.
-    fn variants(&self) -> Result<Vec<Variant>> {
-        let mut variants = Vec::new();
+    fn arms(&self, source: &impl ComparedRecipes) -> Result<Vec<PlannedArm>> {
+        let mut arms = Vec::new();
         for (task, name) in &self.tasks {
             for arm in &varied::arms(self.varied_in.get(task).unwrap_or(&self.varied)) {
-                let set: Vec<String> = self.common().chain(varied::settings(arm)).collect();
-                let loaded = evenkeel_recipe::load(std::slice::from_ref(name), &set);
-                let settings = loaded.with_context(|| format!("{task}, {}", arm.label()))?.settings;
+                let set: Vec<String> = self.common().chain(arm.settings()).collect();
+                let settings = source.resolve(name, &set).with_context(|| format!("{task}, {}", arm.label()))?;
                 let task = task.clone();
                 let recipe = name.clone();
-                variants.push(Variant { task, arm: arm.clone(), recipe, settings });
+                arms.push(PlannedArm { task, arm: arm.clone(), recipe, settings });
             }
         }
-        Ok(variants)
+        Ok(arms)
     }
 
     /// The settings of all runs.
-    pub(super) fn common(&self) -> impl Iterator<Item = String> {
+    pub fn common(&self) -> impl Iterator<Item = String> {
         let threads = self.threads;
         // Nobody looks at the pages of so many runs.
         let page = "page.listen=off".to_owned();
@@ -149,7 +163,10 @@ impl Plan {
 
     /// Keeps the plan in a folder, or finds it there. A folder with another plan is refused, naming the difference;
     /// more seeds are welcome.
-    pub(super) fn keep(&self, folder: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    /// Another plan, and a file that cannot be read or written.
+    pub fn keep(&self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
         if let Ok(text) = std::fs::read_to_string(&path) {
             let known: Self = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
@@ -185,9 +202,9 @@ impl Plan {
     }
 }
 
-impl Variant {
-    /// Its task and arm, for messages.
-    pub(super) fn name(&self) -> String {
+impl PlannedArm {
+    /// The task and the arm, for messages.
+    pub fn name(&self) -> String {
         format!("{}{}", self.prefix(), self.arm.label())
     }
 
@@ -196,7 +213,7 @@ impl Variant {
     }
 
     /// The varied settings that a warm start depends on: arms with the same ones share it.
-    pub(super) fn warm_start(&self) -> Arm {
+    pub fn warm_start(&self) -> Arm {
         let before = |key: &String| !AFTER_WARM_START.iter().any(|after| key.starts_with(after));
         Arm(self.arm.0.iter().filter(|(key, _)| before(key)).map(|(key, value)| (key.clone(), value.clone())).collect())
     }
@@ -210,61 +227,71 @@ fn json(part: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipes::fake::FakeRecipes;
 
-    fn plan(recipes: &[&str], varied: &[&str], set: &[&str], seeds: u64) -> Result<(Plan, Vec<Variant>), String> {
+    fn plan(
+        recipes: &[&str],
+        varied: &[&str],
+        set: &[&str],
+        seeds: u64,
+    ) -> Result<(ComparisonPlan, Vec<PlannedArm>), String> {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
-        let varied = varied.iter().map(|text| Varied::parse(text).unwrap()).collect();
-        let asked =
-            Request { recipes: owned(recipes), varied, set: owned(set), threads: 1, seeds, ..Request::default() };
-        Plan::new(asked).map_err(|error| format!("{error:#}"))
+        let asked = ComparisonRequest {
+            recipes: owned(recipes),
+            varied: varied.iter().map(|text| Varied::parse(text).unwrap()).collect(),
+            set: owned(set),
+            threads: 1,
+            seeds,
+            ..ComparisonRequest::default()
+        };
+        ComparisonPlan::new(asked, &FakeRecipes).map_err(|error| format!("{error:#}"))
+    }
+
+    fn names(arms: &[PlannedArm]) -> Vec<String> {
+        arms.iter().map(PlannedArm::name).collect()
     }
 
     const RULES: &str = "learner.objective.aggregation=token,balanced";
 
     #[test]
     fn every_task_has_every_arm() {
-        let (plan, variants) = plan(&["code", "arithmetic"], &[RULES], &["run.steps=3"], 8).unwrap();
-        let names: Vec<_> = variants.iter().map(Variant::name).collect();
-        assert_eq!(names, ["arithmetic: token", "arithmetic: balanced", "code: token", "code: balanced"]);
-        assert!(variants.iter().all(|variant| variant.settings.run.steps == 3));
-        assert!(variants.iter().all(|variant| variant.settings.learner.compute.threads == plan.threads));
+        let (_, arms) = plan(&["code", "arithmetic"], &[RULES], &["run.steps=3"], 8).unwrap();
+        assert_eq!(names(&arms), ["arithmetic: token", "arithmetic: balanced", "code: token", "code: balanced"]);
+        for settings in arms.iter().map(|arm| &arm.settings) {
+            assert_eq!((settings.steps, settings.values["learner.compute.threads"].as_str()), (3, "1"));
+        }
     }
 
     #[test]
     fn a_task_may_have_arms_of_its_own() {
         let own = |text: &str| vec![Varied::parse(text).unwrap()];
-        let (_, variants) = Plan::new(Request {
+        let asked = ComparisonRequest {
             recipes: ["code", "arithmetic"].map(str::to_owned).to_vec(),
             varied: own(RULES),
             varied_in: BTreeMap::from([("code".to_owned(), own("learner.objective.aggregation=token,sequence"))]),
             threads: 1,
             seeds: 1,
-            ..Request::default()
-        })
-        .unwrap();
-        let names: Vec<_> = variants.iter().map(Variant::name).collect();
-        assert_eq!(names, ["arithmetic: token", "arithmetic: balanced", "code: token", "code: sequence"]);
+            ..ComparisonRequest::default()
+        };
+        let (_, arms) = ComparisonPlan::new(asked, &FakeRecipes).unwrap();
+        assert_eq!(names(&arms), ["arithmetic: token", "arithmetic: balanced", "code: token", "code: sequence"]);
     }
 
     #[test]
     fn arms_share_a_warm_start_unless_it_depends_on_what_is_varied() {
-        let (_, variants) =
-            plan(&["arithmetic"], &[RULES, "learner.supervised.learning_rate=1e-3,2e-3"], &[], 1).unwrap();
-        let shared: std::collections::BTreeSet<_> = variants.iter().map(Variant::warm_start).collect();
-        assert_eq!((variants.len(), shared.len()), (4, 2));
-        let lagging = ["learner.old_logp=proximal", "checkpoint.keep_weights=3"];
-        let (_, variants) = plan(&["arithmetic"], &["pipeline.max_lag=0,1,2"], &lagging, 1).unwrap();
-        assert!(variants.iter().all(|variant| variant.warm_start() == variants[0].warm_start()));
+        let (_, arms) = plan(&["arithmetic"], &[RULES, "learner.supervised.learning_rate=1e-3,2e-3"], &[], 1).unwrap();
+        let shared: std::collections::BTreeSet<_> = arms.iter().map(PlannedArm::warm_start).collect();
+        assert_eq!((arms.len(), shared.len()), (4, 2));
+        let (_, arms) = plan(&["arithmetic"], &["pipeline.max_lag=0,1,2"], &[], 1).unwrap();
+        assert!(arms.iter().all(|arm| arm.warm_start() == arms[0].warm_start()));
     }
 
     #[test]
     fn what_cannot_be_varied_is_refused_by_name() {
         let refused =
             |recipes: &[&str], varied: &[&str], set: &[&str], seeds| plan(recipes, varied, set, seeds).unwrap_err();
-        let error = refused(&["arithmetic"], &["learner.objective.agregation=token,balanced"], &[], 1);
-        assert!(error.contains("nearest allowed: `learner.objective.aggregation`"), "{error}");
-        let error = refused(&["arithmetic"], &["learner.objective.aggregation=token,balance"], &[], 1);
-        assert!(error.contains("arithmetic, balance") && error.contains("learner.objective.aggregation"), "{error}");
+        let error = refused(&["arithmetic"], &["learner.objective.aggregation=token,refused"], &[], 1);
+        assert!(error.starts_with("arithmetic, refused: "), "{error}");
         let error = refused(&["arithmetic"], &[RULES, RULES], &[], 1);
         assert!(error.contains("\"learner.objective.aggregation\" twice"), "{error}");
         let error = refused(&["arithmetic"], &[RULES], &["learner.objective.aggregation=token"], 1);
@@ -274,13 +301,6 @@ mod tests {
         let error = refused(&["arithmetic", "./arithmetic"], &[RULES], &[], 1);
         assert!(error.contains("recipes of different names"), "{error}");
         assert!(refused(&["arithmetic"], &[RULES], &[], 0).contains("--seeds is 0, allowed: at least 1"));
-    }
-
-    #[test]
-    fn two_settings_that_contradict_each_other_are_refused_with_the_arm() {
-        let varied = ["sampling.max_tokens=40,80", "shaping.overlong_buffer_tokens=0,60"];
-        let error = plan(&["arithmetic"], &varied, &[], 1).unwrap_err();
-        assert!(error.contains("max_tokens=40, overlong_buffer_tokens=60"), "{error}");
     }
 
     #[test]
