@@ -11,7 +11,7 @@ mod layers;
 mod shared;
 
 use anyhow::Result;
-use evenkeel_config::{ConfigError, Loaded, Loader, Renamed, Settings};
+use evenkeel_config::{ConfigError, Loaded, Loader, Settings};
 use evenkeel_engine::EngineSettings;
 use evenkeel_environment_service::EnvironmentSettings;
 use evenkeel_generation::GenerationSettings;
@@ -19,9 +19,9 @@ use evenkeel_learner::{BatchShape, TrainingSettings};
 use evenkeel_model::ModelError;
 use evenkeel_objective::Advantage;
 use evenkeel_orchestrator::{
-    CheckpointSettings, DataSettings, EvaluationSettings, LoopSettings, PageSettings, PipelineSettings,
-    PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunSettings, SamplerAuditSettings,
-    ServicesSettings, ShapingSettings, TurnsSettings, WarmStartSettings,
+    CheckpointSettings, DataSettings, EvaluationSettings, PageSettings, PipelineSettings, PolicySamplingSettings,
+    ProofSettings, RecipeReader, ResolvedRecipe, RunSettings, SamplerAuditSettings, ServicesSettings, ShapingSettings,
+    TurnsSettings, WarmStartSettings,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -82,19 +82,7 @@ pub struct Recipe {
 }
 
 /// Sections are validated by [`resolve`], once shared values are derived.
-impl Settings for Recipe {
-    const RENAMED: Renamed = Renamed {
-        sections: &[
-            ("", LoopSettings::RENAMED),
-            ("generation", GenerationSettings::RENAMED),
-            ("reward", RewardSettings::RENAMED),
-        ],
-        ..Renamed::keys(&[
-            ("learner.keep_checkpoints", "checkpoint.keep"),
-            ("learner.keep_weights", "checkpoint.keep_weights"),
-        ])
-    };
-}
+impl Settings for Recipe {}
 
 /// The recipes of these names or files, each over the ones before, with the environment and `--set` on top. Without any
 /// it is `arithmetic`.
