@@ -13,13 +13,13 @@ use crate::free_directory::free_directory;
 use crate::terminal;
 
 /// The step of another run, as the command line names it.
-struct Origin {
+struct NamedCheckpoint {
     directory: PathBuf,
     /// Absent: its newest checkpoint.
     step: Option<u64>,
 }
 
-impl Origin {
+impl NamedCheckpoint {
     /// Reads `DIR` or `DIR@N`.
     fn parse(text: &str) -> Result<Self, FieldError> {
         let Some((directory, step)) = text.rsplit_once('@') else {
@@ -36,7 +36,7 @@ impl Origin {
 
 /// Creates the directory of the new run, with the other run's lines and its checkpoint.
 pub(crate) fn open(from: &str, out: Option<&Path>, set: &[String]) -> Result<(Recipe, ResolvedRecipe, RunDirectory)> {
-    let Origin { directory, step } = Origin::parse(from)?;
+    let NamedCheckpoint { directory, step } = NamedCheckpoint::parse(from)?;
     let RunRecord { path, run_id, .. } = RunRecord::read(&directory).context("--from")?;
     let (step, checkpoint) = choose(&path, &run_id, step)?;
 
@@ -103,8 +103,9 @@ mod tests {
 
     #[test]
     fn a_step_follows_the_directory() {
-        let parsed =
-            |text: &str| Origin::parse(text).map(|origin| (origin.directory.display().to_string(), origin.step));
+        let parsed = |text: &str| {
+            NamedCheckpoint::parse(text).map(|origin| (origin.directory.display().to_string(), origin.step))
+        };
         assert_eq!(parsed("runs/a@40"), Ok(("runs/a".to_owned(), Some(40))));
         assert_eq!(parsed("runs/a"), Ok(("runs/a".to_owned(), None)));
         let error = parsed("runs/a@last").unwrap_err().to_string();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::Parser;
 
-use super::blocks::{Block, blocks, typed};
+use super::blocks::{PageBlock, blocks, typed};
 use super::pages::{self, Page};
 use super::settings::of_service;
 use super::{root, shell, tools};
@@ -151,7 +151,7 @@ fn settings(names: &[String], set: &[String]) -> Result<(), String> {
     loaded.map(drop).map_err(|error| error.to_string())
 }
 
-fn is_untested(block: &Block) -> bool {
+fn is_untested(block: &PageBlock) -> bool {
     UNTESTED.iter().any(|(page, begin, _)| {
         block.place.split(':').next() == Some(page) && block.text.trim_start().starts_with(begin)
     })
@@ -207,7 +207,7 @@ fn every_command_on_a_page_is_one_that_is_taken() {
 
 #[test]
 fn every_reason_for_not_testing_a_block_is_used() {
-    let blocks: Vec<Block> = pages::all().iter().flat_map(blocks).filter(|block| block.is("untested")).collect();
+    let blocks: Vec<PageBlock> = pages::all().iter().flat_map(blocks).filter(|block| block.is("untested")).collect();
     for reason in UNTESTED {
         let (page, begin, why) = reason;
         let is_used =

@@ -12,7 +12,7 @@ use evenkeel_reward::RewardSettings;
 use evenkeel_reward::gateway::GatewaySettings;
 use evenkeel_weights_agent::WeightsAgentSettings;
 
-use super::blocks::{Block, blocks};
+use super::blocks::{PageBlock, blocks};
 use super::pages::{self, Page};
 use crate::arguments::Service;
 use crate::tinker::TinkerService;
@@ -49,7 +49,7 @@ pub(super) fn of_service(service: Service, text: &str, set: &[String]) -> Result
 
 /// Reads a block as what its mark says: a service, a `study`, the section of a recipe in which it stands, or a whole
 /// recipe.
-fn check(block: &Block) -> Result<(), String> {
+fn check(block: &PageBlock) -> Result<(), String> {
     let mark = block.marks.first().map_or("", String::as_str);
     let services = [
         Service::Engine,

@@ -22,14 +22,14 @@ use serde_json::Value;
 use crate::arguments::{ExportOptions, WeightsOption};
 use crate::runs::require_run;
 use crate::terminal::note;
-use source::Source;
+use source::StoredWeights;
 
 /// Writes the folder.
 pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
     require_run(&options.run)?;
     let run = RunRecord::read(&options.run)?;
     let recipe = evenkeel_recipe::finish(run.settings()?, &[])?.settings;
-    let source = Source::find(&run, &recipe, options.step)?;
+    let source = StoredWeights::find(&run, &recipe, options.step)?;
     let folder = model_folder(&run, &recipe)?;
     let model = Folder::new(&folder);
     let config = ConfigFile::read(&model).context("the model that the run began with")?;

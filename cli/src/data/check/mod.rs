@@ -83,7 +83,7 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     };
     let written = match options.json {
         true => checks.write(&mut lines::Lines::new(stdout), &problems, &mut report),
-        false => checks.write(&mut table::Table::new(stdout), &problems, &mut report),
+        false => checks.write(&mut table::PromptTable::new(stdout), &problems, &mut report),
     };
     match written {
         // The reader has seen enough.

@@ -21,26 +21,26 @@ const BASE: &str = "base";
 pub(super) struct Layers {
     layers: Vec<Layer>,
     /// The recipes whose bases are being added, to find those that build on themselves.
-    open: Vec<Source>,
+    open: Vec<LayerSource>,
 }
 
 /// One recipe without its `base`.
 #[derive(Debug)]
 struct Layer {
-    source: Source,
+    source: LayerSource,
     table: Table,
 }
 
 /// Where a recipe comes from.
 #[derive(Debug, Clone)]
-struct Source {
+struct LayerSource {
     /// What it is called in messages.
     origin: String,
     /// The same for the same recipe, however a path to it is spelt.
     identity: String,
 }
 
-impl From<String> for Source {
+impl From<String> for LayerSource {
     fn from(origin: String) -> Self {
         Self { identity: origin.clone(), origin }
     }
@@ -124,10 +124,10 @@ impl Layers {
         let table = parse_file(&path)?;
         let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
         let identity = path.canonicalize().unwrap_or_else(|_| path.clone()).display().to_string();
-        self.add_table(Source { origin: path.display().to_string(), identity }, table, Within::Folder(&folder))
+        self.add_table(LayerSource { origin: path.display().to_string(), identity }, table, Within::Folder(&folder))
     }
 
-    fn add_table(&mut self, source: Source, mut table: Table, within: Within<'_>) -> Result<(), ConfigError> {
+    fn add_table(&mut self, source: LayerSource, mut table: Table, within: Within<'_>) -> Result<(), ConfigError> {
         let bases = bases(table.remove(BASE), &source.origin)?;
         if self.open.iter().any(|open| open.identity == source.identity) {
             let from = self.open.last().map_or("", |from| &from.origin);
