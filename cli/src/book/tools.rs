@@ -7,17 +7,13 @@ use super::{pages, root};
 /// The packages of the workspace: name and folder.
 pub(super) fn packages() -> Vec<(String, PathBuf)> {
     let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
-    let mut found = Vec::new();
-    for folder in ["crates", "services", "bench", "proto"] {
-        for path in pages::files(&root().join(folder), "Cargo.toml") {
-            let text: toml::Table = std::fs::read_to_string(&path).unwrap().parse().unwrap();
-            if let Some(name) = text.get("package").and_then(|package| package["name"].as_str()) {
-                found.push((name.to_owned(), path.parent().unwrap().to_owned()));
-            }
-        }
-    }
-    assert!(found.len() >= manifest["workspace"]["members"].as_array().unwrap().len());
-    found
+    let members = manifest["workspace"]["members"].as_array().unwrap();
+    let package = |member: &toml::Value| {
+        let folder = root().join(member.as_str().unwrap());
+        let text: toml::Table = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap();
+        (text["package"]["name"].as_str().unwrap().to_owned(), folder)
+    };
+    members.iter().map(package).collect()
 }
 
 fn value<'a>(words: &'a [String], flag: &str) -> Option<&'a String> {
