@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What stands above the services and may depend on them, besides everything in `bench/`: the program, and the library of recipes,
-# which have a section of every service.
+# Packages that stand above the services and may depend on them, besides those in `bench/`: the program, and the library of
+# recipes, which have a section of every service.
 ABOVE_SERVICES = {"evenkeel", "evenkeel-recipe"}
 
 
@@ -170,10 +170,9 @@ def layers(crates):
         for other in sorted(set(dependencies) & set(places)):
             target = places[other][0]
             is_above = name in ABOVE_SERVICES or folder.parts[0] == "bench"
-            if target.parts[0] == "services" and not is_above:
-                yield f"{folder} depends on {target}: only {', '.join(sorted(ABOVE_SERVICES))} and bench may use a service"
-            if other in ABOVE_SERVICES and not is_above:
-                yield f"{folder} depends on {target}, which stands above the services"
+            if not is_above and (target.parts[0] == "services" or other in ABOVE_SERVICES):
+                allowed = ", ".join(sorted(ABOVE_SERVICES))
+                yield f"{folder} depends on {target}: only {allowed} and bench may use a service or what stands above it"
 
 
 def main():

@@ -1,7 +1,9 @@
 //! What a comparison runs: tasks, arms and seeds. It is kept in the folder of the comparison, so that the same command
 //! continues it.
 
+mod planned_arm;
 mod study;
+mod study_file;
 mod varied;
 
 use std::collections::BTreeMap;
@@ -12,8 +14,8 @@ use evenkeel_errors::FieldError;
 use evenkeel_run::recipe_stem;
 use serde::{Deserialize, Serialize};
 
-use crate::recipes::{ComparedRecipes, ComparedSettings};
-use crate::run::Arm;
+use crate::recipes::ComparedRecipes;
+pub use planned_arm::PlannedArm;
 pub use study::{Study, StudyChanges, StudyRequest};
 pub use varied::Varied;
 
@@ -23,20 +25,6 @@ pub const SEEDS: u64 = 8;
 /// The file in the folder of a comparison.
 const FILE: &str = "plan.json";
 const FORMAT: u32 = 1;
-
-/// Settings that decide nothing before the first GRPO step: arms that differ in these alone share their warm start.
-const AFTER_WARM_START: &[&str] = &[
-    "run.steps",
-    "sampling.",
-    "shaping.",
-    "evaluation.every",
-    "learner.objective.",
-    "learner.optimizer.",
-    "learner.epochs",
-    "learner.mini_batch_groups",
-    "learner.old_logp",
-    "pipeline.",
-];
 
 /// What a comparison runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,19 +44,6 @@ pub struct ComparisonPlan {
     pub seeds: u64,
     /// What each task and arm computes, with the first seed: a recipe may change between two calls of the command.
     identities: BTreeMap<String, String>,
-}
-
-/// A task and an arm with their settings.
-#[derive(Debug, Clone)]
-pub struct PlannedArm {
-    /// Name of the task.
-    pub task: String,
-    /// The varied settings.
-    pub arm: Arm,
-    /// The recipe of the task.
-    pub recipe: String,
-    /// Settings of the run with the seed 0.
-    pub settings: ComparedSettings,
 }
 
 /// What a comparison is asked to run.
@@ -199,23 +174,6 @@ impl ComparisonPlan {
                 Err(FieldError::new(name.as_str(), "another recipe than before", allowed))
             }
         }
-    }
-}
-
-impl PlannedArm {
-    /// The task and the arm, for messages.
-    pub fn name(&self) -> String {
-        format!("{}{}", self.prefix(), self.arm.label())
-    }
-
-    fn prefix(&self) -> String {
-        format!("{}: ", self.task)
-    }
-
-    /// The varied settings that a warm start depends on: arms with the same ones share it.
-    pub fn warm_start(&self) -> Arm {
-        let before = |key: &String| !AFTER_WARM_START.iter().any(|after| key.starts_with(after));
-        Arm(self.arm.0.iter().filter(|(key, _)| before(key)).map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 }
 

@@ -1,17 +1,14 @@
 //! Studies: what a comparison runs, written down, so that one name is the whole of it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use evenkeel_config::{Loader, Settings, nearest, parse, parse_file};
+use evenkeel_config::{Loader, nearest, parse, parse_file};
 use evenkeel_errors::FieldError;
 use evenkeel_run::recipe_stem;
-use serde::{Deserialize, Serialize};
-use toml::{Table, Value};
 
-use super::varied::Varied;
-use super::{ComparisonRequest, SEEDS};
+use super::ComparisonRequest;
+use super::study_file::{StudyFile, assignments, varied};
 use crate::recipes::ComparedRecipes;
 
 /// The built-in studies.
@@ -25,75 +22,6 @@ const FOLDER: &str = "studies/";
 const SECTION: &str = "study";
 /// What follows the name of a study's folder that was run quickly.
 const QUICK: &str = "-quick";
-
-/// A study as it is written.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct StudyFile {
-    study: StudySection,
-    /// Settings with a list of values each, as a recipe nests them.
-    vary: Table,
-    /// The same in place of `vary`, by the name of a task.
-    vary_in: BTreeMap<String, Table>,
-    /// Settings of all runs.
-    set: Table,
-    quick: QuickSection,
-}
-
-/// Section `study`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct StudySection {
-    recipes: Vec<String>,
-    seeds: u64,
-    threads: usize,
-    primary: String,
-    reward: Option<f64>,
-}
-
-impl Default for StudySection {
-    fn default() -> Self {
-        Self { recipes: Vec::new(), seeds: SEEDS, threads: 1, primary: String::new(), reward: None }
-    }
-}
-
-/// Section `quick`: what is less in a study that only shows that it works.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct QuickSection {
-    /// 0 where the study has no quick version.
-    seeds: u64,
-    set: Table,
-}
-
-impl Settings for StudyFile {
-    fn validate(&self) -> Result<(), FieldError> {
-        if self.study.recipes.is_empty() {
-            return Err(FieldError::missing("study.recipes", "at least one recipe"));
-        }
-        if self.vary.is_empty() {
-            return Err(FieldError::missing("vary", "at least one setting with a list of values"));
-        }
-        varied("vary", &self.vary)?;
-        let tasks: Vec<&str> = self.study.recipes.iter().map(|name| recipe_stem(name)).collect();
-        for (name, table) in &self.vary_in {
-            let field = format!("vary_in.{name}");
-            if !tasks.contains(&name.as_str()) {
-                return Err(FieldError::new(&field, "set", format!("one of {}", tasks.join(", "))));
-            }
-            varied(&field, table)?;
-        }
-        let all = std::iter::once(&self.vary).chain(self.vary_in.values());
-        let is_varied: Vec<String> = all.flat_map(flat).map(|(key, _)| key).collect();
-        for (section, table) in [("set", &self.set), ("quick.set", &self.quick.set)] {
-            if let Some((key, value)) = flat(table).into_iter().find(|(key, _)| is_varied.contains(key)) {
-                return Err(FieldError::new(format!("{section}.{key}"), value, "absent, since vary sets it"));
-            }
-        }
-        let set_quickly = self.quick.seeds == 0 && !self.quick.set.is_empty();
-        FieldError::ensure(!set_quickly, "quick.seeds", self.quick.seeds, "at least 1 with quick.set")
-    }
-}
 
 /// A study, ready to be run.
 #[derive(Debug, Clone)]
@@ -197,37 +125,6 @@ pub struct StudyRequest {
     pub reward: Option<f64>,
     /// What the folder of the comparison is called.
     pub folder: String,
-}
-
-/// The leaves of a table, with dots between the names of the tables that they lie in.
-fn flat(table: &Table) -> Vec<(String, &Value)> {
-    table
-        .iter()
-        .flat_map(|(key, value)| match value {
-            Value::Table(inner) if !inner.is_empty() => {
-                flat(inner).into_iter().map(|(rest, value)| (format!("{key}.{rest}"), value)).collect()
-            }
-            _ => vec![(key.clone(), value)],
-        })
-        .collect()
-}
-
-/// As `--set` takes them.
-fn assignments(table: &Table) -> Vec<String> {
-    flat(table).into_iter().map(|(key, value)| format!("{key}={value}")).collect()
-}
-
-/// The settings of a table, each with its values.
-fn varied(field: &str, table: &Table) -> Result<Vec<Varied>, FieldError> {
-    let of = |(key, value): (String, &Value)| {
-        let refused = |allowed: &str| FieldError::new(format!("{field}.{key}"), value, allowed.to_owned());
-        let Value::Array(values) = value else { return Err(refused("a list of values")) };
-        let values = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-        let varied = Varied { key: key.clone(), values: values.collect() };
-        varied.validate().map_err(|fault| refused(&fault.to_string()))?;
-        Ok(varied)
-    };
-    flat(table).into_iter().map(of).collect()
 }
 
 #[cfg(test)]
