@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Packages that stand above the services and may depend on them, besides those in `bench/`: the program, and the library of
-# recipes, which have a section of every service.
+# Packages that stand above the services and may depend on them, besides those in `bench/`: the program, and the library
+# of recipes, which have a section of every service.
 ABOVE_SERVICES = {"evenkeel", "evenkeel-recipe"}
 
 
@@ -172,7 +172,7 @@ def layers(crates):
             is_above = name in ABOVE_SERVICES or folder.parts[0] == "bench"
             if not is_above and (target.parts[0] == "services" or other in ABOVE_SERVICES):
                 allowed = ", ".join(sorted(ABOVE_SERVICES))
-                yield f"{folder} depends on {target}: only {allowed} and bench may use a service or what stands above it"
+                yield f"{folder} depends on {target}: only {allowed} and bench stand above the services"
 
 
 def main():

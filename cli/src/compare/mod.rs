@@ -1,7 +1,7 @@
 //! `evenkeel compare`: which setting to train with, and whether the difference is real.
 //!
-//! The command starts every arm with several seeds, or takes runs that exist, and prints what `evenkeel_comparison` makes
-//! of them.
+//! The command starts every arm with several seeds, or takes runs that exist, and prints what `evenkeel_comparison`
+//! makes of them.
 
 mod jobs;
 mod progress;
