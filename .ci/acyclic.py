@@ -16,6 +16,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Packages that stand above the services and may depend on them, besides those in `bench/`: the program, and the library
+# of recipes, which have a section of every service.
+ABOVE_SERVICES = {"evenkeel", "evenkeel-recipe"}
+
 
 def without_comments_and_texts(text):
     """The same text with comments and literals blanked, so that braces and paths in them do not count."""
@@ -165,8 +169,10 @@ def layers(crates):
     for name, (folder, dependencies) in sorted(places.items()):
         for other in sorted(set(dependencies) & set(places)):
             target = places[other][0]
-            if target.parts[0] == "services" and name != "evenkeel" and folder.parts[0] != "bench":
-                yield f"{folder} depends on {target}: only the binary may use a service"
+            is_above = name in ABOVE_SERVICES or folder.parts[0] == "bench"
+            if not is_above and (target.parts[0] == "services" or other in ABOVE_SERVICES):
+                allowed = ", ".join(sorted(ABOVE_SERVICES))
+                yield f"{folder} depends on {target}: only {allowed} and bench stand above the services"
 
 
 def main():

@@ -10,10 +10,10 @@ use evenkeel_learner::LearnerSettings;
 use evenkeel_model_folder::VersionMarker;
 use evenkeel_orchestrator::{Descriptions, Endpoints, describe_environments};
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::Recipe;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use evenkeel_run::RunDirectory;
 
-use crate::recipe::Recipe;
 use crate::terminal;
 
 /// The services of one run. Dropping it stops them.

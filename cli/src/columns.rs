@@ -1,10 +1,7 @@
 //! Tables of text.
 
-use std::collections::BTreeSet;
-
 use evenkeel_charts::{percent, percentage};
-use evenkeel_run::at_k::AVERAGE;
-use evenkeel_run::{BenchmarkSummary, MetricsLine, at_k};
+use evenkeel_run::{BenchmarkSummary, EvaluatedBenchmark, MetricsLine, at_k};
 
 /// Rows with their columns one below the other: the first to the left, the others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
@@ -23,19 +20,10 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The benchmarks of an evaluation with their k; whether it is the average comes first, so that this is last.
-pub(crate) fn evaluated(line: &MetricsLine) -> BTreeSet<(bool, &str, u32)> {
-    fn of_mean(name: &str) -> Option<(bool, &str, u32)> {
-        let (benchmark, metric) = at_k::parse_core(name)?;
-        Some((benchmark == AVERAGE, benchmark, metric.strip_prefix("mean@")?.parse().ok()?))
-    }
-    line.values.keys().filter_map(|name| of_mean(name)).collect()
-}
-
 /// The accuracy of an evaluation in a few words: that of the average, or of the only benchmark.
 pub(crate) fn accuracy(line: &MetricsLine) -> Option<String> {
-    let (_, name, k) = evaluated(line).into_iter().next_back()?;
-    let metric = format!("mean@{k}");
+    let EvaluatedBenchmark { name, samples, .. } = EvaluatedBenchmark::all(line).pop_last()?;
+    let metric = format!("mean@{samples}");
     let value = line.get(&at_k::core(name, &metric))?;
     let error = line.get(&at_k::standard_error(name, &metric));
     Some(format!("{name} {metric} {}", percent(value, error)))

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use evenkeel_config::{Loaded, nearest};
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::Recipe;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use toml::Table;
 
 use crate::arguments::ConfigOptions;
-use crate::recipe::{self, Recipe};
 use crate::terminal::print_result;
 
 /// Columns of a comment.
@@ -19,13 +19,13 @@ const WIDTH: usize = 110;
 
 pub(crate) fn print(options: &ConfigOptions) -> Result<ExitCode> {
     if options.list {
-        let recipes = recipe::list();
+        let recipes = evenkeel_recipe::list();
         let width = recipes.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let line = |(name, what)| format!("{}\n", format!("{name:<width$}  {what}").trim_end());
         print_result(&recipes.into_iter().map(line).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let loaded = recipe::load(&options.recipe, &options.set)?;
+    let loaded = evenkeel_recipe::load(&options.recipe, &options.set)?;
     if options.changed {
         print_result(&changed(&loaded.settings)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn every_key_of_every_section_is_documented() {
-        let toml = recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap();
+        let toml = evenkeel_recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap();
         let text = documented(&toml);
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
@@ -277,20 +277,20 @@ mod tests {
     #[test]
     fn what_differs_from_the_defaults_is_a_recipe_that_says_the_same() {
         let set = ["sampling.group_size=4".to_owned(), "evaluation.benchmarks=[{files=['a.jsonl']}]".to_owned()];
-        let loaded = recipe::load(&["dapo".to_owned()], &set).unwrap();
+        let loaded = evenkeel_recipe::load(&["dapo".to_owned()], &set).unwrap();
         let text = changed(&loaded.settings).unwrap();
         assert!(text.lines().count() < 60 && text.contains("group_size = 4"), "{text}");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("again.toml");
         std::fs::write(&path, text).unwrap();
-        let again = recipe::load(&[path.display().to_string()], &[]).unwrap();
+        let again = evenkeel_recipe::load(&[path.display().to_string()], &[]).unwrap();
         assert_eq!(again.settings, loaded.settings);
         assert_eq!(changed(&Recipe::default()).unwrap(), "");
     }
 
     #[test]
     fn a_setting_is_printed_with_where_it_was_written_its_default_and_what_it_is() {
-        let loaded = recipe::load(&["dapo".to_owned()], &["sampling.group_size=4".to_owned()]).unwrap();
+        let loaded = evenkeel_recipe::load(&["dapo".to_owned()], &["sampling.group_size=4".to_owned()]).unwrap();
         let text = one("sampling.group_size", &loaded).unwrap();
         for words in ["# ", "\nsampling.group_size = 4\n", "# written in: --set sampling.group_size=4", "# default: "] {
             assert!(text.contains(words), "{words}: {text}");
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn no_key_carries_a_unit_since_values_do() {
-        let toml = recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap();
+        let toml = evenkeel_recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap();
         for key in toml.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key) {
             let unit = ["_ms", "_s", "_secs", "_seconds", "_bytes", "_mib"].iter().find(|unit| key.ends_with(**unit));
             assert_eq!(unit, None, "{key}");
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn every_choice_is_printed_with_its_allowed_values() {
-        let text = documented(&recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap());
+        let text = documented(&evenkeel_recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap());
         for (key, values) in [
             ("# kind", &["\"arithmetic\":", "\"files\":"][..]),
             ("overlong", &["\"refuse\":", "\"skip\":"]),
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_choices_of_the_objective_are_listed_with_their_formulas_and_aliases() {
-        let text = documented(&recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap());
+        let text = documented(&evenkeel_recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap());
         let flat = text.replace("\n# ", " ");
         for choice in [
             "- \"grpo\": `(r - mean) / sqrt(population variance + 1e-6)`",
@@ -354,12 +354,12 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_a_recipe_again() {
-        let loaded = recipe::load(&[], &["sampling.group_size=4".to_owned()]).unwrap();
+        let loaded = evenkeel_recipe::load(&[], &["sampling.group_size=4".to_owned()]).unwrap();
         let text = documented(&loaded.settings.to_toml().unwrap());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("again.toml");
         std::fs::write(&path, text).unwrap();
-        let again = recipe::load(&[path.display().to_string()], &[]).unwrap();
+        let again = evenkeel_recipe::load(&[path.display().to_string()], &[]).unwrap();
         assert_eq!(again.settings, loaded.settings);
     }
 }

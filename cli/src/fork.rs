@@ -6,19 +6,20 @@ use anyhow::{Context, Result, bail};
 use evenkeel_learner::checkpoints_of;
 use evenkeel_orchestrator::ResolvedRecipe;
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::Recipe;
 use evenkeel_run::{RunDirectory, RunRecord};
 
 use crate::free_directory::free_directory;
-use crate::recipe::{self, Recipe};
+use crate::terminal;
 
 /// The step of another run, as the command line names it.
-struct Origin {
+struct NamedCheckpoint {
     directory: PathBuf,
     /// Absent: its newest checkpoint.
     step: Option<u64>,
 }
 
-impl Origin {
+impl NamedCheckpoint {
     /// Reads `DIR` or `DIR@N`.
     fn parse(text: &str) -> Result<Self, FieldError> {
         let Some((directory, step)) = text.rsplit_once('@') else {
@@ -35,16 +36,16 @@ impl Origin {
 
 /// Creates the directory of the new run, with the other run's lines and its checkpoint.
 pub(crate) fn open(from: &str, out: Option<&Path>, set: &[String]) -> Result<(Recipe, ResolvedRecipe, RunDirectory)> {
-    let Origin { directory, step } = Origin::parse(from)?;
+    let NamedCheckpoint { directory, step } = NamedCheckpoint::parse(from)?;
     let RunRecord { path, run_id, .. } = RunRecord::read(&directory).context("--from")?;
     let (step, checkpoint) = choose(&path, &run_id, step)?;
 
     let origin = RunDirectory::settings_of(&path)?;
-    let mut recipe = recipe::finish_fork(origin, RunDirectory::settings_for_fork(&path)?, set)?;
+    let mut recipe = evenkeel_recipe::finish_fork(origin, RunDirectory::settings_for_fork(&path)?, set)?;
     if recipe.learner.rank_place().map_err(|error| error.within("learner"))?.is_some() {
         bail!("a fork does not begin with learner.ranks: fork without them, and resume with them");
     }
-    recipe.model.pin()?;
+    recipe.model.pin(terminal::note)?;
     let resolved = recipe.resolved_for_this_process()?;
     let out = match out {
         Some(out) => out.to_owned(),
@@ -102,8 +103,9 @@ mod tests {
 
     #[test]
     fn a_step_follows_the_directory() {
-        let parsed =
-            |text: &str| Origin::parse(text).map(|origin| (origin.directory.display().to_string(), origin.step));
+        let parsed = |text: &str| {
+            NamedCheckpoint::parse(text).map(|origin| (origin.directory.display().to_string(), origin.step))
+        };
         assert_eq!(parsed("runs/a@40"), Ok(("runs/a".to_owned(), Some(40))));
         assert_eq!(parsed("runs/a"), Ok(("runs/a".to_owned(), None)));
         let error = parsed("runs/a@last").unwrap_err().to_string();

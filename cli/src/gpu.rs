@@ -50,7 +50,7 @@ fn plan(options: &GpuPlanOptions) -> Result<ExitCode> {
     let ways = ways.collect::<Result<Vec<Way>>>()?;
     print_result(&match options.json {
         true => format!("{:#}\n", json(&ways, available)),
-        false => format!("{}\n", Table { ways: &ways, available }),
+        false => format!("{}\n", MemoryTable { ways: &ways, available }),
     })?;
     let leanest = ways.iter().min_by_key(|way| way.plan.total()).context("there is a way")?;
     leanest.plan.validate(available, None, &leanest.settings)?;
@@ -96,12 +96,12 @@ fn json(ways: &[Way], available: u64) -> Value {
 }
 
 /// A column of GiB for each way.
-struct Table<'a> {
+struct MemoryTable<'a> {
     ways: &'a [Way],
     available: u64,
 }
 
-impl fmt::Display for Table<'_> {
+impl fmt::Display for MemoryTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, place) in [MomentsLocation::Device, MomentsLocation::Host].into_iter().enumerate() {
             let ways: Vec<&Way> = self.ways.iter().filter(|way| way.moments() == place).collect();
@@ -114,7 +114,7 @@ impl fmt::Display for Table<'_> {
     }
 }
 
-impl Table<'_> {
+impl MemoryTable<'_> {
     /// Ways with the same parts.
     fn write_block(&self, f: &mut fmt::Formatter<'_>, ways: &[&Way]) -> fmt::Result {
         let Some(first) = ways.first() else { return Ok(()) };

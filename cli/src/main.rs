@@ -9,7 +9,6 @@ mod arguments;
 mod audit;
 #[cfg(test)]
 mod book;
-mod card;
 mod cluster;
 mod columns;
 mod compare;
@@ -28,9 +27,8 @@ mod hub;
 mod init;
 mod metrics;
 mod model;
-mod preconditions;
+mod plan;
 mod ranks;
-mod recipe;
 mod report;
 mod runs;
 mod serve;
@@ -92,7 +90,7 @@ fn main() -> ExitCode {
                 Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
                 Command::Gpu(command) => gpu::gpu(&command),
-                Command::Plan(options) => dry_run::plan(&options),
+                Command::Plan(options) => plan::plan(&options),
                 #[cfg(feature = "sandbox")]
                 Command::SandboxWorker(options) => guest::sandbox_worker(&options),
             }

@@ -16,7 +16,7 @@ use evenkeel_proto::FieldError;
 use crate::arguments::{
     ImportOptions, ModelArguments, ModelCommand, ModelOptions, UntieOptions, WorkerExtensionOptions,
 };
-use crate::recipe;
+use crate::terminal::note;
 
 /// Runs the command, or writes the model of a recipe.
 pub(crate) fn run(arguments: &ModelArguments) -> Result<ExitCode> {
@@ -89,8 +89,8 @@ fn write_extension(options: &WorkerExtensionOptions) -> Result<ExitCode> {
 /// Creates a fresh one unless it exists, or links the folder of `model.path`. In a cluster the learner and the engine
 /// open the folder before any run starts; whatever the recipe, they find the model under the same name.
 fn write(options: &ModelOptions) -> Result<ExitCode> {
-    let recipe = recipe::load(&options.recipe, &options.set)?.settings;
-    match recipe.model.folder()? {
+    let recipe = evenkeel_recipe::load(&options.recipe, &options.set)?.settings;
+    match recipe.model.folder(note)? {
         Some(path) => link(&path, &options.out)?,
         None => write_fresh_model(&options.out, &recipe.fresh_model())?,
     }

@@ -5,12 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_learner::{LearnerSettings, RankEnd, RankPlace};
-use evenkeel_orchestrator::LoadLimits;
+use evenkeel_recipe::Recipe;
 use evenkeel_rpc::server::{ServerSettings, shutdown_signal};
 use evenkeel_run::RunDirectory;
 
 use crate::arguments::TrainOptions;
-use crate::recipe::{self, Recipe};
 use crate::runs::require_run;
 use crate::signals::Received;
 use crate::terminal;
@@ -30,9 +29,9 @@ impl Follower {
             (_, Some(_)) => return Ok(None),
             (Some(path), None) => {
                 require_run(path)?;
-                recipe::finish(RunDirectory::settings_of(path)?, set)?.settings
+                evenkeel_recipe::finish(RunDirectory::settings_of(path)?, set)?.settings
             }
-            (None, None) => recipe::load(options.recipes(), set)?.settings,
+            (None, None) => evenkeel_recipe::load(options.recipes(), set)?.settings,
         };
         let place = recipe.learner.rank_place().map_err(|error| error.within("learner"))?;
         Ok(place.filter(|place| place.division.rank() > 0).map(|place| Self { recipe, place }))
@@ -43,7 +42,7 @@ impl Follower {
         let Self { recipe, place } = self;
         // Where a fresh model is made, which is the same on every rank.
         let folder = tempfile::tempdir()?;
-        let model = recipe.resolved()?.model_folder(folder.path(), &LoadLimits::unbounded())?;
+        let model = recipe.model_folder(folder.path(), terminal::note)?;
         let server = ServerSettings { drain: recipe.checkpoint.grace, ..ServerSettings::default() };
         let settings = LearnerSettings { server, model, ..recipe.learner_service() };
         let rank = place.division.rank();

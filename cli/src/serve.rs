@@ -19,7 +19,7 @@ use evenkeel_weights_agent::WeightsAgentSettings;
 use toml::Table;
 
 use crate::arguments::{ServeOptions, Service};
-use crate::{guest, ranks, recipe, tinker};
+use crate::{guest, ranks, tinker};
 
 /// Where metrics are served and spans are sent, where no flag says so.
 const METRICS_VARIABLE: &str = "EVENKEEL_METRICS";
@@ -101,7 +101,7 @@ fn load<T: Settings>(options: &ServeOptions) -> Result<T> {
 
 /// The settings of a service according to recipes.
 fn section_of(recipes: &[String], service: Service) -> Result<Table> {
-    let recipe = recipe::load_alone(recipes)?.settings;
+    let recipe = evenkeel_recipe::load_alone(recipes)?.settings;
     let within = |key: &str, value: toml::Value| Table::from_iter([(key.to_owned(), value)]);
     Ok(match service {
         Service::Engine => to_table(&recipe.engine)?,
@@ -157,7 +157,7 @@ async fn engine(settings: EngineSettings) -> Result<ExitCode> {
 
 async fn orchestrator(options: &ServeOptions) -> Result<ExitCode> {
     let settings: OrchestratorSettings = load(options)?;
-    let reader = Arc::new(recipe::Reader);
+    let reader = Arc::new(evenkeel_recipe::LayeredRecipes);
     let (server, service): (Server, OrchestratorService) = evenkeel_orchestrator::serve(settings, reader).await?;
     let server = with_metrics(server, options).await?;
     service.start_configured().await?;

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use evenkeel_config::human;
 use evenkeel_orchestrator::{Event, RunOutcome, RunProgress, StopWhen};
-use evenkeel_proto::shown::without_credentials;
+use evenkeel_proto::shown::with_causes;
 use evenkeel_proto::v1::StepKind;
 use evenkeel_run::at_k::AVERAGE;
 use evenkeel_run::{ENDS, MetricsLine, Summary};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 
-use crate::recipe;
 use crate::signals::Received;
 
 /// Silence after which the progress within a step is printed where there are no bars.
@@ -24,18 +23,7 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Prints an error with its causes.
 pub(crate) fn print_error(error: &anyhow::Error) {
-    say_line(&format!("error: {}", in_words(error)));
-}
-
-/// An error with its causes, without the passwords of URLs. Some errors have their cause in their own words: it is not
-/// repeated.
-pub(crate) fn in_words(error: &anyhow::Error) -> String {
-    let causes = error.chain().skip(1).map(ToString::to_string);
-    let text = causes.fold(error.to_string(), |text, cause| match text.ends_with(&cause) {
-        true => text,
-        false => format!("{text}: {cause}"),
-    });
-    without_credentials(&text).into_owned()
+    say_line(&format!("error: {}", with_causes(error.as_ref())));
 }
 
 /// Prints the result of a command on stdout.
@@ -129,7 +117,7 @@ impl Screen {
             Event::Line(line) => self.line(line),
             Event::Checkpoint { .. } => {}
             // The report has it as well.
-            Event::Note { message } if !self.verbose && recipe::is_formula(message) => {}
+            Event::Note { message } if !self.verbose && evenkeel_recipe::is_formula(message) => {}
             Event::Finished { .. } | Event::Failed { .. } => self.clear(),
             other => other.in_words().into_iter().for_each(|words| self.say(&words)),
         }
@@ -292,23 +280,4 @@ fn bar(name: &str) -> ProgressBar {
     };
     let style = style.with_key("left", left).progress_chars("━╸─");
     ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden()).with_style(style)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Error;
-
-    use anyhow::Context;
-    use evenkeel_orchestrator::RunError;
-
-    use super::*;
-
-    #[test]
-    fn a_cause_that_an_error_has_in_its_own_words_is_not_repeated() {
-        let error = RunError::File { path: "run".into(), source: Error::other("no such file") };
-        let error = Err::<(), _>(error).context("show").unwrap_err();
-        assert_eq!(in_words(&error), "show: run: no such file");
-        let error = Err::<(), _>(Error::other("no such file")).context("show").unwrap_err();
-        assert_eq!(in_words(&error), "show: no such file");
-    }
 }

@@ -11,6 +11,8 @@ use evenkeel_orchestrator::{
     Endpoints, Event, LoadLimits, PageServer, ResolvedRecipe, RunHandle, RunOptions, RunOutcome, StopWhen,
     VerifierSettings, check_model, start_run,
 };
+use evenkeel_proto::shown::with_causes;
+use evenkeel_recipe::{Recipe, preconditions};
 use evenkeel_run::RunDirectory;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -20,9 +22,7 @@ use crate::cluster::{Cluster, Environments};
 use crate::dry_run::dry_run;
 use crate::fork;
 use crate::free_directory::free_directory;
-use crate::preconditions;
 use crate::ranks;
-use crate::recipe::{self, Recipe};
 use crate::runs::require_run;
 use crate::signals::{Received, Signals};
 use crate::terminal::{self, Screen};
@@ -40,7 +40,7 @@ const GRACE_OF_STEP: f64 = 0.75;
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     let options = options.resolved();
     if options.dry_run {
-        let loaded = recipe::load(options.recipes(), &settings(&options))?;
+        let loaded = evenkeel_recipe::load(options.recipes(), &settings(&options))?;
         return dry_run(&loaded, options.recipes(), options.out.as_deref(), options.json).await;
     }
     if let Some(rank) = ranks::Follower::of(&options, &settings(&options))? {
@@ -128,7 +128,7 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
             return Ok(ExitCode::from(ending.exit_status()));
         }
         Ok(joined) => joined,
-        Err(error) if has_begun => bail!("{}\n{}", terminal::in_words(&error.into()), resume_hint(&path)),
+        Err(error) if has_begun => bail!("{}\n{}", with_causes(&error), resume_hint(&path)),
         // It was refused before its first step: what it says is what is to be changed, and nothing stands in the way of
         // the next try.
         Err(error) => {
@@ -299,27 +299,27 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
         (_, Some(from)) => fork::open(from, options.out.as_deref(), &set),
         (Some(path), None) => {
             require_run(path)?;
-            let mut loaded = recipe::finish(RunDirectory::settings_of(path)?, &set)?;
-            loaded.settings.model.pin()?;
-            let resolved = recipe::with_origins(&loaded, loaded.settings.resolved_for_this_process()?);
+            let mut loaded = evenkeel_recipe::finish(RunDirectory::settings_of(path)?, &set)?;
+            loaded.settings.model.pin(terminal::note)?;
+            let resolved = evenkeel_recipe::with_origins(&loaded, loaded.settings.resolved_for_this_process()?);
             let directory = RunDirectory::resume(path, resolved.record())?;
             Ok((loaded.settings, resolved, directory))
         }
         (None, None) => {
             let names = options.recipes();
-            let loaded = recipe::load(names, &set)?;
+            let loaded = evenkeel_recipe::load(names, &set)?;
             preconditions::names_model_and_data(&loaded)?;
             let mut recipe = loaded.settings;
-            recipe.model.pin()?;
+            recipe.model.pin(terminal::note)?;
             let path = match &options.out {
                 Some(path) => path.clone(),
                 None => {
-                    let stem = recipe::stem(names);
+                    let stem = evenkeel_recipe::stem(names);
                     free_directory(Path::new("runs"), &format!("{stem}-{}", recipe.run.seed))?
                 }
             };
             let mut resolved = recipe.resolved_for_this_process()?;
-            resolved.notes.extend(recipe::without_effect(names)?);
+            resolved.notes.extend(evenkeel_recipe::without_effect(names)?);
             let directory = RunDirectory::create(&path, resolved.record()).context("--out")?;
             Ok((recipe, resolved, directory))
         }

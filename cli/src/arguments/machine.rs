@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use evenkeel_learner::MomentsLocation;
 use evenkeel_model::Recompute;
+use evenkeel_recipe::Card;
 
 #[derive(Subcommand)]
 pub(crate) enum GpuCommand {
@@ -72,7 +73,7 @@ pub(crate) struct PlanOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(crate) gpus: u64,
     /// Which card.
-    #[arg(long, value_name = "CARD", default_value = "h100", value_parser = PossibleValuesParser::new(crate::card::names()))]
+    #[arg(long, value_name = "CARD", default_value = "h100", value_parser = PossibleValuesParser::new(Card::names()))]
     pub(crate) card: String,
     /// Mean length of a prompt.
     #[arg(long, value_name = "TOKENS", default_value_t = 256.0)]

@@ -5,7 +5,7 @@ use super::pages::Page;
 
 /// A fenced block.
 #[derive(Debug, Clone)]
-pub(super) struct Block {
+pub(super) struct PageBlock {
     /// Page and line.
     pub(super) place: String,
     pub(super) language: String,
@@ -13,15 +13,15 @@ pub(super) struct Block {
     pub(super) text: String,
 }
 
-impl Block {
+impl PageBlock {
     pub(super) fn is(&self, mark: &str) -> bool {
         self.marks.iter().any(|found| found == mark)
     }
 }
 
 /// The blocks of a page, in their order.
-pub(super) fn blocks(page: &Page) -> Vec<Block> {
-    let mut found: Vec<Block> = Vec::new();
+pub(super) fn blocks(page: &Page) -> Vec<PageBlock> {
+    let mut found: Vec<PageBlock> = Vec::new();
     let mut open: Option<String> = None;
     for (index, line) in page.text.lines().enumerate() {
         let bare = line.trim_start();
@@ -31,7 +31,7 @@ pub(super) fn blocks(page: &Page) -> Vec<Block> {
                 let mut words = bare[ticks.len()..].split_whitespace().map(str::to_owned);
                 let language = words.next().unwrap_or_default();
                 let place = format!("{}:{}", page.name, index + 1);
-                found.push(Block { place, language, marks: words.collect(), text: String::new() });
+                found.push(PageBlock { place, language, marks: words.collect(), text: String::new() });
                 open = Some(ticks);
             }
             None => {}
@@ -48,7 +48,7 @@ pub(super) fn blocks(page: &Page) -> Vec<Block> {
 }
 
 /// What a block has people type: of a `console` block the lines behind a prompt, with those that continue them.
-pub(super) fn typed(block: &Block) -> String {
+pub(super) fn typed(block: &PageBlock) -> String {
     if block.language != "console" {
         return block.text.clone();
     }

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use clap::Parser;
 
-use super::blocks::{Block, blocks, typed};
+use super::blocks::{PageBlock, blocks, typed};
 use super::pages::{self, Page};
 use super::settings::of_service;
 use super::{root, shell, tools};
 use crate::arguments::{Arguments, Command, DataCommand};
-use crate::{documentation, recipe};
+use crate::documentation;
 
 /// Languages of blocks that people type.
 const TYPED: [&str; 3] = ["sh", "bash", "console"];
@@ -99,10 +99,11 @@ fn evenkeel(words: &[String]) -> Result<(), String> {
             });
             // The names may be runs or studies, which say by themselves when they are not there.
             let names: Vec<String> =
-                options.names.iter().filter(|name| recipe::comes_with_program(name)).cloned().collect();
+                options.names.iter().filter(|name| evenkeel_recipe::comes_with_program(name)).cloned().collect();
             settings(&names, &options.set)?;
-            let is_known =
-                |name: &&String| recipe::comes_with_program(name) || name.ends_with(".toml") || name.contains('/');
+            let is_known = |name: &&String| {
+                evenkeel_recipe::comes_with_program(name) || name.ends_with(".toml") || name.contains('/')
+            };
             if let Some(name) = options.names.iter().find(|name| !is_known(name)) {
                 return Err(format!("{name} is no recipe"));
             }
@@ -114,7 +115,7 @@ fn evenkeel(words: &[String]) -> Result<(), String> {
         }
         Command::Config(options) => {
             settings(&options.recipe, &options.set)?;
-            let loaded = recipe::load(&[], &[]).map_err(|error| error.to_string())?;
+            let loaded = evenkeel_recipe::load(&[], &[]).map_err(|error| error.to_string())?;
             options.keys.iter().try_for_each(|key| match documentation::one(key, &loaded) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(error.to_string()),
@@ -133,7 +134,7 @@ fn evenkeel(words: &[String]) -> Result<(), String> {
 fn recipes(names: &[String]) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     for name in names {
-        if recipe::comes_with_program(name) {
+        if evenkeel_recipe::comes_with_program(name) {
             found.push(name.clone());
         } else if root().join(name).exists() {
             found.push(root().join(name).display().to_string());
@@ -146,11 +147,11 @@ fn recipes(names: &[String]) -> Result<Vec<String>, String> {
 
 fn settings(names: &[String], set: &[String]) -> Result<(), String> {
     let names = recipes(names)?;
-    let loaded = recipe::load(&names, set);
+    let loaded = evenkeel_recipe::load(&names, set);
     loaded.map(drop).map_err(|error| error.to_string())
 }
 
-fn is_untested(block: &Block) -> bool {
+fn is_untested(block: &PageBlock) -> bool {
     UNTESTED.iter().any(|(page, begin, _)| {
         block.place.split(':').next() == Some(page) && block.text.trim_start().starts_with(begin)
     })
@@ -206,7 +207,7 @@ fn every_command_on_a_page_is_one_that_is_taken() {
 
 #[test]
 fn every_reason_for_not_testing_a_block_is_used() {
-    let blocks: Vec<Block> = pages::all().iter().flat_map(blocks).filter(|block| block.is("untested")).collect();
+    let blocks: Vec<PageBlock> = pages::all().iter().flat_map(blocks).filter(|block| block.is("untested")).collect();
     for reason in UNTESTED {
         let (page, begin, why) = reason;
         let is_used =

@@ -7,14 +7,14 @@ use evenkeel_environment_service::EnvironmentSettings;
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::OrchestratorSettings;
+use evenkeel_recipe::Recipe;
 use evenkeel_reward::RewardSettings;
 use evenkeel_reward::gateway::GatewaySettings;
 use evenkeel_weights_agent::WeightsAgentSettings;
 
-use super::blocks::{Block, blocks};
+use super::blocks::{PageBlock, blocks};
 use super::pages::{self, Page};
 use crate::arguments::Service;
-use crate::recipe::Recipe;
 use crate::tinker::TinkerService;
 
 /// What a server reads: `--set` on top of a text. What is absent is no fault here: nobody starts anything.
@@ -49,7 +49,7 @@ pub(super) fn of_service(service: Service, text: &str, set: &[String]) -> Result
 
 /// Reads a block as what its mark says: a service, a `study`, the section of a recipe in which it stands, or a whole
 /// recipe.
-fn check(block: &Block) -> Result<(), String> {
+fn check(block: &PageBlock) -> Result<(), String> {
     let mark = block.marks.first().map_or("", String::as_str);
     let services = [
         Service::Engine,
@@ -74,13 +74,13 @@ fn check(block: &Block) -> Result<(), String> {
     std::fs::write(&path, text).unwrap();
     let path = path.display().to_string();
     if mark == "study" {
-        return match crate::compare::is_study(&path) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err("no study".to_owned()),
+        return match evenkeel_comparison::Study::find(&path) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err("no study".to_owned()),
             Err(error) => Err(format!("{error:#}")),
         };
     }
-    crate::recipe::read::<Recipe>(&[path]).map(drop).map_err(|error| error.to_string())
+    evenkeel_recipe::read::<Recipe>(&[path]).map(drop).map_err(|error| error.to_string())
 }
 
 /// What is wrong with the settings on these pages.

@@ -10,12 +10,12 @@ use std::str::Chars;
 /// What is never closed.
 pub(super) fn commands(text: &str) -> Result<Vec<Vec<String>>, String> {
     let mut reader =
-        Reader { chars: text.chars().peekable(), commands: Vec::new(), words: Vec::new(), heredocs: Vec::new() };
+        ShellReader { chars: text.chars().peekable(), commands: Vec::new(), words: Vec::new(), heredocs: Vec::new() };
     reader.read()?;
     Ok(reader.commands)
 }
 
-struct Reader<'a> {
+struct ShellReader<'a> {
     chars: Peekable<Chars<'a>>,
     commands: Vec<Vec<String>>,
     words: Vec<String>,
@@ -23,7 +23,7 @@ struct Reader<'a> {
     heredocs: Vec<String>,
 }
 
-impl Reader<'_> {
+impl ShellReader<'_> {
     fn read(&mut self) -> Result<(), String> {
         while let Some(&c) = self.chars.peek() {
             match c {

@@ -2,10 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_comparison::Arm;
-
-use super::plan::{Plan, Variant};
-use super::varied;
+use evenkeel_comparison::{Arm, ComparisonPlan, PlannedArm};
 
 /// A run that is to be done.
 #[derive(Debug, Clone)]
@@ -41,57 +38,57 @@ pub(super) enum Start {
 }
 
 /// All jobs, seed by seed, so that whole pairs are done early. A job comes after the one that it needs.
-pub(super) fn jobs(plan: &Plan, variants: &[Variant], folder: &Path) -> Vec<Job> {
+pub(super) fn jobs(plan: &ComparisonPlan, arms: &[PlannedArm], folder: &Path) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for seed in 0..plan.seeds {
         // By task and by the varied settings that a warm start depends on.
         let mut shared: Vec<(&str, Arm, usize)> = Vec::new();
-        for variant in variants {
-            let of_task = folder.join(&variant.task);
-            let name = |what: &str| format!("{}, seed {seed}, {what}", variant.task);
+        for planned in arms {
+            let of_task = folder.join(&planned.task);
+            let name = |what: &str| format!("{}, seed {seed}, {what}", planned.task);
             let seeded = format!("run.seed={seed}");
-            let result = RunKey { task: variant.task.clone(), arm: variant.arm.clone(), seed };
-            let directory = of_task.join(format!("{}-seed-{seed}", varied::file_name(&variant.arm)));
-            let own = varied::settings(&variant.arm);
-            if variant.settings.warm_start.steps == 0 {
+            let result = RunKey { task: planned.task.clone(), arm: planned.arm.clone(), seed };
+            let directory = of_task.join(format!("{}-seed-{seed}", planned.arm.file_name()));
+            let own = planned.arm.settings();
+            if !planned.settings.has_warm_start {
                 jobs.push(Job {
-                    name: name(&variant.arm.label()),
+                    name: name(&planned.arm.label()),
                     directory,
-                    start: Start::Recipe(variant.recipe.clone()),
+                    start: Start::Recipe(planned.recipe.clone()),
                     settings: plan.common().chain(own).chain([seeded]).collect(),
-                    steps: variant.settings.run.steps,
+                    steps: planned.settings.steps,
                     after: None,
                     result: Some(result),
                 });
                 continue;
             }
-            let base = variant.warm_start();
-            let known = shared.iter().find(|(task, known, _)| *task == variant.task && *known == base);
+            let base = planned.warm_start();
+            let known = shared.iter().find(|(task, known, _)| *task == planned.task && *known == base);
             let after = known.map(|(_, _, index)| *index).unwrap_or_else(|| {
-                let mark = if base.0.is_empty() { String::new() } else { format!("-{}", varied::file_name(&base)) };
+                let mark = if base.0.is_empty() { String::new() } else { format!("-{}", base.file_name()) };
                 let only = ["run.steps=0", "evaluation.after=false"].map(str::to_owned);
                 jobs.push(Job {
                     name: name("warm start"),
                     directory: of_task.join(format!("warm-start{mark}-seed-{seed}")),
-                    start: Start::Recipe(variant.recipe.clone()),
-                    settings: plan.common().chain(varied::settings(&base)).chain([seeded]).chain(only).collect(),
+                    start: Start::Recipe(planned.recipe.clone()),
+                    settings: plan.common().chain(base.settings()).chain([seeded]).chain(only).collect(),
                     steps: 0,
                     after: None,
                     result: None,
                 });
-                shared.push((&variant.task, base, jobs.len() - 1));
+                shared.push((&planned.task, base, jobs.len() - 1));
                 jobs.len() - 1
             });
             let again = [
-                format!("run.steps={}", variant.settings.run.steps),
-                format!("evaluation.after={}", variant.settings.evaluation.after),
+                format!("run.steps={}", planned.settings.steps),
+                format!("evaluation.after={}", planned.settings.evaluates_after),
             ];
             jobs.push(Job {
-                name: name(&variant.arm.label()),
+                name: name(&planned.arm.label()),
                 directory,
                 start: Start::WarmStart(jobs[after].directory.clone()),
                 settings: own.chain(again).collect(),
-                steps: variant.settings.run.steps,
+                steps: planned.settings.steps,
                 after: Some(after),
                 result: Some(result),
             });
@@ -102,17 +99,19 @@ pub(super) fn jobs(plan: &Plan, variants: &[Variant], folder: &Path) -> Vec<Job>
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Request;
-    use super::super::varied::Varied;
+    use evenkeel_comparison::{ComparisonRequest, Varied};
+
+    use super::super::recipes::Recipes;
     use super::*;
 
     fn of(set: &[&str]) -> Vec<Job> {
         let varied = Varied::parse("learner.objective.aggregation=token,balanced").unwrap();
         let set = set.iter().map(|&text| text.to_owned()).collect();
         let recipes = vec!["arithmetic".to_owned()];
-        let asked = Request { recipes, varied: vec![varied], set, threads: 1, seeds: 2, ..Request::default() };
-        let (plan, variants) = Plan::new(asked).unwrap();
-        jobs(&plan, &variants, Path::new("c"))
+        let varied = vec![varied];
+        let asked = ComparisonRequest { recipes, varied, set, threads: 1, seeds: 2, ..ComparisonRequest::default() };
+        let (plan, arms) = ComparisonPlan::new(asked, &Recipes).unwrap();
+        jobs(&plan, &arms, Path::new("c"))
     }
 
     #[test]

@@ -1,52 +1,39 @@
 //! `evenkeel compare`: which setting to train with, and whether the difference is real.
 //!
-//! It runs every arm with several seeds, or takes runs that exist, and writes what `evenkeel_comparison` makes of them.
+//! The command starts every arm with several seeds, or takes runs that exist, and prints what `evenkeel_comparison`
+//! makes of them.
 
 mod jobs;
-mod losses;
-mod page;
-mod plan;
-mod plane;
 mod progress;
-mod read;
-mod results;
+mod recipes;
 mod schedule;
-mod study;
-mod tables;
-mod varied;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_comparison::{Comparison, Options, Run, RunEnd};
+use evenkeel_comparison::{
+    Comparison, ComparisonPlan, ComparisonRequest, HTML, Measure, Options, Run, RunEnd, SEEDS, StoredRun, Study,
+    StudyChanges, Varied, read_runs, write_results, write_tasks,
+};
 use evenkeel_proto::FieldError;
 use evenkeel_run::RunRecord;
 
 use crate::arguments::{CompareOptions, probe_setting};
 use crate::free_directory::free_directory;
-use crate::recipe;
+use crate::terminal::{note, print_result};
 use jobs::{Job, jobs};
-use plan::{Plan, Request};
 use progress::ProgressTable;
-use read::StoredRun;
-use study::Study;
-use varied::Varied;
+use recipes::Recipes;
 use worker::JobOutcome;
 
 /// Folder of comparisons without `--out`.
 const FOLDER: &str = "comparisons";
 /// Exit status after Ctrl-C, by the convention of shells.
 const INTERRUPTED: u8 = 130;
-const SEEDS: u64 = 8;
-
-/// Whether a file is a study, which is read as one.
-#[cfg(test)]
-pub(crate) fn is_study(path: &str) -> Result<bool> {
-    Ok(Study::find(path)?.is_some())
-}
 
 pub(crate) async fn compare(options: CompareOptions) -> Result<ExitCode> {
     let is_run = |name: &String| RunRecord::read(Path::new(name)).is_ok();
@@ -80,30 +67,44 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
             return Err(FieldError::new(name, "given", "absent with existing runs").into());
         }
     }
-    let (runs, held_out) = read::existing(&options.names)?;
-    let comparison = Comparison::of(&runs, &Options { held_out, ..results::options(options)? })?;
+    let (runs, held_out) = read_runs(&options.names, &Recipes)?;
+    let comparison = Comparison::of(&runs, &compared(options, held_out)?)?;
     let folder = match &options.out {
         Some(folder) => folder.clone(),
         None => free_directory(Path::new(FOLDER), "runs")?,
     };
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    results::write(&folder, &comparison, &runs)?;
     // Runs that exist are called by their directories.
-    let losses = losses::markdown(runs.iter().map(|run| (run, Path::new(&run.name))));
-    results::write_markdown(&folder, &comparison, &losses)?;
-    results::print(&comparison, &folder, options.json)?;
+    write_results(&folder, &comparison, &runs, runs.iter().map(|run| Path::new(&run.name)))?;
+    print(&comparison, &folder, options.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How runs are compared. `held_out` are the benchmarks of held-out problems.
+fn compared(options: &CompareOptions, held_out: BTreeSet<String>) -> Result<Options, FieldError> {
+    let primary = options.primary.as_ref().map(|key| Measure::parse("--primary", key)).transpose()?;
+    Ok(Options { primary, reward: options.reward, held_out, ..Options::default() })
+}
+
+/// Prints the comparison on stdout, and where its page is on stderr.
+fn print(comparison: &Comparison, folder: &Path, json: bool) -> Result<()> {
+    print_result(&match json {
+        true => format!("{}\n", serde_json::to_string(comparison)?),
+        false => format!("\n{}\n", comparison.to_text()),
+    })?;
+    note(&format!("page  {}", folder.join(HTML).display()));
+    Ok(())
 }
 
 /// What is to be run: by the command line alone, or by a study with the command line over it. The options have what the
 /// study adds.
-fn asked(given: &CompareOptions) -> Result<(CompareOptions, Request)> {
+fn asked(given: &CompareOptions) -> Result<(CompareOptions, ComparisonRequest)> {
     let mut study = None;
     for name in &given.names {
         study = study.or(Study::find(name)?);
     }
     match study {
-        Some(study) if given.names.len() == 1 => study.under(given),
+        Some(study) if given.names.len() == 1 => by_study(&study, given),
         Some(_) => {
             let value = format!("{} names, a study among them", given.names.len());
             Err(FieldError::new("RECIPE", value, "a study alone, which names its recipes").into())
@@ -114,34 +115,53 @@ fn asked(given: &CompareOptions) -> Result<(CompareOptions, Request)> {
             Err(FieldError::missing("--vary", allowed).into())
         }
         None => {
-            let asked = Request {
+            let asked = ComparisonRequest {
                 recipes: given.names.clone(),
                 varied: given.vary.iter().map(|text| Varied::parse(text)).collect::<Result<_, _>>()?,
-                set: given.set.iter().cloned().chain(probe_setting(given.probe_gradients)).collect(),
+                set: settings(given),
                 threads: given.threads.unwrap_or(1),
                 seeds: given.seeds.unwrap_or(SEEDS),
-                ..Request::default()
+                ..ComparisonRequest::default()
             };
             Ok((given.clone(), asked))
         }
     }
 }
 
+fn by_study(study: &Study, given: &CompareOptions) -> Result<(CompareOptions, ComparisonRequest)> {
+    if !given.vary.is_empty() {
+        return Err(FieldError::new("--vary", "given", "absent with a study, which says what it varies").into());
+    }
+    let changes = StudyChanges { quick: given.quick, set: settings(given), threads: given.threads, seeds: given.seeds };
+    let asked = study.request(changes, &Recipes)?;
+    let options = CompareOptions {
+        primary: given.primary.clone().or(asked.primary),
+        reward: given.reward.or(asked.reward),
+        out: Some(given.out.clone().unwrap_or_else(|| Path::new(FOLDER).join(asked.folder))),
+        ..given.clone()
+    };
+    Ok((options, asked.comparison))
+}
+
+/// Settings of all runs that the command line gives.
+fn settings(given: &CompareOptions) -> Vec<String> {
+    given.set.iter().cloned().chain(probe_setting(given.probe_gradients)).collect()
+}
+
 /// Runs what the folder lacks, and compares.
-async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
+async fn run(options: &CompareOptions, asked: ComparisonRequest) -> Result<ExitCode> {
     let threads = asked.threads;
-    let (plan, variants) = Plan::new(asked)?;
-    let held_out = variants.iter().map(|variant| variant.settings.data.name()).collect();
-    let compared = Options { held_out, ..results::options(options)? };
+    let (plan, arms) = ComparisonPlan::new(asked, &Recipes)?;
+    let compared = compared(options, arms.iter().map(|arm| arm.settings.held_out.clone()).collect())?;
     let folder = match &options.out {
         Some(folder) => folder.clone(),
-        None => PathBuf::from(FOLDER).join(recipe::stem(&options.names)),
+        None => PathBuf::from(FOLDER).join(evenkeel_recipe::stem(&options.names)),
     };
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let folder = std::fs::canonicalize(&folder)?;
     let _lock = lock(&folder)?;
     plan.keep(&folder)?;
-    let jobs = jobs(&plan, &variants, &folder);
+    let jobs = jobs(&plan, &arms, &folder);
 
     let at_once = options.jobs.unwrap_or_else(|| rayon::current_num_threads().div_euclid(threads).max(1));
     if at_once == 0 {
@@ -157,10 +177,8 @@ async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
 
     let is_over = |ended: &Option<JobOutcome>| matches!(ended, Some(JobOutcome::Finished | JobOutcome::Failed(_)));
     if !ended.iter().all(is_over) {
-        results::say(&format!(
-            "stopped; run the same command again to continue: what is done is in {}",
-            folder.display()
-        ));
+        let folder = folder.display();
+        note(&format!("stopped; run the same command again to continue: what is done is in {folder}"));
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let mut runs = Vec::new();
@@ -175,42 +193,27 @@ async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
         bail!("every run failed; the reasons are in the logs next to the directories in {}", folder.display());
     }
     let comparison = Comparison::of(&runs, &compared)?;
-    results::write(&folder, &comparison, &runs)?;
-    results::write_tasks(&folder, &runs, &compared)?;
-    let losses = losses::markdown(runs.iter().zip(directories));
-    results::write_markdown(&folder, &comparison, &losses)?;
-    results::print(&comparison, &folder, options.json)?;
+    write_results(&folder, &comparison, &runs, directories)?;
+    write_tasks(&folder, &runs, &compared)?;
+    print(&comparison, &folder, options.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What a job contributes, and the length of answers in its last step; `None` for a warm start.
 fn results_of(job: &Job, ended: &JobOutcome) -> Result<Option<(Run, Option<f64>)>> {
     let Some(result) = &job.result else { return Ok(None) };
-    let failed = |reason: &str| RunEnd::Failed { reason: reason.to_owned() };
-    match (StoredRun::of(&job.directory), ended) {
+    match (StoredRun::read(&job.directory, &Recipes), ended) {
         (Ok(read), ended) => {
-            let mut run = read.run(&result.task, result.arm.clone(), result.seed)?;
+            let mut run = read.run(&result.task, result.arm.clone(), result.seed);
             // The same wherever the folder is.
             run.name.clone_from(&job.name);
             if let JobOutcome::Failed(reason) = ended {
-                run.state = failed(reason);
+                run.state = RunEnd::Failed { reason: reason.clone() };
             }
             Ok(Some((run, read.last_length())))
         }
         (Err(_), JobOutcome::Failed(reason)) => {
-            let run = Run {
-                name: job.name.clone(),
-                task: result.task.clone(),
-                arm: result.arm.clone(),
-                seed: result.seed,
-                identity: Default::default(),
-                evaluations: Vec::new(),
-                rewards: Vec::new(),
-                rule: None,
-                lengths: Vec::new(),
-                state: failed(reason),
-            };
-            Ok(Some((run, None)))
+            Ok(Some((Run::failed(&job.name, &result.task, result.arm.clone(), result.seed, reason), None)))
         }
         (Err(error), _) => Err(error),
     }
@@ -226,5 +229,27 @@ fn lock(folder: &Path) -> Result<File> {
             let allowed = "a folder that no other comparison uses";
             Err(FieldError::new(folder.display().to_string(), "in use by another process", allowed).into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_comes_over_a_study() {
+        let given = CompareOptions {
+            names: vec!["studies/lora".to_owned()],
+            seeds: Some(3),
+            reward: Some(0.5),
+            set: vec!["run.steps=1".to_owned()],
+            ..CompareOptions::default()
+        };
+        let (options, comparison) = asked(&given).unwrap();
+        assert_eq!((comparison.seeds, comparison.set.last().map(String::as_str)), (3, Some("run.steps=1")));
+        assert_eq!((options.reward, options.out), (Some(0.5), Some(PathBuf::from("comparisons/lora"))));
+        let varied = CompareOptions { vary: vec!["a.b=1,2".to_owned()], ..given };
+        let error = asked(&varied).unwrap_err().to_string();
+        assert!(error.starts_with("--vary is given, allowed: absent with a study"), "{error}");
     }
 }

@@ -1,7 +1,6 @@
 //! `evenkeel data`: data sets without a run.
 
 mod check;
-mod marked;
 mod render;
 
 use std::process::ExitCode;
@@ -9,8 +8,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::arguments::DataCommand;
-
-pub(crate) use marked::{MarkedPrompts, SUFFIX, WRITTEN_SUFFIX, plain_text};
 
 pub(crate) fn run(command: &DataCommand) -> Result<ExitCode> {
     match command {

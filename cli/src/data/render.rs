@@ -23,7 +23,7 @@ const BATCH_BYTES: usize = 256 << 20;
 
 /// A row of the file; other keys are ignored.
 #[derive(Deserialize)]
-struct Row<'a> {
+struct ConversationRow<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -40,12 +40,12 @@ struct Row<'a> {
 struct Rendered<'a> {
     id: Option<&'a RawValue>,
     #[serde(flatten)]
-    outcome: Outcome,
+    outcome: Rendering,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Outcome {
+enum Rendering {
     Text { text: String, token_ids: Vec<u32> },
     Error { error: String },
 }
@@ -107,18 +107,18 @@ impl Renderer {
     /// What is printed for a line; nothing for a row of another model.
     fn line(&self, line: &Line) -> Result<Option<String>> {
         let text = line.text.as_deref().map_err(Clone::clone)?;
-        let row: Row = serde_json::from_str(text)?;
+        let row: ConversationRow = serde_json::from_str(text)?;
         if row.model.as_ref().is_some_and(|model| *model != self.model) {
             return Ok(None);
         }
         let outcome = match self.row(&row) {
-            Ok((text, token_ids)) => Outcome::Text { text, token_ids },
-            Err(error) => Outcome::Error { error: error.to_string() },
+            Ok((text, token_ids)) => Rendering::Text { text, token_ids },
+            Err(error) => Rendering::Error { error: error.to_string() },
         };
         Ok(Some(serde_json::to_string(&Rendered { id: row.id, outcome })?))
     }
 
-    fn row(&self, row: &Row) -> Result<(String, Vec<u32>)> {
+    fn row(&self, row: &ConversationRow) -> Result<(String, Vec<u32>)> {
         let messages = TemplateValue::of_raw(row.messages)?;
         let arguments = match row.arguments {
             Some(arguments) => TemplateArguments::new(&TemplateValue::of_raw(arguments)?)?,

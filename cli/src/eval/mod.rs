@@ -14,6 +14,7 @@ use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
 use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, RunError, RunProgress};
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::Recipe;
 use evenkeel_reward::RewardSettings;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use evenkeel_run::MetricsLine;
@@ -23,7 +24,6 @@ use tokio::sync::watch;
 use crate::arguments::EvalOptions;
 use crate::cluster::Environments;
 use crate::generate::refuse_run;
-use crate::recipe::Recipe;
 use crate::signals::{Received, Signals};
 use crate::terminal::print_result;
 

@@ -7,9 +7,9 @@ use evenkeel_config::Loader;
 use evenkeel_hub::ModelName;
 use evenkeel_orchestrator::BenchmarkSettings;
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::Recipe;
 
 use crate::arguments::EvalOptions;
-use crate::recipe::{self, Recipe};
 
 /// What holds without a recipe, below `--set` and the other options.
 const DEFAULTS: &str = "[evaluation]\nsamples = 8\ntemperature = 1.0\nmax_tokens = 2048";
@@ -18,8 +18,8 @@ const DEFAULTS: &str = "[evaluation]\nsamples = 8\ntemperature = 1.0\nmax_tokens
 /// the whole is validated.
 pub(super) fn recipe(options: &EvalOptions) -> Result<Recipe> {
     let load = |set: &[String]| match options.recipe.is_empty() {
-        false => recipe::load(&options.recipe, set),
-        true => recipe::finish(Loader::new().text("evenkeel eval", DEFAULTS)?, set),
+        false => evenkeel_recipe::load(&options.recipe, set),
+        true => evenkeel_recipe::finish(Loader::new().text("evenkeel eval", DEFAULTS)?, set),
     };
     let set = settings(options);
     let mut benchmarks = match options.benchmark.is_empty() {

@@ -1,9 +1,9 @@
 //! The results as a table.
 
 use evenkeel_charts::percentage;
-use evenkeel_run::{MetricsLine, at_k};
+use evenkeel_run::{EvaluatedBenchmark, MetricsLine, at_k};
 
-use crate::columns::{aligned, evaluated};
+use crate::columns::aligned;
 
 /// A row for each benchmark, their average last; accuracies in percent with standard errors over problems.
 pub(super) fn table(line: &MetricsLine) -> String {
@@ -21,10 +21,11 @@ pub(super) fn table(line: &MetricsLine) -> String {
         "invalid",
     ];
     let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
-    rows.extend(evaluated(line).into_iter().map(|(_, name, k)| row(line, name, k).to_vec()));
+    let benchmarks = EvaluatedBenchmark::all(line);
+    rows.extend(benchmarks.iter().map(|benchmark| row(line, benchmark.name, benchmark.samples).to_vec()));
     let mut text = aligned(&rows);
-    for (_, name, k) in evaluated(line) {
-        text += &of_sources(line, name, k);
+    for benchmark in benchmarks {
+        text += &of_sources(line, benchmark.name, benchmark.samples);
     }
     text
 }

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use evenkeel_learner::PublishType;
+use evenkeel_recipe::Recipe;
 use evenkeel_run::{ForkOrigin, MetricsLine, RunRecord, WeightsProof, at_k};
 
 use super::prompting::how_to_prompt;
-use super::source::Source;
+use super::source::StoredWeights;
 use crate::documentation::changed;
-use crate::recipe::Recipe;
 
 /// Steps whose mean is the final value of a metric.
 const LAST: usize = 10;
@@ -24,7 +24,12 @@ const METRICS: [(&str, &str); 5] = [
 ];
 
 /// The model card, with the metadata that the Hugging Face hub reads.
-pub(super) fn model_card(run: &RunRecord, recipe: &Recipe, source: &Source, weights: PublishType) -> Result<String> {
+pub(super) fn model_card(
+    run: &RunRecord,
+    recipe: &Recipe,
+    source: &StoredWeights,
+    weights: PublishType,
+) -> Result<String> {
     let mut text = String::new();
     let base = recipe.model.path.as_deref().map(super::name);
     header(&mut text, base.as_deref())?;
@@ -56,7 +61,7 @@ fn training(
     text: &mut String,
     run: &RunRecord,
     recipe: &Recipe,
-    source: &Source,
+    source: &StoredWeights,
     base: Option<&str>,
     weights: PublishType,
 ) -> Result<()> {

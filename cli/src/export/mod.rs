@@ -13,22 +13,23 @@ use evenkeel_config::ByteSize;
 use evenkeel_learner::{Export, PublishOptions, PublishType};
 use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::Recipe;
 use evenkeel_run::RunRecord;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde_json::Value;
 
 use crate::arguments::{ExportOptions, WeightsOption};
-use crate::recipe::{self, Recipe};
 use crate::runs::require_run;
-use source::Source;
+use crate::terminal::note;
+use source::StoredWeights;
 
 /// Writes the folder.
 pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
     require_run(&options.run)?;
     let run = RunRecord::read(&options.run)?;
-    let recipe = recipe::finish(run.settings()?, &[])?.settings;
-    let source = Source::find(&run, &recipe, options.step)?;
+    let recipe = evenkeel_recipe::finish(run.settings()?, &[])?.settings;
+    let source = StoredWeights::find(&run, &recipe, options.step)?;
     let folder = model_folder(&run, &recipe)?;
     let model = Folder::new(&folder);
     let config = ConfigFile::read(&model).context("the model that the run began with")?;
@@ -54,7 +55,7 @@ pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
 
 /// The folder of the model that the run began with.
 fn model_folder(run: &RunRecord, recipe: &Recipe) -> Result<PathBuf> {
-    Ok(recipe.model.folder()?.unwrap_or_else(|| run.path.join("model")))
+    Ok(recipe.model.folder(note)?.unwrap_or_else(|| run.path.join("model")))
 }
 
 /// The type of a model's weights as its configuration names it.

@@ -3,9 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use evenkeel_recipe::Recipe;
 use evenkeel_run::{AnswerReader, RunRecord, list_answers};
-
-use crate::recipe::Recipe;
 
 /// Longest prompt that is shown, in characters.
 const MAX_PROMPT: usize = 2000;

@@ -5,19 +5,18 @@ use std::path::PathBuf;
 use anyhow::Result;
 use evenkeel_learner::{checkpoints_of, published_versions};
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::Recipe;
 use evenkeel_run::RunRecord;
 
-use crate::recipe::Recipe;
-
 /// Weights that a run still has.
-pub(super) struct Source {
+pub(super) struct StoredWeights {
     /// GRPO steps done.
     pub(super) step: u64,
     /// A checkpoint, or a published version.
     pub(super) folder: PathBuf,
 }
 
-impl Source {
+impl StoredWeights {
     /// The weights after a step: of its checkpoint, or as they were published. Without a step those of the newest
     /// checkpoint, or else the newest that were published.
     pub(super) fn find(run: &RunRecord, recipe: &Recipe, step: Option<u64>) -> Result<Self> {

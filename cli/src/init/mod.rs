@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 use evenkeel_data::{Reason, TaskKind};
 use evenkeel_engine::EngineSettings;
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::marked_prompts::WRITTEN_SUFFIX;
 
 use crate::arguments::InitOptions;
-use crate::data::WRITTEN_SUFFIX;
 use crate::terminal::print_result;
 use crate::verifiers::{BRIDGE, BRIDGE_FILE};
 use rows::Rows;

@@ -10,9 +10,9 @@ use evenkeel_data::{Collector, Problem, Purpose, Reason, TaskKind};
 use evenkeel_math::Profile;
 use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_orchestrator::{DataSettings, VerifierSettings};
+use evenkeel_recipe::marked_prompts::{MarkedPrompts, SUFFIX};
 
 use super::VERIFIER;
-use crate::data::{MarkedPrompts, SUFFIX};
 
 /// Prompts that are rendered together, on all cores.
 const RENDERED_TOGETHER: usize = 1024;

@@ -16,21 +16,21 @@ use answers::Shown;
 pub(crate) use answers::with_visible_end;
 use rollouts::ShownRollouts;
 use sample::{Longest, Sample, is_wanted};
-use source::Source;
+use source::ShownFiles;
 
 /// Prints what was requested. A reader that has seen enough ends it quietly.
 pub(crate) fn show(options: &ShowOptions) -> Result<ExitCode> {
-    let source = Source::of(options)?;
+    let source = ShownFiles::of(options)?;
     let stdout = io::stdout();
     let is_terminal = stdout.is_terminal();
     let mut out = BufWriter::new(stdout.lock());
     let written = match &source {
-        Source::Evaluation { files, .. } => {
+        ShownFiles::Evaluation { files, .. } => {
             let mut shown = Shown::default();
             let answers = files.iter().map(|path| AnswerReader::open(path));
             write(answers, options, &mut out, |answer, out| shown.answer(answer, out))
         }
-        Source::Training(files) => {
+        ShownFiles::Training(files) => {
             let mut shown = ShownRollouts::default();
             let rollouts = files.iter().map(|path| RolloutReader::open(path));
             write(rollouts, options, &mut out, |rollout, out| shown.rollout(rollout, out))
@@ -46,10 +46,10 @@ pub(crate) fn show(options: &ShowOptions) -> Result<ExitCode> {
     }
     drop(out);
     if is_terminal || counts.shown == 0 {
-        let what = if matches!(source, Source::Training(_)) { "samples" } else { "answers" };
+        let what = if matches!(source, ShownFiles::Training(_)) { "samples" } else { "answers" };
         print_err!("{} of {} {what} shown", counts.shown, counts.all);
     }
-    if let Source::Evaluation { also_trained: Some(step), .. } = source {
+    if let ShownFiles::Evaluation { also_trained: Some(step), .. } = source {
         print_err!(
             "these are answers of the evaluation after step {step}; add --train for the samples that step {step} was \
             trained on"
@@ -59,7 +59,7 @@ pub(crate) fn show(options: &ShowOptions) -> Result<ExitCode> {
 }
 
 #[derive(Default)]
-struct Counts {
+struct ShownCounts {
     all: usize,
     shown: usize,
 }
@@ -69,8 +69,8 @@ fn write<S: Sample, W: Write>(
     options: &ShowOptions,
     out: &mut W,
     mut print: impl FnMut(&S, &mut W) -> io::Result<()>,
-) -> Result<Counts> {
-    let mut counts = Counts::default();
+) -> Result<ShownCounts> {
+    let mut counts = ShownCounts::default();
     let mut put = |sample: &S| -> Result<()> {
         match options.json {
             true => writeln!(out, "{}", serde_json::to_string(sample)?)?,

@@ -17,7 +17,7 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const MAX_RANGES: usize = 12;
 
 /// What is shown.
-pub(super) enum Source {
+pub(super) enum ShownFiles {
     /// Files of answers.
     Evaluation {
         files: Vec<PathBuf>,
@@ -28,7 +28,7 @@ pub(super) enum Source {
     Training(Vec<PathBuf>),
 }
 
-impl Source {
+impl ShownFiles {
     /// A file that is named. Of a run: with `--train` the samples of training steps, otherwise the answers of an
     /// evaluation, unless the step is one that was trained and not evaluated, or nothing was evaluated.
     pub(super) fn of(options: &ShowOptions) -> Result<Self> {

@@ -28,12 +28,12 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const FINISHED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where updates of a run come from.
-enum Source {
+enum UpdateSource {
     Page(Page),
     Directory(PathBuf),
 }
 
-impl Source {
+impl UpdateSource {
     fn of(run: &str) -> Result<Self> {
         if run.starts_with("http://") {
             return Ok(Self::Page(Page::at(run)?));
@@ -60,7 +60,7 @@ impl Source {
 
 /// Prints every step and evaluation, those that are done already as well, until the run has ended.
 pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
-    let source = Source::of(&options.run)?;
+    let source = UpdateSource::of(&options.run)?;
     let mut from = LineCursor::default();
     let mut said = String::new();
     let mut retries = RetryPolicy::new(PAUSE, PAUSE).with_time_limit(TIMEOUT).start();
@@ -157,11 +157,11 @@ mod tests {
 
     #[test]
     fn what_is_no_run_is_refused_by_what_it_is() {
-        let refused = |run: &str| Source::of(run).err().unwrap().to_string();
+        let refused = |run: &str| UpdateSource::of(run).err().unwrap().to_string();
         assert!(refused("/nowhere").contains("there is no run.json"));
         assert!(refused("https://a/run/b").contains("allowed: http://HOST:PORT/run/NAME"));
         assert!(refused("http://127.0.0.1:1/").contains("/run/NAME"));
-        assert!(Source::of("http://127.0.0.1:1/run/a").is_ok());
+        assert!(UpdateSource::of("http://127.0.0.1:1/run/a").is_ok());
     }
 
     #[test]

@@ -20,7 +20,7 @@ const RANK: u64 = 16;
 
 /// What it does instead of what it is asked for, from the next load on.
 #[derive(Clone)]
-pub(crate) enum Fault {
+pub(crate) enum AdapterFault {
     /// Nothing of the adapter arrives: its tensors have other names, or it was evicted. The base answers.
     Base,
     /// The folder of an earlier version is read.
@@ -31,26 +31,26 @@ pub(crate) enum Fault {
 
 pub(crate) struct AdapterServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<SharedServer>,
     _engines: Vec<Process>,
 }
 
-struct Shared {
+struct SharedServer {
     model: PathBuf,
     /// Copies of adapters that are not loaded as they are.
     copies: tempfile::TempDir,
     base: u16,
-    state: Mutex<State>,
+    state: Mutex<LoadedAdapters>,
 }
 
-struct State {
+struct LoadedAdapters {
     /// Engines without an adapter.
     free: Vec<u16>,
     /// Folder and engine of each adapter, by its name.
     adapters: BTreeMap<String, (String, u16)>,
     /// Every load and unload.
     log: Vec<String>,
-    fault: Option<Fault>,
+    fault: Option<AdapterFault>,
 }
 
 impl AdapterServer {
@@ -68,9 +68,11 @@ impl AdapterServer {
         for port in ports {
             wait_for("the engine", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         }
-        let state = State { free: ports[1..].to_vec(), adapters: BTreeMap::new(), log: Vec::new(), fault: None };
+        let state =
+            LoadedAdapters { free: ports[1..].to_vec(), adapters: BTreeMap::new(), log: Vec::new(), fault: None };
         let copies = tempfile::tempdir().unwrap();
-        let shared = Arc::new(Shared { model: model.to_owned(), copies, base: ports[0], state: Mutex::new(state) });
+        let shared =
+            Arc::new(SharedServer { model: model.to_owned(), copies, base: ports[0], state: Mutex::new(state) });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = Arc::clone(&shared);
@@ -88,7 +90,7 @@ impl AdapterServer {
     }
 
     /// From the next adapter on.
-    pub(crate) fn go_wrong(&self, fault: Option<Fault>) {
+    pub(crate) fn go_wrong(&self, fault: Option<AdapterFault>) {
         self.shared.state.lock().unwrap().fault = fault;
     }
 
@@ -104,7 +106,7 @@ impl AdapterServer {
 }
 
 /// Answers one request.
-fn serve(client: &TcpStream, shared: &Shared) -> Option<()> {
+fn serve(client: &TcpStream, shared: &SharedServer) -> Option<()> {
     let mut request = Request::read(client)?;
     let answer = match request.path() {
         "/server_info" => {
@@ -134,7 +136,7 @@ fn serve(client: &TcpStream, shared: &Shared) -> Option<()> {
     client.write_all(&answer).ok()
 }
 
-impl Shared {
+impl SharedServer {
     fn base_name(&self) -> Option<String> {
         Some(ask(self.base, "GET", "/v1/models", "")?.1["data"][0]["id"].as_str()?.to_owned())
     }
@@ -168,9 +170,9 @@ impl Shared {
         };
         let folder = match &state.fault {
             None => path.clone().into(),
-            Some(Fault::Base) => self.model.clone(),
-            Some(Fault::Stale(folder)) => folder.clone(),
-            Some(Fault::WrongRank(times)) => self.scaled(&name, Path::new(&path), *times),
+            Some(AdapterFault::Base) => self.model.clone(),
+            Some(AdapterFault::Stale(folder)) => folder.clone(),
+            Some(AdapterFault::WrongRank(times)) => self.scaled(&name, Path::new(&path), *times),
         };
         let call = json!({"method": "reload_weights", "kwargs": {"weights_path": folder}}).to_string();
         match ask(engine, "POST", "/collective_rpc", &call) {

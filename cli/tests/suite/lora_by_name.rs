@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::adapter_server::{AdapterServer, Fault, LIVE};
+use crate::adapter_server::{AdapterFault, AdapterServer, LIVE};
 use crate::lora::{learned, lora, names};
 use crate::runs::walk;
 use crate::support::{Process, count_lines, lines, prompts, refused, resume, succeed, wait_for};
@@ -91,12 +91,12 @@ fn an_adapter_that_never_arrives_whole_is_found_by_the_proof() {
         walk(&out.join("checkpoints")).into_iter().filter_map(|name| name.strip_prefix("step-")?.parse::<u64>().ok());
     let first = steps.max().unwrap();
     for (fault, words, in_first_proof) in [
-        (Fault::Base, "it answers as the base model", true),
-        (Fault::WrongRank(0.5), "it answers as the base model, without ", true),
-        (Fault::WrongRank(1.5), "too much of the adapter", true),
+        (AdapterFault::Base, "it answers as the base model", true),
+        (AdapterFault::WrongRank(0.5), "it answers as the base model, without ", true),
+        (AdapterFault::WrongRank(1.5), "too much of the adapter", true),
         // So much that it may also be called another model.
-        (Fault::WrongRank(2.0), "does not have version", true),
-        (Fault::Stale(stale), "does not have version", false),
+        (AdapterFault::WrongRank(2.0), "does not have version", true),
+        (AdapterFault::Stale(stale), "does not have version", false),
     ] {
         engine.go_wrong(Some(fault));
         let error = refused(resume(&out));

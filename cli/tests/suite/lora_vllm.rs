@@ -18,7 +18,7 @@ const MEAN: f64 = 1e-4;
 
 /// What is wrong between the service and vLLM.
 #[derive(Clone, Debug)]
-enum Fault {
+enum VllmFault {
     /// The tensors have the names of another class of models.
     WrongPrefix,
     /// The configuration says twice the rank.
@@ -32,12 +32,12 @@ enum Fault {
 /// Between the service and vLLM: passes everything on, but for what is wrong.
 struct Meddler {
     address: SocketAddr,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<MeddlerState>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    fault: Option<Fault>,
+struct MeddlerState {
+    fault: Option<VllmFault>,
     /// Every load and unload that vLLM did.
     log: Vec<String>,
 }
@@ -46,7 +46,7 @@ impl Meddler {
     fn before(engine: u16, copies: PathBuf) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let shared: Arc<Mutex<Shared>> = Arc::default();
+        let shared: Arc<Mutex<MeddlerState>> = Arc::default();
         let server = Arc::clone(&shared);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -66,12 +66,12 @@ impl Meddler {
         format!("http://{}", self.address)
     }
 
-    fn go_wrong(&self, fault: Option<Fault>) {
+    fn go_wrong(&self, fault: Option<VllmFault>) {
         self.shared.lock().unwrap().fault = fault;
     }
 }
 
-fn pass_on(client: &TcpStream, engine: u16, shared: &Mutex<Shared>, copies: &Path) -> Option<()> {
+fn pass_on(client: &TcpStream, engine: u16, shared: &Mutex<MeddlerState>, copies: &Path) -> Option<()> {
     let mut request = Request::read(client)?;
     let fault = shared.lock().unwrap().fault.clone();
     let answer = match (request.path(), &fault) {
@@ -84,14 +84,14 @@ fn pass_on(client: &TcpStream, engine: u16, shared: &Mutex<Shared>, copies: &Pat
             }
             request.forward(engine)?
         }
-        ("/v1/completions", Some(Fault::Evicted)) => {
+        ("/v1/completions", Some(VllmFault::Evicted)) => {
             let mut body = request.json()?;
             body["model"] = ask(engine, "GET", "/v1/models", "")?.1["data"][0]["id"].clone();
             request.set_json(&body);
             request.forward(engine)?
         }
         // It would say which folder it read.
-        ("/v1/models", Some(Fault::WrongPrefix | Fault::WrongRank | Fault::Stale(_))) => {
+        ("/v1/models", Some(VllmFault::WrongPrefix | VllmFault::WrongRank | VllmFault::Stale(_))) => {
             let mut models = ask(engine, "GET", "/v1/models", "")?.1;
             for model in models["data"].as_array_mut()? {
                 let root = model["root"].as_str().unwrap_or_default().to_owned();
@@ -117,11 +117,11 @@ fn pass_on(client: &TcpStream, engine: u16, shared: &Mutex<Shared>, copies: &Pat
 }
 
 /// A copy of an adapter with something wrong, which notes what it stands for.
-fn instead(fault: &Fault, path: &Path, copies: &Path) -> Option<PathBuf> {
+fn instead(fault: &VllmFault, path: &Path, copies: &Path) -> Option<PathBuf> {
     let from = match fault {
-        Fault::Evicted => return None,
-        Fault::Stale(folder) => folder.clone(),
-        Fault::WrongPrefix | Fault::WrongRank => path.to_owned(),
+        VllmFault::Evicted => return None,
+        VllmFault::Stale(folder) => folder.clone(),
+        VllmFault::WrongPrefix | VllmFault::WrongRank => path.to_owned(),
     };
     let kind = format!("{fault:?}").chars().take_while(char::is_ascii_alphabetic).collect::<String>();
     let copy = copies.join(format!("{kind}-{}", path.file_name()?.to_str()?));
@@ -131,7 +131,7 @@ fn instead(fault: &Fault, path: &Path, copies: &Path) -> Option<PathBuf> {
     }
     std::fs::write(copy.join("instead_of"), path.to_str()?).ok()?;
     match fault {
-        Fault::WrongPrefix => {
+        VllmFault::WrongPrefix => {
             let file = copy.join("adapter_model.safetensors");
             let bytes = std::fs::read(&file).ok()?;
             let (length, rest) = bytes.split_at(8);
@@ -141,13 +141,13 @@ fn instead(fault: &Fault, path: &Path, copies: &Path) -> Option<PathBuf> {
             let length = (header.len() as u64).to_le_bytes();
             std::fs::write(&file, [&length, header.as_bytes(), values].concat()).ok()?;
         }
-        Fault::WrongRank => {
+        VllmFault::WrongRank => {
             let file = copy.join("adapter_config.json");
             let mut config: Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
             config["r"] = (2 * config["r"].as_u64()?).into();
             std::fs::write(&file, config.to_string()).ok()?;
         }
-        Fault::Stale(_) | Fault::Evicted => {}
+        VllmFault::Stale(_) | VllmFault::Evicted => {}
     }
     Some(copy)
 }
@@ -237,10 +237,10 @@ fn adapters_and_a_real_vllm() {
         std::fs::copy(oldest.join(&name), stale.join(&name)).unwrap();
     }
     for (fault, words) in [
-        (Fault::WrongPrefix, "it answers as the base model"),
-        (Fault::WrongRank, "does not have version"),
-        (Fault::Stale(stale), "does not have version"),
-        (Fault::Evicted, "it answers as the base model"),
+        (VllmFault::WrongPrefix, "it answers as the base model"),
+        (VllmFault::WrongRank, "does not have version"),
+        (VllmFault::Stale(stale), "does not have version"),
+        (VllmFault::Evicted, "it answers as the base model"),
     ] {
         meddler.go_wrong(Some(fault.clone()));
         let error = refused(resume(&out));

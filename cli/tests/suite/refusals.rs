@@ -27,37 +27,6 @@ fn a_misspelt_key_is_refused_with_the_nearest_one() {
 }
 
 #[test]
-fn a_key_of_an_earlier_version_is_refused_with_its_new_name() {
-    for (setting, renamed) in [
-        ("services.wait_ms=5000", "services.outage_timeout"),
-        ("services.rollout_deadline_ms=5000", "services.rollout_deadline"),
-        ("services.client.connect_timeout_ms=1000", "services.client.connect_timeout"),
-        ("generation.max_bytes=1000000000", "generation.max_memory"),
-        ("data.task=jsonl", "data.kind"),
-        ("data.path=x.jsonl", "data.files"),
-        ("reward.code.max_tests_bytes=1000000", "reward.code.tests_memory"),
-        ("generation.weights.settle_ms=1000", "generation.weights.settle_timeout"),
-        ("learner.keep_checkpoints=3", "checkpoint.keep"),
-        ("learner.keep_weights=3", "checkpoint.keep_weights"),
-    ] {
-        let message = refusal(&[setting]);
-        assert!(message.contains(&format!("now called `{renamed}`")), "{message}");
-    }
-    for (setting, renamed) in [
-        ("server.drain_ms=1000", "server.drain"),
-        ("server.max_message_bytes=1000000", "server.max_message"),
-        ("limits.max_data_bytes=1000000", "limits.max_data"),
-    ] {
-        let message = refused(evenkeel(&["serve", "orchestrator", "--set", setting]));
-        assert!(message.contains(&format!("now called `{renamed}`")), "{message}");
-    }
-    let message = refused(evenkeel(&["serve", "learner", "--set", "keep_checkpoints=3"]));
-    assert!(message.contains("replaced by `checkpoint.keep` of the run's recipe"), "{message}");
-    let message = refusal(&["evaluation.path=x.jsonl"]);
-    assert!(!message.contains("now called"), "a key that this section never had: {message}");
-}
-
-#[test]
 fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
     for (settings, words) in [
         (&["sampling.group_size=many"][..], &["sampling.group_size", "many", "integer"][..]),
@@ -67,9 +36,7 @@ fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
         ),
         (&["learner.objective.clip_low=-1"], &["learner.objective.clip_low", "-1", "0 to 1"]),
         (&["learner.epochs=0"], &["learner.epochs", "0", "1 or more"]),
-        // A truth value in earlier versions.
-        (&["learner.compute.recompute=true"], &["learner.compute.recompute", "true", "full was called true"]),
-        (&["learner.compute.recompute=some"], &["learner.compute.recompute", "some", "none, selective or full"]),
+        (&["learner.compute.recompute=some"], &["learner.compute.recompute", "some", "none, selective, full"]),
         (&["learner.objective.aggregation=avarage"], &["aggregation", "avarage", "balanced"]),
         (&["reward.threads=100000"], &["reward.threads", "100000"]),
         (&["sampling.group_size=1"], &["sampling.group_size", "at least 2 with advantage = grpo"]),

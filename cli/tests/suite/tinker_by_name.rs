@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::adapter_server::{AdapterServer, Fault, LIVE};
+use crate::adapter_server::{AdapterFault, AdapterServer, LIVE};
 use crate::support::{evenkeel, refused, written_model};
 use crate::tinker::{Samples, Server, supervised};
 
@@ -54,7 +54,7 @@ fn engines_that_take_adapters_by_name_draw_what_the_embedded_engine_draws() {
 
     // One that answers as the base draws nothing.
     let (server, samplers) = &servers[0];
-    engine.go_wrong(Some(Fault::Base));
+    engine.go_wrong(Some(AdapterFault::Base));
     let refusal = server.failed_sample(&samplers[1], 9);
     let error = refusal["error"].as_str().unwrap();
     assert!(error.contains("does not have the weights of version") && refusal["category"] == "server", "{refusal}");

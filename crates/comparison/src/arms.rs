@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::collapse::Collapse;
 use crate::mean::Mean;
 use crate::measure::Measure;
-use crate::outcome::{Accuracies, Accuracy, Outcome, PeakByChance};
+use crate::outcome::{Accuracies, Accuracy, PeakByChance, RunValues};
 use crate::run::Arm;
 
 /// An arm of a task over its seeds.
@@ -102,8 +102,8 @@ pub struct Peak {
 
 impl ArmSummary {
     /// Of the outcomes by ascending seed.
-    pub(crate) fn of(arm: Arm, outcomes: &[Outcome], failed: Vec<FailedSeed>) -> Self {
-        let collapsed = |outcome: &Outcome| Some(CollapsedSeed { seed: outcome.seed, collapse: outcome.collapse? });
+    pub(crate) fn of(arm: Arm, outcomes: &[RunValues], failed: Vec<FailedSeed>) -> Self {
+        let collapsed = |outcome: &RunValues| Some(CollapsedSeed { seed: outcome.seed, collapse: outcome.collapse? });
         Self {
             label: arm.label(),
             rule: outcomes.iter().find_map(|outcome| outcome.rule.clone()),
@@ -123,7 +123,7 @@ impl ArmSummary {
 }
 
 impl MeasureSummary {
-    fn of(measure: Measure, outcomes: &[Outcome]) -> Option<Self> {
+    fn of(measure: Measure, outcomes: &[RunValues]) -> Option<Self> {
         let by_seed: Vec<f64> = outcomes.iter().map(|outcome| outcome.value(measure)).collect::<Option<_>>()?;
         let chances: Option<Vec<PeakByChance>> = outcomes.iter().map(|outcome| outcome.by_chance(measure)).collect();
         let not_reached = || outcomes.iter().filter(|outcome| !outcome.is_reward_reached).count();
@@ -146,7 +146,7 @@ impl ByChance {
     }
 }
 
-fn benchmarks(outcomes: &[Outcome]) -> Vec<BenchmarkSummary> {
+fn benchmarks(outcomes: &[RunValues]) -> Vec<BenchmarkSummary> {
     let Some(first) = outcomes.first() else { return Vec::new() };
     let of = |(name, known): (&String, &Accuracies)| {
         let all: Vec<&Accuracies> =

@@ -6,7 +6,7 @@ use evenkeel_statistics::{Curve, Interval};
 use serde::{Deserialize, Serialize};
 
 use crate::mean::Mean;
-use crate::outcome::{Accuracies, Outcome};
+use crate::outcome::{Accuracies, RunValues};
 
 /// A curve of an arm over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct BandPoint {
 }
 
 /// The bands of an arm: reward, accuracies, and the benchmarks where there are several.
-pub(crate) fn bands(arm: usize, outcomes: &[Outcome]) -> Vec<Band> {
+pub(crate) fn bands(arm: usize, outcomes: &[RunValues]) -> Vec<Band> {
     let band =
         |quantity, curves: Vec<&Curve>| (!curves.is_empty()).then(|| Band { arm, quantity, points: points(&curves) });
     let average = |of: fn(&Accuracies) -> Option<&Curve>| -> Vec<&Curve> {

@@ -1,6 +1,10 @@
-//! Arms of runs compared seed by seed. A pure library: runs come as plain values, and what is drawn at random comes
-//! from a seed.
+//! Arms of runs: planned, read from their directories, compared seed by seed, and shown.
 //!
+//! A [`Study`] or a [`ComparisonRequest`] says what is compared, [`ComparisonPlan`] makes the arms, [`StoredRun`] reads a
+//! run, and [`write_results`] writes the files of a comparison. What recipes mean comes from the caller
+//! ([`ComparedRecipes`]): nothing here knows a service, and nothing starts a process.
+//!
+//! The comparison itself is pure: runs come as plain values, and what is drawn at random comes from a seed.
 //! [`Comparison::of`] takes [`Run`]s, an arm being the varied settings, and gives
 //!
 //! - for each task and arm the [measures](Measure) of its runs with intervals over seeds, peaks and drops compared with
@@ -28,7 +32,11 @@ mod measure;
 mod options;
 mod outcome;
 mod pairs;
+mod plan;
+mod recipes;
+mod report;
 mod run;
+mod stored_run;
 mod table;
 mod task;
 mod text;
@@ -46,5 +54,9 @@ pub use measure::Measure;
 pub use options::Options;
 pub use outcome::PeakByChance;
 pub use pairs::{FEWEST_SEEDS, Finding, PairedDifference};
+pub use plan::{ComparisonPlan, ComparisonRequest, PlannedArm, SEEDS, Study, StudyChanges, StudyRequest, Varied};
+pub use recipes::{ComparedRecipes, ComparedSettings};
+pub use report::{HTML, write_results, write_tasks};
 pub use run::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
+pub use stored_run::{StoredRun, read_runs};
 pub use task::TaskComparison;

@@ -1,5 +1,6 @@
 //! The numbers that stand for a run.
 
+use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
 /// A number that stands for a run. Accuracies are averages over benchmarks.
@@ -60,6 +61,23 @@ impl Measure {
         }
     }
 
+    /// The measure of a key such as `last-accuracy`.
+    ///
+    /// # Errors
+    /// A key that none has, with the name of its field.
+    pub fn parse(field: &str, key: &str) -> Result<Self, FieldError> {
+        Self::ALL.into_iter().find(|measure| measure.key() == key).ok_or_else(|| {
+            let allowed: Vec<String> = Self::ALL.into_iter().map(Self::key).collect();
+            FieldError::quoted(field, key, allowed.join(", "))
+        })
+    }
+
+    /// What stands in `compare.json`, with dashes.
+    fn key(self) -> String {
+        let json = serde_json::to_value(self).unwrap_or_default();
+        json.as_str().unwrap_or_default().replace('_', "-")
+    }
+
     /// Whether more is better: not of drops and steps.
     pub fn is_higher_better(self) -> bool {
         !matches!(self, Self::AccuracyDrop | Self::BestDrop | Self::StepsToReward)
@@ -87,6 +105,14 @@ mod tests {
         assert!(Measure::ALL.windows(2).all(|pair| pair[0] < pair[1]));
         let json = serde_json::to_string(&Measure::ALL[2]).unwrap();
         assert_eq!(json, "\"accuracy_drop\"");
+    }
+
+    #[test]
+    fn a_measure_is_found_by_its_key() {
+        assert_eq!(Measure::parse("--primary", "last-accuracy"), Ok(Measure::LastAccuracy));
+        assert_eq!(Measure::parse("--primary", "steps-to-reward"), Ok(Measure::StepsToReward));
+        let error = Measure::parse("--primary", "last_accuracy").unwrap_err().to_string();
+        assert!(error.starts_with("--primary is \"last_accuracy\", allowed: last-accuracy, peak-accuracy"), "{error}");
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(crate) struct Accuracies {
 
 /// A finished run.
 #[derive(Debug, Clone)]
-pub(crate) struct Outcome {
+pub(crate) struct RunValues {
     pub(crate) seed: u64,
     pub(crate) rule: Option<String>,
     pub(crate) collapse: Option<Collapse>,
@@ -65,7 +65,7 @@ pub(crate) struct Outcome {
     pub(crate) is_reward_reached: bool,
 }
 
-impl Outcome {
+impl RunValues {
     /// Of a validated run. `averaged` are the benchmarks that count in the average, `reward` is what
     /// [`Measure::StepsToReward`] counts to.
     pub(crate) fn of(run: &Run, averaged: &BTreeSet<String>, reward: Option<f64>) -> Self {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mean::Mean;
 use crate::measure::Measure;
-use crate::outcome::Outcome;
+use crate::outcome::RunValues;
 
 /// With fewer pairs of seeds nothing is concluded.
 pub const FEWEST_SEEDS: usize = 8;
@@ -74,7 +74,7 @@ pub(crate) fn seeds_needed(pairs: usize) -> usize {
 
 /// All pairs of arms in all measures that they have. Arms with the outcomes of their seeds, ascending.
 pub(crate) fn paired_differences(
-    arms: &[Vec<Outcome>],
+    arms: &[Vec<RunValues>],
     resampling: Resampling,
     seed: u64,
 ) -> Result<Vec<PairedDifference>, FieldError> {
@@ -103,7 +103,7 @@ pub(crate) fn paired_differences(
 }
 
 /// Seeds that both arms have, with both values.
-fn shared(first: &[Outcome], second: &[Outcome], measure: Measure) -> Vec<(u64, f64, f64)> {
+fn shared(first: &[RunValues], second: &[RunValues], measure: Measure) -> Vec<(u64, f64, f64)> {
     let other = |seed: u64| second.iter().find(|outcome| outcome.seed == seed)?.value(measure);
     first.iter().filter_map(|outcome| Some((outcome.seed, outcome.value(measure)?, other(outcome.seed)?))).collect()
 }

@@ -31,6 +31,24 @@ pub struct Run {
     pub state: RunEnd,
 }
 
+impl Run {
+    /// A run that failed before anything of it could be read.
+    pub fn failed(name: &str, task: &str, arm: Arm, seed: u64, reason: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            task: task.to_owned(),
+            arm,
+            seed,
+            identity: BTreeMap::new(),
+            evaluations: Vec::new(),
+            rewards: Vec::new(),
+            rule: None,
+            lengths: Vec::new(),
+            state: RunEnd::Failed { reason: reason.to_owned() },
+        }
+    }
+}
+
 /// The lengths of a training step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Lengths {
@@ -73,6 +91,20 @@ impl Arm {
             format!("{short}={value}")
         };
         self.0.iter().map(setting).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The settings as `--set` takes them.
+    pub fn settings(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(key, value)| format!("{key}={value}"))
+    }
+
+    /// A name for files: the values, one after the other.
+    pub fn file_name(&self) -> String {
+        let good = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+        let value = |value: &String| -> String {
+            value.chars().map(|character| if good(character) { character } else { '_' }).collect()
+        };
+        self.0.values().map(value).collect::<Vec<_>>().join("-")
     }
 }
 

@@ -3,11 +3,11 @@
 use unicode_width::UnicodeWidthStr;
 
 /// Rows of cells under a header. The first column is aligned to the left, the others to the right.
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     pub(crate) fn new(header: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { rows: vec![header.into_iter().map(Into::into).collect()] }
     }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn columns_stay_in_line_in_any_script() {
-        let mut table = Table::new(["arm", "last"]);
+        let mut table = TextTable::new(["arm", "last"]);
         table.row(["均衡", "0.5"]);
         table.row(["größer", "0.123"]);
         table.row(["e\u{301}"]);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_table_in_markdown_has_as_many_cells_in_every_row() {
-        let mut table = Table::new(["arm", "last"]);
+        let mut table = TextTable::new(["arm", "last"]);
         table.row(["a|b", "0.5"]);
         table.row(["c"]);
         assert_eq!(table.markdown(), "| arm | last |\n|---|---:|\n| a\\|b | 0.5 |\n| c |  |\n");
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_one_line_without_control_sequences() {
-        let mut table = Table::new(["arm"]);
+        let mut table = TextTable::new(["arm"]);
         table.row(["a\u{1b}[31m\nb"]);
         assert_eq!(table.text(), "arm\na\\u{1b}[31m\\nb\n");
     }

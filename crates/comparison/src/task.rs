@@ -11,7 +11,7 @@ use crate::bands::{Band, bands};
 use crate::criterion::Criterion;
 use crate::measure::Measure;
 use crate::options::Options;
-use crate::outcome::Outcome;
+use crate::outcome::RunValues;
 use crate::pairs::{PairedDifference, paired_differences};
 use crate::run::{Arm, Run, RunEnd};
 
@@ -58,7 +58,8 @@ impl TaskComparison {
         let mut arms = Vec::new();
         let mut outcomes = Vec::new();
         for (arm, (finished, failed)) in by_arm {
-            let of_arm: Vec<Outcome> = finished.iter().map(|run| Outcome::of(run, &averaged, options.reward)).collect();
+            let of_arm: Vec<RunValues> =
+                finished.iter().map(|run| RunValues::of(run, &averaged, options.reward)).collect();
             arms.push(ArmSummary::of(arm.clone(), &of_arm, failed));
             outcomes.push(of_arm);
             finished_runs.push(finished);

@@ -11,7 +11,7 @@ use crate::criterion::{ArmCourse, Criterion, PlanePoint, Preference};
 use crate::mean::Mean;
 use crate::measure::Measure;
 use crate::pairs::{Finding, PairedDifference};
-use crate::table::Table;
+use crate::table::TextTable;
 use crate::task::TaskComparison;
 
 const NONE: &str = "–";
@@ -67,12 +67,12 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// An arm in each row. Of peaks and drops the part that is expected by chance stands in brackets.
-pub(crate) fn arms(task: &TaskComparison) -> Table {
+pub(crate) fn arms(task: &TaskComparison) -> TextTable {
     let has = |measure: &Measure| task.arms.iter().any(|arm| arm.measure(*measure).is_some());
     let measures: Vec<Measure> = Measure::ALL.into_iter().filter(has).collect();
     let header =
         ["arm", "seeds", "failed", "collapsed"].into_iter().chain(measures.iter().map(|measure| measure.name()));
-    let mut table = Table::new(header);
+    let mut table = TextTable::new(header);
     for arm in &task.arms {
         let counts = [arm.seeds.len(), arm.failed.len(), arm.collapsed.len()].map(|count| count.to_string());
         let values = measures.iter().map(|measure| arm.measure(*measure).map_or_else(|| NONE.to_owned(), of_measure));
@@ -105,9 +105,9 @@ fn by_chance(by_chance: Option<&ByChance>) -> String {
 }
 
 /// The columns of the paper's Table 1, and in the last rows of an arm the average.
-pub(crate) fn benchmarks(task: &TaskComparison) -> Table {
+pub(crate) fn benchmarks(task: &TaskComparison) -> TextTable {
     let columns = [Measure::PeakAccuracy, Measure::PeakBest, Measure::LastAccuracy, Measure::LastBest];
-    let mut table = Table::new(["arm", "benchmark", "k"].into_iter().chain(columns.map(Measure::name)));
+    let mut table = TextTable::new(["arm", "benchmark", "k"].into_iter().chain(columns.map(Measure::name)));
     let k = |samples: Option<u32>| samples.map_or_else(|| NONE.to_owned(), |samples| samples.to_string());
     for arm in &task.arms {
         for benchmark in &arm.benchmarks {
@@ -148,9 +148,9 @@ pub(crate) fn pairs_left_out(task: &TaskComparison) -> Option<String> {
 }
 
 /// A pair of arms and a measure in each row: the primary measure, and what is shown in others.
-pub(crate) fn pairs(task: &TaskComparison) -> Table {
+pub(crate) fn pairs(task: &TaskComparison) -> TextTable {
     let mut table =
-        Table::new(["first − second", "measure", "seeds", "difference", "95 % interval", "exact p", "Holm p", ""]);
+        TextTable::new(["first − second", "measure", "seeds", "difference", "95 % interval", "exact p", "Holm p", ""]);
     for pair in task.pairs.iter().filter(|pair| has_row(task, pair)) {
         let PairedDifference { measure, difference, .. } = pair;
         let interval = |Interval { low, high }| format!("{} to {}", measure.shown(low), measure.shown(high));
@@ -175,9 +175,9 @@ pub(crate) fn pairs(task: &TaskComparison) -> Table {
 }
 
 /// Where the runs lie in the plane of the paper's criterion.
-fn places(task: &TaskComparison, criterion: &Criterion) -> Table {
+fn places(task: &TaskComparison, criterion: &Criterion) -> TextTable {
     let header = ["place", "length variation", "gap, tokens", "of an answer", "deviations", "criterion prefers", ""];
-    let mut table = Table::new(header);
+    let mut table = TextTable::new(header);
     let verdict = |arm: usize| -> String {
         let of_arm = criterion.claims.iter().filter(|claim| claim.arm == arm);
         let words = of_arm.map(|claim| format!("over {}: {}", task.arms[claim.other].label, claim.verdict.name()));
@@ -196,9 +196,9 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Table {
     table
 }
 
-pub(crate) fn over_tasks(across: &AcrossTasks) -> Table {
+pub(crate) fn over_tasks(across: &AcrossTasks) -> TextTable {
     let interval = |Interval { low, high }| format!("{low:.3} to {high:.3}");
-    let mut table = Table::new(["", "interquartile mean", "95 % interval"]);
+    let mut table = TextTable::new(["", "interquartile mean", "95 % interval"]);
     for arm in &across.arms {
         let own = arm.interval.map_or_else(|| NONE.to_owned(), interval);
         table.row([arm.label.clone(), format!("{:.3}", arm.interquartile_mean), own]);

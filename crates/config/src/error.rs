@@ -38,7 +38,7 @@ pub enum ConfigError {
         key: String,
         /// Where it was written.
         origin: String,
-        /// What became of the key, in words, where an earlier version had it.
+        /// What the key is called here, in words, where that is known.
         renamed: Option<String>,
         /// The most similar known key, with its path.
         nearest: Option<String>,

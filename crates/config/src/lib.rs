@@ -40,7 +40,7 @@ pub const ENVIRONMENT_PREFIX: &str = "EVENKEEL__";
 /// A tree of settings. Its `Default` provides the values of keys that no layer sets; its structs should carry
 /// `#[serde(default, deny_unknown_fields)]`.
 pub trait Settings: Serialize + DeserializeOwned + Default {
-    /// Keys of earlier versions: they are refused as unknown ones, with what they are called now.
+    /// Keys that are refused as unknown ones, with what they are called here.
     const RENAMED: Renamed = Renamed::NONE;
 
     /// Refuses values of the right type that are out of range or contradict each other. Field paths are relative to

@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::deserializer::ValueDeserializer;
 use crate::error::DEFAULTS;
 use crate::refusal::Refusal;
-use crate::renamed::{now_called, without_unit};
 use crate::{ConfigError, Renamed, Settings, wording};
 
 /// Layers of settings, the later ones over the earlier ones.
@@ -58,15 +57,15 @@ impl Merged {
     }
 
     /// The refusal of a key that no setting has.
-    pub(crate) fn explain_unread(&self, earlier: &Renamed, defaults: &Self, path: &[String]) -> ConfigError {
+    pub(crate) fn explain_unread(&self, others: &Renamed, defaults: &Self, path: &[String]) -> ConfigError {
         let (name, parent) = path.split_last().expect("an unread key has a name");
         let parent = parent.join(".");
         let allowed = defaults.keys_at(&parent);
-        unknown_key(earlier, &parent, name, allowed, self.origin_or_defaults(&path.join(".")))
+        unknown_key(others, &parent, name, allowed, self.origin_or_defaults(&path.join(".")))
     }
 
     /// An error of [`settings`](Self::settings) with the key, its value, where it was written, and what is allowed.
-    pub(crate) fn explain(&self, earlier: &Renamed, error: &Error) -> ConfigError {
+    pub(crate) fn explain(&self, others: &Renamed, error: &Error) -> ConfigError {
         let path = error.path.join(".");
         let origin = match &error.metadata {
             Some(metadata) => name_of(metadata).unwrap_or_else(defaults),
@@ -79,7 +78,7 @@ impl Merged {
                 _ => path,
             };
             let allowed = allowed.iter().map(|&key| key.to_owned()).collect();
-            return unknown_key(earlier, &parent, name, allowed, origin);
+            return unknown_key(others, &parent, name, allowed, origin);
         }
         if let Kind::MissingField(name) = &error.kind {
             let key = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
@@ -132,11 +131,11 @@ fn defaults() -> String {
 }
 
 /// `parent` is the path of the table, empty for the top level.
-fn unknown_key(earlier: &Renamed, parent: &str, name: &str, allowed: Vec<String>, origin: String) -> ConfigError {
+fn unknown_key(others: &Renamed, parent: &str, name: &str, allowed: Vec<String>, origin: String) -> ConfigError {
     let full = |name: &str| if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
     let nearest = wording::nearest(name, allowed.iter().map(String::as_str)).map(full);
     let key = full(name);
-    let renamed = earlier.hint(&key).or_else(|| without_unit(name, &allowed).map(full).map(now_called));
+    let renamed = others.hint(&key);
     ConfigError::UnknownKey { key, origin, renamed, nearest, allowed }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel_config::{ByteSize, ConfigError, HumanDuration, Loader, OptionalHumanDuration, Settings};
+use evenkeel_config::{ByteSize, ConfigError, HumanDuration, Loader, OptionalHumanDuration, Renamed, Settings};
 use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,8 @@ struct Lenient {
 }
 
 impl Settings for Run {
+    const RENAMED: Renamed = Renamed::keys(&[("server.shutdown", "server.drain")]);
+
     fn validate(&self) -> Result<(), FieldError> {
         if self.server.rate <= 0.0 {
             return Err(FieldError::new("server.rate", self.server.rate, "above 0"));
@@ -256,10 +258,10 @@ fn sizes_carry_their_unit_and_are_written_as_they_are_read() {
 }
 
 #[test]
-fn a_key_of_an_earlier_version_is_refused_with_its_new_name() {
+fn a_key_that_is_known_by_another_name_is_refused_with_it() {
     assert_eq!(
-        message(from_text("[server]\ndrain_ms = 3000")),
-        "unknown key `server.drain_ms` in recipe.toml, now called `server.drain`, allowed here: port, rate, drain, \
+        message(from_text("[server]\nshutdown = 3000")),
+        "unknown key `server.shutdown` in recipe.toml, now called `server.drain`, allowed here: port, rate, drain, \
         idle, max_message"
     );
 }

@@ -2,6 +2,7 @@
 //! the passwords of URLs.
 
 use std::borrow::Cow;
+use std::error::Error;
 
 /// Longest message of a failure, in characters.
 pub const MAX_MESSAGE_CHARS: usize = 2000;
@@ -47,6 +48,18 @@ pub fn without_credentials(text: &str) -> Cow<'_, str> {
     if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
 }
 
+/// An error with its causes, without the passwords of URLs. A cause that an error repeats in its own words stands once.
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source()).map(ToString::to_string);
+    let text = causes.fold(
+        error.to_string(),
+        |text, cause| {
+            if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
+        },
+    );
+    without_credentials(&text).into_owned()
+}
+
 fn escaped(text: &str, max_chars: usize, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     let cut = text.char_indices().nth(max_chars).map(|(end, _)| end);
     if cut.is_none() && !text.contains(&acts) {
@@ -90,6 +103,23 @@ fn acts(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{words}")]
+    struct Failure {
+        words: &'static str,
+        source: std::io::Error,
+    }
+
+    #[test]
+    fn a_cause_that_an_error_has_in_its_own_words_is_not_repeated() {
+        for (words, said) in
+            [("show: run: no such file", "show: run: no such file"), ("show", "show: no such file of http://***@host")]
+        {
+            let cause = if words == "show" { "no such file of http://me:secret@host" } else { "no such file" };
+            assert_eq!(with_causes(&Failure { words, source: std::io::Error::other(cause) }), said);
+        }
+    }
 
     #[test]
     fn plain_text_of_any_script_stays_as_it_is() {

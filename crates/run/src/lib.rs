@@ -44,6 +44,7 @@ pub use best::{Best, BestKeeper};
 pub use config::{RunPlan, flat_settings};
 pub use directory::{
     ForkOrigin, Lock, RecipeRecord, RunDirectory, RunManifest, RunRecord, is_locked, is_run_name, read_data,
+    recipe_stem,
 };
 pub use error::RunFilesError;
 pub use inputs::{
@@ -57,7 +58,7 @@ pub use layout::{
 pub use lines::{
     GroupRecord, LineMark, MetricsFile, PromptFile, PromptLine, PromptOutcome, Received, read_lines, read_prompts,
 };
-pub use metrics::{Curves, MetricsLine, Statistics, at_k};
+pub use metrics::{Curves, EvaluatedBenchmark, MetricsLine, Statistics, at_k};
 pub use rollouts::{
     NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, TurnPrompt, encode_rollouts, list_rollouts,
     read_rollouts, rollout_file, thinned_rollouts,

@@ -158,7 +158,13 @@ fn a_row_that_is_never_set_and_a_name_without_a_row_are_found() {
 /// Names that somebody reads from lines: texts that look like a metric's in the code that reads them.
 #[test]
 fn every_name_that_is_read_has_a_row() {
-    let readers = ["crates/run-report/src", "crates/run/src/summary.rs", "cli/src", "services/orchestrator/src"];
+    let readers = [
+        "crates/comparison/src",
+        "crates/run-report/src",
+        "crates/run/src/summary.rs",
+        "cli/src",
+        "services/orchestrator/src",
+    ];
     let folders: Vec<&str> = readers.into_iter().filter(|path| !path.ends_with(".rs")).collect();
     let mut all = sources(&folders);
     let summary = root().join("crates/run/src/summary.rs");

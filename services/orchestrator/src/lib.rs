@@ -40,7 +40,7 @@ pub use instruments::series;
 pub use live::LiveRun;
 pub use load::LoadLimits;
 pub use page::PageServer;
-pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem, rules};
+pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, rules};
 pub use run::{
     EvaluationHandle, EvaluationRequest, RunHandle, RunOptions, StartNeeds, StopWhen, Stopper, check_model,
     check_start, start_run,

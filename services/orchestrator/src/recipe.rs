@@ -118,13 +118,6 @@ fn identified(settings: &impl Serialize) -> Value {
     serde_json::to_value(settings).expect("settings are texts, numbers and tables with text keys")
 }
 
-/// What a run of a recipe is called after: the last part of the recipe's name or path, without `.toml`. A version in a
-/// name stays: `paper/qwen3-1.7b-dapo-balanced` gives `qwen3-1.7b-dapo-balanced`.
-pub fn recipe_stem(name_or_path: &str) -> &str {
-    let last = name_or_path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(name_or_path);
-    last.strip_suffix(".toml").unwrap_or(last)
-}
-
 /// Where the model is that a run begins with. A plain path is the folder itself.
 pub trait ModelSource: std::fmt::Debug + Send + Sync {
     /// The Hugging Face folder, which is written where it does not exist yet.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use evenkeel_config::{human, to_table};
 use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::{OrchestratorSettings, VerifierSettings};
+use evenkeel_recipe::Recipe;
 use evenkeel_reward::gateway::GatewaySettings;
 use evenkeel_weights_agent::WeightsAgentSettings;
 use schemars::JsonSchema;
@@ -13,7 +14,6 @@ use serde_json::Value;
 
 use super::{cell, hold};
 use crate::documentation::{described, is_table, options, schema_of};
-use crate::recipe::Recipe;
 use crate::tinker::TinkerService;
 
 const TITLE: &str = "# All settings

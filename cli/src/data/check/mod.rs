@@ -17,10 +17,9 @@ use evenkeel_math::Profile;
 use evenkeel_model_folder::Folder;
 use evenkeel_orchestrator::DataSettings;
 use evenkeel_proto::FieldError;
+use evenkeel_recipe::marked_prompts::{MarkedPrompts, plain_text};
 
-use super::{MarkedPrompts, plain_text};
 use crate::arguments::DataCheckOptions;
-use crate::recipe;
 
 /// Prompts that are rendered together, on all cores.
 const RENDERED_TOGETHER: usize = 1024;
@@ -50,7 +49,7 @@ struct Checked {
 /// Prints every prompt and a summary. Fails where a file yields no prompts or a verifier judges none of them, and says
 /// why on stderr.
 pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
-    let recipe = recipe::load(&options.recipe, &options.set)?.settings;
+    let recipe = evenkeel_recipe::load(&options.recipe, &options.set)?.settings;
     let settings = &recipe.data;
     let folder = options.model.as_ref().or(recipe.model.path.as_ref());
     let folder = folder.map(|path| crate::hub::folder("--model", path)).transpose()?;
@@ -84,7 +83,7 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     };
     let written = match options.json {
         true => checks.write(&mut lines::Lines::new(stdout), &problems, &mut report),
-        false => checks.write(&mut table::Table::new(stdout), &problems, &mut report),
+        false => checks.write(&mut table::PromptTable::new(stdout), &problems, &mut report),
     };
     match written {
         // The reader has seen enough.

@@ -18,7 +18,7 @@ const GOLDS: usize = 10;
 const EXAMPLES: usize = 3;
 
 /// Collects what is shown, and shows it at the end: the table comes first.
-pub(super) struct Table<W> {
+pub(super) struct PromptTable<W> {
     output: W,
     prompts: Vec<Shown>,
     golds: Vec<(String, String)>,
@@ -41,7 +41,7 @@ struct Tokens {
     longest: usize,
 }
 
-impl<W: Write> Table<W> {
+impl<W: Write> PromptTable<W> {
     pub(super) fn new(output: W) -> Self {
         Self { output, prompts: Vec::new(), golds: Vec::new(), tokens: Tokens::default() }
     }
@@ -88,7 +88,7 @@ impl<W: Write> Table<W> {
     }
 }
 
-impl<W: Write> Output for Table<W> {
+impl<W: Write> Output for PromptTable<W> {
     fn prompt(&mut self, problem: &Problem, prompt: &Checked, _: &DataReport) -> io::Result<()> {
         let tokens = prompt.token_ids.as_ref().map(Vec::len);
         if let Some(tokens) = tokens {

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use super::judges::Judges;
 use super::{InvalidLines, open_lines, open_output, parse_row};
 use crate::arguments::VerifyCodeOptions;
-use rows::{Program, Question, Row, rules};
+use rows::{Program, ProgramRow, Question, rules};
 use summary::Summary;
 
 /// Programs that are judged concurrently: enough for the cores of several workers.
@@ -47,7 +47,7 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
             ended => break ended.map(|_| ()),
         };
         let number = line.number;
-        let row = match parse_row(&line).and_then(|row| Row::read(&row, &rules)) {
+        let row = match parse_row(&line).and_then(|row| ProgramRow::read(&row, &rules)) {
             Ok(row) => row,
             Err(error) => {
                 summary.invalid_rows += 1;

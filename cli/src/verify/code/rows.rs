@@ -38,12 +38,12 @@ pub(super) struct Program {
 
 /// A line of the file.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct ProgramRow {
     pub(super) question: Arc<Question>,
     pub(super) programs: Vec<Program>,
 }
 
-impl Row {
+impl ProgramRow {
     /// Reads a row with `completion` or `program`, or with `programs: [{"label", "completion" or "program"}]`.
     pub(super) fn read(row: &Columns, rules: &Rules) -> Result<Self> {
         let number = row.number();
@@ -153,8 +153,8 @@ mod tests {
     const QUESTION: &str =
         r#""question": {"question_id": "q", "public_test_cases": "[{\"input\": \"1\", \"output\": \"1\"}]"}"#;
 
-    fn read(line: &str, number: usize) -> Result<Row> {
-        Row::read(&Columns::parse(number, line)?, &Rules::default())
+    fn read(line: &str, number: usize) -> Result<ProgramRow> {
+        ProgramRow::read(&Columns::parse(number, line)?, &Rules::default())
     }
 
     #[test]

@@ -17,7 +17,7 @@ use evenkeel_reward::RewardSettings;
 use super::judges::{BATCH, Judges};
 use super::{InvalidLines, open_lines, open_output, parse_row};
 use crate::arguments::VerifyMathOptions;
-use rows::Row;
+use rows::AnswerRow;
 use summary::Summary;
 
 /// Limit on the text of a batch in bytes, in addition to [`BATCH`] rows.
@@ -56,7 +56,7 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
             };
             bytes += line.text.as_ref().map_or(0, String::len);
             let number = line.number;
-            match parse_row(&line).and_then(|row| Row::read(&row, &fields, &rules)) {
+            match parse_row(&line).and_then(|row| AnswerRow::read(&row, &fields, &rules)) {
                 Ok(row) => rows.push(row),
                 Err(error) => {
                     summary.invalid_rows += 1;

@@ -7,7 +7,7 @@ use evenkeel_proto::v1::{VerifyItem, verify_item::Answer};
 use serde_json::Value;
 
 /// An answer to judge.
-pub(super) struct Row {
+pub(super) struct AnswerRow {
     /// The id of the row, or the line number.
     pub(super) id: Value,
     /// The item for the verifier.
@@ -16,7 +16,7 @@ pub(super) struct Row {
     pub(super) expected: Option<bool>,
 }
 
-impl Row {
+impl AnswerRow {
     /// Reads a row with `prediction` or `completion`, and optionally `expected`.
     pub(super) fn read(row: &Columns, fields: &Fields, rules: &Rules) -> Result<Self> {
         let completion = row.get("form").and_then(Value::as_str) == Some("completion");
@@ -56,10 +56,10 @@ mod tests {
 
     use super::*;
 
-    fn read(line: &str) -> Result<Row, String> {
+    fn read(line: &str) -> Result<AnswerRow, String> {
         let rules = Rules { math_profile: "default".into(), ..Rules::default() };
         let row = Columns::parse(7, line).map_err(|error| error.to_string())?;
-        Row::read(&row, &Fields::default(), &rules).map_err(|error| error.to_string())
+        AnswerRow::read(&row, &Fields::default(), &rules).map_err(|error| error.to_string())
     }
 
     #[test]

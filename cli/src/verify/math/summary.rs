@@ -7,7 +7,7 @@ use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::rows::Row;
+use super::rows::AnswerRow;
 use crate::verify::counts::{Agreement, OutcomeCounts};
 
 /// A verdict as printed.
@@ -36,7 +36,7 @@ fn outcome(verdict: &Verdict) -> &'static str {
     }
 }
 
-pub(super) fn verdict_row<'a>(row: &'a Row, verdict: &'a Verdict) -> VerdictRow<'a> {
+pub(super) fn verdict_row<'a>(row: &'a AnswerRow, verdict: &'a Verdict) -> VerdictRow<'a> {
     VerdictRow {
         id: &row.id,
         outcome: outcome(verdict),
@@ -62,7 +62,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub(super) fn record(&mut self, row: &Row, verdict: &Verdict) {
+    pub(super) fn record(&mut self, row: &AnswerRow, verdict: &Verdict) {
         self.outcomes.record(outcome(verdict));
         self.copied += usize::from(verdict.reason_code == "copied");
         self.copies_checked += usize::from(verdict.copies_checked);

@@ -44,6 +44,13 @@ pub(super) fn run_id(path: &Path, configured: &str) -> Result<String, RunFilesEr
     Err(RunFilesError::directory(path, format!("its name `{name}` cannot name a run, allowed: {allowed}")))
 }
 
+/// What a run of a recipe is called after: the last part of the recipe's name or path, without `.toml`. A version in a
+/// name stays: `paper/qwen3-1.7b-dapo-balanced` gives `qwen3-1.7b-dapo-balanced`.
+pub fn recipe_stem(name_or_path: &str) -> &str {
+    let last = name_or_path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(name_or_path);
+    last.strip_suffix(".toml").unwrap_or(last)
+}
+
 /// Whether a name can name a run, and with it a directory.
 pub fn is_run_name(name: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');

@@ -17,8 +17,8 @@ pub(super) const FILE: &str = ".lock";
 const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The lock on a directory: that on its file, which programs of earlier versions look at, and that on the folder
-/// itself, which nobody can delete without the folder.
+/// The lock on a directory: on its file, which every file system can lock, and on the folder itself, whose lock nobody
+/// can delete without the folder.
 #[derive(Debug)]
 pub struct Lock {
     file: File,

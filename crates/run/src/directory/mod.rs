@@ -26,8 +26,8 @@ use crate::layout::{
 use crate::whole_file::{pretty, refuse_other_than_file, replace};
 
 use differing::refuse_other_settings;
-pub use files::is_run_name;
 use files::{clear_incomplete, run_id};
+pub use files::{is_run_name, recipe_stem};
 pub use lock::{Lock, is_locked};
 pub use manifest::{ForkOrigin, RunManifest};
 use ownership::Ownership;

@@ -2,9 +2,11 @@
 
 pub mod at_k;
 mod curves;
+mod evaluated;
 mod line;
 mod statistics;
 
 pub use curves::Curves;
+pub use evaluated::EvaluatedBenchmark;
 pub use line::MetricsLine;
 pub use statistics::Statistics;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_config::{HumanDuration, Renamed, Settings, at_least_1ms, at_least_one, human};
+use evenkeel_config::{HumanDuration, Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,8 +72,6 @@ impl Default for EngineClientSettings {
 }
 
 impl Settings for EngineClientSettings {
-    const RENAMED: Renamed = Renamed::keys(&[("idle_connection_ms", "idle_connection_timeout")]);
-
     fn validate(&self) -> Result<(), FieldError> {
         at_least_1ms(&[
             ("connect_timeout", self.connect_timeout),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_config::{ByteSize, HumanDuration, Renamed, Settings, at_least_1ms, at_least_one, human};
+use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints;
 use evenkeel_rpc::exposure::is_loopback;
@@ -129,11 +129,6 @@ impl GenerationSettings {
 }
 
 impl Settings for GenerationSettings {
-    const RENAMED: Renamed = Renamed {
-        sections: &[("engine", EngineClientSettings::RENAMED), ("weights", WeightsSettings::RENAMED)],
-        ..Renamed::keys(&[("max_bytes", "max_memory")])
-    };
-
     /// An empty list of endpoints passes, since `train` fills it in later. [`crate::bind`] refuses it.
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;

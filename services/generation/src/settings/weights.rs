@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_config::{HumanDuration, Renamed, Settings, at_least_1ms};
+use evenkeel_config::{HumanDuration, Settings, at_least_1ms};
 use evenkeel_model_folder::VersionMarker;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::PauseMode;
@@ -118,8 +118,6 @@ impl Default for WeightsSettings {
 }
 
 impl Settings for WeightsSettings {
-    const RENAMED: Renamed = Renamed::keys(&[("settle_ms", "settle_timeout")]);
-
     fn validate(&self) -> Result<(), FieldError> {
         at_least_1ms(&[("update_timeout", self.update_timeout), ("settle_timeout", self.settle_timeout)])?;
         self.agents.client.validate().map_err(|error| error.within("agents.client"))?;

@@ -36,7 +36,7 @@ const FILES: [&str; 3] = [name::CONFIG, MOMENTS, CLIENT_STATE];
 const MODEL_FILES: [&str; 1] = [name::WEIGHTS];
 const ADAPTER_FILES: [&str; 2] = [name::ADAPTER_WEIGHTS, name::ADAPTER_CONFIG];
 
-/// The layout that this version writes: 3 has a digest of the state itself.
+/// The layout of a checkpoint.
 const FORMAT: u32 = 3;
 
 /// Largest state, in bytes.
@@ -44,9 +44,6 @@ const MAX_STATE_BYTES: u64 = 1 << 20;
 
 /// Largest state of a caller, in bytes.
 const MAX_CLIENT_STATE_BYTES: u64 = 256 << 20;
-
-/// The oldest layout that it reads: 1 lacks `phase_steps`.
-const OLDEST_FORMAT: u32 = 1;
 
 /// The name of a moment in its file.
 fn name_of(moment: Moment, spec: &ParameterSpec) -> String {
@@ -74,13 +71,11 @@ struct State {
     /// Updates of the phase.
     updates: u64,
     /// Steps of the phase.
-    #[serde(default)]
-    phase_steps: Option<u64>,
+    phase_steps: u64,
     seed: u64,
     files: BTreeMap<String, FileDigest>,
     /// Of everything above, so that a changed number is noticed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    digest: Option<String>,
+    digest: String,
 }
 
 impl State {

@@ -11,7 +11,7 @@ use evenkeel_model_folder::name;
 
 use super::{
     ADAPTER_FILES, CLIENT_STATE, FILES, FORMAT, MAX_CLIENT_STATE_BYTES, MAX_STATE_BYTES, MODEL_FILES, MOMENTS,
-    OLDEST_FORMAT, STATE_FILE, State, name_of,
+    STATE_FILE, State, name_of,
 };
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
@@ -39,9 +39,7 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     }
     let stored = Stored::open(folder, &config, trainer)?;
     let client_state = read_client_state(folder)?;
-    // Format 1 is older than schedules in steps, and mostly had one update in each.
-    let steps = state.phase_steps.unwrap_or(state.updates);
-    let optimizer = UpdateCounts { updates: state.updates, steps, phase: state.phase };
+    let optimizer = UpdateCounts { updates: state.updates, steps: state.phase_steps, phase: state.phase };
     trainer.restore_all(&stored, StoredCounters { optimizer, version: state.steps, seed: state.seed })?;
     Ok(client_state)
 }
@@ -130,22 +128,15 @@ fn read_state(folder: &Path) -> Result<State> {
     let text = read(&path, MAX_STATE_BYTES).map_err(|error| LearnerError::file(&path)(error.into()))?;
     let state: State = serde_json::from_slice(&text)
         .map_err(|e| LearnerError::checkpoint(&path, format!("is not a state of this program: {e}")))?;
-    if !(OLDEST_FORMAT..=FORMAT).contains(&state.format) {
-        let reason = format!("`format` is {}, allowed: {OLDEST_FORMAT} to {FORMAT}", state.format);
+    if state.format != FORMAT {
+        let reason = format!("`format` is {}, allowed: {FORMAT}", state.format);
         return Err(LearnerError::checkpoint(&path, reason));
     }
-    if state.format > OLDEST_FORMAT && state.phase_steps.is_none() {
-        return Err(LearnerError::checkpoint(&path, "lacks `phase_steps`"));
-    }
-    match (&state.digest, state.own_digest()) {
-        // Formats 1 and 2 have none.
-        (None, _) if state.format < FORMAT => {}
-        (None, _) => return Err(LearnerError::checkpoint(&path, "lacks `digest`")),
-        (Some(written), found) if *written == found => {}
-        (Some(written), found) => {
-            let reason = format!("was changed after it was written: it has digest {found}, written was {written}");
-            return Err(LearnerError::checkpoint(&path, reason));
-        }
+    let found = state.own_digest();
+    let written = &state.digest;
+    if *written != found {
+        let reason = format!("was changed after it was written: it has digest {found}, written was {written}");
+        return Err(LearnerError::checkpoint(&path, reason));
     }
     let weights = if state.is_of_adapters() { &ADAPTER_FILES[..] } else { &MODEL_FILES };
     for &name in FILES.iter().chain(weights) {

@@ -62,12 +62,12 @@ pub(crate) fn save(
             steps: trainer.version(),
             phase: optimizer.phase,
             updates: optimizer.updates,
-            phase_steps: Some(optimizer.steps),
+            phase_steps: optimizer.steps,
             seed: trainer.settings().seed,
             files,
-            digest: None,
+            digest: String::new(),
         };
-        state.digest = Some(state.own_digest());
+        state.digest = state.own_digest();
         let text = serde_json::to_string_pretty(&state).expect("numbers and strings serialise");
         write_file(&folder.join(STATE_FILE), text.as_bytes())
     })

@@ -11,8 +11,9 @@ use evenkeel_proto::v1::{
 use evenkeel_rpc::error::{Reason, ServiceError};
 use serde::{Deserialize, Serialize};
 
+use super::convert;
 use super::lease::Lease;
-use super::{convert, retention};
+use super::retention::{self, checkpoints_of};
 use crate::checkpoint::{self, read_client_state};
 use crate::error::{LearnerError, Result};
 use crate::learner::Learner;
@@ -117,7 +118,7 @@ impl CheckpointStore {
         run_id: &str,
     ) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
         let candidates = match which {
-            Some(Which::Step(step)) => self.existing(run_id, *step),
+            Some(Which::Step(step)) => [self.path(run_id, *step)].into_iter().filter(|path| path.exists()).collect(),
             Some(Which::Path(path)) => vec![path.into()],
             None => self.newest_first(run_id).map_err(convert::error)?,
         };
@@ -155,18 +156,8 @@ impl CheckpointStore {
         step_folder::of_checkpoint(&self.folder.join(run_id), step)
     }
 
-    /// The checkpoint of a step, if it exists. Earlier versions kept those of all runs in one folder.
-    fn existing(&self, run_id: &str, step: u64) -> Vec<PathBuf> {
-        let paths = [self.path(run_id, step), step_folder::of_checkpoint(&self.folder, step)];
-        paths.into_iter().filter(|path| path.exists()).collect()
-    }
-
     fn newest_first(&self, run_id: &str) -> Result<Vec<PathBuf>> {
-        let mut steps = step_folder::numbers(&self.folder.join(run_id))?;
-        steps.extend(step_folder::numbers(&self.folder)?);
-        steps.sort_unstable_by(|a, b| b.cmp(a));
-        steps.dedup();
-        Ok(steps.into_iter().flat_map(|step| self.existing(run_id, step)).collect())
+        Ok(checkpoints_of(&self.folder, run_id)?.into_values().rev().collect())
     }
 
     /// A checkpoint below the folder, with links and `..` resolved. Its files must not be links, which could lead

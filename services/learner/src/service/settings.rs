@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use candle_core::DType;
-use evenkeel_config::{ByteSize, HumanDuration, Renamed, Settings};
+use evenkeel_config::{ByteSize, HumanDuration, Settings};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
 use evenkeel_rpc::server::ServerSettings;
@@ -128,14 +128,6 @@ impl LearnerSettings {
 }
 
 impl Settings for LearnerSettings {
-    const RENAMED: Renamed = Renamed {
-        elsewhere: &[
-            ("keep_checkpoints", "`checkpoint.keep` of the run's recipe"),
-            ("keep_weights", "`checkpoint.keep_weights` of the run's recipe"),
-        ],
-        ..Renamed::keys(&[("max_bytes", "max_memory")])
-    };
-
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
         self.training.validate().map_err(|error| error.within("training"))?;

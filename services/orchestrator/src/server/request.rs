@@ -7,12 +7,12 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{ForkPoint, RunState, StartRunRequest};
 use evenkeel_rpc::error::ServiceError;
-use evenkeel_run::{RunDirectory, is_run_name};
+use evenkeel_run::{RunDirectory, is_run_name, recipe_stem};
 
 use super::OrchestratorSettings;
 use super::registry::{service_error, stored};
 use crate::error::RunError;
-use crate::recipe::{RecipeReader, ResolvedRecipe, recipe_stem};
+use crate::recipe::{RecipeReader, ResolvedRecipe};
 
 /// The recipe, the name and the directory that a request asks for.
 pub(super) fn resolve(

@@ -19,7 +19,7 @@ mod verifier_section;
 mod verifiers;
 mod word_problems_section;
 
-use evenkeel_config::{Renamed, Settings};
+use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
@@ -77,11 +77,6 @@ pub struct LoopSettings {
 }
 
 impl Settings for LoopSettings {
-    const RENAMED: Renamed = Renamed {
-        sections: &[("data", DataSettings::RENAMED), ("services", ServicesSettings::RENAMED)],
-        ..Renamed::NONE
-    };
-
     fn validate(&self) -> Result<(), FieldError> {
         self.run.validate().map_err(|error| error.within("run"))?;
         self.warm_start.validate().map_err(|error| error.within("warm_start"))?;
@@ -237,11 +232,6 @@ mod tests {
             ),
             ("[data]\nkind = \"files\"", "`data.files` is absent, required: at least one file"),
             ("[data]\nkind = \"jsonl\"", "`data.kind` is \"jsonl\" in test, allowed: "),
-            ("[data]\npath = \"x\"", "unknown key `data.path` in test, now called `data.files`"),
-            (
-                "[data]\nheld_out_path = \"x\"",
-                "unknown key `data.held_out_path` in test, now called `data.held_out_files`",
-            ),
             ("[data]\nkind = \"arithmetic\"\nfiles = [\"x\"]", "`data.files` is x in test, allowed: absent with"),
             (
                 "[data]\nfiles = [\"x\"]\n[[data.sources]]\nfiles = [\"y\"]",

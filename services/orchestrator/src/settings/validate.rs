@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evenkeel_config::{Renamed, Settings, at_least_1ms, at_least_one, human};
+use evenkeel_config::{Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::{FieldError, validate_kept_versions};
 use evenkeel_run::is_run_name;
 
@@ -69,8 +69,6 @@ impl Settings for PolicySamplingSettings {
 }
 
 impl Settings for DataSettings {
-    const RENAMED: Renamed = Renamed::keys(&[("task", "kind"), ("path", "files"), ("held_out_path", "held_out_files")]);
-
     fn validate(&self) -> Result<(), FieldError> {
         self.validate_files()?;
         self.validate_verifiers()?;
@@ -150,8 +148,6 @@ impl SourceSettings {
 }
 
 impl Settings for ServicesSettings {
-    const RENAMED: Renamed = Renamed::keys(&[("wait_ms", "outage_timeout")]);
-
     fn validate(&self) -> Result<(), FieldError> {
         at_least_1ms(&[
             ("outage_timeout", self.outage_timeout),

@@ -1,6 +1,6 @@
 //! Settings of a gateway.
 
-use evenkeel_config::{ByteSize, Renamed, Settings};
+use evenkeel_config::{ByteSize, Settings};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;
 use evenkeel_rpc::dispatch::Endpoints;
@@ -45,8 +45,6 @@ impl Default for GatewaySettings {
 }
 
 impl Settings for GatewaySettings {
-    const RENAMED: Renamed = Renamed::keys(&[("max_bytes", "max_memory")]);
-
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
         self.client.validate().map_err(|error| error.within("client"))?;

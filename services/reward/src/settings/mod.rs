@@ -3,7 +3,7 @@
 mod code;
 mod http;
 
-use evenkeel_config::{ByteSize, Renamed, Settings, resolved_threads};
+use evenkeel_config::{ByteSize, Settings, resolved_threads};
 use evenkeel_math::{CheckLimits, Profile};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
@@ -116,12 +116,6 @@ impl RewardSettings {
 }
 
 impl Settings for RewardSettings {
-    const RENAMED: Renamed = Renamed::keys(&[
-        ("max_bytes", "max_memory"),
-        ("code.max_private_bytes", "code.max_private_tests"),
-        ("code.max_tests_bytes", "code.tests_memory"),
-    ]);
-
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
         if self.name.is_empty() {

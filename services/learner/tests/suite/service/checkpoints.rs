@@ -112,19 +112,6 @@ async fn step_numbers_that_were_never_reached_are_refused_and_delete_nothing() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_in_the_older_layout_with_one_folder_for_all_runs_is_found() {
-    let mut service = start().await;
-    service.step(1, 0).await.unwrap();
-    let saved = service.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
-    let inside = service.folder.path().join("checkpoints");
-    std::fs::rename(&saved.path, inside.join("step-000001")).unwrap();
-    for which in [None, Some(load_checkpoint_request::Which::Step(1))] {
-        let load = LoadCheckpointRequest { run_id: "run".into(), which, ..Default::default() };
-        assert_eq!(service.client.load_checkpoint(load).await.unwrap().into_inner().checkpoint.unwrap().step, 1);
-    }
-}
-
-#[tokio::test]
 async fn checkpoints_outside_the_checkpoint_folder_are_refused() {
     let mut service = start().await;
     service.step(1, 0).await.unwrap();

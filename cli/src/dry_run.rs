@@ -1,0 +1,47 @@
+//! `evenkeel train --dry-run`: starts what a dry run asks, and prints what it found.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use evenkeel_config::Loaded;
+use evenkeel_recipe::{Recipe, StartedParts};
+
+use crate::cluster::Environments;
+use crate::terminal::{note, print_result};
+use crate::verifiers::VerifierProcesses;
+
+/// Looks at everything that a run needs. The exit code is a failure if the run cannot start.
+pub(crate) async fn dry_run(
+    loaded: &Loaded<Recipe>,
+    recipes: &[String],
+    out: Option<&Path>,
+    json: bool,
+) -> Result<ExitCode> {
+    let recipe = &loaded.settings;
+    let mut servers = Vec::new();
+    let environments = Environments::start(recipe).await.map(|started| {
+        servers.extend(started.server);
+        started.described
+    });
+    let mut processes = Vec::new();
+    let mut verifiers = BTreeMap::new();
+    let folder = tempfile::tempdir()?;
+    for (name, settings) in recipe.data.verifiers.iter().filter(|(_, settings)| settings.is_started()) {
+        let alone = BTreeMap::from([(name.clone(), settings.clone())]);
+        let addresses = VerifierProcesses::start(&alone, folder.path()).await.map(|started| {
+            let addresses = started.endpoints().into_values().flatten().collect();
+            processes.push(started);
+            addresses
+        });
+        verifiers.insert(name.clone(), addresses);
+    }
+    let started = StartedParts { environments, verifiers };
+    let report = evenkeel_recipe::dry_run(loaded, recipes, out, &started, note).await?;
+    print_result(&match json {
+        true => serde_json::to_string(&report)? + "\n",
+        false => report.to_text(),
+    })?;
+    Ok(if report.can_start { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

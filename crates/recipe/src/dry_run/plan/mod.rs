@@ -1,0 +1,189 @@
+//! Plans: what a recipe takes of a number of cards, by arithmetic from their makers' figures. Nothing is measured and
+//! nothing starts.
+
+mod card;
+mod estimate;
+
+use anyhow::{Context, Result};
+use evenkeel_host::Size;
+use evenkeel_learner::MemoryPlan;
+use evenkeel_model::Config;
+use evenkeel_proto::FieldError;
+use serde::Serialize;
+
+use super::cost::{cache_bytes_a_token, step_cost, type_bytes};
+use super::flops::Passes;
+use super::model::parameters;
+use crate::named_model::Say;
+use crate::recipe::Recipe;
+pub use card::Card;
+use estimate::{Division, StepPart, Work};
+
+/// What a plan is made for.
+#[derive(Debug, Clone)]
+pub struct PlanRequest {
+    /// Cards in all: one for the learner, the others for engines; with one card both take turns on it.
+    pub gpus: u64,
+    /// The name of the card, as [`Card::names`] lists it.
+    pub card: String,
+    /// Mean length of a prompt.
+    pub prompt_tokens: f64,
+    /// Mean length of a response; absent for half of `sampling.max_tokens`.
+    pub answer_tokens: Option<f64>,
+    /// Gigabytes a second at which new weights reach each engine.
+    pub network: f64,
+}
+
+/// The time of a step and the memory of its cards, estimated. As JSON it is what `evenkeel plan --json` prints.
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    recipe: String,
+    cards: u64,
+    card: &'static str,
+    division: Division,
+    prompt_tokens: f64,
+    answer_tokens: f64,
+    parts: Vec<StepPart>,
+    step_seconds: f64,
+    run_hours: f64,
+    /// Bytes that the learner's card has to hold.
+    learner_bytes: u64,
+    /// Bytes of weights on each card of an engine.
+    engine_weights_bytes: u64,
+    card_bytes: u64,
+    /// Verdicts a second that reward workers are asked for while engines sample.
+    verdicts_a_second: f64,
+    overlaps: bool,
+}
+
+impl Plan {
+    /// The plan of a recipe that is called `name`. `say` is told how far the download of a model is.
+    ///
+    /// # Errors
+    /// A number that is out of range, a card that is unknown, cards that do not hold an engine's weights, and a model
+    /// whose configuration cannot be read.
+    pub fn of(recipe: &Recipe, name: String, options: &PlanRequest, say: Say) -> Result<Self> {
+        let card = Card::of(&options.card)
+            .ok_or_else(|| FieldError::quoted("--card", &options.card, Card::names().join(", ")))?;
+        let config = shape(recipe, say)?;
+        let longest = f64::from(recipe.sampling.max_tokens);
+        let answer = options.answer_tokens.unwrap_or(longest / 2.0);
+        for (field, value, most) in
+            [("--answer-tokens", answer, longest), ("--prompt-tokens", options.prompt_tokens, 1e9)]
+        {
+            if !(value > 0.0 && value <= most) {
+                return Err(FieldError::new(field, value, format!("above 0, and at most {most}")).into());
+            }
+        }
+        if !(options.network > 0.0 && options.network.is_finite()) {
+            return Err(FieldError::new("--network", options.network, "gigabytes a second above 0").into());
+        }
+        let work = work(recipe, &config, options, answer);
+        let division = estimate::divide(options.gpus, card, work.weights).ok_or_else(|| {
+            let weights = Size(work.weights as u64);
+            let card = card.name;
+            FieldError::new(
+                "--gpus",
+                options.gpus,
+                format!("as many cards ({card}) as hold the {weights} of an engine's weights beside the learner's"),
+            )
+        })?;
+        let (parts, step_seconds) = estimate::step(&work, card, division);
+        let generation = parts[0].seconds;
+        let mut learner = recipe.learner.clone();
+        if learner.compute.device == "cpu" {
+            learner.compute.device = "cuda".to_owned();
+        }
+        let memory = MemoryPlan::of(&config, &learner, (options.prompt_tokens + longest) as usize)?;
+        Ok(Self {
+            recipe: name,
+            cards: options.gpus,
+            card: card.name,
+            division,
+            prompt_tokens: options.prompt_tokens,
+            answer_tokens: answer,
+            parts,
+            step_seconds,
+            run_hours: recipe.run.steps as f64 * step_seconds / 3600.0,
+            learner_bytes: memory.total(),
+            engine_weights_bytes: (work.weights / division.cards_an_engine as f64) as u64,
+            card_bytes: bytes(card),
+            verdicts_a_second: work.samples / generation,
+            overlaps: work.overlaps,
+        })
+    }
+
+    /// Whether the learner fits its card.
+    pub fn learner_fits(&self) -> bool {
+        self.learner_bytes <= self.card_bytes
+    }
+
+    /// The plan for a terminal.
+    pub fn to_text(&self) -> String {
+        let Self { recipe, cards, card, division, step_seconds, .. } = self;
+        let engines = match (division.is_shared, division.cards_an_engine) {
+            (true, _) => "the learner and an engine that sleeps while it trains".to_owned(),
+            (false, 1) => format!("1 for the learner, {} for engines", division.engines),
+            (false, each) => format!("1 for the learner, {} engines of {each}", division.engines),
+        };
+        let idle = if division.idle > 0 { format!(", {} idle", division.idle) } else { String::new() };
+        let mut text = format!("{recipe} on {cards} x {card}: {engines}{idle}\n");
+        text += &format!(
+            "prompts of {:.0} and responses of {:.0} tokens on average\n\n",
+            self.prompt_tokens, self.answer_tokens
+        );
+        for StepPart { what, seconds, bound_by } in &self.parts {
+            text += &format!("{what:<20}{seconds:>9.1} s   {bound_by}\n");
+        }
+        let how = if self.overlaps { "the longer of the first two, and the third" } else { "one after the other" };
+        text += &format!("{:<20}{step_seconds:>9.1} s   {how}\n", "a step");
+        text += &format!("{:<20}{:>9.1} h   without evaluations\n\n", "the run", self.run_hours);
+        let fits = if self.learner_fits() { "" } else { ": does not fit (docs/gpu.md says what takes less)" };
+        text += &format!(
+            "memory of the learner's card    {} of {}{fits}\n",
+            Size(self.learner_bytes),
+            Size(self.card_bytes)
+        );
+        text += &format!("weights on each engine's card   {}\n", Size(self.engine_weights_bytes));
+        text += &format!("verdicts a second               {:.1}\n\n", self.verdicts_a_second);
+        text + "an estimate from the maker's figures: docs/scaling.md says how it is made and how far to believe it\n"
+    }
+}
+
+fn bytes(card: Card) -> u64 {
+    (card.memory_gib * f64::from(1 << 30)) as u64
+}
+
+/// The model's shape: of its folder, of which only config.json is read, or of the fresh model.
+fn shape(recipe: &Recipe, say: Say) -> Result<Config> {
+    match recipe.model.folder(say)? {
+        None => Ok(recipe.fresh_model().config()),
+        Some(folder) => {
+            let (config, _) =
+                Config::load(&folder).with_context(|| format!("model.path{}", super::published::hint(&folder)))?;
+            Ok(config)
+        }
+    }
+}
+
+fn work(recipe: &Recipe, config: &Config, options: &PlanRequest, answer: f64) -> Work {
+    let passes = Passes::of(config);
+    let prompt = options.prompt_tokens;
+    let step = step_cost(recipe, config, passes, prompt, answer);
+    let prompts = f64::from(recipe.sampling.prompts_per_step);
+    let samples = step.samples as f64;
+    let stored = type_bytes(recipe.model.publish_type);
+    let decoded = step.generation_flops - prompts * passes.forward(prompt);
+    Work {
+        samples,
+        prompt_tokens: prompt,
+        answer_tokens: answer,
+        prefill_flops: prompts * passes.forward(prompt),
+        token_flops: decoded / (samples * answer),
+        update_flops: step.training_flops + step.scoring_flops,
+        weights: (stored * parameters(config)) as f64,
+        token_cache: cache_bytes_a_token(config, stored) as f64,
+        overlaps: recipe.pipeline.max_lag > 0,
+        network: options.network * 1e9,
+    }
+}

