@@ -6,5 +6,5 @@ export CUDARC_CUDA_VERSION=13000 CUDA_COMPUTE_CAP=90 NVCC=$PWD/crates/cuda/no-nv
 # With a setting of their own candle's empty kernels are another package to cargo than those of a build, and never come into one. Everything else
 # is shared with the lints of the default build.
 cargo clippy --release --locked -p evenkeel-model -p evenkeel-learner -p evenkeel-bench-gpu --all-targets \
-  --features evenkeel-model/cuda,evenkeel-learner/cuda,evenkeel-learner/nccl,evenkeel-bench-gpu/cuda \
+  --features evenkeel-model/cuda,evenkeel-learner/cuda,evenkeel-bench-gpu/cuda \
   --config 'profile.release.package.candle-kernels.codegen-units=16' -- -D warnings

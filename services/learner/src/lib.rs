@@ -53,9 +53,7 @@ pub use memory::{
     MemoryPhase, MemoryPlan, MemoryUse, NotEnoughMemory, OutOfMemory,
 };
 pub use publish::{PublishOptions, Published, verify_published};
-#[cfg(feature = "nccl")]
-pub use ranks::Cards;
-pub use ranks::{Collective, Division, InProcess, NcclCalls, NcclRanks, RankError};
+pub use ranks::{Collective, Division, InProcess, RankError};
 pub use service::{
     CheckpointType, LearnerSettings, PublishType, RankEnd, SERIES, StartError, bind, checkpoints_of, follow,
     published_versions, wait_for_ranks,
