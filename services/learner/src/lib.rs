@@ -6,8 +6,8 @@
 //! engines. Nothing else in the system normalises a loss. [`bind`] serves it as `evenkeel.v1.Learner` over gRPC.
 //!
 //! From the outside in: `service` is the gRPC service; [`Learner`] combines the parts; `step` runs a policy or
-//! supervised step; `trainer` holds what training changes (`model`, `optimizer`, version); `checkpoint` and `publish`
-//! write it.
+//! supervised step, `terms` are what the loss has beside the policy's term; `trainer` holds what training changes
+//! (`model`, `optimizer`, version); `checkpoint` and `publish` write it.
 #![forbid(unsafe_code)]
 
 mod accumulation;
@@ -37,6 +37,7 @@ mod skip_reason;
 mod source;
 mod step;
 mod step_folder;
+mod terms;
 #[cfg(test)]
 mod test_model;
 mod timeline;

@@ -4,7 +4,7 @@
 //!
 //! A checkpoint is a folder: `model.safetensors` (fp32 master weights) or, of adapters, `adapter_model.safetensors` and
 //! `adapter_config.json`, which name their base by its digest; `moments.safetensors`, `client_state.bin` (the caller's
-//! own state), and `state.json` with the number of steps, the seed (every draw is derived from it and the step), the
+//! own state), `terms.json` where a term of the loss has a state, and `state.json` with the number of steps, the seed (every draw is derived from it and the step), the
 //! length and digest of the other files, and a digest of all that it says itself. It is written under another name,
 //! synced and renamed, so that a folder with the final name is complete. All digests are checked before any file is
 //! used.
@@ -29,6 +29,7 @@ use crate::optimizer::TrainingPhase;
 pub(crate) const STATE_FILE: &str = "state.json";
 const MOMENTS: &str = "moments.safetensors";
 const CLIENT_STATE: &str = "client_state.bin";
+const TERM_STATES: &str = "terms.json";
 
 /// The files of every checkpoint other than its state and its weights.
 const FILES: [&str; 3] = [name::CONFIG, MOMENTS, CLIENT_STATE];

@@ -11,10 +11,11 @@ use evenkeel_model_folder::name;
 
 use super::{
     ADAPTER_FILES, CLIENT_STATE, FILES, FORMAT, MAX_CLIENT_STATE_BYTES, MAX_STATE_BYTES, MODEL_FILES, MOMENTS,
-    OLDEST_FORMAT, STATE_FILE, State, name_of,
+    OLDEST_FORMAT, STATE_FILE, State, TERM_STATES, name_of,
 };
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
+use crate::terms::TermStates;
 use crate::trainer::{StoredCounters, StoredState, Trainer};
 
 /// Restores a checkpoint: weights, moments, version and seed. Returns the caller's state.
@@ -42,7 +43,8 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     // Format 1 is older than schedules in steps, and mostly had one update in each.
     let steps = state.phase_steps.unwrap_or(state.updates);
     let optimizer = UpdateCounts { updates: state.updates, steps, phase: state.phase };
-    trainer.restore_all(&stored, StoredCounters { optimizer, version: state.steps, seed: state.seed })?;
+    let terms = read_term_states(folder, &state)?;
+    trainer.restore_all(&stored, StoredCounters { optimizer, version: state.steps, seed: state.seed, terms })?;
     Ok(client_state)
 }
 
@@ -123,6 +125,16 @@ fn verify(folder: &Path, name: &str, expected: &FileDigest) -> Result<()> {
 pub(crate) fn read_client_state(folder: &Path) -> Result<Vec<u8>> {
     let path = folder.join(CLIENT_STATE);
     read(&path, MAX_CLIENT_STATE_BYTES).map_err(|error| LearnerError::file(&path)(error.into()))
+}
+
+/// The states of the loss's terms; none where the checkpoint has none.
+fn read_term_states(folder: &Path, state: &State) -> Result<TermStates> {
+    if !state.files.contains_key(TERM_STATES) {
+        return Ok(TermStates::new());
+    }
+    let path = folder.join(TERM_STATES);
+    let text = read(&path, MAX_STATE_BYTES).map_err(|error| LearnerError::file(&path)(error.into()))?;
+    serde_json::from_slice(&text).map_err(|e| LearnerError::checkpoint(&path, format!("is not states by name: {e}")))
 }
 
 fn read_state(folder: &Path) -> Result<State> {

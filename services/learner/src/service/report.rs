@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_objective::{KlStats, MismatchByLag, PolicyStats};
+use evenkeel_objective::{MismatchByLag, PolicyStats};
 use evenkeel_proto::v1::{SampleReport, TrainHeader, TrainKind, TrainReport};
 use evenkeel_run::metric::{MetricName, table as metric};
 
@@ -82,10 +82,8 @@ pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts:
 
 fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f64> {
     let mut policy = PolicyStats::default();
-    let mut kl = KlStats::default();
     for update in &report.updates {
         policy.add(&update.policy);
-        kl.add(&update.kl);
     }
     let mut out = BTreeMap::new();
     let mut put = |name: MetricName, value: Option<f64>| {
@@ -100,7 +98,7 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
     put(metric::CLIPPED_LOWER.into(), policy.clip_fraction_lower());
     put(metric::POLICY_KL.into(), policy.ppo_kl());
     put(metric::ENTROPY.into(), first.and_then(|update| update.entropy));
-    put(metric::KL_LOSS.into(), (kl.tokens > 0).then(|| report.updates.iter().map(|update| update.kl_loss).sum()));
+    report.metrics.iter().for_each(|(name, value)| put(name.clone(), Some(*value)));
     put(metric::LARGEST_RATIO.into(), largest);
     put(metric::LOGP_GAP.into(), first.and_then(|update| update.rollout_gap));
     put(metric::CORRECTION.into(), policy.correction_mean());

@@ -299,7 +299,7 @@ fn kl_and_entropy_terms_reach_groups_without_signal_under_every_aggregation() {
         let (_, wanted) = run(10_000);
         assert_eq!(report.trained_responses, 14);
         let update = &report.updates[0];
-        assert!(update.entropy_loss < 0.0 && update.kl_loss.abs() < 1e-9, "{update:?}");
+        assert!(update.entropy_loss < 0.0 && update.terms[0].loss.abs() < 1e-9, "{update:?}");
         // -0.01 times the mean over groups of the mean entropy, which is below ln 29.
         assert!((-0.01 * 29f64.ln()..-0.02).contains(&update.entropy_loss), "{}", update.entropy_loss);
         assert_same_update(&found, &wanted);
@@ -313,7 +313,7 @@ fn the_kl_term_measures_the_way_from_the_first_weights() {
     settings.optimizer.learning_rate = 1e-2;
     let mut learner = learner(settings);
     let kl: Vec<f64> =
-        (0..3).map(|step| learner.train(groups(20 + step, 4)).unwrap().updates[0].kl.mean().unwrap()).collect();
+        (0..3).map(|step| learner.train(groups(20 + step, 4)).unwrap().updates[0].terms[0].mean().unwrap()).collect();
     assert!(kl[0].abs() < 1e-6 && kl[1] > 1e-4 && kl[2] > kl[1], "{kl:?}");
 }
 
