@@ -1,6 +1,6 @@
 //! The learner: turns groups of verified responses into optimizer steps.
 //!
-//! A [`Learner`] takes whole [`Group`]s, normalises rewards into advantages, weights tokens by the objective's
+//! A [`Learner`] takes whole [`ResponseGroup`]s, normalises rewards into advantages, weights tokens by the objective's
 //! aggregation ([`evenkeel_objective`]), runs them through the model in micro-batches ([`evenkeel_model`]), and updates
 //! fp32 weights. It writes checkpoints from which training continues bit-identically, and publishes weights for the
 //! engines. Nothing else in the system normalises a loss. [`bind`] serves it as `evenkeel.v1.Learner` over gRPC.
@@ -47,7 +47,7 @@ mod trainer;
 pub use accumulation::{Accumulated, Applied, TargetLoss, TargetSequence};
 pub use error::{LearnerError, Result};
 pub use export::{Export, export};
-pub use group::{Group, Response, RewardPart};
+pub use group::{Response, ResponseGroup, RewardPart};
 pub use learner::Learner;
 pub use memory::{
     Advice, Change, CpuMemoryPlan, DiskPlan, FirstFit, LargestBatch, MeasuredMemory, MemoryKind, MemoryPart,

@@ -10,8 +10,8 @@ use evenkeel_model::{Config, ParameterSpec};
 use evenkeel_model_folder::name;
 
 use super::{
-    ADAPTER_FILES, CLIENT_STATE, FILES, FORMAT, MAX_CLIENT_STATE_BYTES, MAX_STATE_BYTES, MODEL_FILES, MOMENTS,
-    OLDEST_FORMAT, STATE_FILE, State, TERM_STATES, name_of,
+    ADAPTER_FILES, CLIENT_STATE, CheckpointState, FILES, FORMAT, MAX_CLIENT_STATE_BYTES, MAX_STATE_BYTES, MODEL_FILES,
+    MOMENTS, OLDEST_FORMAT, STATE_FILE, TERM_STATES, name_of,
 };
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
@@ -128,7 +128,7 @@ pub(crate) fn read_client_state(folder: &Path) -> Result<Vec<u8>> {
 }
 
 /// The states of the loss's terms; none where the checkpoint has none.
-fn read_term_states(folder: &Path, state: &State) -> Result<TermStates> {
+fn read_term_states(folder: &Path, state: &CheckpointState) -> Result<TermStates> {
     if !state.files.contains_key(TERM_STATES) {
         return Ok(TermStates::new());
     }
@@ -137,10 +137,10 @@ fn read_term_states(folder: &Path, state: &State) -> Result<TermStates> {
     serde_json::from_slice(&text).map_err(|e| LearnerError::checkpoint(&path, format!("is not states by name: {e}")))
 }
 
-fn read_state(folder: &Path) -> Result<State> {
+fn read_state(folder: &Path) -> Result<CheckpointState> {
     let path = folder.join(STATE_FILE);
     let text = read(&path, MAX_STATE_BYTES).map_err(|error| LearnerError::file(&path)(error.into()))?;
-    let state: State = serde_json::from_slice(&text)
+    let state: CheckpointState = serde_json::from_slice(&text)
         .map_err(|e| LearnerError::checkpoint(&path, format!("is not a state of this program: {e}")))?;
     if !(OLDEST_FORMAT..=FORMAT).contains(&state.format) {
         let reason = format!("`format` is {}, allowed: {OLDEST_FORMAT} to {FORMAT}", state.format);

@@ -9,7 +9,7 @@ use evenkeel_model::folder::{NamedShape, SaveOptions, SavedFile, TensorsFile, sa
 use evenkeel_model_folder::name;
 use evenkeel_proto::v1::RankOrder;
 
-use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE_FILE, State, TERM_STATES, moments_in_order, name_of};
+use super::{CLIENT_STATE, CheckpointState, FORMAT, MOMENTS, STATE_FILE, TERM_STATES, moments_in_order, name_of};
 use crate::error::{LearnerError, Result};
 use crate::files::{validate_free_space, write_file, write_folder};
 use crate::memory::checkpoint_bytes;
@@ -63,7 +63,7 @@ pub(crate) fn save(
             files.insert(TERM_STATES.to_owned(), FileDigest::of_bytes(&text));
         }
         let optimizer = trainer.optimizer().counts();
-        let mut state = State {
+        let mut state = CheckpointState {
             format: FORMAT,
             steps: trainer.version(),
             phase: optimizer.phase,

@@ -10,13 +10,13 @@ use crate::{ResponseReport, RuleGradient, SkipReason, StepReport, SupervisedRepo
 
 /// Tokens received, which the learner's own report does not count.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct TokenCounts {
     pub(super) prompt_tokens: u64,
     pub(super) response_tokens: u64,
     pub(super) trainable_tokens: u64,
 }
 
-pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts) -> TrainReport {
+pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: TokenCounts) -> TrainReport {
     let updates = &report.updates;
     let mean = |value: fn(&UpdateStats) -> f64| match updates.is_empty() {
         true => None,
@@ -60,7 +60,7 @@ fn sample_report(response: &ResponseReport) -> SampleReport {
     SampleReport { advantage, weight, trained, log_probability, ratio }
 }
 
-pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts: Counts) -> TrainReport {
+pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts: TokenCounts) -> TrainReport {
     TrainReport {
         run_id: header.run_id.clone(),
         step: header.step,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_objective::{GroupCounts, GroupTerms, GroupView, LagRun, RewardComponent, Settings};
 
 use crate::error::Result;
-use crate::group::{Group, Response, RewardPart};
+use crate::group::{Response, ResponseGroup, RewardPart};
 use crate::sequence::Sequence;
 
 /// The index of a response's group in the step, and of the response in the group.
@@ -154,7 +154,7 @@ pub(super) fn weigh(
     settings: &Settings,
     regularized: bool,
     index: usize,
-    group: Group,
+    group: ResponseGroup,
 ) -> Result<(GroupWeights, Vec<PlannedResponse>)> {
     let rewards: Vec<f64> = group.responses.iter().map(|r| r.reward).collect();
     let valid: Vec<bool> = group.responses.iter().map(|r| r.valid).collect();

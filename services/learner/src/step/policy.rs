@@ -8,7 +8,7 @@ use super::probe::probe;
 use super::report::{StepReport, UpdateStats};
 use super::rule_gradients::GradientProbe;
 use crate::error::{LearnerError, Result};
-use crate::group::Group;
+use crate::group::ResponseGroup;
 use crate::optimizer::TrainingPhase;
 use crate::trainer::Trainer;
 
@@ -72,7 +72,7 @@ impl<'a> PolicyStep<'a> {
     /// # Errors
     /// A refused group, which leaves the step unchanged; or a failure of the device, after which the step cannot
     /// continue.
-    pub fn add(&mut self, group: Group) -> Result<()> {
+    pub fn add(&mut self, group: ResponseGroup) -> Result<()> {
         self.check_usable()?;
         let index = self.groups();
         let settings = self.trainer.settings();
@@ -164,9 +164,13 @@ impl<'a> PolicyStep<'a> {
     }
 }
 
-/// The sums of the loss's further terms in each update.
-fn terms_of<'a>(updates: impl Iterator<Item = &'a UpdateStats>) -> Vec<&'a [TermStats]> {
-    updates.map(|update| update.terms.as_slice()).collect()
+/// The sums of the loss's further terms in each update, with the normalizer in their losses.
+fn terms_of<'a>(updates: impl Iterator<Item = &'a UpdateStats>) -> Vec<Vec<TermStats>> {
+    let of_update = |update: &UpdateStats| {
+        let terms = update.terms.iter().zip(&update.term_losses);
+        terms.map(|(sums, &loss)| TermStats { loss, ..*sums }).collect()
+    };
+    updates.map(of_update).collect()
 }
 
 fn wrong_number(groups: usize, expected: usize) -> LearnerError {

@@ -17,6 +17,8 @@ pub struct UpdateStats {
     pub loss: f64,
     /// The policy's part of it.
     pub policy_loss: f64,
+    /// The part of each further term, such as the KL term.
+    pub term_losses: Vec<f64>,
     /// The entropy term's part of it.
     pub entropy_loss: f64,
     /// Global gradient norm before clipping.
@@ -27,7 +29,7 @@ pub struct UpdateStats {
     pub skipped: Option<SkipReason>,
     /// Sums over the trainable tokens that went through the model, without the mini-batch normalizer in `loss`.
     pub policy: PolicyStats,
-    /// Sums over the same of each further term, such as the KL term; their losses have the normalizer.
+    /// Sums over the same of each further term, likewise.
     pub terms: Vec<TermStats>,
     /// Mean entropy of the same tokens, nats; absent if there were none.
     pub entropy: Option<f64>,
@@ -53,12 +55,13 @@ impl UpdateStats {
         Self {
             loss: scale * sum.loss(),
             policy_loss: scale * sum.policy.loss,
+            term_losses: sum.terms.iter().map(|term| scale * term.loss).collect(),
             entropy_loss: scale * sum.entropy_loss,
             grad_norm: update.grad_norm,
             learning_rate: update.learning_rate,
             skipped: update.skipped,
             policy: sum.policy,
-            terms: sum.terms.iter().map(|term| TermStats { loss: scale * term.loss, ..*term }).collect(),
+            terms: sum.terms,
             entropy: per_token(sum.entropy_sum),
             largest_ratio: sum.largest_ratio,
             rollout_gap: per_token(sum.rollout_gap),

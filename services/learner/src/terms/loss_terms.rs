@@ -60,12 +60,12 @@ impl LossTerms {
     }
 
     /// What they report of a step, from the sums of each of its updates.
-    pub(crate) fn metrics(&self, updates: &[&[TermStats]]) -> Vec<(MetricName, f64)> {
+    pub(crate) fn metrics(&self, updates: &[Vec<TermStats>]) -> Vec<(MetricName, f64)> {
         self.with_sums(updates).flat_map(|(term, sums)| term.metrics(&sums)).collect()
     }
 
     /// Notes the end of a step in which these updates were applied.
-    pub(crate) fn step_done(&mut self, applied: &[&[TermStats]]) {
+    pub(crate) fn step_done(&mut self, applied: &[Vec<TermStats>]) {
         let next = |(term, sums): (&Arc<dyn LossTerm>, Vec<TermStats>)| {
             term.after_step(&sums).unwrap_or_else(|| Arc::clone(term))
         };
@@ -73,7 +73,7 @@ impl LossTerms {
     }
 
     /// Each term with its sums in these updates.
-    fn with_sums(&self, updates: &[&[TermStats]]) -> impl Iterator<Item = (&Arc<dyn LossTerm>, Vec<TermStats>)> {
+    fn with_sums(&self, updates: &[Vec<TermStats>]) -> impl Iterator<Item = (&Arc<dyn LossTerm>, Vec<TermStats>)> {
         self.0.iter().enumerate().map(|(number, term)| (term, updates.iter().map(|sums| sums[number]).collect()))
     }
 

@@ -2,12 +2,12 @@
 //!
 //! A term compares the log-probability of each trainable token with another one, that of a frozen network. It says
 //! which network that is and what memory it takes, its value and slope, what a checkpoint keeps of it, and what it
-//! reports ([`LossTerm`]). The rest of the learner knows [`LossTerms`] alone: it opens the networks, plans their memory,
-//! scores with them, sums, gives the sums to all ranks, and writes and restores states.
+//! reports ([`LossTerm`]). The rest of the learner knows [`LossTerms`] alone. It opens the networks, plans their
+//! memory, scores with them, sums, gives the sums to all ranks, and writes and restores states.
 //!
 //! A new term is a folder here, declared below, and its registration in `settings`: the field of its section, and its
-//! entry in [`TrainingSettings::loss_terms`](crate::TrainingSettings). [`kl`] is the KL term; the tests have a second
-//! one, [`teacher`]. Nothing here knows the rest of the learner.
+//! entry in [`TrainingSettings::loss_terms`](crate::TrainingSettings). [`kl`] is the KL term, and `teacher` the second
+//! algorithm of the tests. Nothing here knows the rest of the learner.
 
 pub(crate) mod kl;
 mod loss_terms;

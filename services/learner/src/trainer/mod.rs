@@ -204,7 +204,7 @@ impl Trainer {
     }
 
     /// Tells the terms of the loss that a step is done, in which these updates were applied.
-    pub(crate) fn terms_done(&mut self, applied: &[&[TermStats]]) {
+    pub(crate) fn terms_done(&mut self, applied: &[Vec<TermStats>]) {
         self.terms.step_done(applied);
     }
 
