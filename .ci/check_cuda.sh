@@ -9,5 +9,5 @@ export CUDARC_CUDA_VERSION=13000 CUDA_COMPUTE_CAP=90 NVCC=$PWD/crates/cuda/no-nv
 cargo clippy --release --locked -p evenkeel-model -p evenkeel-learner -p evenkeel-bench-gpu \
   -p evenkeel-workspace-hack -p evenkeel-rpc -p evenkeel-tinker -p evenkeel-guest -p evenkeel-generation -p evenkeel-environment-service \
   -p evenkeel-weights-agent -p evenkeel-reward -p evenkeel-traces --all-targets \
-  --features evenkeel-model/cuda,evenkeel-learner/cuda,evenkeel-learner/nccl,evenkeel-bench-gpu/cuda,evenkeel-data/schema \
+  --features evenkeel-model/cuda,evenkeel-learner/cuda,evenkeel-bench-gpu/cuda,evenkeel-data/schema \
   --config 'profile.release.package.candle-kernels.codegen-units=16' -- -D warnings

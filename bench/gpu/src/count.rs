@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_learner::MomentsLocation;
-use evenkeel_model::kernels::cuda::{Counter, Counts, Cuda, DeviceProperties, Tally};
+use evenkeel_model::kernels::cuda::{Counter, Cuda, DeviceCounts, DeviceProperties, Tally};
 use evenkeel_model::kernels::{AdamW, AttentionOptions, Clip, OptimizerKernels, UpdateArrays};
 use evenkeel_model::{NetworkOptions, count_pass, count_update_from_host, parameter_specs};
 use serde_json::{Value, json};
@@ -85,13 +85,13 @@ impl Case {
         }))
     }
 
-    fn pass(&self) -> Result<Counts> {
+    fn pass(&self) -> Result<DeviceCounts> {
         let options =
             NetworkOptions { recompute: self.recompute, attention: self.attention, ..NetworkOptions::default() };
         Ok(count_pass(&self.config, None, &vec![self.length; self.sequences], DType::BF16, options, CHIP)?)
     }
 
-    fn update(&self) -> Result<Counts> {
+    fn update(&self) -> Result<DeviceCounts> {
         let cuda = Cuda::new(Counter::new(CHIP), DType::F32)?;
         let zero = Tensor::zeros((), DType::F32, &Device::Cpu)?;
         let specs = parameter_specs(&self.config).0.into_iter();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_learner::{ComputeType, Group, Learner, OldLogp, OptimizerSettings, Response, TrainingSettings};
+use evenkeel_learner::{ComputeType, Learner, OldLogp, OptimizerSettings, Response, ResponseGroup, TrainingSettings};
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{BoxError, Coefficients, Config, Packed, Scores, TokenLoss};
 use serde::Deserialize;
@@ -205,7 +205,7 @@ impl Settings {
     }
 }
 
-fn group(at: usize, samples: Vec<Sample>) -> Group {
+fn group(at: usize, samples: Vec<Sample>) -> ResponseGroup {
     let prompt = samples.first().map(|sample| sample.prompt.clone()).unwrap_or_default();
     let responses = samples.into_iter().map(|sample| Response {
         tokens: sample.response,
@@ -216,7 +216,7 @@ fn group(at: usize, samples: Vec<Sample>) -> Group {
         valid: sample.valid,
         ..Response::default()
     });
-    Group { id: at.to_string(), prompt, responses: responses.collect() }
+    ResponseGroup { id: at.to_string(), prompt, responses: responses.collect() }
 }
 
 pub(crate) fn host(tensor: &Tensor) -> Result<Vec<f32>> {

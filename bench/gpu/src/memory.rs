@@ -3,7 +3,7 @@
 use anyhow::Result;
 use candle_core::Device;
 use evenkeel_host::available_memory;
-use evenkeel_learner::{Group, Learner, MeasuredMemory, MemoryPlan, Response};
+use evenkeel_learner::{Learner, MeasuredMemory, MemoryPlan, Response, ResponseGroup};
 use evenkeel_model::{GpuMemory, empty_cache, reset_peak_memory};
 use serde_json::json;
 
@@ -62,7 +62,7 @@ fn record(part: &mut Part<'_>, case: &Case, plan: &MemoryPlan, memory: Option<Gp
 }
 
 /// Groups whose responses fill the micro-batches of a step, each with an advantage.
-fn full_groups(case: &Case) -> Vec<Group> {
+fn full_groups(case: &Case) -> Vec<ResponseGroup> {
     let groups = (0..MICRO_BATCHES).map(|number| {
         let responses = case.ids().into_iter().enumerate().map(|(at, ids)| {
             // The first token is the prompt's.
@@ -79,7 +79,7 @@ fn full_groups(case: &Case) -> Vec<Group> {
                 ..Response::default()
             }
         });
-        Group { id: number.to_string(), prompt: vec![1], responses: responses.collect() }
+        ResponseGroup { id: number.to_string(), prompt: vec![1], responses: responses.collect() }
     });
     groups.collect()
 }

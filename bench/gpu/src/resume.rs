@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use candle_core::Device;
-use evenkeel_learner::{ComputeType, Group, Learner};
+use evenkeel_learner::{ComputeType, Learner, ResponseGroup};
 use evenkeel_model::{Config, Parameters, cuda_device};
 
 use crate::curve::settings;
@@ -19,7 +19,7 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &str) -> Result<()> {
     let recipe = Recipe::new()?;
     let (config, fresh) = Recipe::model()?;
     let sampled = recipe.sample(0, &config, &fresh, 2)?;
-    let steps: Vec<Vec<Group>> = (0..BEFORE + AFTER).map(|step| rewarded(&sampled, step)).collect();
+    let steps: Vec<Vec<ResponseGroup>> = (0..BEFORE + AFTER).map(|step| rewarded(&sampled, step)).collect();
     let (before, after) = steps.split_at(BEFORE);
     for dtype in [ComputeType::F32, ComputeType::Bf16] {
         let folder = part.scratch()?;
@@ -46,7 +46,7 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &str) -> Result<()> {
 }
 
 /// The samples of a model that knows nothing yet, as if every other one were right.
-fn rewarded(sampled: &[Group], step: usize) -> Vec<Group> {
+fn rewarded(sampled: &[ResponseGroup], step: usize) -> Vec<ResponseGroup> {
     let mut groups = sampled.to_vec();
     for (at, response) in groups.iter_mut().flat_map(|group| &mut group.responses).enumerate() {
         response.reward = ((at + at / 7 + step) % 2) as f64;
@@ -63,7 +63,7 @@ fn learner(config: &Config, parameters: &Parameters, device: &str, dtype: Comput
     Ok(Learner::new(config.clone(), parameters, settings)?)
 }
 
-fn train(learner: &mut Learner, steps: &[Vec<Group>]) -> Result<()> {
+fn train(learner: &mut Learner, steps: &[Vec<ResponseGroup>]) -> Result<()> {
     for groups in steps {
         let report = learner.train(groups.clone())?;
         report.updates.first().context("the step made no update")?;

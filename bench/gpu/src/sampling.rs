@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use evenkeel_chat::Prompt;
 use evenkeel_data::{Problem, Rules, arithmetic};
-use evenkeel_learner::{Example, Group, Response};
-use evenkeel_model::decode::Step;
+use evenkeel_learner::{Example, Response, ResponseGroup};
+use evenkeel_model::decode::DecodeStep;
 use evenkeel_model::fresh::{FreshModel, FreshShape, character_tokenizer};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder, Parameters};
@@ -84,7 +84,7 @@ impl Recipe {
         config: &Config,
         parameters: &Parameters,
         threads: usize,
-    ) -> Result<Vec<Group>> {
+    ) -> Result<Vec<ResponseGroup>> {
         let decoder = Decoder::new(config.clone(), parameters, Cpu::new()?, threads)?;
         let mut rng = rng(SEED, Stream::PromptOrder { epoch: step });
         let chosen: Vec<&Problem> =
@@ -94,8 +94,8 @@ impl Recipe {
         let mut caches = drawn.iter().map(|_| decoder.sequence()).collect::<Result<Vec<_>, _>>()?;
         for position in 0..MAX_TOKENS {
             let open = caches.iter_mut().zip(&drawn).enumerate().filter(|(_, (_, drawn))| !drawn.ended());
-            let mut steps: Vec<Step<'_>> = open
-                .map(|(at, (cache, drawn))| Step { cache, ids: drawn.last().unwrap_or(&prompts[at / GROUP]) })
+            let mut steps: Vec<DecodeStep<'_>> = open
+                .map(|(at, (cache, drawn))| DecodeStep { cache, ids: drawn.last().unwrap_or(&prompts[at / GROUP]) })
                 .collect();
             if steps.is_empty() {
                 break;
@@ -123,7 +123,7 @@ impl Recipe {
                     ..Response::default()
                 }
             });
-            groups.push(Group { id: problem.id.to_string(), prompt, responses: responses.collect() });
+            groups.push(ResponseGroup { id: problem.id.to_string(), prompt, responses: responses.collect() });
         }
         Ok(groups)
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use candle_core::Device;
-use evenkeel_model::decode::Step;
+use evenkeel_model::decode::DecodeStep;
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder};
@@ -35,8 +35,8 @@ fn decode(decoder: &Decoder, prompts: &[&[u32]], tokens: usize, draw: &mut Draw)
     let mut current: Vec<Vec<u32>> = prompts.iter().map(|ids| ids.to_vec()).collect();
     let mut total = 0.0;
     for _ in 0..tokens {
-        let mut steps: Vec<Step<'_>> =
-            caches.iter_mut().zip(&current).map(|(cache, ids)| Step { cache, ids }).collect();
+        let mut steps: Vec<DecodeStep<'_>> =
+            caches.iter_mut().zip(&current).map(|(cache, ids)| DecodeStep { cache, ids }).collect();
         let logits = decoder.step(&mut steps)?;
         for (row, ids) in logits.chunks_exact(decoder.config().vocab_size).zip(&mut current) {
             let (token, logp) = sample(row, draw);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use candle_core::Device;
-use evenkeel_learner::{Group, Learner, LoraSettings, PublishOptions, Response, TrainingSettings};
+use evenkeel_learner::{Learner, LoraSettings, PublishOptions, Response, ResponseGroup, TrainingSettings};
 use evenkeel_model::Parameters;
 use serde::Serialize;
 
@@ -86,7 +86,7 @@ fn ids(vocabulary: usize, number: usize, count: usize) -> Vec<u32> {
 }
 
 /// Groups with that many tokens of responses, half of which are right.
-pub(crate) fn groups(vocabulary: usize, tokens: usize) -> Vec<Group> {
+pub(crate) fn groups(vocabulary: usize, tokens: usize) -> Vec<ResponseGroup> {
     let [prompt, response, size] = SHAPE;
     (0..tokens.div_ceil(response * size))
         .map(|group| {
@@ -99,7 +99,7 @@ pub(crate) fn groups(vocabulary: usize, tokens: usize) -> Vec<Group> {
                 valid: true,
                 ..Response::default()
             });
-            Group {
+            ResponseGroup {
                 id: group.to_string(),
                 prompt: ids(vocabulary, 1000 + group, prompt),
                 responses: responses.collect(),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use evenkeel_learner::{Group, Learner, OldLogp, OptimizerSettings, Response, TrainingSettings};
+use evenkeel_learner::{Learner, OldLogp, OptimizerSettings, Response, ResponseGroup, TrainingSettings};
 
 use super::{Batch, Measured, THREADS};
 
@@ -47,7 +47,7 @@ fn settings(batch: &Batch) -> Result<TrainingSettings> {
     Ok(settings)
 }
 
-fn groups(batch: &Batch) -> Vec<Group> {
+fn groups(batch: &Batch) -> Vec<ResponseGroup> {
     let group = |(number, group): (usize, &super::BatchGroup)| {
         let responses = group.responses.iter().map(|response| Response {
             tokens: response.tokens.clone(),
@@ -58,7 +58,7 @@ fn groups(batch: &Batch) -> Vec<Group> {
             valid: true,
             ..Response::default()
         });
-        Group { id: number.to_string(), prompt: group.prompt.clone(), responses: responses.collect() }
+        ResponseGroup { id: number.to_string(), prompt: group.prompt.clone(), responses: responses.collect() }
     };
     batch.groups.iter().enumerate().map(group).collect()
 }

@@ -30,7 +30,7 @@ pub(crate) fn config(dim: usize) -> Config {
 }
 
 /// Cosines and sines of the CPU's table: what (1, 0) is rotated to.
-fn angles(table: &<evenkeel_model::kernels::cpu::Cpu as Rotary>::Table, half: usize) -> [Vec<f32>; 2] {
+fn angles(table: &<evenkeel_model::kernels::cpu::Cpu as Rotary>::RotaryTable, half: usize) -> [Vec<f32>; 2] {
     let unit: Vec<f32> = (0..2 * half).map(|i| f32::from(u8::from(i < half))).collect();
     let positions: Vec<u32> = (0..POSITIONS as u32).collect();
     let rotated =

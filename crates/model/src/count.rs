@@ -4,7 +4,7 @@ use candle_core::{DType, Tensor};
 
 use crate::config::Config;
 use crate::error::{BoxError, ModelError, Result};
-use crate::kernels::cuda::{Counter, Counts, Cuda, DeviceProperties};
+use crate::kernels::cuda::{Counter, Cuda, DeviceCounts, DeviceProperties};
 use crate::kernels::{AdamW, Clip, Coefficients, OptimizerKernels, Scores};
 use crate::network::{Network, NetworkOptions, TokenLoss, TrainableModel};
 use crate::pack::Packed;
@@ -24,7 +24,7 @@ pub fn count_pass(
     compute: DType,
     options: NetworkOptions,
     properties: DeviceProperties,
-) -> Result<Counts> {
+) -> Result<DeviceCounts> {
     let mut batch = Packed::default();
     // The token after the last one is scored, and not part of the input.
     let config = Config { max_position_embeddings: config.max_position_embeddings + 1, ..config.clone() };
@@ -50,7 +50,7 @@ pub fn count_update_from_host(
     config: &Config,
     lora: Option<&LoraShape>,
     properties: DeviceProperties,
-) -> Result<Counts> {
+) -> Result<DeviceCounts> {
     let parameters = Parameters::described_with(config, lora)?;
     let kernels = Cuda::new(Counter::new(properties), DType::F32)?;
     let counts: Vec<usize> = parameters.trained_values().iter().map(Tensor::elem_count).collect();
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    fn counts(lengths: &[usize], recompute: Recompute) -> Counts {
+    fn counts(lengths: &[usize], recompute: Recompute) -> DeviceCounts {
         let options = NetworkOptions { recompute, ..NetworkOptions::default() };
         count_pass(&config(), None, lengths, DType::BF16, options, DeviceProperties { multiprocessors: 132 }).unwrap()
     }

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::{
-    Aggregation, GroupTerms, KlStats, MiniBatchCounts, PolicyStats, Real, ResponseTokens, RewardComponent, Settings,
+    Aggregation, GroupTerms, MiniBatchCounts, PolicyStats, Real, ResponseTokens, RewardComponent, Settings, TermStats,
     response_kl, response_loss,
 };
 
@@ -36,7 +36,7 @@ pub struct BatchLoss<T> {
     /// Sums over the valid responses; its loss is the policy loss.
     pub policy: PolicyStats,
     /// Sums of the KL term over the valid responses that have `reference_logp`.
-    pub kl: KlStats,
+    pub kl: TermStats,
     /// P and N.
     pub counts: MiniBatchCounts,
 }
@@ -75,7 +75,7 @@ pub fn batch_loss_of_components<T: Real>(
         regularizer_weights: Vec::with_capacity(groups.len()),
         gradients: Vec::with_capacity(groups.len()),
         policy: PolicyStats::default(),
-        kl: KlStats::default(),
+        kl: TermStats::default(),
         counts: MiniBatchCounts::default(),
     };
     for (g, group) in groups.iter().enumerate() {
@@ -127,11 +127,11 @@ fn kl_term<T: Real>(
     weight: f64,
     response: &Response<'_, T>,
     grad: &mut [T],
-) -> Result<KlStats, Error> {
+) -> Result<TermStats, Error> {
     let tokens = &response.tokens;
     match response.reference_logp {
         Some(reference) => response_kl(settings, weight, tokens.mask, tokens.logp, reference, grad),
-        None if settings.kl_coefficient == 0.0 => Ok(KlStats::default()),
+        None if settings.kl_coefficient == 0.0 => Ok(TermStats::default()),
         None => {
             let value = format!("absent with kl_coefficient = {}", settings.kl_coefficient);
             Err(Error::refused("reference_logp", value, "one log-probability for each token"))

@@ -3,7 +3,7 @@
 
 use crate::exp::exp;
 use crate::names::{Refused, named};
-use crate::tokens::{BLOCK, Block, Lanes, for_each_block, sum, sum_of_differences};
+use crate::tokens::{BLOCK, Lanes, TokenBlock, for_each_block, sum, sum_of_differences};
 use crate::{Real, ResponseTokens};
 
 const REFUSED: &[Refused] = &[
@@ -116,7 +116,7 @@ impl<'a, T: Real> Factors<'a, T> {
 
     /// Writes the factors of a block, 0 for masked tokens, and counts them.
     #[inline]
-    pub(crate) fn evaluate(&self, block: &Block, old_logp: &Lanes, out: &mut Lanes, sums: &mut FactorSums) {
+    pub(crate) fn evaluate(&self, block: &TokenBlock, old_logp: &Lanes, out: &mut Lanes, sums: &mut FactorSums) {
         match *self {
             Self::Constant { value, .. } => {
                 out.fill(value);

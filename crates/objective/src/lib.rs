@@ -11,7 +11,8 @@
 //! - [`GroupTerms`] has what depends on one group alone ([`advantages`], [`group_weights`], [`regularizer_weights`]);
 //!   [`MiniBatchCounts`] gives the mini-batch normalizer that turns its parts into weights, so that a learner can start
 //!   before the mini-batch, the groups of one update, is complete.
-//! - [`response_loss`] and [`response_kl`] take one response; any split into micro-batches gives the same sums.
+//! - [`response_loss`], [`response_kl`] and, for terms of the caller's own, [`response_term`] take one response; any
+//!   split into micro-batches gives the same sums.
 //! - [`MismatchByLag`] measures how far the policy of a step is from those that sampled its tokens.
 //! - [`batch_loss`] computes all of this for a mini-batch in memory; [`Quantities`] measures a step.
 //! - [`validate_batch`] and its parts check external input. The arithmetic itself never panics.
@@ -91,7 +92,7 @@ pub use mismatch::{LagRun, Mismatch, MismatchByLag};
 pub use policy::PolicyTerm;
 pub use quantities::{GroupView, Pull, Quantities};
 pub use real::Real;
-pub use regularizer::{KlStats, response_kl};
+pub use regularizer::{TermStats, response_kl, response_term};
 pub use settings::Settings;
 pub use summed::{BalancedResponse, RatioBounds, SummedLoss, SummedStats, SummedTokens, balance, summed_loss};
 pub use tokens::{ResponseTokens, trainable_tokens};

@@ -1,41 +1,81 @@
-//! The KL term of a response, and the slope of the entropy term. Both use the weights of
+//! Terms of the loss beside the policy's: any that compares the log-probability of a token with another one, the KL
+//! term among them, and the slope of the entropy term. All use the weights of
 //! [`regularizer_weights`](crate::regularizer_weights), whatever the aggregation.
 
 use crate::error::{Error, validate_length};
 use crate::tokens::{BLOCK, for_each_block, sum, trainable_tokens};
 use crate::{Real, Settings};
 
-/// Sums of a KL term over trainable tokens; they add up over responses and micro-batches.
+/// Sums of a term over trainable tokens; they add up over responses and micro-batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct KlStats {
-    /// The part of the loss: `kl_coefficient` times the weighted sum.
+pub struct TermStats {
+    /// The part of the loss: the weighted sum of the values.
     pub loss: f64,
-    /// The sum of the estimates; divided by `tokens` it is the logged mean KL.
-    pub kl_sum: f64,
+    /// The sum of the values, such as estimates of a divergence; divided by `tokens` it is their logged mean.
+    pub sum: f64,
     /// Trainable tokens.
     pub tokens: usize,
 }
 
-impl KlStats {
+impl TermStats {
     /// Adds the sums of another part of the mini-batch.
     pub fn add(&mut self, other: &Self) {
         self.loss += other.loss;
-        self.kl_sum += other.kl_sum;
+        self.sum += other.sum;
         self.tokens += other.tokens;
     }
 
-    /// The mean estimate; absent if there are no tokens.
+    /// The mean value; absent if there are no tokens.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        (self.tokens > 0).then(|| self.kl_sum / self.tokens as f64)
+        (self.tokens > 0).then(|| self.sum / self.tokens as f64)
     }
 }
 
-/// The KL term of one response: its loss, and its gradient *added* to `grad`.
+/// A term of one response that has a value at each token: its loss, and its gradient *added* to `grad`.
 ///
-/// `mask`, `logp`, `reference_logp` and `grad` have one element for each token; values at masked tokens have no effect.
-/// `weight` is the response's regularizer weight. With `kl_coefficient` 0 the estimate is measured and `grad`
-/// unchanged.
+/// `mask`, `logp`, `other_logp` and `grad` have one element for each token; values at masked tokens have no effect.
+/// `scale` is what each value counts in the loss: the coefficient times the response's regularizer weight. With 0 the
+/// values are measured and `grad` unchanged. `value_and_slope` gives the value at `(logp, other_logp)` and its
+/// derivative with respect to logp.
+///
+/// # Errors
+/// Slices of different lengths.
+pub fn response_term<T: Real>(
+    scale: f64,
+    mask: &[bool],
+    logp: &[T],
+    other_logp: &[T],
+    grad: &mut [T],
+    value_and_slope: impl Fn(f64, f64) -> (f64, f64),
+) -> Result<TermStats, Error> {
+    validate_length("logp", logp.len(), "mask", mask.len())?;
+    validate_length("other_logp", other_logp.len(), "mask", mask.len())?;
+    validate_length("grad", grad.len(), "mask", mask.len())?;
+    let mut value = [0.0; BLOCK];
+    let mut other = [0.0; BLOCK];
+    let mut slope = [0.0; BLOCK];
+    let mut total = 0.0;
+    for_each_block(mask, |block| {
+        block.load(logp, &mut value);
+        block.load(other_logp, &mut other);
+        for ((value, other), slope) in value.iter_mut().zip(&other).zip(&mut slope) {
+            let (at_token, derivative) = value_and_slope(*value, *other);
+            *value = at_token;
+            *slope = scale * derivative;
+        }
+        block.mask(&mut value);
+        total += sum(&value);
+        if scale != 0.0 {
+            block.mask(&mut slope);
+            block.add(&slope, grad);
+        }
+    });
+    let loss = if scale == 0.0 { 0.0 } else { scale * total };
+    Ok(TermStats { loss, sum: total, tokens: trainable_tokens(mask) })
+}
+
+/// The KL term of one response, a [`response_term`] of `kl_coefficient` times `weight`.
 ///
 /// # Errors
 /// Slices of different lengths.
@@ -46,32 +86,11 @@ pub fn response_kl<T: Real>(
     logp: &[T],
     reference_logp: &[T],
     grad: &mut [T],
-) -> Result<KlStats, Error> {
-    validate_length("logp", logp.len(), "mask", mask.len())?;
+) -> Result<TermStats, Error> {
     validate_length("reference_logp", reference_logp.len(), "mask", mask.len())?;
-    validate_length("grad", grad.len(), "mask", mask.len())?;
     let estimator = settings.kl_estimator;
-    let scale = settings.kl_coefficient * weight;
-    let mut value = [0.0; BLOCK];
-    let mut reference = [0.0; BLOCK];
-    let mut slope = [0.0; BLOCK];
-    let mut kl_sum = 0.0;
-    for_each_block(mask, |block| {
-        block.load(logp, &mut value);
-        block.load(reference_logp, &mut reference);
-        // Every estimate is 0 at d = 0, so that only slopes need the mask.
-        for ((value, reference), slope) in value.iter_mut().zip(&reference).zip(&mut slope) {
-            let (estimate, derivative) = estimator.value_and_slope(*value - reference);
-            (*value, *slope) = (estimate, scale * derivative);
-        }
-        kl_sum += sum(&value);
-        if scale != 0.0 {
-            block.mask(&mut slope);
-            block.add(&slope, grad);
-        }
-    });
-    let loss = if scale == 0.0 { 0.0 } else { scale * kl_sum };
-    Ok(KlStats { loss, kl_sum, tokens: trainable_tokens(mask) })
+    let estimate = |logp, reference| estimator.value_and_slope(logp - reference);
+    response_term(settings.kl_coefficient * weight, mask, logp, reference_logp, grad, estimate)
 }
 
 impl Settings {

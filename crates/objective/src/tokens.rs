@@ -54,13 +54,13 @@ pub fn trainable_tokens(mask: &[bool]) -> usize {
 }
 
 /// Up to [`BLOCK`] neighbouring tokens and which of them are trainable.
-pub(crate) struct Block {
+pub(crate) struct TokenBlock {
     range: Range<usize>,
     /// All bits set for a trainable token, none for others and after the last token.
     keep: [u64; BLOCK],
 }
 
-impl Block {
+impl TokenBlock {
     /// The values of trainable tokens, 0 elsewhere.
     #[inline]
     pub(crate) fn load<T: Real>(&self, values: &[T], out: &mut Lanes) {
@@ -104,14 +104,14 @@ impl Block {
 
 /// Visits all tokens of a response, block by block.
 #[inline(always)]
-pub(crate) fn for_each_block(mask: &[bool], mut visit: impl FnMut(&Block)) {
+pub(crate) fn for_each_block(mask: &[bool], mut visit: impl FnMut(&TokenBlock)) {
     for start in (0..mask.len()).step_by(BLOCK) {
         let range = start..mask.len().min(start + BLOCK);
         let mut keep = [0; BLOCK];
         for (keep, &trainable) in keep.iter_mut().zip(&mask[range.clone()]) {
             *keep = u64::from(trainable).wrapping_neg();
         }
-        visit(&Block { range, keep });
+        visit(&TokenBlock { range, keep });
     }
 }
 

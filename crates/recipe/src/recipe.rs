@@ -169,13 +169,13 @@ fn resolve_fork(origin: Loader, fork: Loader) -> Result<Recipe, ConfigError> {
     let theirs = resolve(origin)?.settings;
     let ours = resolve(fork)?;
     let Recipe { run, model, learner, .. } = &ours.settings;
-    let refers_to_fresh_model = model.path.is_none() && learner.objective.kl_coefficient != 0.0;
-    if refers_to_fresh_model && theirs.run.seed != run.seed {
-        let seed = theirs.run.seed;
-        let allowed = format!("{seed} with learner.objective.kl_coefficient, whose reference is the fresh model");
-        return Err(refused(&ours, FieldError::new("run.seed", run.seed, allowed)));
+    match learner.refers_to_initial_weights() {
+        Some(setting) if model.path.is_none() && theirs.run.seed != run.seed => {
+            let allowed = format!("{} with learner.{setting}, whose reference is the fresh model", theirs.run.seed);
+            Err(refused(&ours, FieldError::new("run.seed", run.seed, allowed)))
+        }
+        _ => Ok(ours.settings),
     }
-    Ok(ours.settings)
 }
 
 /// Loads all sections, derives what they share, and validates them.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use candle_core::{DType, Device};
 use evenkeel_engine::{Engine, EngineSettings};
-use evenkeel_model::decode::Step;
+use evenkeel_model::decode::DecodeStep;
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Architecture, Biases, Config, Decoder, KvCache, Parameters, Rope};
@@ -68,7 +68,8 @@ fn bare(decoder: &Decoder) -> Result<f64, Failure> {
     let mut caches: Vec<KvCache> = (0..SAMPLES).map(|_| decoder.sequence()).collect::<Result<_, _>>()?;
     let mut next: Vec<Vec<u32>> = (0..SAMPLES).map(|number| prompt(number / 16)).collect();
     for _ in 0..TOKENS {
-        let mut steps: Vec<Step<'_>> = caches.iter_mut().zip(&next).map(|(cache, ids)| Step { cache, ids }).collect();
+        let mut steps: Vec<DecodeStep<'_>> =
+            caches.iter_mut().zip(&next).map(|(cache, ids)| DecodeStep { cache, ids }).collect();
         let logits = decoder.step(&mut steps)?;
         for (row, next) in logits.chunks(128).zip(&mut next) {
             let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(id, _)| id);

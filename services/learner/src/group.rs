@@ -13,7 +13,7 @@ use crate::tokens::{validate_ids, validate_length};
 
 /// All responses to one prompt, the unit of normalisation. Never split.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Group {
+pub struct ResponseGroup {
     /// The prompt's name in traces and in batches of skipped updates.
     pub id: String,
     /// Token ids of the prompt, 1 or more.
@@ -74,7 +74,7 @@ impl Response {
     }
 }
 
-impl Group {
+impl ResponseGroup {
     /// Checks all external input before anything is computed. `index` is the group's in the step.
     ///
     /// # Errors

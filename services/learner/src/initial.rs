@@ -11,6 +11,7 @@ use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
 use crate::settings::LoraSettings;
 use crate::source::ModelSource;
+use crate::terms::TermStates;
 use crate::trainer::{StoredCounters, StoredState, Trainer};
 
 /// Restores version 0 from the model's folder. Reads nothing if nothing was trained.
@@ -56,7 +57,10 @@ pub(crate) fn restore_seeded(trainer: &mut Trainer, source: &ModelSource, seed_o
     };
     let initial = Initial { folder, weights, specs: parameters.trained_specs().to_vec() };
     let seed = trainer.settings().seed;
-    trainer.restore(&initial, StoredCounters { optimizer: UpdateCounts::START, version: 0, seed })
+    trainer.restore(
+        &initial,
+        StoredCounters { optimizer: UpdateCounts::START, version: 0, seed, terms: TermStates::new() },
+    )
 }
 
 /// The weights that a training begins with.

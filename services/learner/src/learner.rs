@@ -13,7 +13,7 @@ use crate::checkpoint;
 use crate::error::{LearnerError, Result};
 use crate::files::StagedFolder;
 use crate::gradient_sum::GradientSum;
-use crate::group::Group;
+use crate::group::ResponseGroup;
 use crate::initial;
 use crate::memory::{MemoryPhase, MemoryPlan, gibibytes};
 use crate::opened::{Opened, open, with_fresh_adapters};
@@ -205,7 +205,7 @@ impl Learner {
     ///
     /// # Errors
     /// As [`PolicyStep::add`] and [`PolicyStep::finish`].
-    pub fn train(&mut self, groups: impl IntoIterator<Item = Group>) -> Result<StepReport> {
+    pub fn train(&mut self, groups: impl IntoIterator<Item = ResponseGroup>) -> Result<StepReport> {
         let mut step = self.step();
         for group in groups {
             step.add(group)?;

@@ -1,13 +1,13 @@
 //! The learner: turns groups of verified responses into optimizer steps.
 //!
-//! A [`Learner`] takes whole [`Group`]s, normalises rewards into advantages, weights tokens by the objective's
+//! A [`Learner`] takes whole [`ResponseGroup`]s, normalises rewards into advantages, weights tokens by the objective's
 //! aggregation ([`evenkeel_objective`]), runs them through the model in micro-batches ([`evenkeel_model`]), and updates
 //! fp32 weights. It writes checkpoints from which training continues bit-identically, and publishes weights for the
 //! engines. Nothing else in the system normalises a loss. [`bind`] serves it as `evenkeel.v1.Learner` over gRPC.
 //!
 //! From the outside in: `service` is the gRPC service; [`Learner`] combines the parts; `step` runs a policy or
-//! supervised step; `trainer` holds what training changes (`model`, `optimizer`, version); `checkpoint` and `publish`
-//! write it.
+//! supervised step, `terms` are what the loss has beside the policy's term; `trainer` holds what training changes
+//! (`model`, `optimizer`, version); `checkpoint` and `publish` write it.
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -38,6 +38,7 @@ mod skip_reason;
 mod source;
 mod step;
 mod step_folder;
+mod terms;
 #[cfg(test)]
 mod test_model;
 mod timeline;
@@ -47,16 +48,14 @@ mod trainer;
 pub use accumulation::{Accumulated, Applied, TargetLoss, TargetSequence};
 pub use error::{LearnerError, Result};
 pub use export::{Export, export};
-pub use group::{Group, Response, RewardPart};
+pub use group::{Response, ResponseGroup, RewardPart};
 pub use learner::Learner;
 pub use memory::{
     Advice, Change, CpuMemoryPlan, DiskPlan, FirstFit, LargestBatch, MeasuredMemory, MemoryKind, MemoryPart,
     MemoryPhase, MemoryPlan, MemoryUse, NotEnoughMemory, OutOfMemory,
 };
 pub use publish::{PublishOptions, Published, verify_published};
-#[cfg(feature = "nccl")]
-pub use ranks::Cards;
-pub use ranks::{Collective, Division, InProcess, NcclCalls, NcclRanks, RankError};
+pub use ranks::{Collective, Division, InProcess, RankError};
 pub use service::{
     CheckpointType, LearnerSettings, PublishType, RankEnd, SERIES, StartError, bind, checkpoints_of, follow,
     published_versions, wait_for_ranks,

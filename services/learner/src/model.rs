@@ -1,4 +1,4 @@
-//! The network in training and, if a KL term needs it, the frozen reference.
+//! The network in training, and the frozen ones that terms of the loss compare it with.
 
 use candle_core::Tensor;
 use evenkeel_host::available_memory;
@@ -13,18 +13,19 @@ use crate::optimizer::UpdateTarget;
 use crate::ranks::Division;
 use crate::sequence::Sequence;
 use crate::settings::{GradientPacking, TrainingSettings};
+use crate::terms::InitialPolicy;
 
-/// The policy and its reference.
+/// The policy and what it is compared with.
 pub(crate) struct Model {
     policy: Box<dyn TrainableModel>,
-    /// The initial weights, if a KL term refers to them.
-    reference: Option<Box<dyn TrainableModel>>,
+    /// The networks of the loss's terms, in their order.
+    frozen: Vec<Box<dyn TrainableModel>>,
     micro_batch_tokens: usize,
     gradient_packing: GradientPacking,
 }
 
 impl Model {
-    /// Both networks on the device of the parameters.
+    /// All networks on the device of the parameters.
     pub(crate) fn new(
         config: Config,
         parameters: Parameters,
@@ -44,14 +45,12 @@ impl Model {
             share: division.share(compute.gradient_blocks),
             ..compute.network_options()
         };
-        let open = |parameters| network(config.clone(), parameters, compute.dtype.into(), options);
-        let reference = match settings.objective.kl_coefficient {
-            0.0 => None,
-            _ => Some(open(parameters.deep_copy()?)?),
-        };
-        let policy = open(parameters)?;
+        let dtype = compute.dtype.into();
+        let beside = InitialPolicy { config: &config, parameters: &parameters, dtype, options };
+        let frozen = settings.loss_terms().iter().map(|term| term.open_network(&beside)).collect::<Result<_, _>>()?;
+        let policy = network(config, parameters, dtype, options)?;
         let micro_batch_tokens = compute.resolved_micro_batch_tokens();
-        Ok(Self { policy, reference, micro_batch_tokens, gradient_packing: compute.gradient_packing() })
+        Ok(Self { policy, frozen, micro_batch_tokens, gradient_packing: compute.gradient_packing() })
     }
 
     /// The network in training.
@@ -99,15 +98,14 @@ impl Model {
         Ok(batches.unpack(self.policy.score(batches.packed(), temperature)?))
     }
 
-    /// Whether there is a reference.
-    pub(crate) fn has_reference(&self) -> bool {
-        self.reference.is_some()
+    /// How many frozen networks there are.
+    pub(crate) fn frozen_networks(&self) -> usize {
+        self.frozen.len()
     }
 
-    /// Log-probabilities and entropies under the reference; `None` without a reference.
-    pub(crate) fn score_reference(&self, batches: &MicroBatches, temperature: f32) -> Result<Option<Vec<Scores>>> {
-        let Some(reference) = &self.reference else { return Ok(None) };
-        Ok(Some(batches.unpack(reference.score(batches.packed(), temperature)?)))
+    /// Log-probabilities and entropies of each sequence under the frozen network of a term.
+    pub(crate) fn score_frozen(&self, term: usize, batches: &MicroBatches, temperature: f32) -> Result<Vec<Scores>> {
+        Ok(batches.unpack(self.frozen[term].score(batches.packed(), temperature)?))
     }
 
     /// Forward and backward passes; gradients are added to those already summed.

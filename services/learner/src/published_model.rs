@@ -38,7 +38,7 @@ pub(crate) enum Replaced {
 
 /// Where a tensor of the network comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+enum TensorOrigin {
     /// The weights in training, which updates change.
     Live,
     Stored {
@@ -59,7 +59,7 @@ pub(crate) struct PublishedModel {
     live: Option<u64>,
     network: Option<Box<dyn TrainableModel>>,
     /// Of each parameter.
-    origins: Vec<Origin>,
+    origins: Vec<TensorOrigin>,
 }
 
 impl PublishedModel {
@@ -85,10 +85,12 @@ impl PublishedModel {
     pub(crate) fn release_live(&mut self) {
         let Some(network) = &mut self.network else { return };
         let values = network.parameters_mut().trained_values_mut();
-        for (value, origin) in values.iter_mut().zip(&mut self.origins).filter(|(_, origin)| **origin == Origin::Live) {
+        for (value, origin) in
+            values.iter_mut().zip(&mut self.origins).filter(|(_, origin)| **origin == TensorOrigin::Live)
+        {
             // Memory alone is at stake: without this, they are dropped at the next use.
             if let Ok(empty) = Tensor::zeros((), DType::F32, value.device()) {
-                (*value, *origin) = (empty, Origin::None);
+                (*value, *origin) = (empty, TensorOrigin::None);
             }
         }
     }
@@ -112,7 +114,7 @@ impl PublishedModel {
                 group.iter().for_each(|&number| wanted[number] = origin);
                 versions.push(*version);
             }
-            Some(Replaced::Base) => wanted.fill(Origin::Zero),
+            Some(Replaced::Base) => wanted.fill(TensorOrigin::Zero),
         }
         let mut folders = BTreeMap::new();
         for version in versions {
@@ -127,12 +129,12 @@ impl PublishedModel {
         Ok(&**self.network.insert(filled))
     }
 
-    fn origin(&self, trainer: &Trainer, version: u64, rounded_to: Option<DType>) -> Origin {
+    fn origin(&self, trainer: &Trainer, version: u64, rounded_to: Option<DType>) -> TensorOrigin {
         let rounded_to = rounded_to.filter(|&dtype| dtype != DType::F32 && dtype != self.dtype);
         let is_live = self.live == Some(version) && trainer.version() == version && self.dtype == DType::F32;
         match (is_live, rounded_to) {
-            (true, None) => Origin::Live,
-            _ => Origin::Stored { version, rounded_to },
+            (true, None) => TensorOrigin::Live,
+            _ => TensorOrigin::Stored { version, rounded_to },
         }
     }
 
@@ -160,7 +162,7 @@ impl PublishedModel {
         &mut self,
         held: Option<Box<dyn TrainableModel>>,
         trainer: &Trainer,
-        wanted: &[Origin],
+        wanted: &[TensorOrigin],
         folders: &BTreeMap<u64, StoredTrained>,
     ) -> Result<Box<dyn TrainableModel>> {
         let live = trainer.parameters();
@@ -168,7 +170,7 @@ impl PublishedModel {
         let mut filled = match held {
             Some(held) => held,
             None => {
-                self.origins = vec![Origin::Live; wanted.len()];
+                self.origins = vec![TensorOrigin::Live; wanted.len()];
                 let options = trainer.settings().compute.network_options();
                 network(trainer.config().clone(), live.clone(), DType::F32, options)?
             }
@@ -178,15 +180,15 @@ impl PublishedModel {
         // What is not wanted gives its memory back before anything is read.
         let mut missing = Vec::new();
         for (at, &wanted) in wanted.iter().enumerate() {
-            if wanted == Origin::Live || wanted != origins[at] {
-                (values[at], origins[at]) = (live.trained_values()[at].clone(), Origin::Live);
+            if wanted == TensorOrigin::Live || wanted != origins[at] {
+                (values[at], origins[at]) = (live.trained_values()[at].clone(), TensorOrigin::Live);
             }
             match wanted {
-                Origin::Stored { version, rounded_to } if origins[at] == Origin::Live => {
+                TensorOrigin::Stored { version, rounded_to } if origins[at] == TensorOrigin::Live => {
                     missing.push((at, version, rounded_to));
                 }
-                Origin::Zero if origins[at] == Origin::Live => {
-                    (values[at], origins[at]) = (live.trained_values()[at].zeros_like()?, Origin::Zero);
+                TensorOrigin::Zero if origins[at] == TensorOrigin::Live => {
+                    (values[at], origins[at]) = (live.trained_values()[at].zeros_like()?, TensorOrigin::Zero);
                 }
                 _ => {}
             }
@@ -204,7 +206,7 @@ impl PublishedModel {
                     Some(dtype) => stored.to_dtype(dtype)?.to_dtype(DType::F32)?,
                     None => stored,
                 };
-                origins[at] = Origin::Stored { version, rounded_to };
+                origins[at] = TensorOrigin::Stored { version, rounded_to };
             }
         }
         Ok(filled)

@@ -16,7 +16,7 @@ use crate::model::Model;
 use crate::ranks::Division;
 use crate::source::ModelSource;
 use crate::trainer::Trainer;
-use crate::{Group, Learner, Response, TrainingSettings};
+use crate::{Learner, Response, ResponseGroup, TrainingSettings};
 
 /// A model whose backward passes fail once some have succeeded, as on a device that is lost. It counts the
 /// micro-batches that it scores.
@@ -71,7 +71,7 @@ pub(crate) fn config() -> Config {
 }
 
 /// Three groups, each with an advantage.
-pub(crate) fn groups() -> Vec<Group> {
+pub(crate) fn groups() -> Vec<ResponseGroup> {
     let response = |token: u32, reward: f64| Response {
         tokens: vec![token, token + 1],
         mask: vec![true; 2],
@@ -81,7 +81,7 @@ pub(crate) fn groups() -> Vec<Group> {
         valid: true,
         ..Response::default()
     };
-    let group = |number: u32| Group {
+    let group = |number: u32| ResponseGroup {
         id: format!("prompt-{number}"),
         prompt: vec![2, 3 + number],
         responses: vec![response(4 + number, 1.0), response(6 + number, 0.0)],

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use candle_core::{Device, Tensor};
 use evenkeel_learner::{
-    BaseType, Group, Learner, LoraSettings, OldLogp, OptimizerSettings, Response, TargetLoss, TargetSequence,
+    BaseType, Learner, LoraSettings, OldLogp, OptimizerSettings, Response, ResponseGroup, TargetLoss, TargetSequence,
     TrainingSettings,
 };
 use evenkeel_model::Recompute;
@@ -83,7 +83,7 @@ fn settings(golden: &Value) -> TrainingSettings {
     settings
 }
 
-fn groups(step: &Value) -> Vec<Group> {
+fn groups(step: &Value) -> Vec<ResponseGroup> {
     let group = |(number, group): (usize, &Value)| {
         let responses = group.as_array().unwrap().iter().map(|x| Response {
             tokens: ids(&x["response"]),
@@ -95,7 +95,7 @@ fn groups(step: &Value) -> Vec<Group> {
             valid: x["valid"].as_bool().unwrap(),
             ..Response::default()
         });
-        Group { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
+        ResponseGroup { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
     };
     step["groups"].as_array().unwrap().iter().enumerate().map(group).collect()
 }
@@ -256,7 +256,7 @@ fn verl_settings(golden: &Value) -> TrainingSettings {
     settings
 }
 
-fn verl_groups(batch: &Value) -> Vec<Group> {
+fn verl_groups(batch: &Value) -> Vec<ResponseGroup> {
     let group = |(number, group): (usize, &Value)| {
         let responses = group.as_array().unwrap().iter().map(|row| {
             let tokens = ids(&row["response"]);
@@ -266,7 +266,7 @@ fn verl_groups(batch: &Value) -> Vec<Group> {
             let rollout_logp = vec![-1.0; tokens.len()];
             Response { tokens, mask, rollout_logp, raw_reward: reward, reward, valid: true, ..Response::default() }
         });
-        Group { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
+        ResponseGroup { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
     };
     batch["groups"].as_array().unwrap().iter().enumerate().map(group).collect()
 }

@@ -88,7 +88,7 @@ constants! {
 /// `cudnnBackendDescriptorType_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub(super) enum Kind {
+pub(super) enum DescriptorType {
     Pointwise = 0,
     EngineConfig = 3,
     EngineHeuristic = 4,

@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::CudnnError;
 use super::api::Api;
-use super::constants::{Attribute, Kind, Value};
+use super::constants::{Attribute, DescriptorType, Value};
 
 /// A descriptor, destroyed when it is dropped.
 pub(super) struct Descriptor {
@@ -28,7 +28,7 @@ unsafe impl Send for Descriptor {}
 unsafe impl Sync for Descriptor {}
 
 impl Descriptor {
-    pub(super) fn new(api: &'static Api, kind: Kind) -> Result<Self, CudnnError> {
+    pub(super) fn new(api: &'static Api, kind: DescriptorType) -> Result<Self, CudnnError> {
         let mut raw = ptr::null_mut();
         // SAFETY: writes one pointer.
         api.check("cudnnBackendCreateDescriptor", unsafe { (api.create)(kind as i32, &raw mut raw) })?;
@@ -75,7 +75,7 @@ impl Descriptor {
     }
 
     /// The descriptors that an attribute consists of.
-    pub(super) fn others(&self, attribute: Attribute, kind: Kind) -> Result<Vec<Self>, CudnnError> {
+    pub(super) fn others(&self, attribute: Attribute, kind: DescriptorType) -> Result<Vec<Self>, CudnnError> {
         let count = self.count::<Raw>(attribute)?;
         let others = (0..count).map(|_| Self::new(self.api, kind)).collect::<Result<Vec<_>, _>>()?;
         // The library fills in descriptors that exist.

@@ -2,7 +2,7 @@
 
 use super::CudnnError;
 use super::api::Api;
-use super::constants::{Attribute as A, DataType, Kind, Pointwise, Reduction};
+use super::constants::{Attribute as A, DataType, DescriptorType, Pointwise, Reduction};
 use super::descriptor::Descriptor;
 
 /// Bytes that every address is divisible by.
@@ -98,7 +98,7 @@ impl Graph {
         ragged: Option<Tensor>,
         more: impl FnOnce(&mut Descriptor) -> Result<(), CudnnError>,
     ) -> Result<Tensor, CudnnError> {
-        let mut descriptor = Descriptor::new(self.api, Kind::Tensor)?;
+        let mut descriptor = Descriptor::new(self.api, DescriptorType::Tensor)?;
         descriptor.set(A::TensorType, &[kind])?;
         descriptor.set(A::TensorDimensions, &layout.dimensions)?;
         descriptor.set(A::TensorStrides, &layout.strides)?;
@@ -119,10 +119,10 @@ impl Graph {
 
     /// y = a b. The lengths say how many rows, columns and terms there are in each element of the batch.
     pub(super) fn product(&mut self, [a, b, y]: [Tensor; 3], lengths: &[(A, Tensor)]) -> Result<(), CudnnError> {
-        let mut product = Descriptor::new(self.api, Kind::Product)?;
+        let mut product = Descriptor::new(self.api, DescriptorType::Product)?;
         product.set(A::ProductPrecision, &[DataType::F32])?;
         product.finalize()?;
-        let mut operation = Descriptor::new(self.api, Kind::OperationProduct)?;
+        let mut operation = Descriptor::new(self.api, DescriptorType::OperationProduct)?;
         operation.refer(A::OperationProductA, &[self.of(a)])?;
         operation.refer(A::OperationProductB, &[self.of(b)])?;
         operation.refer(A::OperationProductC, &[self.of(y)])?;
@@ -147,7 +147,7 @@ impl Graph {
             Pointwise::Less | Pointwise::GreaterOrEqual | Pointwise::And => DataType::Bool,
             _ => DataType::F32,
         };
-        let mut pointwise = Descriptor::new(self.api, Kind::Pointwise)?;
+        let mut pointwise = Descriptor::new(self.api, DescriptorType::Pointwise)?;
         pointwise.set(A::PointwiseMode, &[mode])?;
         pointwise.set(A::PointwisePrecision, &[precision])?;
         pointwise.finalize()?;
@@ -156,7 +156,7 @@ impl Graph {
 
     /// y = the index of each element along an axis.
     pub(super) fn index(&mut self, axis: i64, precision: DataType, x: Tensor, y: Tensor) -> Result<(), CudnnError> {
-        let mut pointwise = Descriptor::new(self.api, Kind::Pointwise)?;
+        let mut pointwise = Descriptor::new(self.api, DescriptorType::Pointwise)?;
         pointwise.set(A::PointwiseMode, &[Pointwise::Index])?;
         pointwise.set(A::PointwisePrecision, &[precision])?;
         pointwise.set(A::PointwiseAxis, &[axis])?;
@@ -172,7 +172,7 @@ impl Graph {
         select: Option<Tensor>,
         y: Tensor,
     ) -> Result<(), CudnnError> {
-        let mut operation = Descriptor::new(self.api, Kind::OperationPointwise)?;
+        let mut operation = Descriptor::new(self.api, DescriptorType::OperationPointwise)?;
         operation.refer(A::OperationPointwise, &[&pointwise])?;
         operation.refer(A::OperationPointwiseX, &[self.of(x)])?;
         operation.refer(A::OperationPointwiseY, &[self.of(y)])?;
@@ -189,12 +189,12 @@ impl Graph {
 
     /// y = the sum or the largest along the dimensions that y lacks.
     pub(super) fn reduce(&mut self, operator: Reduction, x: Tensor, y: Tensor) -> Result<(), CudnnError> {
-        let mut reduction = Descriptor::new(self.api, Kind::Reduction)?;
+        let mut reduction = Descriptor::new(self.api, DescriptorType::Reduction)?;
         reduction.set(A::ReductionPrecision, &[DataType::F32])?;
         reduction.set(A::ReductionOperator, &[operator])?;
         reduction.set(A::ReductionIsDeterministic, &[false])?;
         reduction.finalize()?;
-        let mut operation = Descriptor::new(self.api, Kind::OperationReduction)?;
+        let mut operation = Descriptor::new(self.api, DescriptorType::OperationReduction)?;
         operation.refer(A::OperationReduction, &[&reduction])?;
         operation.refer(A::OperationReductionX, &[self.of(x)])?;
         operation.refer(A::OperationReductionY, &[self.of(y)])?;
@@ -204,7 +204,7 @@ impl Graph {
 
     /// y = x in y's layout.
     pub(super) fn reshape(&mut self, x: Tensor, y: Tensor) -> Result<(), CudnnError> {
-        let mut operation = Descriptor::new(self.api, Kind::OperationReshape)?;
+        let mut operation = Descriptor::new(self.api, DescriptorType::OperationReshape)?;
         operation.refer(A::OperationReshapeX, &[self.of(x)])?;
         operation.refer(A::OperationReshapeY, &[self.of(y)])?;
         self.add(operation)
@@ -217,7 +217,7 @@ impl Graph {
     }
 
     pub(super) fn finalize(self) -> Result<OperationGraph, CudnnError> {
-        let mut descriptor = Descriptor::new(self.api, Kind::OperationGraph)?;
+        let mut descriptor = Descriptor::new(self.api, DescriptorType::OperationGraph)?;
         descriptor.refer(A::GraphOperations, &self.operations.iter().collect::<Vec<_>>())?;
         descriptor.finalize()?;
         Ok(OperationGraph { descriptor, _made_of: self })

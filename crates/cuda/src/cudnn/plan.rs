@@ -10,7 +10,7 @@ use super::CudnnError;
 use super::api::Api;
 use super::arrays::Numbers;
 use super::attention::graph;
-use super::constants::{Attribute, Heuristic, Kind};
+use super::constants::{Attribute, DescriptorType, Heuristic};
 use super::descriptor::Descriptor;
 
 /// The device that plans are made for: a real one, or a description of one.
@@ -28,7 +28,7 @@ impl PlanDevice {
     }
 
     fn of(api: &'static Api, set: impl FnOnce(&mut Descriptor) -> Result<(), CudnnError>) -> Result<Self, CudnnError> {
-        let mut target = Descriptor::new(api, Kind::Device)?;
+        let mut target = Descriptor::new(api, DescriptorType::Device)?;
         set(&mut target)?;
         target.finalize()?;
         Ok(Self(target))
@@ -91,7 +91,7 @@ impl AttentionPlan {
                 reasons.push(reason.to_string());
                 Vec::new()
             }) {
-                let mut plan = Descriptor::new(api, Kind::Plan)?;
+                let mut plan = Descriptor::new(api, DescriptorType::Plan)?;
                 match plan.refer(Attribute::PlanEngineConfig, &[&engine]).and_then(|()| plan.finalize()) {
                     Ok(()) => return Self::of(api, plan, Some(engine)),
                     Err(reason) => reasons.push(reason.to_string()),
@@ -106,7 +106,7 @@ impl AttentionPlan {
 
     /// Reads what [`AttentionPlan::json`] gave on the same device with the same version of the library.
     pub(super) fn read(api: &'static Api, target: &PlanDevice, json: &[u8]) -> Result<Self, CudnnError> {
-        let mut plan = Descriptor::new(api, Kind::Plan)?;
+        let mut plan = Descriptor::new(api, DescriptorType::Plan)?;
         plan.set(Attribute::PlanJson, json)?;
         plan.refer(Attribute::PlanDevice, &[&target.0])?;
         plan.finalize()?;
@@ -141,7 +141,7 @@ impl AttentionPlan {
         let numbers = Numbers::of(attention.shape);
         let (ids, at) = numbers.pack(attention);
         let Pointer(workspace) = attention.workspace;
-        let mut pack = Descriptor::new(self.api, Kind::VariantPack)?;
+        let mut pack = Descriptor::new(self.api, DescriptorType::VariantPack)?;
         pack.set(Attribute::PackIds, &ids)?;
         pack.set(Attribute::PackPointers, &at)?;
         pack.set(Attribute::PackWorkspace, &[workspace as *mut c_void])?;
@@ -161,10 +161,10 @@ fn proposals(
     graph: &Descriptor,
     mode: Heuristic,
 ) -> Result<Vec<Descriptor>, CudnnError> {
-    let mut heuristic = Descriptor::new(api, Kind::EngineHeuristic)?;
+    let mut heuristic = Descriptor::new(api, DescriptorType::EngineHeuristic)?;
     heuristic.refer(Attribute::HeuristicGraph, &[graph])?;
     heuristic.set(Attribute::HeuristicMode, &[mode])?;
     heuristic.refer(Attribute::HeuristicDevice, &[&target.0])?;
     heuristic.finalize()?;
-    heuristic.others(Attribute::HeuristicResults, Kind::EngineConfig)
+    heuristic.others(Attribute::HeuristicResults, DescriptorType::EngineConfig)
 }

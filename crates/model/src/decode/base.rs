@@ -8,7 +8,7 @@ use candle_core::{DType, Device, Tensor};
 use evenkeel_host::FileStamp;
 use evenkeel_model_folder::{Folder, WeightFiles};
 
-use super::layout::{Shared, layout, transposed};
+use super::layout::{HasOtherOwner, layout, transposed};
 use crate::config::Config;
 use crate::error::{ModelError, Result};
 use crate::folder::StoredParameters;
@@ -37,7 +37,7 @@ impl BaseWeights {
     /// A copy of parameters, without their adapters.
     pub(super) fn copied(config: Config, parameters: &Parameters) -> Result<Self> {
         let (specs, ids) = parameter_specs(&config);
-        let read = |id| Ok((parameters.get(id).clone(), Shared::Yes));
+        let read = |id| Ok((parameters.get(id).clone(), HasOtherOwner::Yes));
         let weights = layout(&ids, specs.len(), !reads_weights_by_rows(), read)?;
         Self::of(config, weights)
     }
@@ -49,7 +49,7 @@ impl BaseWeights {
     pub fn load(folder: &Path, config: Config) -> Result<Self> {
         let stored = StoredParameters::open(folder, &config)?;
         let (specs, ids) = parameter_specs(&config);
-        let read = |id| Ok((stored.read(id, &Device::Cpu)?, Shared::No));
+        let read = |id| Ok((stored.read(id, &Device::Cpu)?, HasOtherOwner::No));
         let weights = layout(&ids, specs.len(), !reads_weights_by_rows(), read)?;
         Self::of(config, weights)
     }
@@ -63,7 +63,7 @@ impl BaseWeights {
         let stored = StoredParameters::open(folder, &config)?;
         stored.refuse_wider_than_bf16()?;
         let (specs, ids) = parameter_specs(&config);
-        let read = |id| Ok((stored.read_narrow(id, &Device::Cpu)?, Shared::No));
+        let read = |id| Ok((stored.read_narrow(id, &Device::Cpu)?, HasOtherOwner::No));
         let weights = layout(&ids, specs.len(), !reads_weights_by_rows(), read)?;
         Self::of(config, weights)
     }

@@ -12,7 +12,7 @@ const SQUARE: usize = 32;
 
 /// Whether a tensor has another owner, who may change it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shared {
+pub(super) enum HasOtherOwner {
     Yes,
     No,
 }
@@ -24,15 +24,15 @@ pub(super) fn layout(
     ids: &ModelIds,
     count: usize,
     by_columns: bool,
-    read: impl Fn(ParameterId) -> Result<(Tensor, Shared)> + Sync,
+    read: impl Fn(ParameterId) -> Result<(Tensor, HasOtherOwner)> + Sync,
 ) -> Result<Vec<Tensor>> {
     in_parallel(count, |number| {
         let id = ParameterId::at(number);
         let (value, shared) = read(id)?;
         match (value.rank(), shared) {
             (2, _) if by_columns && id != ids.embedding && value.dtype() != DType::BF16 => transposed(&value),
-            (_, Shared::Yes) => Ok(value.copy()?),
-            (_, Shared::No) => Ok(value),
+            (_, HasOtherOwner::Yes) => Ok(value.copy()?),
+            (_, HasOtherOwner::No) => Ok(value),
         }
     })
 }

@@ -45,7 +45,7 @@ impl<K: CachedAttention> KvCache<K> {
 }
 
 /// New tokens of one sequence.
-pub struct Step<'a, K: CachedAttention = Cpu> {
+pub struct DecodeStep<'a, K: CachedAttention = Cpu> {
     /// The sequence's cache, to which they are appended.
     pub cache: &'a mut KvCache<K>,
     /// Their ids, one or more.
@@ -61,7 +61,7 @@ pub struct Decoder<K: DecoderKernels = Cpu> {
     /// Whose weights these are, which others may share.
     base: Arc<BaseWeights>,
     kernels: K,
-    table: K::Table,
+    table: K::RotaryTable,
     pool: Option<rayon::ThreadPool>,
     threads: usize,
 }
@@ -182,7 +182,7 @@ impl<K: DecoderKernels> Decoder<K> {
     /// # Errors
     /// An id outside the vocabulary, a step without tokens, or a sequence that would exceed the context; then nothing
     /// is appended.
-    pub fn step(&self, steps: &mut [Step<'_, K>]) -> Result<Vec<f32>> {
+    pub fn step(&self, steps: &mut [DecodeStep<'_, K>]) -> Result<Vec<f32>> {
         self.check(steps)?;
         let Some(pool) = self.pool.as_ref().filter(|_| steps.len() > 1) else {
             return self.forward(steps);
@@ -197,7 +197,7 @@ impl<K: DecoderKernels> Decoder<K> {
         Ok(done.into_iter().collect::<Result<Vec<_>>>()?.concat())
     }
 
-    fn check(&self, steps: &[Step<'_, K>]) -> Result<()> {
+    fn check(&self, steps: &[DecodeStep<'_, K>]) -> Result<()> {
         for (number, step) in steps.iter().enumerate() {
             if step.ids.is_empty() {
                 return Err(ModelError::input(format!("new tokens of step {number}"), 0, "1 or more"));
@@ -214,7 +214,7 @@ impl<K: DecoderKernels> Decoder<K> {
     }
 
     /// One thread's steps through the whole model.
-    fn forward(&self, steps: &mut [Step<'_, K>]) -> Result<Vec<f32>> {
+    fn forward(&self, steps: &mut [DecodeStep<'_, K>]) -> Result<Vec<f32>> {
         if steps.is_empty() {
             return Ok(Vec::new());
         }
@@ -275,7 +275,10 @@ fn select_last<K: Rows>(kernels: &K, x: &K::Matrix, counts: &[usize]) -> Result<
 }
 
 /// Splits the steps into at most `parts` runs of neighbours with about the same number of new tokens.
-fn split<'s, 'a, K: CachedAttention>(mut steps: &'s mut [Step<'a, K>], parts: usize) -> Vec<&'s mut [Step<'a, K>]> {
+fn split<'s, 'a, K: CachedAttention>(
+    mut steps: &'s mut [DecodeStep<'a, K>],
+    parts: usize,
+) -> Vec<&'s mut [DecodeStep<'a, K>]> {
     let mut shares = Vec::with_capacity(parts);
     for part in (1..=parts).rev() {
         let left: usize = steps.iter().map(|step| step.ids.len()).sum();

@@ -29,9 +29,9 @@ pub fn save_trained(
 }
 
 /// What is trained, in a folder, all of it known to be there.
-pub struct StoredTrained(Kind);
+pub struct StoredTrained(StoredKind);
 
-enum Kind {
+enum StoredKind {
     Model(StoredParameters),
     Adapter(StoredAdapter),
 }
@@ -44,13 +44,13 @@ impl StoredTrained {
     /// another head.
     pub fn open(folder: &Path, config: &Config, like: &Parameters, base: &AdapterBase) -> Result<Self> {
         Ok(Self(match like.lora() {
-            None => Kind::Model(StoredParameters::open(folder, config)?),
+            None => StoredKind::Model(StoredParameters::open(folder, config)?),
             Some(lora) => {
                 let adapter = StoredAdapter::open(folder, config)?;
                 base.validate(&adapter)?;
                 adapter.validate_shape(lora)?;
                 adapter.validate_head(like)?;
-                Kind::Adapter(adapter)
+                StoredKind::Adapter(adapter)
             }
         }))
     }
@@ -61,8 +61,8 @@ impl StoredTrained {
     /// A value that is not finite; a failure of the file or of the device.
     pub fn read(&self, number: usize, device: &Device) -> Result<Tensor> {
         match &self.0 {
-            Kind::Model(model) => model.read(ParameterId::at(number), device),
-            Kind::Adapter(adapter) => adapter.read(number, device),
+            StoredKind::Model(model) => model.read(ParameterId::at(number), device),
+            StoredKind::Adapter(adapter) => adapter.read(number, device),
         }
     }
 
@@ -72,11 +72,11 @@ impl StoredTrained {
     /// As [`read`](Self::read), of the first that fails.
     pub fn read_all(&self, numbers: &[usize], device: &Device) -> Result<Vec<Tensor>> {
         match &self.0 {
-            Kind::Model(model) => {
+            StoredKind::Model(model) => {
                 let ids: Vec<_> = numbers.iter().map(|&number| ParameterId::at(number)).collect();
                 model.read_all(&ids, device)
             }
-            Kind::Adapter(adapter) => numbers.iter().map(|&number| adapter.read(number, device)).collect(),
+            StoredKind::Adapter(adapter) => numbers.iter().map(|&number| adapter.read(number, device)).collect(),
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct HeadNormInput<'a, T> {
 /// Both together: kernels may do it in one pass over memory.
 pub trait HeadNorm: RmsNorm + Rotary {
     /// Normalises and rotates the heads of x (n, heads * head_dim).
-    fn norm_rotary(&self, x: &Self::Matrix, input: &HeadNormInput<'_, Self::Table>) -> Result<Self::Matrix> {
+    fn norm_rotary(&self, x: &Self::Matrix, input: &HeadNormInput<'_, Self::RotaryTable>) -> Result<Self::Matrix> {
         let normed = self.rms_norm(x, input.weight, input.epsilon)?;
         self.rotary(normed, input.table, input.positions, RotaryDirection::Forward)
     }
@@ -30,7 +30,7 @@ pub trait HeadNorm: RmsNorm + Rotary {
         &self,
         dy: Self::Matrix,
         x: &Self::Matrix,
-        input: &HeadNormInput<'_, Self::Table>,
+        input: &HeadNormInput<'_, Self::RotaryTable>,
         grad: &mut Self::Gradient,
     ) -> Result<Self::Matrix> {
         let dy = self.rotary(dy, input.table, input.positions, RotaryDirection::Backward)?;

@@ -16,14 +16,14 @@ pub enum RotaryDirection {
 /// Rotary position embedding in the halves layout of Hugging Face (`rotate_half`).
 pub trait Rotary: Arrays {
     /// Cosines and sines of every position and pair, times the amplitude of the rotation.
-    type Table: Send + Sync;
+    type RotaryTable: Send + Sync;
     /// The table for a model, up to its longest context.
-    fn rotary_table(&self, config: &Config) -> Result<Self::Table>;
+    fn rotary_table(&self, config: &Config) -> Result<Self::RotaryTable>;
     /// Rotates every head of x (n, heads * head_dim); row i is at `positions[i]`.
     fn rotary(
         &self,
         x: Self::Matrix,
-        table: &Self::Table,
+        table: &Self::RotaryTable,
         positions: &[u32],
         direction: RotaryDirection,
     ) -> Result<Self::Matrix>;

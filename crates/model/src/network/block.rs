@@ -15,7 +15,7 @@ use crate::parameters::{ParameterId, Parameters};
 /// A backward pass adds to a tied head at its beginning and to the embedding at its end. Where kernels serve several
 /// threads these two have sums of their own, which are added once the block is complete: otherwise every micro-batch
 /// would wait for the whole pass before it.
-pub(super) struct Block<G> {
+pub(super) struct GradientBlock<G> {
     /// One for each parameter that is trained.
     slots: Vec<Slot<G>>,
     /// The index of the first of these.
@@ -27,7 +27,7 @@ pub(super) struct Block<G> {
     failed: AtomicUsize,
 }
 
-impl<G: Send> Block<G> {
+impl<G: Send> GradientBlock<G> {
     /// Sums of zero.
     pub(super) fn new<K: Arrays<Gradient = G>>(kernels: &K, parameters: &Parameters) -> Result<Self> {
         let ids = parameters.ids();
@@ -109,13 +109,13 @@ impl<G> Slot<G> {
 
 /// What a micro-batch adds its gradients to: each parameter's sum, when all micro-batches before it have added to it.
 pub(crate) struct BlockSums<'a, G> {
-    block: &'a Block<G>,
+    block: &'a GradientBlock<G>,
     micro_batch: usize,
 }
 
 impl<'a, G: Send> BlockSums<'a, G> {
     /// For the block's micro-batch of this number, from 0.
-    pub(super) fn new(block: &'a Block<G>, micro_batch: usize) -> Self {
+    pub(super) fn new(block: &'a GradientBlock<G>, micro_batch: usize) -> Self {
         Self { block, micro_batch }
     }
 
@@ -185,10 +185,10 @@ mod tests {
     use crate::config::tests::tiny;
     use crate::kernels::cpu::Cpu;
 
-    fn block() -> (Cpu, Parameters, Block<Vec<f32>>) {
+    fn block() -> (Cpu, Parameters, GradientBlock<Vec<f32>>) {
         let cpu = Cpu::new().unwrap();
         let parameters = Parameters::random(&tiny(), 0, 0.1, &Device::Cpu).unwrap();
-        let block = Block::new(&cpu, &parameters).unwrap();
+        let block = GradientBlock::new(&cpu, &parameters).unwrap();
         (cpu, parameters, block)
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Pass<'a, K: Kernels> {
     pub(crate) config: &'a Config,
     /// All parameters, by id; B of adapters times the scale.
     pub(crate) weights: Cow<'a, [Tensor]>,
-    pub(crate) table: &'a K::Table,
+    pub(crate) table: &'a K::RotaryTable,
     /// Each row's position in its sequence.
     pub(crate) positions: &'a [u32],
 }
@@ -100,7 +100,7 @@ impl<K: Kernels> Pass<'_, K> {
         }
     }
 
-    fn head_norm(&self, id: ParameterId) -> HeadNormInput<'_, K::Table> {
+    fn head_norm(&self, id: ParameterId) -> HeadNormInput<'_, K::RotaryTable> {
         let weight = self.weight(id);
         let epsilon = self.config.rms_norm_eps;
         HeadNormInput { weight, epsilon, table: self.table, positions: self.positions }

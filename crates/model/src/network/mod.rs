@@ -164,7 +164,7 @@ pub struct Network<K: Kernels> {
     config: Config,
     parameters: Parameters,
     kernels: K,
-    table: K::Table,
+    table: K::RotaryTable,
     options: NetworkOptions,
     workers: Workers,
     /// From the first [`TrainableModel::accumulate`] until [`TrainableModel::take_gradients`].

@@ -1,7 +1,7 @@
 //! Decoding: the same bits alone and in a batch, and the same numbers as training.
 
 use crate::support::{config, cpu, ids, largest_difference, parameters, portable, variants};
-use evenkeel_model::decode::Step;
+use evenkeel_model::decode::DecodeStep;
 use evenkeel_model::folder::{SaveOptions, save_parameters};
 use evenkeel_model::kernels::DecoderKernels;
 use evenkeel_model::kernels::cpu::Cpu;
@@ -26,7 +26,9 @@ fn bits(logits: &[f32]) -> Vec<u32> {
 /// Logits after every token of one sequence, one token at a time.
 fn alone(decoder: &Decoder, ids: &[u32]) -> Vec<u32> {
     let mut cache = decoder.sequence().unwrap();
-    ids.iter().flat_map(|&id| bits(&decoder.step(&mut [Step { cache: &mut cache, ids: &[id] }]).unwrap())).collect()
+    ids.iter()
+        .flat_map(|&id| bits(&decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &[id] }]).unwrap()))
+        .collect()
 }
 
 /// Feeds all sequences, where `take` says how many tokens each sequence feeds in each call (0: it waits), and compares
@@ -48,7 +50,7 @@ fn assert_as_alone(
                 let end = cache.len() + count;
                 let ids = &ids[cache.len()..end];
                 lasts.push((number, end - 1));
-                steps.push(Step { cache, ids });
+                steps.push(DecodeStep { cache, ids });
             }
         }
         let logits = decoder.step(&mut steps).unwrap();
@@ -63,7 +65,7 @@ fn assert_as_alone(
 fn by_prefill<K: DecoderKernels>(decoder: &Decoder<K>, ids: &[u32]) -> Vec<f32> {
     let prefill = |end: usize| {
         let mut cache = decoder.sequence().unwrap();
-        decoder.step(&mut [Step { cache: &mut cache, ids: &ids[..end] }]).unwrap()
+        decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &ids[..end] }]).unwrap()
     };
     (1..=ids.len()).flat_map(prefill).collect()
 }
@@ -116,11 +118,11 @@ fn a_sequence_goes_on_from_the_prefix_of_another_with_the_same_bits() {
         let ids = ids(&config, &mut ChaCha8Rng::seed_from_u64(5), 70);
         let decoder = decoder(&config, 1);
         let mut whole = decoder.sequence().unwrap();
-        let wanted = decoder.step(&mut [Step { cache: &mut whole, ids: &ids }]).unwrap();
+        let wanted = decoder.step(&mut [DecodeStep { cache: &mut whole, ids: &ids }]).unwrap();
         for length in [0, 1, 31, 32, 33, 69] {
             let mut cache = decoder.prefix(&whole, length).unwrap();
             assert_eq!(cache.len(), length);
-            let found = decoder.step(&mut [Step { cache: &mut cache, ids: &ids[length..] }]).unwrap();
+            let found = decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &ids[length..] }]).unwrap();
             assert_eq!(found, wanted, "{length} tokens");
         }
         let Err(error) = decoder.prefix(&whole, 71) else { panic!("a longer prefix than the sequence") };
@@ -178,7 +180,7 @@ fn tensor_operations_decode_the_same_logits() {
         assert!(largest_difference(&by_prefill(&other, &ids), &expected) < 1e-5);
         let mut cache = other.sequence().unwrap();
         for (part, last) in [(&ids[..7], 6), (&ids[7..8], 7), (&ids[8..], 19)] {
-            let found = other.step(&mut [Step { cache: &mut cache, ids: part }]).unwrap();
+            let found = other.step(&mut [DecodeStep { cache: &mut cache, ids: part }]).unwrap();
             let expected = &expected[last * config.vocab_size..][..config.vocab_size];
             assert!(largest_difference(&found, expected) < 1e-5);
         }
@@ -197,7 +199,7 @@ fn bad_steps_are_refused_and_append_nothing() {
         (&[37], ["token id at index 0 is 37", "36"]),
         (&long, ["161", "at most max_position_embeddings = 160"]),
     ] {
-        let mut steps = [Step { cache: &mut good, ids: &[1] }, Step { cache: &mut bad, ids }];
+        let mut steps = [DecodeStep { cache: &mut good, ids: &[1] }, DecodeStep { cache: &mut bad, ids }];
         let error = decoder.step(&mut steps).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{error}");
         assert_eq!((good.len(), bad.len()), (0, 0));

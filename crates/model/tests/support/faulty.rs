@@ -1,7 +1,7 @@
 //! The fused kernels with a fault in how segments continue a prefix.
 
 use candle_core::Tensor;
-use evenkeel_model::kernels::cpu::{Cpu, Matrix, Table};
+use evenkeel_model::kernels::cpu::{Cpu, Matrix, RotaryTable};
 use evenkeel_model::kernels::{
     Arrays, Attention, AttentionForward, Head, HeadGradients, HeadInput, HeadInputGradients, HeadNorm, HeadShape,
     Linear, RmsNorm, Rotary, RotaryDirection, Rows, SwiGlu,
@@ -92,12 +92,12 @@ impl Attention for Faulty {
 }
 
 impl Rotary for Faulty {
-    type Table = Table;
+    type RotaryTable = RotaryTable;
 
-    fn rotary_table(&self, config: &Config) -> Result<Table> {
+    fn rotary_table(&self, config: &Config) -> Result<RotaryTable> {
         self.0.rotary_table(config)
     }
-    fn rotary(&self, x: Matrix, table: &Table, positions: &[u32], direction: RotaryDirection) -> Result<Matrix> {
+    fn rotary(&self, x: Matrix, table: &RotaryTable, positions: &[u32], direction: RotaryDirection) -> Result<Matrix> {
         let mut positions = positions.to_vec();
         if self.1 == Fault::PositionsOffByOne {
             let honest = positions.clone();

@@ -154,15 +154,14 @@ pub(super) fn step_cost(recipe: &Recipe, config: &Config, passes: Passes, prompt
 }
 
 /// Forward passes over the batch without a backward one: for old log-probabilities of all mini-batches but the first,
-/// and for the reference of a KL term.
+/// and under the frozen network of each term of the loss, such as a KL term.
 fn scored_share(learner: &TrainingSettings, prompts: u64) -> f64 {
     let size = learner.mini_batch_groups as u64;
     let old = match learner.old_logp {
         OldLogp::Recompute if size > 0 => 1.0 - size as f64 / prompts as f64,
         _ => 0.0,
     };
-    let reference = if learner.objective.kl_coefficient > 0.0 { 1.0 } else { 0.0 };
-    old + reference
+    old + learner.other_logps() as f64
 }
 
 /// All sets of an evaluation, with responses of that share of their longest ones; `None` where nothing is evaluated.

@@ -3,7 +3,7 @@
 //! Each thread takes its sequences through the whole model and draws their next tokens while the logits are still in
 //! its cache. Threads wait for each other only at the end of the step.
 
-use evenkeel_model::decode::Step;
+use evenkeel_model::decode::DecodeStep;
 use evenkeel_model::sampling::{LogprobsMode, Sampler};
 use evenkeel_model::{Config, Decoder, parameter_specs};
 
@@ -76,7 +76,7 @@ pub(super) fn step(
 
 /// One thread's sequences.
 fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sampler: &mut Sampler) {
-    let mut steps: Vec<Step<'_>> = sequences.iter_mut().filter_map(Sequence::step).collect();
+    let mut steps: Vec<DecodeStep<'_>> = sequences.iter_mut().filter_map(Sequence::step).collect();
     if steps.is_empty() {
         return;
     }

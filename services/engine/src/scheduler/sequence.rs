@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use evenkeel_model::decode::Step;
+use evenkeel_model::decode::DecodeStep;
 use evenkeel_model::sampling::{Drawn, LogprobsMode, NotFinite, Sampler, Score};
 use evenkeel_model::{Decoder, KvCache, ModelError};
 use evenkeel_seeds::{Stream, Uniforms};
@@ -182,10 +182,10 @@ impl Sequence {
     }
 
     /// Its part of the next step. `None` if it feeds nothing.
-    pub(super) fn step(&mut self) -> Option<Step<'_>> {
+    pub(super) fn step(&mut self) -> Option<DecodeStep<'_>> {
         let cache = self.cache.as_mut().filter(|_| self.planned > 0)?;
         let from = cache.len();
-        Some(Step { cache, ids: &self.ids[from..from + self.planned] })
+        Some(DecodeStep { cache, ids: &self.ids[from..from + self.planned] })
     }
 
     /// Draws the next token from the logits after what was fed. Nothing is drawn before the whole prompt has been fed;

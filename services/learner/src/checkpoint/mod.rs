@@ -4,10 +4,10 @@
 //!
 //! A checkpoint is a folder: `model.safetensors` (fp32 master weights) or, of adapters, `adapter_model.safetensors` and
 //! `adapter_config.json`, which name their base by its digest; `moments.safetensors`, `client_state.bin` (the caller's
-//! own state), and `state.json` with the number of steps, the seed (every draw is derived from it and the step), the
-//! length and digest of the other files, and a digest of all that it says itself. It is written under another name,
-//! synced and renamed, so that a folder with the final name is complete. All digests are checked before any file is
-//! used.
+//! own state), `terms.json` where a term of the loss has a state, and `state.json` with the number of steps, the seed
+//! (every draw is derived from it and the step), the length and digest of the other files, and a digest of all that it
+//! says itself. It is written under another name, synced and renamed, so that a folder with the final name is complete.
+//! All digests are checked before any file is used.
 
 mod read;
 mod write;
@@ -29,6 +29,7 @@ use crate::optimizer::TrainingPhase;
 pub(crate) const STATE_FILE: &str = "state.json";
 const MOMENTS: &str = "moments.safetensors";
 const CLIENT_STATE: &str = "client_state.bin";
+const TERM_STATES: &str = "terms.json";
 
 /// The files of every checkpoint other than its state and its weights.
 const FILES: [&str; 3] = [name::CONFIG, MOMENTS, CLIENT_STATE];
@@ -64,7 +65,7 @@ fn moments_in_order(specs: &[ParameterSpec]) -> Vec<(Moment, usize)> {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct State {
+struct CheckpointState {
     format: u32,
     steps: u64,
     phase: TrainingPhase,
@@ -78,7 +79,7 @@ struct State {
     digest: String,
 }
 
-impl State {
+impl CheckpointState {
     /// Whether its weights are those of adapters alone.
     fn is_of_adapters(&self) -> bool {
         self.files.contains_key(name::ADAPTER_WEIGHTS)

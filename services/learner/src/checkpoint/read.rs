@@ -10,11 +10,12 @@ use evenkeel_model::{Config, ParameterSpec};
 use evenkeel_model_folder::name;
 
 use super::{
-    ADAPTER_FILES, CLIENT_STATE, FILES, FORMAT, MAX_CLIENT_STATE_BYTES, MAX_STATE_BYTES, MODEL_FILES, MOMENTS,
-    STATE_FILE, State, name_of,
+    ADAPTER_FILES, CLIENT_STATE, CheckpointState, FILES, FORMAT, MAX_CLIENT_STATE_BYTES, MAX_STATE_BYTES, MODEL_FILES,
+    MOMENTS, STATE_FILE, TERM_STATES, name_of,
 };
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
+use crate::terms::TermStates;
 use crate::trainer::{StoredCounters, StoredState, Trainer};
 
 /// Restores a checkpoint: weights, moments, version and seed. Returns the caller's state.
@@ -40,7 +41,8 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     let stored = Stored::open(folder, &config, trainer)?;
     let client_state = read_client_state(folder)?;
     let optimizer = UpdateCounts { updates: state.updates, steps: state.phase_steps, phase: state.phase };
-    trainer.restore_all(&stored, StoredCounters { optimizer, version: state.steps, seed: state.seed })?;
+    let terms = read_term_states(folder, &state)?;
+    trainer.restore_all(&stored, StoredCounters { optimizer, version: state.steps, seed: state.seed, terms })?;
     Ok(client_state)
 }
 
@@ -123,10 +125,20 @@ pub(crate) fn read_client_state(folder: &Path) -> Result<Vec<u8>> {
     read(&path, MAX_CLIENT_STATE_BYTES).map_err(|error| LearnerError::file(&path)(error.into()))
 }
 
-fn read_state(folder: &Path) -> Result<State> {
+/// The states of the loss's terms; none where the checkpoint has none.
+fn read_term_states(folder: &Path, state: &CheckpointState) -> Result<TermStates> {
+    if !state.files.contains_key(TERM_STATES) {
+        return Ok(TermStates::new());
+    }
+    let path = folder.join(TERM_STATES);
+    let text = read(&path, MAX_STATE_BYTES).map_err(|error| LearnerError::file(&path)(error.into()))?;
+    serde_json::from_slice(&text).map_err(|e| LearnerError::checkpoint(&path, format!("is not states by name: {e}")))
+}
+
+fn read_state(folder: &Path) -> Result<CheckpointState> {
     let path = folder.join(STATE_FILE);
     let text = read(&path, MAX_STATE_BYTES).map_err(|error| LearnerError::file(&path)(error.into()))?;
-    let state: State = serde_json::from_slice(&text)
+    let state: CheckpointState = serde_json::from_slice(&text)
         .map_err(|e| LearnerError::checkpoint(&path, format!("is not a state of this program: {e}")))?;
     if state.format != FORMAT {
         let reason = format!("`format` is {}, allowed: {FORMAT}", state.format);

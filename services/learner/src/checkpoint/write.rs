@@ -9,7 +9,7 @@ use evenkeel_model::folder::{NamedShape, SaveOptions, SavedFile, TensorsFile, sa
 use evenkeel_model_folder::name;
 use evenkeel_proto::v1::RankOrder;
 
-use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE_FILE, State, moments_in_order, name_of};
+use super::{CLIENT_STATE, CheckpointState, FORMAT, MOMENTS, STATE_FILE, TERM_STATES, moments_in_order, name_of};
 use crate::error::{LearnerError, Result};
 use crate::files::{validate_free_space, write_file, write_folder};
 use crate::memory::checkpoint_bytes;
@@ -56,8 +56,14 @@ pub(crate) fn save(
         files.extend(weights.into_iter().map(|SavedFile { name, digest }| (name, digest)));
         let config = folder.join(name::CONFIG);
         files.insert(name::CONFIG.to_owned(), FileDigest::of(&config).map_err(LearnerError::file(&config))?);
+        let terms = trainer.terms().states();
+        if !terms.is_empty() {
+            let text = serde_json::to_vec_pretty(&terms).expect("values serialise");
+            write_file(&folder.join(TERM_STATES), &text)?;
+            files.insert(TERM_STATES.to_owned(), FileDigest::of_bytes(&text));
+        }
         let optimizer = trainer.optimizer().counts();
-        let mut state = State {
+        let mut state = CheckpointState {
             format: FORMAT,
             steps: trainer.version(),
             phase: optimizer.phase,

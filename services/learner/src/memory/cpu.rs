@@ -56,8 +56,8 @@ impl CpuMemoryPlan {
             parts.push(stays(MemoryUse::FrozenWeights, frozen.iter().map(|spec| held(spec, settings)).sum()));
         }
         parts.extend([stays(MemoryUse::Weights, count), stays(MemoryUse::Moments, 2 * count)]);
-        if settings.objective.kl_coefficient != 0.0 {
-            parts.push(stays(MemoryUse::ReferenceWeights, count));
+        for term in settings.loss_terms().iter() {
+            parts.push(stays(MemoryUse::ReferenceWeights, term.network_bytes(described.trained_count() as u64)?));
         }
         if !settings.is_single_update() {
             parts.push(passes(MemoryUse::StateBefore, 3 * count));

@@ -46,13 +46,13 @@ impl fmt::Display for MeasuredMemory {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_model::kernels::cuda::{Counter, Counts, Cuda, DeviceProperties};
+    use evenkeel_model::kernels::cuda::{Counter, Cuda, DeviceCounts, DeviceProperties};
     use evenkeel_model::{Network, Recompute};
 
     use super::super::MemoryUse;
     use super::*;
     use crate::test_model::{config, learner_with, parameters};
-    use crate::{Group, Response, TrainingSettings};
+    use crate::{Response, ResponseGroup, TrainingSettings};
 
     const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
     /// Input tokens of each sequence, and sequences of a micro-batch.
@@ -63,7 +63,7 @@ mod tests {
     const GROUPS: u32 = 8;
 
     /// As many groups as a step takes, whose responses fill a micro-batch each with sequences of the longest kind.
-    fn full_groups(settings: &TrainingSettings) -> Vec<Group> {
+    fn full_groups(settings: &TrainingSettings) -> Vec<ResponseGroup> {
         let response = |number: u32| Response {
             tokens: (0..10).map(|at| 2 + (at + number) % 8).collect(),
             mask: vec![true; 10],
@@ -73,7 +73,7 @@ mod tests {
             valid: true,
             ..Response::default()
         };
-        let group = |number: u32| Group {
+        let group = |number: u32| ResponseGroup {
             id: number.to_string(),
             prompt: vec![3; LONGEST + 1 - 10],
             responses: (0..SEQUENCES as u32).map(response).collect(),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     /// What a device that only counts was given in a step.
-    fn counted_step(settings: &TrainingSettings) -> Counts {
+    fn counted_step(settings: &TrainingSettings) -> DeviceCounts {
         let counter = Counter::new(CHIP);
         let kernels = Cuda::new(counter.clone(), settings.compute.dtype.into()).unwrap();
         let network = Network::new(config(), parameters(), kernels, settings.compute.network_options()).unwrap();

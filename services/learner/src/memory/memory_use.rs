@@ -17,7 +17,7 @@ pub enum MemoryUse {
     Moments,
     /// The fp32 moments, page-locked in host memory.
     PinnedMoments,
-    /// The fp32 weights of the KL term's reference.
+    /// The fp32 weights of a network that a term of the loss refers to.
     ReferenceWeights,
     /// The weights before a step of several updates.
     WeightsBefore,

@@ -87,8 +87,8 @@ impl MemoryPlan {
         } else {
             parts.push(stays(MemoryUse::Moments, 8 * count));
         }
-        if settings.objective.kl_coefficient != 0.0 {
-            parts.push(stays(MemoryUse::ReferenceWeights, 4 * count));
+        for term in settings.loss_terms().iter() {
+            parts.push(stays(MemoryUse::ReferenceWeights, term.network_bytes(count)?));
         }
         if !settings.is_single_update() && on_host {
             parts.push(passes(MemoryUse::WeightsBefore, 4 * count));

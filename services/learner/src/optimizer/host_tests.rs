@@ -195,5 +195,5 @@ impl crate::trainer::StoredState for Fails<'_> {
 
 fn numbers() -> crate::trainer::StoredCounters {
     let optimizer = super::UpdateCounts { updates: 1, steps: 1, phase: super::TrainingPhase::Policy };
-    crate::trainer::StoredCounters { optimizer, version: 7, seed: 0 }
+    crate::trainer::StoredCounters { optimizer, version: 7, seed: 0, terms: Default::default() }
 }

@@ -35,6 +35,12 @@ impl ByteWriter {
         }
     }
 
+    /// A text with its length.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.u64(text.len() as u64);
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
     /// The values of an fp32 tensor.
     pub(crate) fn tensor(&mut self, tensor: &Tensor) -> candle_core::Result<()> {
         let (storage, layout) = tensor.storage_and_layout();
@@ -87,6 +93,13 @@ impl<'a> ByteReader<'a> {
 
     pub(crate) fn flag(&mut self) -> Result<bool, RankError> {
         Ok(self.take(1)?[0] != 0)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<&'a str, RankError> {
+        let length = self.usize()?;
+        let rank = self.rank;
+        let failed = |error| RankError::Failed { rank, message: format!("it sent no text: {error}") };
+        std::str::from_utf8(self.take(length)?).map_err(failed)
     }
 
     pub(crate) fn f32s(&mut self) -> Result<Vec<f32>, RankError> {

@@ -6,21 +6,21 @@ use std::time::Duration;
 use super::{Collective, RankError};
 
 /// What is given: its name, and the bytes.
-type Part = (&'static str, Vec<u8>);
+type SentPart = (&'static str, Vec<u8>);
 
 /// One of several ranks in a process.
 pub struct InProcess {
     rank: usize,
     timeout: Duration,
-    to: Vec<Sender<Part>>,
-    from: Vec<Receiver<Part>>,
+    to: Vec<Sender<SentPart>>,
+    from: Vec<Receiver<SentPart>>,
 }
 
 impl InProcess {
     /// So many ranks, each of which waits at most that long for another.
     pub fn ranks(count: usize, timeout: Duration) -> Vec<Self> {
-        let mut to: Vec<Vec<Sender<Part>>> = (0..count).map(|_| Vec::new()).collect();
-        let mut from: Vec<Vec<Receiver<Part>>> = (0..count).map(|_| Vec::new()).collect();
+        let mut to: Vec<Vec<Sender<SentPart>>> = (0..count).map(|_| Vec::new()).collect();
+        let mut from: Vec<Vec<Receiver<SentPart>>> = (0..count).map(|_| Vec::new()).collect();
         for receiver in &mut from {
             for sender in &mut to {
                 let (send, receive) = channel();
@@ -51,7 +51,7 @@ impl Collective for InProcess {
         for (rank, (to, part)) in self.to.iter().zip(parts).enumerate() {
             to.send((what, part)).map_err(|_| lost(rank))?;
         }
-        let receive = |(rank, from): (usize, &Receiver<Part>)| match from.recv_timeout(self.timeout) {
+        let receive = |(rank, from): (usize, &Receiver<SentPart>)| match from.recv_timeout(self.timeout) {
             Ok((found, part)) if found == what => Ok(part),
             Ok((found, _)) => Err(RankError::OutOfStep {
                 rank,

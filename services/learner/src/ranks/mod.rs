@@ -3,21 +3,17 @@
 //! Each rank has all weights, and the optimizer's moments of its part of them ([`Division`]). It runs the passes of its
 //! part of the blocks of an update; their sums go to the rank that has the moments of the parameter, which adds them in
 //! the order that one process has, updates, and gives the new weights to all others. [`Collective`] is what carries all
-//! that: between threads ([`InProcess`]), between processes over the streams of one connection each to rank 0
-//! ([`Streams`]), or between cards ([`NcclRanks`], over those streams for everything else).
+//! that: between threads ([`InProcess`]), or between processes over the streams of one connection each to rank 0
+//! ([`Streams`]).
 
 mod bytes;
 mod collective;
 mod division;
 mod in_process;
-mod nccl;
 mod streams;
 
 pub(crate) use bytes::{ByteReader, ByteWriter};
 pub use collective::{Collective, RankError};
 pub use division::Division;
 pub use in_process::InProcess;
-#[cfg(feature = "nccl")]
-pub use nccl::Cards;
-pub use nccl::{NcclCalls, NcclRanks};
 pub(crate) use streams::{FAILED, Inbox, Link, OUTCOME, Streams};

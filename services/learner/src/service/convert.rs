@@ -7,10 +7,10 @@ use evenkeel_proto::v1::{RewardComponent, SupervisedExample, TokenStatistics, Tr
 use evenkeel_proto::{FieldError, FlatResponse};
 use evenkeel_rpc::error::{Reason, ServiceError};
 
-use crate::{Example, Group, LearnerError, Response, RewardPart};
+use crate::{Example, LearnerError, Response, ResponseGroup, RewardPart};
 
 /// The group of a message of this step; `index` counts the groups received before.
-pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Result<Group, FieldError> {
+pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Result<ResponseGroup, FieldError> {
     if message.index != index {
         return Err(FieldError::new("index", message.index, format!("{index}, the next in data order")));
     }
@@ -28,7 +28,7 @@ pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Re
         valid: sample.valid,
     });
     let responses = responses.collect();
-    Ok(Group { id: message.group_id, prompt: message.prompt_token_ids, responses })
+    Ok(ResponseGroup { id: message.group_id, prompt: message.prompt_token_ids, responses })
 }
 
 fn part(component: &RewardComponent) -> (String, RewardPart) {

@@ -23,9 +23,9 @@ const HOST: usize = 120;
 
 /// Those who have joined. Clones share it.
 #[derive(Clone)]
-pub(super) struct RankPort(Arc<Shared>);
+pub(super) struct RankPort(Arc<JoinedRanks>);
 
-struct Shared {
+struct JoinedRanks {
     /// What every rank must have.
     expected: RankHello,
     /// Most bytes that are kept of a rank.
@@ -56,7 +56,7 @@ impl RankPort {
     /// For ranks that say the same as `expected`, but for number and host.
     pub(super) fn new(expected: RankHello, limit: u64) -> Self {
         let seats = Mutex::new((1..expected.ranks).map(|_| Seat::default()).collect());
-        Self(Arc::new(Shared { expected, limit, seats, joined: Notify::new() }))
+        Self(Arc::new(JoinedRanks { expected, limit, seats, joined: Notify::new() }))
     }
 
     /// The ranks that are not there, or that join while others still take part.

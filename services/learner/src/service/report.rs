@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_objective::{KlStats, MismatchByLag, PolicyStats};
+use evenkeel_objective::{MismatchByLag, PolicyStats};
 use evenkeel_proto::v1::{SampleReport, TrainHeader, TrainKind, TrainReport};
 use evenkeel_run::metric::{MetricName, table as metric};
 
@@ -10,13 +10,13 @@ use crate::{ResponseReport, RuleGradient, SkipReason, StepReport, SupervisedRepo
 
 /// Tokens received, which the learner's own report does not count.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct TokenCounts {
     pub(super) prompt_tokens: u64,
     pub(super) response_tokens: u64,
     pub(super) trainable_tokens: u64,
 }
 
-pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts) -> TrainReport {
+pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: TokenCounts) -> TrainReport {
     let updates = &report.updates;
     let mean = |value: fn(&UpdateStats) -> f64| match updates.is_empty() {
         true => None,
@@ -60,7 +60,7 @@ fn sample_report(response: &ResponseReport) -> SampleReport {
     SampleReport { advantage, weight, trained, log_probability, ratio }
 }
 
-pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts: Counts) -> TrainReport {
+pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts: TokenCounts) -> TrainReport {
     TrainReport {
         run_id: header.run_id.clone(),
         step: header.step,
@@ -82,10 +82,8 @@ pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts:
 
 fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f64> {
     let mut policy = PolicyStats::default();
-    let mut kl = KlStats::default();
     for update in &report.updates {
         policy.add(&update.policy);
-        kl.add(&update.kl);
     }
     let mut out = BTreeMap::new();
     let mut put = |name: MetricName, value: Option<f64>| {
@@ -100,7 +98,7 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
     put(metric::CLIPPED_LOWER.into(), policy.clip_fraction_lower());
     put(metric::POLICY_KL.into(), policy.ppo_kl());
     put(metric::ENTROPY.into(), first.and_then(|update| update.entropy));
-    put(metric::KL_LOSS.into(), (kl.tokens > 0).then(|| report.updates.iter().map(|update| update.kl_loss).sum()));
+    report.metrics.iter().for_each(|(name, value)| put(name.clone(), Some(*value)));
     put(metric::LARGEST_RATIO.into(), largest);
     put(metric::LOGP_GAP.into(), first.and_then(|update| update.rollout_gap));
     put(metric::CORRECTION.into(), policy.correction_mean());

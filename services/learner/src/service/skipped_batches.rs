@@ -66,10 +66,10 @@ fn count(folder: &Path) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Example, Group};
+    use crate::{Example, ResponseGroup};
 
-    fn groups() -> Vec<Group> {
-        (0..2).map(|n| Group { id: format!("g{n}"), prompt: vec![n], responses: Vec::new() }).collect()
+    fn groups() -> Vec<ResponseGroup> {
+        (0..2).map(|n| ResponseGroup { id: format!("g{n}"), prompt: vec![n], responses: Vec::new() }).collect()
     }
 
     #[test]

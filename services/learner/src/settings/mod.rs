@@ -25,6 +25,8 @@ use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::terms::{LossTerm, LossTerms, kl};
+
 /// Which log-probabilities the ratio of the first update is taken against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -102,6 +104,10 @@ pub struct TrainingSettings {
     /// Adapters that are trained instead of all weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora: Option<LoraSettings>,
+    /// A teacher that the policy is pulled to.
+    #[cfg(test)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teacher: Option<crate::terms::teacher::TeacherSettings>,
     /// Several processes that train together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ranks: Option<RankSettings>,
@@ -128,6 +134,8 @@ impl Default for TrainingSettings {
             shuffle: false,
             max_skipped_updates: 10,
             lora: None,
+            #[cfg(test)]
+            teacher: None,
             ranks: None,
             probe_gradients: ProbeSettings::default(),
             seed: 0,
@@ -149,6 +157,7 @@ impl Settings for TrainingSettings {
                 return Err(FieldError::new("lora.base_type", "bf16", allowed));
             }
         }
+        self.loss_terms().iter().try_for_each(LossTerm::validate)?;
         self.probe_gradients.validate(&self.objective)?;
         if let Some(ranks) = &self.ranks {
             ranks.validate(self.compute.gradient_blocks).map_err(|error| error.within("ranks"))?;
@@ -265,12 +274,34 @@ impl TrainingSettings {
     /// The resolved objective as one line, with the log-probabilities that the ratio is taken against.
     pub fn formula(&self) -> String {
         let old_logp = self.old_logp;
+        let terms: String =
+            self.loss_terms().iter().filter_map(LossTerm::formula).map(|term| format!("; {term}")).collect();
         format!(
-            "{}; rho = exp(logp - old_logp), old_logp = {} [{}]",
+            "{}{terms}; rho = exp(logp - old_logp), old_logp = {} [{}]",
             self.objective.formula(),
             old_logp.formula(),
             old_logp.name()
         )
+    }
+
+    /// The terms of the loss beside the policy's and the entropy's, in the order of their sums.
+    pub(crate) fn loss_terms(&self) -> LossTerms {
+        LossTerms::new([
+            kl::term(&self.objective),
+            #[cfg(test)]
+            crate::terms::teacher::term(self.teacher.as_ref()),
+        ])
+    }
+
+    /// How many further log-probabilities of each token the terms of the loss need, each from a frozen network.
+    pub fn other_logps(&self) -> usize {
+        self.loss_terms().len()
+    }
+
+    /// The setting that turns on a term of the loss whose network has the weights that training began with; `None`
+    /// without such a term.
+    pub fn refers_to_initial_weights(&self) -> Option<&'static str> {
+        self.loss_terms().iter().find(|term| term.refers_to_initial_weights()).map(LossTerm::setting)
     }
 
     /// Whether one update takes the whole batch.

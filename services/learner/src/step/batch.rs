@@ -2,7 +2,7 @@
 
 use evenkeel_objective::{Advantage, GroupCounts, GroupView, MiniBatchCounts, MismatchByLag, Normalizer};
 
-use super::group_weights::{GroupWeights, Place, PlannedResponse, is_regularized};
+use super::group_weights::{GroupWeights, Place, PlannedResponse};
 use super::lag_statistics::LagStatistics;
 use super::loss::ResponseStats;
 use super::mini_batch::MiniBatches;
@@ -311,7 +311,7 @@ impl Batch {
         let objective = &trainer.settings().objective;
         let by_groups =
             objective.aggregation.normalizer() == Normalizer::Groups && objective.advantage != Advantage::Gdpo;
-        if by_groups || !is_regularized(objective) {
+        if by_groups || !trainer.is_regularized() {
             return Some(1.0);
         }
         self.mini_batches.has_first(received).then(|| regularizer_factor(trainer, self.first_counts()))

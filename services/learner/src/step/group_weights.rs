@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_objective::{GroupCounts, GroupTerms, GroupView, LagRun, RewardComponent, Settings};
 
 use crate::error::Result;
-use crate::group::{Group, Response, RewardPart};
+use crate::group::{Response, ResponseGroup, RewardPart};
 use crate::sequence::Sequence;
 
 /// The index of a response's group in the step, and of the response in the group.
@@ -26,7 +26,7 @@ pub(super) struct PlannedResponse {
     rollout_logp: Vec<f32>,
     lags: Vec<LagRun>,
     old_logp: Option<Vec<f32>>,
-    reference_logp: Option<Vec<f32>>,
+    other_logp: Vec<Vec<f32>>,
     advantage: f64,
     weight: f64,
     regularizer_weight: f64,
@@ -68,14 +68,14 @@ impl PlannedResponse {
         self.old_logp = Some(logp);
     }
 
-    /// Under the reference, if there is one.
-    pub(super) fn reference_logp(&self) -> Option<&[f32]> {
-        self.reference_logp.as_deref()
+    /// Under the frozen network of each further term of the loss; empty until a pass has computed them.
+    pub(super) fn other_logp(&self) -> &[Vec<f32>] {
+        &self.other_logp
     }
 
-    /// Keeps the log-probabilities under the reference.
-    pub(super) fn set_reference_logp(&mut self, logp: Vec<f32>) {
-        self.reference_logp = Some(logp);
+    /// Keeps the log-probabilities under these networks.
+    pub(super) fn set_other_logp(&mut self, of_terms: Vec<Vec<f32>>) {
+        self.other_logp = of_terms;
     }
 
     pub(super) fn advantage(&self) -> f64 {
@@ -87,7 +87,7 @@ impl PlannedResponse {
         self.weight
     }
 
-    /// The group's part of the weight of KL and entropy terms.
+    /// The group's part of the weight of other terms of the loss.
     pub(super) fn regularizer_weight(&self) -> f64 {
         self.regularizer_weight
     }
@@ -149,8 +149,13 @@ impl GroupWeights {
 }
 
 /// Computes advantages and weights of a group, and selects the responses with a gradient: zero-advantage ones skip the
-/// model, unless a KL or entropy term includes them.
-pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(GroupWeights, Vec<PlannedResponse>)> {
+/// model, unless `regularized` says that another term of the loss includes them.
+pub(super) fn weigh(
+    settings: &Settings,
+    regularized: bool,
+    index: usize,
+    group: ResponseGroup,
+) -> Result<(GroupWeights, Vec<PlannedResponse>)> {
     let rewards: Vec<f64> = group.responses.iter().map(|r| r.reward).collect();
     let valid: Vec<bool> = group.responses.iter().map(|r| r.valid).collect();
     let trainable_tokens: Vec<usize> = group.responses.iter().map(Response::trainable).collect();
@@ -172,7 +177,6 @@ pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(
         weights: weight,
         trainable_tokens,
     };
-    let regularized = is_regularized(settings);
     let prompt: Arc<[u32]> = group.prompt.into();
     let mut planned = Vec::new();
     for (i, response) in group.responses.into_iter().enumerate() {
@@ -191,7 +195,7 @@ pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(
                 mask: response.mask,
                 contexts: response.contexts,
                 old_logp: None,
-                reference_logp: None,
+                other_logp: Vec::new(),
                 advantage: weights.advantages[i],
                 weight: weights.weights[i],
                 regularizer_weight: regularizer_weights[i],
@@ -211,9 +215,4 @@ fn components(responses: &[Response]) -> Vec<RewardComponent> {
         }
     }
     by_name.into_values().collect()
-}
-
-/// Whether a KL or entropy term gives zero-advantage responses a gradient.
-pub(super) fn is_regularized(settings: &Settings) -> bool {
-    settings.kl_coefficient != 0.0 || settings.entropy_coefficient != 0.0
 }

@@ -1,13 +1,14 @@
 //! The objective as a loss over responses: from the scores of each to the coefficients of its backward pass.
 
-use evenkeel_objective::{KlStats, PolicyStats, ResponseTokens, Settings, response_kl, response_loss};
+use evenkeel_objective::{PolicyStats, ResponseTokens, Settings, TermStats, response_loss};
 
 use super::group_weights::{Place, PlannedResponse};
 use crate::settings::OldLogp;
+use crate::terms::LossTerms;
 use crate::trainer::{SequenceLoss, TokenGradient, TokenScores};
 
 /// Sums over one response, without the mini-batch normalizer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ResponseStats {
     /// Index of its group in the step, and of the response in the group.
     pub(super) place: Place,
@@ -15,7 +16,8 @@ pub(super) struct ResponseStats {
     pub(super) logp_sum: f64,
     pub(super) ratio_sum: f64,
     pub(super) policy: PolicyStats,
-    pub(super) kl: KlStats,
+    /// Of each further term of the loss.
+    pub(super) terms: Vec<TermStats>,
     pub(super) entropy_sum: f64,
     pub(super) entropy_loss: f64,
     /// The largest ratio exp(logp - old_logp) of the response's trainable tokens.
@@ -27,7 +29,13 @@ pub(super) struct ResponseStats {
 impl ResponseStats {
     /// Whether the response's part of the loss is finite.
     pub(super) fn is_finite(&self) -> bool {
-        (self.policy.loss + self.kl.loss + self.entropy_loss).is_finite()
+        self.loss().is_finite()
+    }
+
+    /// The whole loss: of the policy, of further terms and of the entropy.
+    pub(super) fn loss(&self) -> f64 {
+        let of_terms = self.terms.iter().fold(0.0, |sum, term| sum + term.loss);
+        self.policy.loss + of_terms + self.entropy_loss
     }
 }
 
@@ -36,6 +44,8 @@ pub(super) struct PolicyLoss<'a> {
     pub(super) settings: &'a Settings,
     /// The log-probabilities that the ratio is taken against.
     pub(super) old_logp: OldLogp,
+    /// Its further terms.
+    pub(super) terms: &'a LossTerms,
     /// Factor of regularizer weights: the ratio of their normalizer to the policy's.
     pub(super) regularizer_factor: f64,
     pub(super) responses: &'a [&'a PlannedResponse],
@@ -63,10 +73,7 @@ impl PolicyLoss<'_> {
         let tokens = ResponseTokens { mask: &mask, logp, old_logp, rollout_logp: Some(rollout_logp) };
         let policy = response_loss(self.settings, planned.advantage(), planned.weight(), &tokens, grad)?;
         let weight = self.regularizer_weight(planned);
-        let kl = match planned.reference_logp() {
-            Some(reference) => response_kl(self.settings, weight, &mask, logp, reference, grad)?,
-            None => KlStats::default(),
-        };
+        let terms = self.terms.response(weight, logp, planned.other_logp(), grad)?;
         let entropy_sum: f64 = entropy.iter().map(|&h| f64::from(h)).sum();
         let ratio = |(new, old): (&f32, &f32)| libm::exp(f64::from(*new) - f64::from(*old));
         let gap = |(new, old): (&f32, &f32)| (f64::from(*new) - f64::from(*old)).abs();
@@ -78,7 +85,7 @@ impl PolicyLoss<'_> {
             logp_sum: logp.iter().map(|&logp| f64::from(logp)).sum(),
             ratio_sum,
             policy,
-            kl,
+            terms,
             entropy_sum,
             entropy_loss: self.settings.entropy_slope(weight) * entropy_sum,
             largest_ratio,

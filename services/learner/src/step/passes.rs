@@ -14,7 +14,7 @@ use crate::timeline::PassKind;
 use crate::trainer::{Passed, Trainer, UpdateBy};
 
 /// Scores responses of later updates: their old log-probabilities, which are those under the weights before the first
-/// update, and the reference's. Of several ranks each scores its groups.
+/// update, and those that terms of the loss compare with. Of several ranks each scores its groups.
 pub(super) fn score(trainer: &mut Trainer, responses: &mut [PlannedResponse]) -> Result<()> {
     let old = trainer.settings().old_logp.is_learners();
     let division = trainer.division();
@@ -33,7 +33,7 @@ pub(super) fn first_pass(
     regularizer_factor: f64,
     keep: bool,
 ) -> Result<Vec<ResponseStats>> {
-    score_reference(trainer, responses, &block)?;
+    score_frozen(trainer, responses, &block)?;
     let own = own_of(trainer, responses.iter(), &block);
     let (stats, logp) = run(trainer, &own, &block, regularizer_factor, keep)?;
     let is_own = |response: &&mut PlannedResponse| trainer.is_own(block(response.group()));
@@ -55,11 +55,11 @@ pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: Min
         trainer.close(&mut sum)?;
     }
     let report = trainer.apply(sum, &by)?;
-    Ok(UpdateStats::of(stats, scale, report))
+    Ok(UpdateStats::of(stats, trainer.terms().len(), scale, report))
 }
 
-/// Scores responses under the reference, if there is one; of several ranks each those of its blocks.
-pub(super) fn score_reference(
+/// Scores responses under the networks of the loss's terms; of several ranks each those of its blocks.
+pub(super) fn score_frozen(
     trainer: &mut Trainer,
     responses: &mut [PlannedResponse],
     block: impl Fn(usize) -> usize,
@@ -114,7 +114,7 @@ fn score_with(
     own: impl Fn(usize) -> bool,
 ) -> Result<()> {
     let mut responses: Vec<_> = responses.iter_mut().filter(|response| own(response.group())).collect();
-    if responses.is_empty() || !(old || trainer.has_reference()) {
+    if responses.is_empty() || (!old && trainer.terms().is_empty()) {
         return Ok(());
     }
     let sequences: Vec<_> = responses.iter().map(|response| response.sequence()).collect();
@@ -124,10 +124,10 @@ fn score_with(
             response.set_old_logp(scores.logp);
         }
     }
-    if let Some(scores) = trainer.score_reference(&batches)? {
-        for (response, scores) in responses.iter_mut().zip(scores) {
-            response.set_reference_logp(scores.logp);
-        }
+    let of_terms = trainer.score_frozen(&batches)?.into_iter().map(Vec::into_iter);
+    let mut of_terms: Vec<_> = of_terms.collect();
+    for response in &mut responses {
+        response.set_other_logp(of_terms.iter_mut().filter_map(Iterator::next).map(|scores| scores.logp).collect());
     }
     trainer.pass_was_of(PassKind::Scoring, responses.iter().map(|response| response.group()));
     Ok(())
@@ -152,7 +152,8 @@ pub(super) fn run(
     let objective = settings.objective.clone();
     let old_logp = settings.old_logp;
     let temperature = settings.temperature;
-    let loss = PolicyLoss { settings: &objective, old_logp, regularizer_factor, responses };
+    let terms = trainer.terms().clone();
+    let loss = PolicyLoss { settings: &objective, old_logp, terms: &terms, regularizer_factor, responses };
     let Passed { stats, logp, .. } = trainer.accumulate(&sequences, &places, temperature, &loss, keep)?;
     trainer.pass_was_of(PassKind::Gradient, responses.iter().map(|response| response.group()));
     Ok((stats, logp))

@@ -1,14 +1,14 @@
 //! One policy step, from its first group to the last update.
 
-use evenkeel_objective::Quantities;
+use evenkeel_objective::{Quantities, TermStats};
 
 use super::batch::{Batch, StepPhase, StepProgress};
 use super::group_weights::{GroupWeights, PlannedResponse, weigh};
 use super::probe::probe;
-use super::report::StepReport;
+use super::report::{StepReport, UpdateStats};
 use super::rule_gradients::GradientProbe;
 use crate::error::{LearnerError, Result};
-use crate::group::Group;
+use crate::group::ResponseGroup;
 use crate::optimizer::TrainingPhase;
 use crate::trainer::Trainer;
 
@@ -72,7 +72,7 @@ impl<'a> PolicyStep<'a> {
     /// # Errors
     /// A refused group, which leaves the step unchanged; or a failure of the device, after which the step cannot
     /// continue.
-    pub fn add(&mut self, group: Group) -> Result<()> {
+    pub fn add(&mut self, group: ResponseGroup) -> Result<()> {
         self.check_usable()?;
         let index = self.groups();
         let settings = self.trainer.settings();
@@ -80,7 +80,7 @@ impl<'a> PolicyStep<'a> {
             return Err(wrong_number(index + 1, expected));
         }
         group.validate(index, self.trainer.config(), settings)?;
-        let (weights, planned) = weigh(&settings.objective, index, group)?;
+        let (weights, planned) = weigh(&settings.objective, self.trainer.is_regularized(), index, group)?;
         if let Some(held) = &mut self.held {
             held.push((weights, planned));
             return Ok(());
@@ -129,9 +129,11 @@ impl<'a> PolicyStep<'a> {
         let batch = &mut self.batch;
         let ((updates, responses, trained), version) =
             self.trainer.commit(TrainingPhase::Policy, several, |trainer| batch.run_updates(trainer, &mut observe))?;
+        let metrics = self.trainer.terms().metrics(&terms_of(updates.iter()));
+        self.trainer.terms_done(&terms_of(updates.iter().filter(|update| update.skipped.is_none())));
         let report = StepReport::of(self.batch.groups(), aggregation, quantities, trained, updates, version);
         let lags = self.batch.take_lags();
-        Ok(StepReport { probe, lags, response_reports: responses, ..report })
+        Ok(StepReport { metrics, probe, lags, response_reports: responses, ..report })
     }
 
     /// Groups so far.
@@ -160,6 +162,15 @@ impl<'a> PolicyStep<'a> {
             true => Err(LearnerError::StepFailed),
         }
     }
+}
+
+/// The sums of the loss's further terms in each update, with the normalizer in their losses.
+fn terms_of<'a>(updates: impl Iterator<Item = &'a UpdateStats>) -> Vec<Vec<TermStats>> {
+    let of_update = |update: &UpdateStats| {
+        let terms = update.terms.iter().zip(&update.term_losses);
+        terms.map(|(sums, &loss)| TermStats { loss, ..*sums }).collect()
+    };
+    updates.map(of_update).collect()
 }
 
 fn wrong_number(groups: usize, expected: usize) -> LearnerError {

@@ -12,7 +12,7 @@ use evenkeel_objective::{Aggregation, MiniBatchCounts, Settings, group_weights};
 
 use super::batch::{StepPhase, StepProgress};
 use super::group_weights::{GroupWeights, PlannedResponse};
-use super::passes::{factor_of, gradient_of, score_reference};
+use super::passes::{factor_of, gradient_of, score_frozen};
 use super::rule_gradients::{GradientProbe, RuleGradient};
 use crate::error::Result;
 use crate::trainer::Trainer;
@@ -30,7 +30,7 @@ pub(super) fn probe(
     let mut responses: Vec<PlannedResponse> = groups.iter().flat_map(|(_, planned)| planned).cloned().collect();
     let mut gradients: Vec<Vec<Tensor>> = Vec::with_capacity(rules.len());
     let blocks = trainer.blocks(groups.len());
-    score_reference(trainer, &mut responses, |group| blocks.of(group))?;
+    score_frozen(trainer, &mut responses, |group| blocks.of(group))?;
     for rule in rules {
         observe(StepPhase::Accumulating, StepProgress::default());
         weigh(&objective, *rule, groups, &mut responses)?;

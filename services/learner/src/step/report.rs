@@ -1,6 +1,7 @@
 //! The report of a step.
 
-use evenkeel_objective::{Aggregation, KlStats, MismatchByLag, PolicyStats, Quantities};
+use evenkeel_objective::{Aggregation, MismatchByLag, PolicyStats, Quantities, TermStats};
+use evenkeel_run::metric::MetricName;
 
 use super::group_weights::GroupWeights;
 use super::loss::ResponseStats;
@@ -12,12 +13,12 @@ use crate::skip_reason::SkipReason;
 /// One optimizer update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdateStats {
-    /// The whole loss: policy, KL and entropy terms.
+    /// The whole loss: of the policy, of further terms and of the entropy.
     pub loss: f64,
     /// The policy's part of it.
     pub policy_loss: f64,
-    /// The KL term's part of it.
-    pub kl_loss: f64,
+    /// The part of each further term, such as the KL term.
+    pub term_losses: Vec<f64>,
     /// The entropy term's part of it.
     pub entropy_loss: f64,
     /// Global gradient norm before clipping.
@@ -28,8 +29,8 @@ pub struct UpdateStats {
     pub skipped: Option<SkipReason>,
     /// Sums over the trainable tokens that went through the model, without the mini-batch normalizer in `loss`.
     pub policy: PolicyStats,
-    /// Sums of the KL estimate over the same.
-    pub kl: KlStats,
+    /// Sums over the same of each further term, likewise.
+    pub terms: Vec<TermStats>,
     /// Mean entropy of the same tokens, nats; absent if there were none.
     pub entropy: Option<f64>,
     /// Largest ratio exp(logp - old_logp) of any of them.
@@ -39,11 +40,12 @@ pub struct UpdateStats {
 }
 
 impl UpdateStats {
-    pub(super) fn of(responses: &[ResponseStats], scale: f64, update: UpdateReport) -> Self {
-        let mut sum = ResponseStats::default();
+    /// Of responses, with this many further terms in the loss.
+    pub(super) fn of(responses: &[ResponseStats], terms: usize, scale: f64, update: UpdateReport) -> Self {
+        let mut sum = ResponseStats { terms: vec![TermStats::default(); terms], ..ResponseStats::default() };
         for response in responses {
             sum.policy.add(&response.policy);
-            sum.kl.add(&response.kl);
+            sum.terms.iter_mut().zip(&response.terms).for_each(|(sum, term)| sum.add(term));
             sum.entropy_sum += response.entropy_sum;
             sum.entropy_loss += response.entropy_loss;
             sum.largest_ratio = sum.largest_ratio.max(response.largest_ratio);
@@ -51,15 +53,15 @@ impl UpdateStats {
         }
         let per_token = |total: f64| (sum.policy.tokens > 0).then(|| total / sum.policy.tokens as f64);
         Self {
-            loss: scale * (sum.policy.loss + sum.kl.loss + sum.entropy_loss),
+            loss: scale * sum.loss(),
             policy_loss: scale * sum.policy.loss,
-            kl_loss: scale * sum.kl.loss,
+            term_losses: sum.terms.iter().map(|term| scale * term.loss).collect(),
             entropy_loss: scale * sum.entropy_loss,
             grad_norm: update.grad_norm,
             learning_rate: update.learning_rate,
             skipped: update.skipped,
             policy: sum.policy,
-            kl: sum.kl,
+            terms: sum.terms,
             entropy: per_token(sum.entropy_sum),
             largest_ratio: sum.largest_ratio,
             rollout_gap: per_token(sum.rollout_gap),
@@ -94,6 +96,8 @@ pub struct StepReport {
     pub quantities: Quantities,
     /// The optimizer updates, in order; none if no token was trainable.
     pub updates: Vec<UpdateStats>,
+    /// What further terms of the loss report.
+    pub metrics: Vec<(MetricName, f64)>,
     /// The gradients of all rules, if they were requested.
     pub probe: Option<GradientProbe>,
     /// Statistics for each lag of the trainable tokens that went through the model, if they were requested. Tokens of
@@ -130,6 +134,7 @@ impl StepReport {
             aggregation,
             quantities,
             updates,
+            metrics: Vec::new(),
             probe: None,
             lags: None,
             response_reports: Vec::new(),

@@ -1,7 +1,7 @@
 //! What each of several ranks has computed of the responses of a batch, made known to all, in the order that one
 //! process has.
 
-use evenkeel_objective::{KlStats, PolicyStats};
+use evenkeel_objective::{PolicyStats, TermStats};
 
 use super::group_weights::{Place, PlannedResponse};
 use super::loss::ResponseStats;
@@ -36,35 +36,34 @@ pub(super) fn gather_logp(trainer: &Trainer, responses: &mut [PlannedResponse]) 
     let mut writer = ByteWriter::default();
     for response in responses.iter() {
         let old = response.old_logp();
-        let reference = response.reference_logp();
-        if old.is_none() && reference.is_none() {
+        let others = response.other_logp();
+        if old.is_none() && others.is_empty() {
             continue;
         }
         write_place(&mut writer, response.place());
-        for logp in [old, reference] {
-            writer.flag(logp.is_some());
-            logp.into_iter().for_each(|logp| writer.f32s(logp));
-        }
+        writer.flag(old.is_some());
+        old.into_iter().for_each(|logp| writer.f32s(logp));
+        writer.u64(others.len() as u64);
+        others.iter().for_each(|logp| writer.f32s(logp));
     }
     for (rank, bytes) in trainer.gather("log-probabilities", writer.bytes())?.iter().enumerate() {
         let mut reader = ByteReader::new(rank, bytes);
         while !reader.is_empty() {
             let place = read_place(&mut reader)?;
-            let [old, reference] = [read_optional(&mut reader)?, read_optional(&mut reader)?];
+            let old = if reader.flag()? { Some(reader.f32s()?) } else { None };
+            let others: Vec<_> = (0..reader.u64()?).map(|_| reader.f32s()).collect::<Result<_, _>>()?;
             let at = responses.binary_search_by_key(&place, PlannedResponse::place).map_err(|_| RankError::Failed {
                 rank,
                 message: format!("it scored response {place:?}, which is not of this batch"),
             })?;
             let response = &mut responses[at];
             old.into_iter().for_each(|logp| response.set_old_logp(logp));
-            reference.into_iter().for_each(|logp| response.set_reference_logp(logp));
+            if !others.is_empty() {
+                response.set_other_logp(others);
+            }
         }
     }
     Ok(())
-}
-
-fn read_optional(reader: &mut ByteReader<'_>) -> Result<Option<Vec<f32>>, RankError> {
-    if reader.flag()? { reader.f32s().map(Some) } else { Ok(None) }
 }
 
 fn write_place(writer: &mut ByteWriter, (group, index): Place) {
@@ -77,34 +76,62 @@ fn read_place(reader: &mut ByteReader<'_>) -> Result<Place, RankError> {
 }
 
 fn write(writer: &mut ByteWriter, stats: &ResponseStats) {
-    let ResponseStats { place, logp_sum, ratio_sum, policy, kl, entropy_sum, entropy_loss, largest_ratio, rollout_gap } =
-        *stats;
+    let ResponseStats {
+        place,
+        logp_sum,
+        ratio_sum,
+        policy,
+        terms,
+        entropy_sum,
+        entropy_loss,
+        largest_ratio,
+        rollout_gap,
+    } = stats;
     let PolicyStats { loss, tokens, clipped, clipped_lower, negative_log_ratio, correction_sum, correction_bounded } =
-        policy;
-    write_place(writer, place);
+        *policy;
+    write_place(writer, *place);
     [logp_sum, ratio_sum, entropy_sum, entropy_loss, largest_ratio, rollout_gap]
         .into_iter()
-        .for_each(|number| writer.f64(number));
-    [loss, negative_log_ratio, correction_sum, kl.loss, kl.kl_sum].into_iter().for_each(|number| writer.f64(number));
-    [tokens, clipped, clipped_lower, correction_bounded, kl.tokens]
+        .for_each(|number| writer.f64(*number));
+    [loss, negative_log_ratio, correction_sum].into_iter().for_each(|number| writer.f64(number));
+    [tokens, clipped, clipped_lower, correction_bounded, terms.len()]
         .into_iter()
         .for_each(|number| writer.u64(number as u64));
+    for TermStats { loss, sum, tokens } in terms {
+        writer.f64(*loss);
+        writer.f64(*sum);
+        writer.u64(*tokens as u64);
+    }
 }
 
 fn read(reader: &mut ByteReader<'_>) -> Result<ResponseStats, RankError> {
     let place = read_place(reader)?;
     let [logp_sum, ratio_sum, entropy_sum, entropy_loss, largest_ratio, rollout_gap] = numbers(reader)?;
-    let [loss, negative_log_ratio, correction_sum, kl_loss, kl_sum] = numbers(reader)?;
+    let [loss, negative_log_ratio, correction_sum] = numbers(reader)?;
     let mut count = || reader.usize();
     let tokens = count()?;
     let clipped = count()?;
     let clipped_lower = count()?;
     let correction_bounded = count()?;
-    let kl_tokens = count()?;
+    let terms = (0..count()?).map(|_| read_term(reader)).collect::<Result<_, _>>()?;
     let policy =
         PolicyStats { loss, tokens, clipped, clipped_lower, negative_log_ratio, correction_sum, correction_bounded };
-    let kl = KlStats { loss: kl_loss, kl_sum, tokens: kl_tokens };
-    Ok(ResponseStats { place, logp_sum, ratio_sum, policy, kl, entropy_sum, entropy_loss, largest_ratio, rollout_gap })
+    Ok(ResponseStats {
+        place,
+        logp_sum,
+        ratio_sum,
+        policy,
+        terms,
+        entropy_sum,
+        entropy_loss,
+        largest_ratio,
+        rollout_gap,
+    })
+}
+
+fn read_term(reader: &mut ByteReader<'_>) -> Result<TermStats, RankError> {
+    let [loss, sum] = numbers(reader)?;
+    Ok(TermStats { loss, sum, tokens: reader.usize()? })
 }
 
 fn numbers<const N: usize>(reader: &mut ByteReader<'_>) -> Result<[f64; N], RankError> {

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use evenkeel_model::folder::AdapterBase;
 use evenkeel_model::{Config, Parameters, Scores, TrainableModel};
+use evenkeel_objective::TermStats;
 
 use crate::blocks::{Blocks, Place};
 use crate::error::{LearnerError, Result};
@@ -20,6 +21,7 @@ use crate::optimizer::Optimizer;
 use crate::ranks::Division;
 use crate::sequence::Sequence;
 use crate::settings::TrainingSettings;
+use crate::terms::LossTerms;
 use crate::timeline::{Pass, PassKind, Timeline, WorkDone};
 
 pub(crate) use accumulate::{Passed, SequenceLoss, TokenGradient, TokenScores};
@@ -33,6 +35,7 @@ pub(crate) struct Trainer {
     settings: TrainingSettings,
     model: Model,
     optimizer: Optimizer,
+    terms: LossTerms,
     /// Steps done, supervised and policy.
     version: u64,
     /// Updates skipped since the last that was applied.
@@ -65,6 +68,7 @@ impl Trainer {
         let own = division.own_parameters(model.parameters().trained_specs());
         let optimizer = Optimizer::of_part(model.for_update(), settings.optimizer.moments, own)?;
         Ok(Self {
+            terms: settings.loss_terms(),
             settings,
             model,
             optimizer,
@@ -189,20 +193,32 @@ impl Trainer {
         self.explained(MemoryPhase::Scoring, scores)
     }
 
-    /// Whether a KL term refers to the initial weights.
-    pub(crate) fn has_reference(&self) -> bool {
-        self.model.has_reference()
+    /// The terms of the loss beside the policy's and the entropy's.
+    pub(crate) fn terms(&self) -> &LossTerms {
+        &self.terms
     }
 
-    /// Log-probabilities and entropies under the reference; `None` without a reference.
+    /// Whether responses without an advantage have a gradient, by an entropy term or another.
+    pub(crate) fn is_regularized(&self) -> bool {
+        !self.terms.is_empty() || self.settings.objective.entropy_coefficient != 0.0
+    }
+
+    /// Tells the terms of the loss that a step is done, in which these updates were applied.
+    pub(crate) fn terms_done(&mut self, applied: &[Vec<TermStats>]) {
+        self.terms.step_done(applied);
+    }
+
+    /// Log-probabilities and entropies under the frozen network of each term of the loss.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
-    pub(crate) fn score_reference(&mut self, batches: &MicroBatches) -> Result<Option<Vec<Scores>>> {
-        let began = Timeline::now();
-        let scores = self.model.score_reference(batches, self.settings.temperature);
-        if self.has_reference() {
+    pub(crate) fn score_frozen(&mut self, batches: &MicroBatches) -> Result<Vec<Vec<Scores>>> {
+        let mut of_terms = Vec::with_capacity(self.model.frozen_networks());
+        for term in 0..self.model.frozen_networks() {
+            let began = Timeline::now();
+            let scores = self.model.score_frozen(term, batches, self.settings.temperature);
             self.timeline.add(PassKind::Scoring, began, batches.packed().len());
+            of_terms.push(self.explained(MemoryPhase::Scoring, scores)?);
         }
-        self.explained(MemoryPhase::Scoring, scores)
+        Ok(of_terms)
     }
 
     /// Runs passes and discards their gradients, together with what was summed before. Their work is not counted.

@@ -11,7 +11,7 @@ use super::ranks::OtherRanks;
 use super::{StoredCounters, StoredState, Trainer};
 use crate::error::{LearnerError, Result};
 use crate::optimizer::{TrainingPhase, UpdateCounts};
-use crate::ranks::{ByteReader, ByteWriter};
+use crate::ranks::{ByteReader, ByteWriter, RankError};
 
 impl Trainer {
     /// Brings the moments of all parameters to rank 0 in an `order` that all ranks have, one at a time, so that rank 0
@@ -64,11 +64,14 @@ impl Trainer {
         if self.division().is_alone() {
             return self.restore(stored, numbers);
         }
+        // Before the others are told, who would wait for what comes next.
+        self.restored_terms(stored, &numbers.terms)?;
         self.tell(RankOrder::Restore)?;
         let mut writer = ByteWriter::default();
-        let StoredCounters { optimizer, version, seed } = numbers;
-        [optimizer.updates, optimizer.steps, version, seed].into_iter().for_each(|number| writer.u64(number));
+        let StoredCounters { optimizer, version, seed, terms } = &numbers;
+        [optimizer.updates, optimizer.steps, *version, *seed].into_iter().for_each(|number| writer.u64(number));
         writer.flag(optimizer.phase == TrainingPhase::Policy);
+        writer.text(&serde_json::to_string(terms).expect("values serialise"));
         let ranks = self.ranks.clone();
         ranks.broadcast("counters", writer.bytes())?;
         let restored = self.restore(&Given { ranks: &ranks, stored }, numbers);
@@ -88,7 +91,9 @@ impl Trainer {
         let version = reader.u64()?;
         let seed = reader.u64()?;
         let phase = if reader.flag()? { TrainingPhase::Policy } else { TrainingPhase::Supervised };
-        let numbers = StoredCounters { optimizer: UpdateCounts { updates, steps, phase }, version, seed };
+        let terms = serde_json::from_str(reader.text()?)
+            .map_err(|error| RankError::Failed { rank: 0, message: format!("it sent no states of terms: {error}") })?;
+        let numbers = StoredCounters { optimizer: UpdateCounts { updates, steps, phase }, version, seed, terms };
         let shapes = self.parameters().trained_specs().iter().map(|spec| spec.shape.clone()).collect();
         let restored = self.restore(&Received { ranks: &ranks, shapes }, numbers);
         self.agree("restored", restored)

@@ -9,6 +9,7 @@ use super::Trainer;
 use crate::error::{LearnerError, Result};
 use crate::memory::MemoryPhase;
 use crate::optimizer::UpdateCounts;
+use crate::terms::{LossTerms, TermStates};
 
 /// Stored weights and moments, which are read one by one: there is no room for a second copy of all of them.
 pub(crate) trait StoredState {
@@ -20,12 +21,13 @@ pub(crate) trait StoredState {
     fn moment(&self, moment: Moment, parameter: usize, device: &Device) -> Result<Tensor>;
 }
 
-/// The numbers that belong to them.
-#[derive(Clone, Copy)]
+/// What belongs to them.
 pub(crate) struct StoredCounters {
     pub(crate) optimizer: UpdateCounts,
     pub(crate) version: u64,
     pub(crate) seed: u64,
+    /// The states of the loss's terms; one that has none here begins afresh.
+    pub(crate) terms: TermStates,
 }
 
 impl Trainer {
@@ -40,6 +42,7 @@ impl Trainer {
     }
 
     fn replace(&mut self, stored: &dyn StoredState, numbers: StoredCounters) -> Result<()> {
+        let terms = self.restored_terms(stored, &numbers.terms)?;
         self.model.discard_gradients();
         self.partially_loaded = Some(stored.folder().to_owned());
         let device = self.parameters().device().clone();
@@ -52,11 +55,21 @@ impl Trainer {
             }
         }
         self.optimizer.set_counts(numbers.optimizer);
+        self.terms = terms;
         self.version = numbers.version;
         self.skipped = 0;
         self.set_seed(numbers.seed);
         (self.partially_loaded, self.is_torn) = (None, false);
         Ok(())
+    }
+
+    /// The terms of the loss with stored states.
+    ///
+    /// # Errors
+    /// A state that no term can have.
+    pub(super) fn restored_terms(&self, stored: &dyn StoredState, states: &TermStates) -> Result<LossTerms> {
+        let terms = self.settings.loss_terms().with_states(states);
+        terms.map_err(|reason| LearnerError::checkpoint(stored.folder(), reason))
     }
 
     /// Gives the weights another version: a caller that returns to earlier weights keeps versions apart in this way.

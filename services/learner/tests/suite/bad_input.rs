@@ -2,9 +2,9 @@
 
 use crate::support::{bits, group, groups, learner, settings};
 use evenkeel_config::Settings;
-use evenkeel_learner::{Example, Group, TrainingSettings};
+use evenkeel_learner::{Example, ResponseGroup, TrainingSettings};
 
-fn refused(change: impl Fn(&mut Group), words: &[&str]) {
+fn refused(change: impl Fn(&mut ResponseGroup), words: &[&str]) {
     let mut learner = learner(settings());
     let before = bits(&learner);
     let mut step = learner.step();
@@ -64,7 +64,7 @@ fn rewards_that_are_not_finite_are_refused() {
 
 #[test]
 fn a_sequence_longer_than_the_context_is_refused() {
-    let lengthen = |group: &mut Group| {
+    let lengthen = |group: &mut ResponseGroup| {
         let response = &mut group.responses[0];
         (response.tokens, response.mask) = (vec![3; 64], vec![true; 64]);
         response.rollout_logp = vec![-1.0; 64];

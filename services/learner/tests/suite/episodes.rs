@@ -1,6 +1,6 @@
 //! Episodes whose turns have prompts of their own: however many sequences carry one, it is one response.
 
-use evenkeel_learner::{Group, OldLogp, Response, StepReport, TrainingSettings};
+use evenkeel_learner::{OldLogp, Response, ResponseGroup, StepReport, TrainingSettings};
 use evenkeel_objective::{Advantage, Aggregation, Correction, PolicyTerm};
 
 use crate::support::{groups, learner, settings, update_difference, weights};
@@ -15,19 +15,19 @@ fn divided(prompt: &[u32], response: Response, parts: usize) -> Response {
     Response { contexts, ..response }
 }
 
-fn all_divided(groups: Vec<Group>, parts: usize) -> Vec<Group> {
-    let of_group = |group: Group| {
-        let Group { id, prompt, responses } = group;
+fn all_divided(groups: Vec<ResponseGroup>, parts: usize) -> Vec<ResponseGroup> {
+    let of_group = |group: ResponseGroup| {
+        let ResponseGroup { id, prompt, responses } = group;
         // Some episodes have one turn.
         let parts = |number: usize| if number == 1 { 1 } else { parts + number % 2 };
         let responses = responses.into_iter().enumerate();
         let responses = responses.map(|(number, response)| divided(&prompt, response, parts(number))).collect();
-        Group { id, prompt, responses }
+        ResponseGroup { id, prompt, responses }
     };
     groups.into_iter().map(of_group).collect()
 }
 
-fn trained(settings: TrainingSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
+fn trained(settings: TrainingSettings, groups: Vec<ResponseGroup>) -> (StepReport, Vec<f32>) {
     let mut learner = learner(settings);
     let report = learner.train(groups).unwrap();
     (report, weights(&learner))

@@ -1,7 +1,7 @@
 //! Samples of older versions: what the ratio is taken against, and statistics by lag.
 
 use crate::support::{bits, groups, learner, settings};
-use evenkeel_learner::{Group, OldLogp, StepReport, TrainingSettings};
+use evenkeel_learner::{OldLogp, ResponseGroup, StepReport, TrainingSettings};
 use evenkeel_objective::{Correction, LagRun};
 
 /// Settings under which the order of updates, epochs and corrections all matter.
@@ -14,7 +14,7 @@ fn several_updates(old_logp: OldLogp) -> TrainingSettings {
 }
 
 /// Groups of which each response was begun by a version that is two behind and ended by one that is one behind.
-fn of_two_versions(seed: u64, count: u64) -> Vec<Group> {
+fn of_two_versions(seed: u64, count: u64) -> Vec<ResponseGroup> {
     let mut groups = groups(seed, count);
     for response in groups.iter_mut().flat_map(|group| &mut group.responses) {
         let tokens = response.trainable();
@@ -25,7 +25,7 @@ fn of_two_versions(seed: u64, count: u64) -> Vec<Group> {
     groups
 }
 
-fn measured(settings: TrainingSettings, groups: Vec<Group>) -> (StepReport, Vec<u32>) {
+fn measured(settings: TrainingSettings, groups: Vec<ResponseGroup>) -> (StepReport, Vec<u32>) {
     let mut learner = learner(settings);
     let mut step = learner.step_of(groups.len()).with_lags().unwrap();
     groups.into_iter().for_each(|group| step.add(group).unwrap());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_learner::{Learner, LoraSettings, PublishOptions, TrainingSettings};
-use evenkeel_model::decode::Step;
+use evenkeel_model::decode::DecodeStep;
 use evenkeel_model::folder::{SaveOptions, StoredAdapter, save_config, save_parameters};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{BaseWeights, Config, Decoder, LinearModule, Parameters, Recompute};
@@ -85,7 +85,7 @@ fn a_decoder_computes_it_as_the_learner_does() {
     let weights = BaseWeights::shared(base.path(), untied()).unwrap();
     let logits = |decoder: &Decoder| {
         let mut cache = decoder.sequence().unwrap();
-        decoder.step(&mut [Step { cache: &mut cache, ids: &[5, 9, 2] }]).unwrap()
+        decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &[5, 9, 2] }]).unwrap()
     };
     let beside = Decoder::beside(Arc::clone(&weights), &adapter, Cpu::new().unwrap(), 1).unwrap();
     let own = Decoder::new(untied(), learner.parameters(), Cpu::new().unwrap(), 1).unwrap();

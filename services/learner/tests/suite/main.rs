@@ -8,7 +8,6 @@ mod episodes;
 mod lag;
 mod lora;
 mod lora_head;
-mod nccl;
 mod probe;
 mod ranks;
 mod service;

@@ -3,7 +3,7 @@
 use crate::support::{bits, groups, learner, settings, without_signal};
 use evenkeel_config::Settings;
 use evenkeel_learner::{
-    ComputeType, GradientProbe, Group, Learner, OldLogp, ProbeSettings, StepReport, TrainingSettings,
+    ComputeType, GradientProbe, Learner, OldLogp, ProbeSettings, ResponseGroup, StepReport, TrainingSettings,
 };
 use evenkeel_objective::Aggregation;
 
@@ -22,7 +22,7 @@ fn with(change: impl FnOnce(&mut TrainingSettings)) -> TrainingSettings {
     settings
 }
 
-fn step(learner: &mut Learner, groups: &[Group], is_probed: bool) -> StepReport {
+fn step(learner: &mut Learner, groups: &[ResponseGroup], is_probed: bool) -> StepReport {
     let mut step = learner.step_of(groups.len());
     if is_probed {
         step = step.with_probe().unwrap();
@@ -31,7 +31,7 @@ fn step(learner: &mut Learner, groups: &[Group], is_probed: bool) -> StepReport 
     step.finish().unwrap()
 }
 
-fn probe(settings: TrainingSettings, groups: &[Group]) -> (GradientProbe, StepReport) {
+fn probe(settings: TrainingSettings, groups: &[ResponseGroup]) -> (GradientProbe, StepReport) {
     let mut report = step(&mut learner(settings), groups, true);
     (report.probe.take().unwrap(), report)
 }

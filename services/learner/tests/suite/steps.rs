@@ -4,11 +4,11 @@ use crate::support::{bits, groups, host, learner, settings, update_difference, w
 use candle_core::Device;
 use evenkeel_config::Settings;
 use evenkeel_learner::{
-    BatchShape, Example, Group, OldLogp, RewardPart, StepReport, SupervisedReport, TrainingSettings,
+    BatchShape, Example, OldLogp, ResponseGroup, RewardPart, StepReport, SupervisedReport, TrainingSettings,
 };
 use evenkeel_objective::{Advantage, Aggregation, Correction, PolicyTerm};
 
-fn trained(settings: TrainingSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
+fn trained(settings: TrainingSettings, groups: Vec<ResponseGroup>) -> (StepReport, Vec<f32>) {
     let mut learner = learner(settings);
     let report = learner.train(groups).unwrap();
     (report, weights(&learner))
@@ -40,7 +40,7 @@ fn linear() -> TrainingSettings {
 }
 
 /// The step's whole gradient: with a first decay rate of 0 the first moment is nothing else.
-fn gradient(mut settings: TrainingSettings, groups: Vec<Group>) -> Vec<f32> {
+fn gradient(mut settings: TrainingSettings, groups: Vec<ResponseGroup>) -> Vec<f32> {
     settings.optimizer.betas[0] = 0.0;
     settings.optimizer.max_grad_norm = None;
     let mut learner = learner(settings);
@@ -76,7 +76,7 @@ fn run_of(settings: TrainingSettings, count: usize, announced: bool) -> (Vec<u32
     let examples: Vec<Example> = groups(8, 5)
         .into_iter()
         .flat_map(|group| {
-            let Group { prompt, responses, .. } = group;
+            let ResponseGroup { prompt, responses, .. } = group;
             responses.into_iter().map(move |response| Example { prompt: prompt.clone(), response: response.tokens })
         })
         .collect();
@@ -299,7 +299,7 @@ fn kl_and_entropy_terms_reach_groups_without_signal_under_every_aggregation() {
         let (_, wanted) = run(10_000);
         assert_eq!(report.trained_responses, 14);
         let update = &report.updates[0];
-        assert!(update.entropy_loss < 0.0 && update.kl_loss.abs() < 1e-9, "{update:?}");
+        assert!(update.entropy_loss < 0.0 && update.term_losses[0].abs() < 1e-9, "{update:?}");
         // -0.01 times the mean over groups of the mean entropy, which is below ln 29.
         assert!((-0.01 * 29f64.ln()..-0.02).contains(&update.entropy_loss), "{}", update.entropy_loss);
         assert_same_update(&found, &wanted);
@@ -313,7 +313,7 @@ fn the_kl_term_measures_the_way_from_the_first_weights() {
     settings.optimizer.learning_rate = 1e-2;
     let mut learner = learner(settings);
     let kl: Vec<f64> =
-        (0..3).map(|step| learner.train(groups(20 + step, 4)).unwrap().updates[0].kl.mean().unwrap()).collect();
+        (0..3).map(|step| learner.train(groups(20 + step, 4)).unwrap().updates[0].terms[0].mean().unwrap()).collect();
     assert!(kl[0].abs() < 1e-6 && kl[1] > 1e-4 && kl[2] > kl[1], "{kl:?}");
 }
 
@@ -330,7 +330,7 @@ fn corrections_weigh_the_gap_between_engine_and_learner() {
 }
 
 /// Groups whose rewards have a second component, of this size.
-fn with_components(scale: f64) -> Vec<Group> {
+fn with_components(scale: f64) -> Vec<ResponseGroup> {
     let mut groups = groups(14, 4);
     for (number, response) in groups.iter_mut().flat_map(|group| &mut group.responses).enumerate() {
         let part = |weight, value| RewardPart { weight, value };

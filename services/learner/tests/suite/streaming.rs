@@ -3,7 +3,9 @@
 use crate::support::{bits, groups, learner, settings, without_signal};
 use std::time::SystemTime;
 
-use evenkeel_learner::{Group, Learner, OldLogp, Pass, PassKind, PolicyStep, StepPhase, StepReport, TrainingSettings};
+use evenkeel_learner::{
+    Learner, OldLogp, Pass, PassKind, PolicyStep, ResponseGroup, StepPhase, StepReport, TrainingSettings,
+};
 use evenkeel_objective::Aggregation;
 
 /// Settings under which nearly every group is worth a pass.
@@ -21,7 +23,7 @@ fn with(change: impl FnOnce(&mut TrainingSettings)) -> TrainingSettings {
     settings
 }
 
-fn fill<'a>(mut step: PolicyStep<'a>, groups: &[Group]) -> PolicyStep<'a> {
+fn fill<'a>(mut step: PolicyStep<'a>, groups: &[ResponseGroup]) -> PolicyStep<'a> {
     groups.iter().for_each(|group| step.add(group.clone()).unwrap());
     step
 }

@@ -81,7 +81,7 @@ impl Attention for Cpu {
             let k = all_keys.by(segment);
             let v = all_values.by(segment);
             for block in blocks(segment) {
-                let Block { row, queries, keys, .. } = block;
+                let QueryBlock { row, queries, keys, .. } = block;
                 let mut scores = Matrix::uninitialized(queries, keys);
                 let mut dscores = Matrix::uninitialized(queries, keys);
                 for head in 0..shape.heads {
@@ -127,7 +127,7 @@ impl Attention for Cpu {
 
 /// A block of queries and the keys that it may see.
 #[derive(Clone, Copy)]
-struct Block {
+struct QueryBlock {
     /// First row of the block.
     row: usize,
     /// Keys before the first query: it sees offset + 1.
@@ -136,11 +136,11 @@ struct Block {
     keys: usize,
 }
 
-fn blocks(segment: &Segment) -> impl Iterator<Item = Block> {
+fn blocks(segment: &Segment) -> impl Iterator<Item = QueryBlock> {
     let Segment { rows, prefix } = *segment;
     chunks(rows.length, BLOCK).map(move |(first, queries)| {
         let offset = prefix.length + first;
-        Block { row: rows.first + first, offset, queries, keys: offset + queries }
+        QueryBlock { row: rows.first + first, offset, queries, keys: offset + queries }
     })
 }
 
@@ -182,13 +182,13 @@ fn kv_head(shape: HeadShape, head: usize) -> usize {
 }
 
 /// The keys or values that a block's queries of one head see, (keys, dim), of those that the segment sees.
-fn kv_view(seen: &[f32], shape: HeadShape, head: usize, block: Block) -> View<'_> {
+fn kv_view(seen: &[f32], shape: HeadShape, head: usize, block: QueryBlock) -> View<'_> {
     let at = kv_head(shape, head) * shape.dim;
     View::rows_of(&seen[at..], block.keys, shape.dim, shape.kv_heads * shape.dim)
 }
 
 /// scores = q kᵀ / sqrt(d) for one block and head.
-fn score(scores: &mut Matrix, q: &Matrix, keys: &[f32], shape: HeadShape, head: usize, block: Block) {
+fn score(scores: &mut Matrix, q: &Matrix, keys: &[f32], shape: HeadShape, head: usize, block: QueryBlock) {
     let q_at = block.row * q.width() + head * shape.dim;
     let queries = View::rows_of(&q[q_at..], block.queries, shape.dim, q.width());
     matmul(scores, block.keys, queries, kv_view(keys, shape, head, block).t(), shape.scale(), Store::Set);

@@ -22,7 +22,7 @@ mod wide;
 pub use cached_attention::Cache;
 pub use matmul::reads_weights_by_rows;
 pub use matrix::Matrix;
-pub use rotary::Table;
+pub use rotary::RotaryTable;
 
 use candle_core::{CpuStorage, Storage, Tensor};
 

@@ -9,7 +9,7 @@ use crate::kernels::{HeadNorm, Rotary, RotaryDirection, rotary_angles};
 
 /// Cosines and sines, (positions, head_dim / 2) each.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct RotaryTable {
     cos: Vec<f32>,
     sin: Vec<f32>,
     half: usize,
@@ -18,14 +18,20 @@ pub struct Table {
 impl HeadNorm for Cpu {}
 
 impl Rotary for Cpu {
-    type Table = Table;
+    type RotaryTable = RotaryTable;
 
-    fn rotary_table(&self, config: &Config) -> Result<Table> {
+    fn rotary_table(&self, config: &Config) -> Result<RotaryTable> {
         let (cos, sin) = rotary_angles(config);
-        Ok(Table { cos, sin, half: config.head_dim / 2 })
+        Ok(RotaryTable { cos, sin, half: config.head_dim / 2 })
     }
 
-    fn rotary(&self, mut x: Matrix, table: &Table, positions: &[u32], direction: RotaryDirection) -> Result<Matrix> {
+    fn rotary(
+        &self,
+        mut x: Matrix,
+        table: &RotaryTable,
+        positions: &[u32],
+        direction: RotaryDirection,
+    ) -> Result<Matrix> {
         let width = x.width();
         rotate(&mut x, width, table, positions, if direction == RotaryDirection::Forward { 1.0 } else { -1.0 });
         Ok(x)
@@ -33,7 +39,7 @@ impl Rotary for Cpu {
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma", "x86_64+avx2+fma"))]
-fn rotate(x: &mut [f32], width: usize, table: &Table, positions: &[u32], sign: f32) {
+fn rotate(x: &mut [f32], width: usize, table: &RotaryTable, positions: &[u32], sign: f32) {
     let half = table.half;
     for (row, &position) in x.chunks_exact_mut(width).zip(positions) {
         let at = position as usize * half;

@@ -72,13 +72,13 @@ mod tests {
     use evenkeel_kernels::DeviceProperties;
 
     use super::*;
-    use crate::kernels::cuda::{Counter, Counts};
+    use crate::kernels::cuda::{Counter, DeviceCounts};
 
     fn cuda(compute: DType, attention: AttentionOptions) -> Cuda<Counter> {
         Cuda::new(Counter::new(DeviceProperties { multiprocessors: 132 }), compute).unwrap().with_attention(attention)
     }
 
-    fn passes(cuda: &Cuda<Counter>, shape: HeadShape, starts: &[usize]) -> Counts {
+    fn passes(cuda: &Cuda<Counter>, shape: HeadShape, starts: &[usize]) -> DeviceCounts {
         let rows = starts[starts.len() - 1];
         let of = |heads: usize| cuda.blank(rows, heads * shape.dim).unwrap();
         let [q, k, v, dout] = [shape.heads, shape.kv_heads, shape.kv_heads, shape.heads].map(of);
@@ -90,7 +90,7 @@ mod tests {
         cuda.device().take()
     }
 
-    fn names(counts: &Counts) -> Vec<&str> {
+    fn names(counts: &DeviceCounts) -> Vec<&str> {
         counts.kernels.keys().map(String::as_str).collect()
     }
 

@@ -11,7 +11,7 @@ use crate::segment::RowSpan;
 
 /// The keys or the values of a sequence as every query head reads them, (length, heads * dim): repeated, or the rows of
 /// the matrix itself.
-struct Shared<M> {
+struct SharedHeads<M> {
     operand: Operand,
     _memory: Option<Matrix<M>>,
 }
@@ -105,14 +105,14 @@ impl<D: Device> Cuda<D> {
         HeadRows { kind: self.kind, rows, heads: shape.heads, kv_heads: shape.kv_heads, dim: shape.dim }
     }
 
-    fn shared(&self, x: &Matrix<D::Memory>, rows: RowSpan, shape: HeadShape) -> Result<Shared<D::Memory>> {
+    fn shared(&self, x: &Matrix<D::Memory>, rows: RowSpan, shape: HeadShape) -> Result<SharedHeads<D::Memory>> {
         if shape.heads == shape.kv_heads {
-            return Ok(Shared { operand: x.operand(rows.first).every(shape.dim), _memory: None });
+            return Ok(SharedHeads { operand: x.operand(rows.first).every(shape.dim), _memory: None });
         }
         let repeated = self.blank(rows.length, shape.heads * shape.dim)?;
         let heads = self.heads(shape, rows.length);
         self.run(heads.repeat(self.device.properties(), x.row(rows.first), repeated.at()))?;
-        Ok(Shared { operand: repeated.operand(0).every(shape.dim), _memory: Some(repeated) })
+        Ok(SharedHeads { operand: repeated.operand(0).every(shape.dim), _memory: Some(repeated) })
     }
 
     /// Memory for the scores of the largest block of a sequence.

@@ -24,7 +24,7 @@ pub struct Tally {
 
 /// What a device was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DeviceCounts {
     /// By kernel.
     pub kernels: BTreeMap<String, Tally>,
     /// Copies from the host.
@@ -45,7 +45,7 @@ pub struct Counts {
     end: u64,
 }
 
-impl Counts {
+impl DeviceCounts {
     /// Of all kernels and products.
     pub fn total(&self) -> Tally {
         let sum = |a: Tally, b: &Tally| Tally {
@@ -67,21 +67,25 @@ pub struct Counter {
     properties: DeviceProperties,
     /// Bytes that there are.
     memory: u64,
-    counts: Arc<Mutex<Counts>>,
+    counts: Arc<Mutex<DeviceCounts>>,
 }
 
 /// Memory that does not exist.
 pub struct Counted {
     at: Pointer,
     bytes: u64,
-    counts: Arc<Mutex<Counts>>,
+    counts: Arc<Mutex<DeviceCounts>>,
 }
 
 impl Counter {
     /// Counts what a device with these multiprocessors would be given.
     pub fn new(properties: DeviceProperties) -> Self {
         let end = PARAMETER.0 + ALIGNMENT;
-        Self { properties, memory: u64::MAX, counts: Arc::new(Mutex::new(Counts { end, ..Counts::default() })) }
+        Self {
+            properties,
+            memory: u64::MAX,
+            counts: Arc::new(Mutex::new(DeviceCounts { end, ..DeviceCounts::default() })),
+        }
     }
 
     /// With this many bytes of memory, beyond which an allocation is refused.
@@ -90,12 +94,12 @@ impl Counter {
     }
 
     /// Takes what was counted since the last call. What is allocated stays so.
-    pub fn take(&self) -> Counts {
+    pub fn take(&self) -> DeviceCounts {
         let mut counts = lock(&self.counts);
         let live = counts.live;
         let end = counts.end;
         let pinned = counts.pinned;
-        std::mem::replace(&mut *counts, Counts { live, peak: live, end, pinned, ..Counts::default() })
+        std::mem::replace(&mut *counts, DeviceCounts { live, peak: live, end, pinned, ..DeviceCounts::default() })
     }
 
     fn count(&self, kernel: &str, bytes: u64, flops: u64) {
@@ -111,7 +115,7 @@ impl Drop for Counted {
     }
 }
 
-fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+fn lock(counts: &Mutex<DeviceCounts>) -> MutexGuard<'_, DeviceCounts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -153,12 +153,12 @@ mod tests {
     }
 
     /// Memory of the device.
-    struct Block {
+    struct DeviceBlock {
         at: u64,
         log: Arc<Mutex<Log>>,
     }
 
-    impl Drop for Block {
+    impl Drop for DeviceBlock {
         fn drop(&mut self) {
             let mut log = self.log.lock().unwrap();
             log.freed_early += usize::from(!log.settled);
@@ -202,36 +202,36 @@ mod tests {
     }
 
     impl Device for Lanes {
-        type Memory = Block;
+        type Memory = DeviceBlock;
         type Event = Clock;
 
         fn properties(&self) -> DeviceProperties {
             DeviceProperties { multiprocessors: 4 }
         }
 
-        fn allocate(&self, _: usize) -> Result<Block> {
+        fn allocate(&self, _: usize) -> Result<DeviceBlock> {
             let mut log = self.log.lock().unwrap();
             let at = 4096 * (1 + log.addresses.len() as u64);
             log.addresses.push(at);
             drop(log);
             // In the order of the stream, as a pool does.
             self.add(DeviceStream::Compute, [(at, 0)]);
-            Ok(Block { at, log: Arc::clone(&self.log) })
+            Ok(DeviceBlock { at, log: Arc::clone(&self.log) })
         }
 
-        fn zeros(&self, bytes: usize) -> Result<Block> {
+        fn zeros(&self, bytes: usize) -> Result<DeviceBlock> {
             self.allocate(bytes)
         }
 
-        fn upload(&self, bytes: &[u8]) -> Result<Block> {
+        fn upload(&self, bytes: &[u8]) -> Result<DeviceBlock> {
             self.allocate(bytes.len())
         }
 
-        fn download(&self, _: &Block, bytes: usize) -> Result<Vec<u8>> {
+        fn download(&self, _: &DeviceBlock, bytes: usize) -> Result<Vec<u8>> {
             Ok(vec![0; bytes])
         }
 
-        fn address(&self, memory: &Block) -> Pointer {
+        fn address(&self, memory: &DeviceBlock) -> Pointer {
             Pointer(memory.at)
         }
 
@@ -239,7 +239,7 @@ mod tests {
             Ok(Pointer(64))
         }
 
-        fn tensor(&self, _: Block, shape: &Shape) -> Result<Tensor> {
+        fn tensor(&self, _: DeviceBlock, shape: &Shape) -> Result<Tensor> {
             Ok(Tensor::zeros(shape, DType::F32, &candle_core::Device::Cpu)?)
         }
 
@@ -270,7 +270,7 @@ mod tests {
             Ok(Box::new(vec![0.0; count]))
         }
 
-        fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &Block) -> Result<()> {
+        fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &DeviceBlock) -> Result<()> {
             let number = {
                 let mut log = self.log.lock().unwrap();
                 log.copies += 1;
@@ -284,7 +284,7 @@ mod tests {
             Ok(())
         }
 
-        fn copy_out(&self, from: &Block, to: &mut dyn HostValues, range: Range<usize>) -> Result<()> {
+        fn copy_out(&self, from: &DeviceBlock, to: &mut dyn HostValues, range: Range<usize>) -> Result<()> {
             let to = (to.values().as_ptr() as u64, range.start);
             self.add(DeviceStream::DeviceToHost, [to, (from.at, 0)]);
             Ok(())

@@ -40,13 +40,13 @@ mod times;
 pub use candle::CandleDevice;
 #[cfg(feature = "cuda")]
 pub(crate) use candle::attention_library;
-pub use count::{Counter, Counts, Tally};
+pub use count::{Counter, DeviceCounts, Tally};
 pub use device::{Device, DeviceStream};
 pub use evenkeel_kernels::DeviceProperties;
 pub use head::Kept;
 pub use library::{AttentionFallback, AttentionLibrary};
 pub use matrix::{Gradient, Matrix};
-pub use rotary::Table;
+pub use rotary::RotaryTable;
 #[cfg(feature = "cuda")]
 pub use times::KernelTime;
 

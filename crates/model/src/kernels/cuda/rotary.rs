@@ -10,18 +10,18 @@ use crate::error::Result;
 use crate::kernels::{HeadNorm, HeadNormInput, RmsNorm, Rotary, RotaryDirection, rotary_angles};
 
 /// Cosines and sines, fp32 (positions, half) each.
-pub struct Table<M> {
+pub struct RotaryTable<M> {
     cosines: M,
     sines: M,
     half: usize,
 }
 
 impl<D: Device> Rotary for Cuda<D> {
-    type Table = Table<D::Memory>;
+    type RotaryTable = RotaryTable<D::Memory>;
 
-    fn rotary_table(&self, config: &Config) -> Result<Self::Table> {
+    fn rotary_table(&self, config: &Config) -> Result<Self::RotaryTable> {
         let (cosines, sines) = rotary_angles(config);
-        Ok(Table {
+        Ok(RotaryTable {
             cosines: self.upload_floats(&cosines)?,
             sines: self.upload_floats(&sines)?,
             half: config.head_dim / 2,
@@ -31,7 +31,7 @@ impl<D: Device> Rotary for Cuda<D> {
     fn rotary(
         &self,
         x: Self::Matrix,
-        table: &Self::Table,
+        table: &Self::RotaryTable,
         positions: &[u32],
         direction: RotaryDirection,
     ) -> Result<Self::Matrix> {
@@ -50,7 +50,7 @@ impl<D: Device> Rotary for Cuda<D> {
 }
 
 impl<D: Device> HeadNorm for Cuda<D> {
-    fn norm_rotary(&self, x: &Self::Matrix, input: &HeadNormInput<'_, Self::Table>) -> Result<Self::Matrix> {
+    fn norm_rotary(&self, x: &Self::Matrix, input: &HeadNormInput<'_, Self::RotaryTable>) -> Result<Self::Matrix> {
         if !NormRotary::takes(input.table.half) {
             let normed = self.rms_norm(x, input.weight, input.epsilon)?;
             return self.rotary(normed, input.table, input.positions, RotaryDirection::Forward);
@@ -67,7 +67,7 @@ impl<D: Device> HeadNorm for Cuda<D> {
         &self,
         dy: Self::Matrix,
         x: &Self::Matrix,
-        input: &HeadNormInput<'_, Self::Table>,
+        input: &HeadNormInput<'_, Self::RotaryTable>,
         grad: &mut Gradient<D::Memory>,
     ) -> Result<Self::Matrix> {
         if !NormRotary::takes(input.table.half) {
@@ -84,15 +84,15 @@ impl<D: Device> HeadNorm for Cuda<D> {
     }
 }
 
-fn heads_of<M, T>(x: &Matrix<M>, input: &HeadNormInput<'_, Table<T>>) -> NormRotary {
+fn heads_of<M, T>(x: &Matrix<M>, input: &HeadNormInput<'_, RotaryTable<T>>) -> NormRotary {
     let half = input.table.half;
     let heads = x.width() / (2 * half).max(1);
     NormRotary { kind: x.kind(), rows: x.rows(), heads, half, epsilon: input.epsilon as f32 }
 }
 
 impl<D: Device> Cuda<D> {
-    fn tables(&self, input: &HeadNormInput<'_, Table<D::Memory>>) -> Result<HeadTables> {
-        let Table { cosines, sines, .. } = input.table;
+    fn tables(&self, input: &HeadNormInput<'_, RotaryTable<D::Memory>>) -> Result<HeadTables> {
+        let RotaryTable { cosines, sines, .. } = input.table;
         Ok(HeadTables {
             weight: self.device.parameter(input.weight)?,
             cosines: self.device.address(cosines),

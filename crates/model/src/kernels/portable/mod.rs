@@ -17,7 +17,7 @@ mod swiglu;
 pub use adamw::ParameterMoments;
 pub use cached_attention::Cache;
 pub use reductions::{dot, global_norm, products_of, squares_of};
-pub use rotary::Table;
+pub use rotary::RotaryTable;
 
 use candle_core::{DType, Device, Tensor};
 

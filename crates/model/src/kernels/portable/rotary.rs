@@ -9,7 +9,7 @@ use crate::kernels::{HeadNorm, Rotary, RotaryDirection, rotary_angles};
 
 /// Cosines and sines, (positions, head_dim / 2) each, fp32.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct RotaryTable {
     cos: Tensor,
     sin: Tensor,
     half: usize,
@@ -18,20 +18,20 @@ pub struct Table {
 impl HeadNorm for Portable {}
 
 impl Rotary for Portable {
-    type Table = Table;
+    type RotaryTable = RotaryTable;
 
-    fn rotary_table(&self, config: &Config) -> Result<Table> {
+    fn rotary_table(&self, config: &Config) -> Result<RotaryTable> {
         let (cos, sin) = rotary_angles(config);
         let half = config.head_dim / 2;
         let shape = (config.max_position_embeddings, half);
-        Ok(Table {
+        Ok(RotaryTable {
             cos: Tensor::from_vec(cos, shape, &self.device)?,
             sin: Tensor::from_vec(sin, shape, &self.device)?,
             half,
         })
     }
 
-    fn rotary(&self, x: Tensor, table: &Table, positions: &[u32], direction: RotaryDirection) -> Result<Tensor> {
+    fn rotary(&self, x: Tensor, table: &RotaryTable, positions: &[u32], direction: RotaryDirection) -> Result<Tensor> {
         let rows = self.indices(positions)?;
         let cos = table.cos.index_select(&rows, 0)?.unsqueeze(1)?;
         let sin = table.sin.index_select(&rows, 0)?.unsqueeze(1)?;

@@ -1,8 +1,8 @@
 //! Gradients summed in blocks of a batch.
 //!
-//! Within a block sums take micro-batches in order ([`Block`]), and blocks are combined by their positions ([`Tree`]).
-//! Which thread computes what (`pass.rs`) decides no bit, but how many gradients exist at a time: those of blocks that
-//! are begun or wait for a neighbour.
+//! Within a block sums take micro-batches in order ([`GradientBlock`]), and blocks are combined by their positions
+//! ([`Tree`]). Which thread computes what (`pass.rs`) decides no bit, but how many gradients exist at a time: those of
+//! blocks that are begun or wait for a neighbour.
 
 mod pass;
 
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::NetworkOptions;
-use super::block::{Block, BlockSums};
+use super::block::{BlockSums, GradientBlock};
 use super::gradients::GradientSet;
 use super::tree::{Tree, TreeNode};
 use super::workers::Workers;
@@ -18,7 +18,7 @@ use crate::error::{ModelError, Result};
 use crate::kernels::Arrays;
 use crate::pack::Packed;
 use crate::parameters::Parameters;
-use pass::{Part, Pass};
+use pass::{BlockPart, Pass};
 
 /// Most blocks of a batch.
 const MOST_BLOCKS: usize = 1024;
@@ -90,7 +90,7 @@ pub(super) struct Sums<G> {
 /// A block whose sum is not complete.
 struct Begun<G> {
     number: usize,
-    block: Arc<Block<G>>,
+    block: Arc<GradientBlock<G>>,
     /// Micro-batches of the block in earlier calls.
     before: usize,
 }
@@ -155,8 +155,8 @@ impl<G: Send + Sync> Sums<G> {
     }
 
     /// The parts of a call, one for each block.
-    fn parts(&self, batches: &[Packed]) -> Result<Vec<Part<G>>> {
-        let mut parts: Vec<Part<G>> = Vec::new();
+    fn parts(&self, batches: &[Packed]) -> Result<Vec<BlockPart<G>>> {
+        let mut parts: Vec<BlockPart<G>> = Vec::new();
         let mut first = self.last.as_ref().map_or(self.next, |last| last.number);
         for (index, batch) in batches.iter().enumerate() {
             let number = batch.block();
@@ -166,7 +166,7 @@ impl<G: Send + Sync> Sums<G> {
             }
             match parts.last_mut().filter(|part| part.number == number) {
                 Some(part) => part.micro_batches.end += 1,
-                None => parts.push(Part::new(number, index)),
+                None => parts.push(BlockPart::new(number, index)),
             }
             first = number;
         }
@@ -179,13 +179,13 @@ impl<G: Send + Sync> Sums<G> {
         kernels: &K,
         parameters: &Parameters,
         number: usize,
-    ) -> Result<Arc<Block<G>>> {
+    ) -> Result<Arc<GradientBlock<G>>> {
         for empty in self.next..number {
             self.close(kernels, empty, None)?;
         }
         self.next = number + 1;
         self.live += 1;
-        Ok(Arc::new(Block::new(kernels, parameters)?))
+        Ok(Arc::new(GradientBlock::new(kernels, parameters)?))
     }
 
     /// Adds the sum of a block that is complete to the tree.
@@ -193,7 +193,7 @@ impl<G: Send + Sync> Sums<G> {
         &mut self,
         kernels: &impl Arrays<Gradient = G>,
         number: usize,
-        block: Option<Arc<Block<G>>>,
+        block: Option<Arc<GradientBlock<G>>>,
     ) -> Result<()> {
         let block = block.map(|block| Arc::into_inner(block).expect("no thread works on a complete block"));
         let sums = block.map(|block| block.into_sums(kernels)).transpose()?;

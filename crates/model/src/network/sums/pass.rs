@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::super::block::{Block, BlockSums};
+use super::super::block::{BlockSums, GradientBlock};
 use super::super::workers::Workers;
 use super::{Begun, Sums};
 use crate::error::{ModelError, Result};
@@ -11,11 +11,11 @@ use crate::kernels::Arrays;
 use crate::parameters::Parameters;
 
 /// The micro-batches of one block in a call.
-pub(super) struct Part<G> {
+pub(super) struct BlockPart<G> {
     pub(super) number: usize,
     pub(super) micro_batches: Range<usize>,
     /// Once it has begun.
-    pub(super) block: Option<Arc<Block<G>>>,
+    pub(super) block: Option<Arc<GradientBlock<G>>>,
     /// Micro-batches of the block in earlier calls.
     pub(super) before: usize,
     /// Micro-batches that a thread has taken.
@@ -24,7 +24,7 @@ pub(super) struct Part<G> {
     done: usize,
 }
 
-impl<G> Part<G> {
+impl<G> BlockPart<G> {
     /// A part of one micro-batch.
     pub(super) fn new(number: usize, micro_batch: usize) -> Self {
         Self { number, micro_batches: micro_batch..micro_batch + 1, block: None, before: 0, taken: 0, done: 0 }
@@ -55,7 +55,7 @@ pub(super) struct Pass<'a, K: Arrays> {
 
 struct PassState<G> {
     sums: Sums<G>,
-    parts: Vec<Part<G>>,
+    parts: Vec<BlockPart<G>>,
     /// The parts that have begun.
     begun: usize,
     /// The first micro-batch that failed, and its error: nothing more is begun.
@@ -76,7 +76,7 @@ impl<'a, K: Arrays> Pass<'a, K> {
         kernels: &'a K,
         parameters: &'a Parameters,
         sums: Sums<K::Gradient>,
-        parts: Vec<Part<K::Gradient>>,
+        parts: Vec<BlockPart<K::Gradient>>,
         begun: usize,
     ) -> Self {
         let state = Mutex::new(PassState { sums, parts, begun, failed: None });
@@ -95,7 +95,7 @@ impl<'a, K: Arrays> Pass<'a, K> {
             return Err(error);
         }
         // The last block may go on in the next call.
-        sums.last = parts.into_iter().next_back().and_then(Part::into_begun);
+        sums.last = parts.into_iter().next_back().and_then(BlockPart::into_begun);
         Ok(sums)
     }
 
@@ -142,7 +142,7 @@ impl<'a, K: Arrays> Pass<'a, K> {
     /// Begins the next block, if there is one, and memory for it.
     fn begin(&self, state: &mut PassState<K::Gradient>) -> Option<usize> {
         let part = state.begun;
-        let Part { number, ref micro_batches, .. } = *state.parts.get(part)?;
+        let BlockPart { number, ref micro_batches, .. } = *state.parts.get(part)?;
         let first = micro_batches.start;
         if state.sums.live >= state.sums.limit {
             return None;
@@ -169,7 +169,7 @@ struct Taken<'a, K: Arrays> {
     index: usize,
     /// Number in the block.
     number: usize,
-    block: Option<Arc<Block<K::Gradient>>>,
+    block: Option<Arc<GradientBlock<K::Gradient>>>,
     /// Absent if the thread panicked.
     result: Option<Result<()>>,
 }

@@ -110,9 +110,9 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memo
 fn batch_of_samples(recipe: &Recipe, longest: u64) -> Need {
     let sampling = &recipe.sampling;
     let tokens = u64::from(sampling.prompts_per_step) * u64::from(sampling.group_size) * longest;
-    let has_reference = recipe.learner.objective.kl_coefficient > 0.0;
+    let other_logps = 4 * recipe.learner.other_logps() as u64;
     // What arrives, and what passes work on: see docs/learner.md.
-    need(BATCH, tokens * (9 + if has_reference { 17 } else { 13 }))
+    need(BATCH, tokens * (9 + 13 + other_logps))
 }
 
 /// Whether an engine of the recipe sleeps on the learner's GPU while it trains.

@@ -12,11 +12,11 @@ use evenkeel_proto::v1::{
 use super::super::convert;
 use super::super::leader::{Teller, order};
 use super::super::lease::Lease;
-use super::super::report::{self, Counts};
+use super::super::report::{self, TokenCounts};
 use super::super::train_call::{Abort, StepCalls, TrainCall, TrainInput};
 use super::Training;
 use crate::error::LearnerError;
-use crate::group::Group;
+use crate::group::ResponseGroup;
 use crate::learner::Learner;
 use crate::step::{PolicyStep, StepPhase, StepProgress};
 
@@ -32,7 +32,7 @@ impl Training {
         started: Instant,
         ids: &mut Vec<String>,
     ) -> Result<(TrainReport, Duration), Abort> {
-        let mut counts = Counts::default();
+        let mut counts = TokenCounts::default();
         let mut received = 0;
         let mut groups = Vec::new();
         let expected = header.expected_groups;
@@ -144,7 +144,7 @@ impl Training {
         if examples.len() != header.expected_examples as usize {
             return Err(wrong_count("examples", examples.len(), header.expected_examples));
         }
-        let counts = Counts {
+        let counts = TokenCounts {
             prompt_tokens: examples.iter().map(|example| example.prompt.len() as u64).sum(),
             response_tokens: examples.iter().map(|example| example.response.len() as u64).sum(),
             trainable_tokens: 0,
@@ -164,7 +164,7 @@ impl Training {
 }
 
 /// Trains on the next group that waits, if there is one.
-fn train_on(waiting: &mut VecDeque<Group>, step: &mut PolicyStep<'_>) -> Result<(), Abort> {
+fn train_on(waiting: &mut VecDeque<ResponseGroup>, step: &mut PolicyStep<'_>) -> Result<(), Abort> {
     match waiting.pop_front() {
         Some(group) => Ok(step.add(group).map_err(convert::error)?),
         None => Ok(()),

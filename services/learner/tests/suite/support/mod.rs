@@ -1,7 +1,7 @@
 //! A small model and random groups.
 
 use candle_core::{Device, Tensor};
-use evenkeel_learner::{Group, Learner, OptimizerSettings, Response, TrainingSettings};
+use evenkeel_learner::{Learner, OptimizerSettings, Response, ResponseGroup, TrainingSettings};
 use evenkeel_model::{Architecture, Biases, Config, Parameters, Rope};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -46,7 +46,7 @@ pub(crate) fn ids(random: &mut ChaCha8Rng, length: usize) -> Vec<u32> {
 }
 
 /// A group of `size` responses with both rewards present, some tokens injected.
-pub(crate) fn group(seed: u64, size: usize) -> Group {
+pub(crate) fn group(seed: u64, size: usize) -> ResponseGroup {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let length = random.random_range(2..8);
     let prompt = ids(&mut random, length);
@@ -64,15 +64,15 @@ pub(crate) fn group(seed: u64, size: usize) -> Group {
             ..Response::default()
         }
     });
-    Group { id: format!("prompt-{seed}"), prompt, responses: responses.collect() }
+    ResponseGroup { id: format!("prompt-{seed}"), prompt, responses: responses.collect() }
 }
 
-pub(crate) fn groups(seed: u64, count: u64) -> Vec<Group> {
+pub(crate) fn groups(seed: u64, count: u64) -> Vec<ResponseGroup> {
     (0..count).map(|number| group(1000 * seed + number, 5)).collect()
 }
 
 /// A group whose responses are all correct.
-pub(crate) fn without_signal(seed: u64) -> Group {
+pub(crate) fn without_signal(seed: u64) -> ResponseGroup {
     let mut group = group(seed, 4);
     group.responses.iter_mut().for_each(|response| (response.reward, response.raw_reward) = (1.0, 1.0));
     group

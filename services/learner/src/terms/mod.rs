@@ -1,0 +1,118 @@
+//! Terms of the loss beside the policy's and the entropy's: what an algorithm needs besides rewards, and what it adds.
+//!
+//! A term compares the log-probability of each trainable token with another one, that of a frozen network. It says
+//! which network that is and what memory it takes, its value and slope, what a checkpoint keeps of it, and what it
+//! reports ([`LossTerm`]). The rest of the learner knows [`LossTerms`] alone. It opens the networks, plans their
+//! memory, scores with them, sums, gives the sums to all ranks, and writes and restores states.
+//!
+//! A new term is a folder here, declared below, and its registration in `settings`: the field of its section, and its
+//! entry in [`TrainingSettings::loss_terms`](crate::TrainingSettings). [`kl`] is the KL term, and `teacher` the second
+//! algorithm of the tests. Nothing here knows the rest of the learner.
+
+pub(crate) mod kl;
+mod loss_terms;
+#[cfg(test)]
+pub(crate) mod teacher;
+
+use std::sync::Arc;
+
+use candle_core::DType;
+use evenkeel_model::{Config, ModelError, NetworkOptions, Parameters, TrainableModel, network};
+use evenkeel_objective::{Error, TermStats};
+use evenkeel_proto::FieldError;
+use evenkeel_run::metric::MetricName;
+use serde_json::Value;
+
+pub(crate) use loss_terms::{LossTerms, TermStates};
+
+/// A term of the loss. It never changes: what follows from a step or a checkpoint is a new one.
+pub(crate) trait LossTerm: Send + Sync {
+    /// The setting that turns it on, below `learner`. A checkpoint has its state under this name.
+    fn setting(&self) -> &'static str;
+
+    /// Refuses settings out of range.
+    ///
+    /// # Errors
+    /// The field by its path below `learner`, its value and what is allowed.
+    fn validate(&self) -> Result<(), FieldError> {
+        Ok(())
+    }
+
+    /// Whether its network has the weights that training began with.
+    fn refers_to_initial_weights(&self) -> bool {
+        false
+    }
+
+    /// The bytes of its network beside a policy with this many trained parameters.
+    ///
+    /// # Errors
+    /// A network that cannot be had.
+    fn network_bytes(&self, trained: u64) -> Result<u64, ModelError>;
+
+    /// The network that gives the other log-probability of each token.
+    ///
+    /// # Errors
+    /// A network that cannot be had, or cannot score the tokens of the policy; a failure of the device.
+    fn open_network(&self, policy: &InitialPolicy<'_>) -> Result<Box<dyn TrainableModel>, ModelError>;
+
+    /// The sums of a response; the derivative by each log-probability is *added* to `gradient`. Terms have the weights
+    /// of `token` over all valid responses, whatever the aggregation: `weight` is that of each token of this response.
+    ///
+    /// # Errors
+    /// Lists of different lengths.
+    fn response(&self, weight: f64, tokens: TermTokens<'_>, gradient: &mut [f32]) -> Result<TermStats, Error>;
+
+    /// The term as part of the formula in the log, unless that of the objective has it.
+    fn formula(&self) -> Option<String> {
+        None
+    }
+
+    /// What a step reports, from the sums of its updates, whose losses have their normalizer.
+    fn metrics(&self, updates: &[TermStats]) -> Vec<(MetricName, f64)>;
+
+    /// The term after a step in which these updates were applied; `None` if it is the same.
+    fn after_step(&self, _applied: &[TermStats]) -> Option<Arc<dyn LossTerm>> {
+        None
+    }
+
+    /// What a checkpoint keeps beside the settings; `None` if nothing.
+    fn state(&self) -> Option<Value> {
+        None
+    }
+
+    /// The term with a state of a checkpoint. One that a checkpoint lacks begins as the settings say.
+    ///
+    /// # Errors
+    /// What is wrong with the state.
+    fn with_state(&self, _state: &Value) -> Result<Arc<dyn LossTerm>, String> {
+        Err(format!("`{}` has a state, allowed: none", self.setting()))
+    }
+}
+
+/// The trainable tokens of a response.
+#[derive(Clone, Copy)]
+pub(crate) struct TermTokens<'a> {
+    /// Under the policy.
+    pub(crate) logp: &'a [f32],
+    /// Under the frozen network.
+    pub(crate) other_logp: &'a [f32],
+}
+
+/// The policy before its first step, as a term's network is opened beside it.
+pub(crate) struct InitialPolicy<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) parameters: &'a Parameters,
+    pub(crate) dtype: DType,
+    pub(crate) options: NetworkOptions,
+}
+
+impl InitialPolicy<'_> {
+    /// A network of these parameters that computes as the policy's does.
+    pub(crate) fn network(
+        &self,
+        config: Config,
+        parameters: Parameters,
+    ) -> Result<Box<dyn TrainableModel>, ModelError> {
+        network(config, parameters, self.dtype, self.options)
+    }
+}
