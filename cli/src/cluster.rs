@@ -63,19 +63,18 @@ impl Cluster {
         generation.server = ServerSettings::on(LOOPBACK);
         VersionMarker::NAME.clone_into(&mut generation.weights.marker);
         generation.weights.roots = vec![directory.weights()];
-        let engine = match generation.endpoints.is_empty() {
-            false => None,
-            true => {
-                let settings = EngineSettings {
-                    model: model.to_owned(),
-                    listen: LOOPBACK.into(),
-                    per_request_metrics: true,
-                    ..recipe.engine.clone()
-                };
-                let engine = Engine::start(settings).await.context("the engine")?;
-                generation.endpoints = vec![engine.endpoint()];
-                Some(engine)
-            }
+        let engine = if generation.endpoints.is_empty() {
+            let settings = EngineSettings {
+                model: model.to_owned(),
+                listen: LOOPBACK.into(),
+                per_request_metrics: true,
+                ..recipe.engine.clone()
+            };
+            let engine = Engine::start(settings).await.context("the engine")?;
+            generation.endpoints = vec![engine.endpoint()];
+            Some(engine)
+        } else {
+            None
         };
         let generation = evenkeel_generation::bind(generation).await.context("the generation service")?.spawn();
         let endpoints = Endpoints {

@@ -39,9 +39,6 @@ pub(crate) async fn dry_run(
     }
     let started = StartedParts { environments, verifiers };
     let report = evenkeel_recipe::dry_run(loaded, recipes, out, &started, note).await?;
-    print_result(&match json {
-        true => serde_json::to_string(&report)? + "\n",
-        false => report.to_text(),
-    })?;
+    print_result(&if json { serde_json::to_string(&report)? + "\n" } else { report.to_text() })?;
     Ok(if report.can_start { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -69,12 +69,10 @@ fn choose(directory: &Path, run_id: &str, step: Option<u64>) -> Result<(u64, Pat
         None => {
             let named = step.map_or_else(String::new, |step| format!(" after step {step}"));
             let exist: Vec<String> = checkpoints.keys().map(u64::to_string).collect();
-            let allowed = match exist.is_empty() {
-                true => "a run with a checkpoint".to_owned(),
-                false => format!(
-                    "a step with a checkpoint: {} (checkpoint.keep says how many a run keeps)",
-                    exist.join(", ")
-                ),
+            let allowed = if exist.is_empty() {
+                "a run with a checkpoint".to_owned()
+            } else {
+                format!("a step with a checkpoint: {} (checkpoint.keep says how many a run keeps)", exist.join(", "))
             };
             let value = format_args!("{}, which has no checkpoint{named}", directory.display()).to_string();
             Err(FieldError::new("--from", value, allowed).into())

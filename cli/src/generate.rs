@@ -87,15 +87,14 @@ pub(crate) async fn generate(options: GenerateOptions) -> Result<ExitCode> {
 
 /// The directory of a run is no model, though it holds some.
 pub(crate) fn refuse_run(model: &Path) -> Result<(), FieldError> {
-    match model.join(RUN_FILE).exists() {
-        false => Ok(()),
-        true => {
-            let allowed = format!(
-                "a model: what `evenkeel export {0} --to FOLDER` writes, or a folder {0}/weights/step-N",
-                model.display()
-            );
-            Err(FieldError::new("the model", format!("{}, a run", model.display()), allowed))
-        }
+    if model.join(RUN_FILE).exists() {
+        let allowed = format!(
+            "a model: what `evenkeel export {0} --to FOLDER` writes, or a folder {0}/weights/step-N",
+            model.display()
+        );
+        Err(FieldError::new("the model", format!("{}, a run", model.display()), allowed))
+    } else {
+        Ok(())
     }
 }
 

@@ -25,9 +25,10 @@ pub(crate) fn gpu(command: &GpuCommand) -> Result<ExitCode> {
 /// Succeeds whatever the machine has: no GPU is a valid answer.
 fn probe(options: &GpuProbeOptions) -> Result<ExitCode> {
     let probe = Probe::of_this_machine();
-    print_result(&match options.json {
-        true => format!("{}\n", serde_json::to_string_pretty(&probe)?),
-        false => format!("{probe}\n"),
+    print_result(&if options.json {
+        format!("{}\n", serde_json::to_string_pretty(&probe)?)
+    } else {
+        format!("{probe}\n")
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -48,9 +49,10 @@ fn plan(options: &GpuPlanOptions) -> Result<ExitCode> {
     };
     let ways = options.ways().map(|settings| Way::of(&config, settings, options.longest));
     let ways = ways.collect::<Result<Vec<Way>>>()?;
-    print_result(&match options.json {
-        true => format!("{:#}\n", json(&ways, available)),
-        false => format!("{}\n", MemoryTable { ways: &ways, available }),
+    print_result(&if options.json {
+        format!("{:#}\n", json(&ways, available))
+    } else {
+        format!("{}\n", MemoryTable { ways: &ways, available })
     })?;
     let leanest = ways.iter().min_by_key(|way| way.plan.total()).context("there is a way")?;
     leanest.plan.validate(available, None, &leanest.settings)?;

@@ -19,9 +19,6 @@ pub(crate) fn plan(options: &PlanOptions) -> Result<ExitCode> {
         network: options.network,
     };
     let plan = Plan::of(&recipe, stem(&options.recipe), &request, note)?;
-    print_result(&match options.json {
-        true => serde_json::to_string(&plan)? + "\n",
-        false => plan.to_text(),
-    })?;
+    print_result(&if options.json { serde_json::to_string(&plan)? + "\n" } else { plan.to_text() })?;
     Ok(if plan.learner_fits() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

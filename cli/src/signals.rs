@@ -57,10 +57,7 @@ impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         // The first process of a container would end at the first SIGTERM otherwise.
         signals_are_handled();
-        let hang_up = match is_ignored(HANGUP) {
-            true => None,
-            false => Some(signal(SignalKind::hangup())?),
-        };
+        let hang_up = if is_ignored(HANGUP) { None } else { Some(signal(SignalKind::hangup())?) };
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())?, hang_up })
     }
 

@@ -253,10 +253,8 @@ impl Screen {
         if outcome == RunOutcome::Stopped {
             text += &format!("  continue with                      evenkeel resume {}\n", path.display());
         }
-        let _ = match self.json {
-            true => io::stderr().write_all(text.as_bytes()),
-            false => io::stdout().write_all(text.as_bytes()),
-        };
+        let _ =
+            if self.json { io::stderr().write_all(text.as_bytes()) } else { io::stdout().write_all(text.as_bytes()) };
     }
 }
 

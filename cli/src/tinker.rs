@@ -102,19 +102,18 @@ pub(crate) async fn serve(settings: TinkerService) -> Result<ExitCode> {
     let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();
     let mut generation = GenerationSettings { server: ServerSettings::on(LOOPBACK), ..settings.generation.clone() };
     generation.weights.roots = vec![weights];
-    let engine = match generation.endpoints.is_empty() {
-        false => None,
-        true => {
-            let own = EngineSettings {
-                model: settings.model.clone(),
-                listen: LOOPBACK.into(),
-                per_request_metrics: true,
-                ..settings.engine.clone()
-            };
-            let engine = Engine::start(own).await.context("the engine")?;
-            generation.endpoints = vec![engine.endpoint()];
-            Some(engine)
-        }
+    let engine = if generation.endpoints.is_empty() {
+        let own = EngineSettings {
+            model: settings.model.clone(),
+            listen: LOOPBACK.into(),
+            per_request_metrics: true,
+            ..settings.engine.clone()
+        };
+        let engine = Engine::start(own).await.context("the engine")?;
+        generation.endpoints = vec![engine.endpoint()];
+        Some(engine)
+    } else {
+        None
     };
     let generation = evenkeel_generation::bind(generation).await.context("the generation service")?.spawn();
     let services = Services {

@@ -148,9 +148,10 @@ fn python() -> Result<PathBuf, String> {
     let system = std::env::var("EVENKEEL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let run = |command: &mut Command| {
         let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
         }
     };
     run(Command::new(system).args(["-m", "venv", "--clear"]).arg(&folder))?;

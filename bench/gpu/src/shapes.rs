@@ -220,9 +220,12 @@ impl Case {
 
 /// Random weights, made on the device.
 pub(crate) fn random(config: &Config, device: &Device) -> Result<Parameters> {
-    let values = parameter_specs(config).0.into_iter().map(|spec| match spec.kind.decays() {
-        true => Tensor::randn(0f32, 0.02, spec.shape, device),
-        false => Tensor::ones(spec.shape, candle_core::DType::F32, device),
+    let values = parameter_specs(config).0.into_iter().map(|spec| {
+        if spec.kind.decays() {
+            Tensor::randn(0f32, 0.02, spec.shape, device)
+        } else {
+            Tensor::ones(spec.shape, candle_core::DType::F32, device)
+        }
     });
     Ok(Parameters::new(config, values.collect::<candle_core::Result<_>>()?, device)?)
 }

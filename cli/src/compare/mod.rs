@@ -88,9 +88,10 @@ fn compared(options: &CompareOptions, held_out: BTreeSet<String>) -> Result<Opti
 
 /// Prints the comparison on stdout, and where its page is on stderr.
 fn print(comparison: &Comparison, folder: &Path, json: bool) -> Result<()> {
-    print_result(&match json {
-        true => format!("{}\n", serde_json::to_string(comparison)?),
-        false => format!("\n{}\n", comparison.to_text()),
+    print_result(&if json {
+        format!("{}\n", serde_json::to_string(comparison)?)
+    } else {
+        format!("\n{}\n", comparison.to_text())
     })?;
     note(&format!("page  {}", folder.join(HTML).display()));
     Ok(())

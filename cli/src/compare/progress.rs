@@ -86,10 +86,7 @@ impl<'a> ProgressTable<'a> {
     }
 
     fn say(&self, text: &str) {
-        match self.live {
-            true => self.bar.println(text),
-            false => print_err!("{text}"),
-        }
+        if self.live { self.bar.println(text) } else { print_err!("{text}") }
     }
 }
 

@@ -38,8 +38,9 @@ fn named_base(adapter: &Path) -> Result<PathBuf> {
         return Err(FieldError::missing("--base", allowed).into());
     }
     let on_hub = PathBuf::from(format!("hf:{named}"));
-    Ok(match !Path::new(&named).exists() && ModelName::parse("--base", &on_hub.to_string_lossy()).is_ok() {
-        true => on_hub,
-        false => named.into(),
+    Ok(if !Path::new(&named).exists() && ModelName::parse("--base", &on_hub.to_string_lossy()).is_ok() {
+        on_hub
+    } else {
+        named.into()
     })
 }

@@ -91,11 +91,10 @@ fn hint(output: &Path) -> String {
 }
 
 fn report(line: &MetricsLine, output: &Path, json: bool) -> std::io::Result<()> {
-    print_result(&match json {
-        true => format!("{}\n", line.to_json()),
-        false => {
-            format!("{}\nread the answers with: evenkeel show {}\n", table::table(line), output.display())
-        }
+    print_result(&if json {
+        format!("{}\n", line.to_json())
+    } else {
+        format!("{}\nread the answers with: evenkeel show {}\n", table::table(line), output.display())
     })
 }
 
@@ -140,10 +139,8 @@ fn show(event: &Event) {
 }
 
 fn bar() -> ProgressBar {
-    let target = match std::io::stderr().is_terminal() {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
+    let target =
+        if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style = ProgressStyle::with_template("{bar:28} {pos}/{len} samples  {elapsed}, {eta} left");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─");
     ProgressBar::with_draw_target(Some(0), target).with_style(style)
@@ -175,20 +172,18 @@ impl Services {
         if !options.engine.is_empty() {
             generation.endpoints.clone_from(&options.engine);
         }
-        let engine = match generation.endpoints.is_empty() {
-            false => None,
-            true => {
-                let settings = EngineSettings {
-                    model: options.model.clone(),
-                    listen: LOOPBACK.into(),
-                    per_request_metrics: true,
-                    ..recipe.engine.clone()
-                };
-                let engine = Engine::start(settings).await.context("the engine")?;
-                generation.endpoints = vec![format!("http://{}", engine.address())];
-                Some(engine)
-            }
-        };
+        let mut engine = None;
+        if generation.endpoints.is_empty() {
+            let settings = EngineSettings {
+                model: options.model.clone(),
+                listen: LOOPBACK.into(),
+                per_request_metrics: true,
+                ..recipe.engine.clone()
+            };
+            let started = Engine::start(settings).await.context("the engine")?;
+            generation.endpoints = vec![format!("http://{}", started.address())];
+            engine = Some(started);
+        }
         let generation = evenkeel_generation::bind(generation).await.context("the generation service")?.spawn();
         let environments = Environments::start(recipe).await?;
         Ok(Self { generation, reward, environments, _engine: engine })

@@ -17,14 +17,18 @@ const DEFAULTS: &str = "[evaluation]\nsamples = 8\ntemperature = 1.0\nmax_tokens
 /// The recipe of the command line with its benchmarks and sampling on top. They are settings like any other, so that
 /// the whole is validated.
 pub(super) fn recipe(options: &EvalOptions) -> Result<Recipe> {
-    let load = |set: &[String]| match options.recipe.is_empty() {
-        false => evenkeel_recipe::load(&options.recipe, set),
-        true => evenkeel_recipe::finish(Loader::new().text("evenkeel eval", DEFAULTS)?, set),
+    let load = |set: &[String]| {
+        if options.recipe.is_empty() {
+            evenkeel_recipe::finish(Loader::new().text("evenkeel eval", DEFAULTS)?, set)
+        } else {
+            evenkeel_recipe::load(&options.recipe, set)
+        }
     };
     let set = settings(options);
-    let mut benchmarks = match options.benchmark.is_empty() {
-        true => load(&set)?.settings.evaluation.benchmarks,
-        false => options.benchmark.iter().map(|named| benchmark(named)).collect::<Result<_, FieldError>>()?,
+    let mut benchmarks: Vec<_> = if options.benchmark.is_empty() {
+        load(&set)?.settings.evaluation.benchmarks
+    } else {
+        options.benchmark.iter().map(|named| benchmark(named)).collect::<Result<_, FieldError>>()?
     };
     if benchmarks.is_empty() {
         let allowed = "NAME=PATH, or a recipe with evaluation.benchmarks";

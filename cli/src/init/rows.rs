@@ -56,9 +56,10 @@ impl Rows {
         if problems.is_empty() {
             let why = report.files.iter().find_map(|file| Some(format!("{} {}", file.file, report.no_prompt(file)?)));
             let is_without_gold = report.files.iter().any(|file| file.dropped.contains_key(&Reason::MissingGold));
-            let help = match is_without_gold && !has_verifier {
-                true => "; --verifier writes a reward function, which needs no gold answer",
-                false => "",
+            let help = if is_without_gold && !has_verifier {
+                "; --verifier writes a reward function, which needs no gold answer"
+            } else {
+                ""
             };
             bail!("--data: {}{help}", why.unwrap_or_else(|| "no rows".to_owned()));
         }

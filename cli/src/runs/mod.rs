@@ -44,12 +44,11 @@ pub(crate) fn list(options: &RunsOptions) -> Result<ExitCode> {
 /// # Errors
 /// It does not exist.
 pub(crate) fn require_run(path: &Path) -> Result<(), FieldError> {
-    match path.exists() {
-        true => Ok(()),
-        false => {
-            let found = format!("{}, which does not exist", path.display());
-            Err(FieldError::new("RUN", found, "the directory of a run (evenkeel runs lists them)"))
-        }
+    if path.exists() {
+        Ok(())
+    } else {
+        let found = format!("{}, which does not exist", path.display());
+        Err(FieldError::new("RUN", found, "the directory of a run (evenkeel runs lists them)"))
     }
 }
 

@@ -50,11 +50,10 @@ fn chosen<'a>(names: &[String], runs: &'a [RunOverview]) -> Result<Vec<&'a RunOv
         let run = runs.iter().find(|run| run.name == *name);
         let known = || runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
         let run = run.ok_or_else(|| FieldError::quoted("--prune", name, format!("one of {}", known())))?;
-        match is_locked(&run.path) {
-            false => Ok(run),
-            true => {
-                Err(FieldError::new("--prune", format!("{name}, which is in progress"), "runs that nobody writes to"))
-            }
+        if is_locked(&run.path) {
+            Err(FieldError::new("--prune", format!("{name}, which is in progress"), "runs that nobody writes to"))
+        } else {
+            Ok(run)
         }
     };
     names.iter().map(find).collect()

@@ -88,10 +88,7 @@ pub(super) fn length(tokens: usize, is_truncated: bool) -> String {
         1 => "1 token".to_owned(),
         tokens => format!("{tokens} tokens"),
     };
-    match is_truncated {
-        true => format!("cut off after {tokens}"),
-        false => tokens,
-    }
+    if is_truncated { format!("cut off after {tokens}") } else { tokens }
 }
 
 /// A text of several lines, each indented, so that none can pass for a heading.

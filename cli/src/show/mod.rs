@@ -72,9 +72,10 @@ fn write<S: Sample, W: Write>(
 ) -> Result<ShownCounts> {
     let mut counts = ShownCounts::default();
     let mut put = |sample: &S| -> Result<()> {
-        match options.json {
-            true => writeln!(out, "{}", serde_json::to_string(sample)?)?,
-            false => print(sample, out)?,
+        if options.json {
+            writeln!(out, "{}", serde_json::to_string(sample)?)?
+        } else {
+            print(sample, out)?
         }
         Ok(())
     };

@@ -36,9 +36,10 @@ impl ShownFiles {
         if run.is_file() {
             require_zstd(run)?;
             let is_step = run.parent().and_then(Path::file_name).is_some_and(|folder| folder == ROLLOUTS_FOLDER);
-            return Ok(match is_step {
-                true => Self::Training(vec![run.clone()]),
-                false => Self::Evaluation { files: vec![run.clone()], also_trained: None },
+            return Ok(if is_step {
+                Self::Training(vec![run.clone()])
+            } else {
+                Self::Evaluation { files: vec![run.clone()], also_trained: None }
             });
         }
         require_run(run)?;
@@ -60,13 +61,12 @@ impl ShownFiles {
 fn require_zstd(file: &Path) -> Result<()> {
     let mut first = [0; 4];
     let is_zstd = File::open(file).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == ZSTD;
-    match is_zstd {
-        true => Ok(()),
-        false => {
-            let allowed = "the directory of a run, the folder of `evenkeel eval`, or one of their files of answers or \
+    if is_zstd {
+        Ok(())
+    } else {
+        let allowed = "the directory of a run, the folder of `evenkeel eval`, or one of their files of answers or \
                 samples (.jsonl.zst)";
-            Err(FieldError::new("RUN", format!("{}, which is no file of answers", file.display()), allowed).into())
-        }
+        Err(FieldError::new("RUN", format!("{}, which is no file of answers", file.display()), allowed).into())
     }
 }
 

@@ -37,10 +37,7 @@ fn blocks(page: &str, info: &str) -> String {
 fn check_python(name: &str, page: &str, python: &Path) -> Result<(), String> {
     const PARSE: &str = "import ast, sys; ast.parse(sys.argv[1])";
     let output = Command::new(python).args(["-c", PARSE, &blocks(page, "python")]).output().unwrap();
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr))),
-    }
+    if output.status.success() { Ok(()) } else { Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr))) }
 }
 
 /// Runs the marked blocks of a page; returns what was said where one fails.
@@ -64,9 +61,10 @@ fn run(name: &str, page: &str, python: &Path) -> Result<(), String> {
     command.env("PATH", format!("{path}:{}", std::env::var("PATH").unwrap()));
     command.env("EVENKEEL", env!("CARGO_BIN_EXE_evenkeel"));
     let output = command.output().unwrap();
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{name}:\n{script}\n{}", String::from_utf8_lossy(&output.stderr))),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{name}:\n{script}\n{}", String::from_utf8_lossy(&output.stderr)))
     }
 }
 

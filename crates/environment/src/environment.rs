@@ -64,10 +64,8 @@ pub fn step(environment: &mut dyn Environment, message: &AssistantMessage, finis
     }
     for call in &message.tool_calls {
         // Whatever the model writes behind the call that ends the episode changes nothing.
-        let answer = match environment.is_done() {
-            true => Err("the episode is over".to_owned()),
-            false => carry_out(environment, call),
-        };
+        let answer =
+            if environment.is_done() { Err("the episode is over".to_owned()) } else { carry_out(environment, call) };
         step.tool_errors += u32::from(answer.is_err());
         step.messages.push(answered(call, answer.unwrap_or_else(|error| format!("error: {error}"))));
     }

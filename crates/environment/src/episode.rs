@@ -138,10 +138,13 @@ impl EpisodeAttempt {
             (AttemptState::Opening, Said::Opened) => AttemptState::Waiting { turn: 1 },
             (AttemptState::Opening, _) => return self.violate("an event before the episode was open"),
             (_, Said::Opened) => return Received::Late,
-            (AttemptState::Stepping { turn }, Said::Observed { turn: of, done }) if turn == of => match done {
-                true => AttemptState::Scoring,
-                false => AttemptState::Waiting { turn: turn + 1 },
-            },
+            (AttemptState::Stepping { turn }, Said::Observed { turn: of, done }) if turn == of => {
+                if done {
+                    AttemptState::Scoring
+                } else {
+                    AttemptState::Waiting { turn: turn + 1 }
+                }
+            }
             (_, Said::Observed { turn, .. }) if (1..=self.turns).contains(&turn) => return Received::Late,
             (_, Said::Observed { .. }) => return self.violate("an observation of a turn that was not sent"),
             (AttemptState::Scoring, Said::Scored) => AttemptState::Closed,

@@ -88,10 +88,8 @@ impl Environment for GuessNumber {
     }
 
     fn verdict(&mut self, id: &str) -> Option<Verdict> {
-        let (outcome, reason, reward) = match self.found {
-            true => (Outcome::Correct, "found", 1.0),
-            false => (Outcome::Incorrect, "not_found", 0.0),
-        };
+        let (outcome, reason, reward) =
+            if self.found { (Outcome::Correct, "found", 1.0) } else { (Outcome::Incorrect, "not_found", 0.0) };
         let economy = if self.found { (f64::from(self.needed()) / f64::from(self.guesses)).min(1.0) } else { 0.0 };
         Some(Verdict {
             components: [("economy".to_owned(), economy)].into(),

@@ -198,9 +198,8 @@ mod tests {
 
     fn calls(form: CallForm, text: &str) -> (String, Vec<(String, String)>) {
         let message = parse(form, text, false, 3).message;
-        let call = |call: ToolCall| match call.error.is_empty() {
-            true => (call.name, call.arguments),
-            false => ("error".to_owned(), call.error),
+        let call = |call: ToolCall| {
+            if call.error.is_empty() { (call.name, call.arguments) } else { ("error".to_owned(), call.error) }
         };
         (message.content, message.tool_calls.into_iter().map(call).collect())
     }

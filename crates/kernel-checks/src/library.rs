@@ -136,9 +136,10 @@ fn backward(attention: &FusedAttention, factors: Factors, sequence: &Sequence, h
     let back = &attention.gradients;
     let [q, out, dout, dq] = [of.q, of.out, back.dout, back.dq].map(|at| of_query(attention, at, sequence, head));
     let [k, v] = [of.k, of.v].map(|at| of_key(attention, at, sequence, head));
-    let [dk, dv] = match attention.shape.shares_keys() {
-        true => [back.dk_heads, back.dv_heads].map(|at| of_query(attention, at, sequence, head)),
-        false => [back.dk, back.dv].map(|at| of_key(attention, at, sequence, head)),
+    let [dk, dv] = if attention.shape.shares_keys() {
+        [back.dk_heads, back.dv_heads].map(|at| of_query(attention, at, sequence, head))
+    } else {
+        [back.dk, back.dv].map(|at| of_key(attention, at, sequence, head))
     };
     let scale = 1.0 / (q.dim as f64).sqrt();
     let [mut dkeys, mut dvalues] = [(); 2].map(|()| vec![vec![0.0; q.dim]; sequence.length]);

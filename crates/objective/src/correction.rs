@@ -33,13 +33,15 @@ named! {
 impl Correction {
     /// The factor as one line of text.
     pub(crate) fn formula(self, bounds: Bounds) -> String {
-        let ratio = match self.is_sequence() {
-            true => "the product of exp(old_logp - rollout_logp)",
-            false => "exp(old_logp - rollout_logp)",
+        let ratio = if self.is_sequence() {
+            "the product of exp(old_logp - rollout_logp)"
+        } else {
+            "exp(old_logp - rollout_logp)"
         };
-        match self.is_mask() {
-            true => format!("{ratio}, 0 outside {} to {}", bounds.low, bounds.high),
-            false => format!("{ratio}, at most {}", bounds.high),
+        if self.is_mask() {
+            format!("{ratio}, 0 outside {} to {}", bounds.low, bounds.high)
+        } else {
+            format!("{ratio}, at most {}", bounds.high)
         }
     }
 

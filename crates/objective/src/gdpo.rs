@@ -48,8 +48,5 @@ pub fn component_advantages(components: &[RewardComponent], valid: &[bool], out:
 
 /// The factor of a mini-batch: 1 over the sample deviation of its advantages, whose mean is 0; 1 where there are none.
 pub(crate) fn scale(responses: usize, squares: f64) -> f64 {
-    match responses > 1 && squares > 0.0 {
-        true => 1.0 / ((squares / (responses - 1) as f64).sqrt() + EPSILON),
-        false => 1.0,
-    }
+    if responses > 1 && squares > 0.0 { 1.0 / ((squares / (responses - 1) as f64).sqrt() + EPSILON) } else { 1.0 }
 }

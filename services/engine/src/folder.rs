@@ -90,11 +90,11 @@ impl Model {
         let config = self.config.clone();
         let kernels = Cpu::new()?;
         // One thread: the scheduler itself distributes sequences over threads.
-        match folder == self.folder {
+        if folder == self.folder {
             // A learner in this process that trains adapters has the same base.
-            true => Decoder::of(BaseWeights::shared(folder, config)?, kernels, 1),
-            false => Decoder::load(folder, config, kernels, 1),
+            return Decoder::of(BaseWeights::shared(folder, config)?, kernels, 1);
         }
+        Decoder::load(folder, config, kernels, 1)
     }
 
     /// The model itself with an adapter.

@@ -157,9 +157,10 @@ impl EpisodeStream {
         }
         let full = |message: String| Failure::new(EpisodeFailure::Overloaded, message);
         let most = self.episodes.most();
-        let entered = match self.drain.is_draining() {
-            true => Err(full("the worker is about to stop".to_owned())),
-            false => self.episodes.enter().ok_or_else(|| full(format!("{most} episodes are open (max_episodes)"))),
+        let entered = if self.drain.is_draining() {
+            Err(full("the worker is about to stop".to_owned()))
+        } else {
+            self.episodes.enter().ok_or_else(|| full(format!("{most} episodes are open (max_episodes)")))
         };
         let counted = match entered {
             Ok(counted) => counted,

@@ -90,9 +90,10 @@ fn failure(agent: &str, status: &Status) -> ServiceError {
     if has_reason(status, Reason::WeightsGone) {
         return ServiceError::Precondition { reason: Reason::WeightsGone, message };
     }
-    match has_reason(status, Reason::DiskFull) {
-        true => ServiceError::DiskFull { message },
-        false => ServiceError::Unavailable { reason: Reason::NotPulled, message },
+    if has_reason(status, Reason::DiskFull) {
+        ServiceError::DiskFull { message }
+    } else {
+        ServiceError::Unavailable { reason: Reason::NotPulled, message }
     }
 }
 

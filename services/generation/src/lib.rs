@@ -26,7 +26,6 @@
 
 mod agents;
 mod discovery;
-#[allow(missing_docs, reason = "fields and variants whose names say what they are")]
 pub mod engine;
 mod error;
 mod health;

@@ -38,9 +38,10 @@ pub fn export(export: &Export, to: &Path) -> Result<()> {
     if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(LearnerError::OutputNotEmpty(to.to_owned()));
     }
-    match is_checkpoint(export.weights) {
-        true => verify_weights(export.weights)?,
-        false => drop(verify_published(export.weights)?),
+    if is_checkpoint(export.weights) {
+        verify_weights(export.weights)?
+    } else {
+        drop(verify_published(export.weights)?)
     }
     let Exported { parameters, base, json } = read(export)?;
     let source = ModelSource::opened(export.model, json);

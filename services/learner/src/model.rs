@@ -33,9 +33,10 @@ impl Model {
         division: Division,
     ) -> Result<Self> {
         let compute = &settings.compute;
-        let gradients_at_once = match compute.is_cpu() {
-            true => compute.gradients_at_once(parameters.trained_count(), available_memory()),
-            false => usize::MAX,
+        let gradients_at_once = if compute.is_cpu() {
+            compute.gradients_at_once(parameters.trained_count(), available_memory())
+        } else {
+            usize::MAX
         };
         if gradients_at_once < most_gradients(compute.gradient_blocks, compute.resolved_threads()) {
             tracing::info!(gradients_at_once, "memory is short: threads share blocks of gradients, with the same bits");

@@ -89,9 +89,12 @@ impl LoadLimits {
     pub(crate) fn validate_run(&self, settings: &LoopSettings) -> Result<(), FieldError> {
         let sampling = &settings.sampling;
         let most = self.max_step_samples;
-        let at_most = |field: &str, value: u64| match value <= most {
-            true => Ok(()),
-            false => Err(FieldError::new(field, value, format!("at most {most} (limits.max_step_samples)"))),
+        let at_most = |field: &str, value: u64| {
+            if value <= most {
+                Ok(())
+            } else {
+                Err(FieldError::new(field, value, format!("at most {most} (limits.max_step_samples)")))
+            }
         };
         let prompts = sampling.prompts_per_step.max(sampling.max_prompts_per_step);
         at_most("samples of a step", u64::from(prompts).saturating_mul(sampling.group_size.into()))?;

@@ -44,9 +44,10 @@ impl Admission {
         let requests = self.0.requests.load(Ordering::Relaxed);
         let total = self.0.bytes.load(Ordering::Relaxed);
         // Dropped, it gives the room back.
-        match requests <= self.0.max_requests && total <= self.0.max_bytes {
-            true => Ok(room),
-            false => Err(ApiError::overloaded()),
+        if requests <= self.0.max_requests && total <= self.0.max_bytes {
+            Ok(room)
+        } else {
+            Err(ApiError::overloaded())
         }
     }
 

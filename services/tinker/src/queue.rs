@@ -38,9 +38,10 @@ impl<J> InOrder<J> {
         job: impl FnOnce(bool) -> Result<(String, J), ApiError>,
     ) -> Result<String, ApiError> {
         if let Some((taken, id)) = self.seen.get(&number) {
-            return match *taken == digest {
-                true => Ok(id.clone()),
-                false => Err(ApiError::bad(format!("seq_id is {number}, which was taken by another request"))),
+            return if *taken == digest {
+                Ok(id.clone())
+            } else {
+                Err(ApiError::bad(format!("seq_id is {number}, which was taken by another request")))
             };
         }
         if number < self.next {

@@ -101,11 +101,12 @@ async fn answer(backend: Backend, tokenizer: Option<Arc<Tokenizer>>, mut job: Sa
         samples.spawn(async move { (number, backend.sample(item).await) });
     }
     let result = async {
-        let prompt_logprobs = match job.prompt_logprobs {
+        let mut prompt_logprobs = None;
+        if job.prompt_logprobs {
             // The first token has none.
-            true => Some(floats(&[vec![f32::NAN], backend.score(job.weights.version, &ids).await?].concat())),
-            false => None,
-        };
+            let scores = [vec![f32::NAN], backend.score(job.weights.version, &ids).await?].concat();
+            prompt_logprobs = Some(floats(&scores));
+        }
         let mut done = Vec::new();
         while let Some(sample) = samples.join_next().await {
             let (number, rollout) = sample.map_err(|error| Failure::server(error.to_string()))?;
@@ -164,10 +165,7 @@ fn stop_at(ids: &[u32], stops: &[String], tokenizer: Option<&Tokenizer>) -> Resu
     let mut with = ids.len();
     while with - without > 1 {
         let middle = usize::midpoint(without, with);
-        match holds_one(middle)? {
-            true => with = middle,
-            false => without = middle,
-        }
+        if holds_one(middle)? { with = middle } else { without = middle }
     }
     Ok(Some(with))
 }

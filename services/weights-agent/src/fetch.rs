@@ -198,9 +198,10 @@ impl FileJob {
                 // Every part is right, so the whole is, unless what the learner says contradicts itself.
                 let path = self.path.clone();
                 let found = self.blocking(move || evenkeel_host::FileDigest::of(&path)).await?;
-                return match found == file_digest(&self.file) {
-                    true => Ok(()),
-                    false => Err(self.damaged("its digest is not that of its parts")),
+                return if found == file_digest(&self.file) {
+                    Ok(())
+                } else {
+                    Err(self.damaged("its digest is not that of its parts"))
                 };
             }
             for (offset, size, part) in damaged {
@@ -213,9 +214,10 @@ impl FileJob {
         }
         let path = self.path.clone();
         let file = self.file.clone();
-        match self.blocking(move || damaged_parts(&path, &file)).await?.is_empty() {
-            true => Ok(()),
-            false => Err(self.damaged(&format!("{last} however often it is fetched"))),
+        if self.blocking(move || damaged_parts(&path, &file)).await?.is_empty() {
+            Ok(())
+        } else {
+            Err(self.damaged(&format!("{last} however often it is fetched")))
         }
     }
 

@@ -141,9 +141,10 @@ async fn begin(
         let names: BTreeSet<&str> = files.iter().map(|file| file.name.as_str()).collect();
         let mut there = 0;
         for entry in std::fs::read_dir(&partial).into_iter().flatten().flatten() {
-            match entry.file_name().to_str().is_some_and(|name| names.contains(name)) {
-                true => there += entry.metadata().map_or(0, |metadata| metadata.len()),
-                false => std::fs::remove_file(entry.path()).map_err(failed)?,
+            if entry.file_name().to_str().is_some_and(|name| names.contains(name)) {
+                there += entry.metadata().map_or(0, |metadata| metadata.len())
+            } else {
+                std::fs::remove_file(entry.path()).map_err(failed)?
             }
         }
         let needed = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.size_bytes));

@@ -40,9 +40,8 @@ fn values(proto: &str, name: &str) -> Vec<(String, String)> {
 
 /// What the values of an enumeration begin with: `FINISH_REASON_`.
 fn prefix(name: &str) -> String {
-    let letter = |(index, c): (usize, char)| match c.is_ascii_uppercase() && index > 0 {
-        true => format!("_{c}"),
-        false => c.to_ascii_uppercase().to_string(),
+    let letter = |(index, c): (usize, char)| {
+        if c.is_ascii_uppercase() && index > 0 { format!("_{c}") } else { c.to_ascii_uppercase().to_string() }
     };
     name.chars().enumerate().map(letter).collect::<String>() + "_"
 }

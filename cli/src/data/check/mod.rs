@@ -81,9 +81,10 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
         profile: recipe.reward.math.profile,
         marked: MarkedPrompts::default(),
     };
-    let written = match options.json {
-        true => checks.write(&mut lines::Lines::new(stdout), &problems, &mut report),
-        false => checks.write(&mut table::PromptTable::new(stdout), &problems, &mut report),
+    let written = if options.json {
+        checks.write(&mut lines::Lines::new(stdout), &problems, &mut report)
+    } else {
+        checks.write(&mut table::PromptTable::new(stdout), &problems, &mut report)
     };
     match written {
         // The reader has seen enough.

@@ -25,9 +25,10 @@ pub(super) fn sentences(across: &[AcrossTasks]) -> Vec<Sentence> {
     let measure = across.measure.name();
     let is_all = |pairs: &[String]| pairs.len() > 1 && pairs.len() == across.pairs.len();
     if !open.is_empty() {
-        let of = match is_all(&open) {
-            true => format!("no arm is shown to be better than another in {measure}"),
-            false => format!("neither arm of these pairs is shown to be better in {measure}: {}", open.join("; ")),
+        let of = if is_all(&open) {
+            format!("no arm is shown to be better than another in {measure}")
+        } else {
+            format!("neither arm of these pairs is shown to be better in {measure}: {}", open.join("; "))
         };
         let text =
             format!("{over} {of}. The interval of the probability that a run of the first is higher includes 0.5.");

@@ -116,9 +116,8 @@ fn pairs<'a>(task: &TaskComparison, pairs: impl Iterator<Item = &'a PairedDiffer
             format!("{:.4}", pair.adjusted_p),
             said,
         ];
-        let cell = |text: String| match pair.finding.is_shown() {
-            true => Html::element("b", &[], text.as_str()),
-            false => Html::text(text),
+        let cell = |text: String| {
+            if pair.finding.is_shown() { Html::element("b", &[], text.as_str()) } else { Html::text(text) }
         };
         table.row(cells.map(cell));
     }

@@ -121,9 +121,12 @@ fn prices(costs: &Costs) -> String {
 fn needs(memory: &Memory) -> String {
     let most = memory.phase.map(|phase| format!(", most in {phase}")).unwrap_or_default();
     let mut rows = vec![[format!("memory of {}{most}", memory.device), gib(memory.needed_bytes)]];
-    let row = |part: &Need| match part.is_activations {
-        true => [format!("  {}, {} tokens", part.what, count(memory.micro_batch_tokens)), gib(part.bytes)],
-        false => [format!("  {}", part.what), gib(part.bytes)],
+    let row = |part: &Need| {
+        if part.is_activations {
+            [format!("  {}, {} tokens", part.what, count(memory.micro_batch_tokens)), gib(part.bytes)]
+        } else {
+            [format!("  {}", part.what), gib(part.bytes)]
+        }
     };
     rows.extend(memory.parts.iter().map(row));
     if !memory.host_parts.is_empty() {

@@ -50,12 +50,11 @@ pub(super) fn foreseen(recipe: &Recipe) -> String {
         )
         .collect();
     let engines = if is_exact { "f32" } else { "bf16" };
-    let rounded = match recipe.model.publish_type == PublishType::F32 && proof.engine_type.is_none() {
-        true => "",
-        false => {
-            "; weights that are rounded move less at first, or not at all while a change is below their type's \
+    let rounded = if recipe.model.publish_type == PublishType::F32 && proof.engine_type.is_none() {
+        ""
+    } else {
+        "; weights that are rounded move less at first, or not at all while a change is below their type's \
              resolution, and what has not moved stays undecided"
-        }
     };
     format!(
         "proof of weights: with {} tokens a proof, engines in {engines} and the movement that is usual at a learning \

@@ -147,10 +147,7 @@ async fn require_custom_tasks(connector: &Connector, endpoint: &str) -> Result<V
         let status = RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await;
         let status = status.map_err(|status| VerifierFault::Unreachable(status.message().to_owned()))?;
         let status = status.into_inner();
-        match status.custom {
-            true => Ok(status.components),
-            false => Err(VerifierFault::NoCustomTasks),
-        }
+        if status.custom { Ok(status.components) } else { Err(VerifierFault::NoCustomTasks) }
     };
     let late = || VerifierFault::Unreachable(format!("no answer within {}", human(TIMEOUT)));
     let found = tokio::time::timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(late()));

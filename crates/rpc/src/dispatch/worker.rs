@@ -145,10 +145,7 @@ impl<P: DispatchItems> Worker<P> {
     /// Counts an answer under an id that the worker does not have. Returns the tickets of all its items if they must
     /// have been answered under other ids.
     pub(super) fn strayed(&mut self, id: &str, now: Instant) -> Vec<u64> {
-        match self.answers.stray(id, self.slots.len(), now) {
-            true => self.take_active(),
-            false => Vec::new(),
-        }
+        if self.answers.stray(id, self.slots.len(), now) { self.take_active() } else { Vec::new() }
     }
 
     /// The id under which it answered something since then that it did not have.

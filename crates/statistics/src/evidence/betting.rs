@@ -119,11 +119,11 @@ impl EventBets {
 /// happens.
 fn event_factor(stake: f64, weight: f64, happened: bool, probability: f64) -> f64 {
     let weight = if happened { weight } else { 0.0 };
-    match stake > 0.0 {
-        true => 1.0 + stake * (probability * (1.0 - SELDOM) - weight.min(MOST_EVENT_WEIGHT)),
-        // Cutting the weight here only makes the bet more careful.
-        false => 1.0 - stake * (weight.min(MOST_WEIGHT) - probability),
+    if stake > 0.0 {
+        return 1.0 + stake * (probability * (1.0 - SELDOM) - weight.min(MOST_EVENT_WEIGHT));
     }
+    // Cutting the weight here only makes the bet more careful.
+    1.0 - stake * (weight.min(MOST_WEIGHT) - probability)
 }
 
 #[cfg(test)]

@@ -23,10 +23,7 @@ use crate::scheduler::Output;
 pub(super) async fn create(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let request = read(&app, &headers, &body)?;
     let running = submit(&app, &headers, request).await?;
-    match running.options.stream {
-        true => Ok(stream::respond(app, running)),
-        false => respond_whole(&app, running).await,
-    }
+    if running.options.stream { Ok(stream::respond(app, running)) } else { respond_whole(&app, running).await }
 }
 
 fn read(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Request, ApiError> {

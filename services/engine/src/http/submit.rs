@@ -72,9 +72,10 @@ async fn prompt_ids(app: &Arc<App>, prompts: &Prompts, add_special: bool) -> Res
     match prompts {
         Prompts::Ids(lists) => {
             let vocabulary = app.model.config.vocab_size as u64;
-            let known = |&id: &u64| match id < vocabulary {
-                true => Ok(id as u32),
-                false => {
+            let known = |&id: &u64| {
+                if id < vocabulary {
+                    Ok(id as u32)
+                } else {
                     let allowed = format!("ids from 0 to vocab_size - 1 = {}", vocabulary - 1);
                     Err(FieldError::new("prompt", format_args!("[.., {id}, ..]"), allowed).into())
                 }

@@ -51,16 +51,17 @@ pub(super) fn step(
             let (sequences, tokens) = left;
             let share = tokens.div_ceil(parts - part);
             let mut taken = 0;
-            let count = match part + 1 == parts {
-                true => sequences.len(),
-                false => sequences
+            let count = if part + 1 == parts {
+                sequences.len()
+            } else {
+                sequences
                     .iter()
                     .position(|sequence| {
                         let enough = taken >= share;
                         taken += if enough { 0 } else { sequence.planned() };
                         enough
                     })
-                    .unwrap_or(sequences.len()),
+                    .unwrap_or(sequences.len())
             };
             let (mine, rest) = sequences.split_at_mut(count);
             left = (rest, tokens - taken);

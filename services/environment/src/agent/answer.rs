@@ -72,9 +72,10 @@ impl ChatAnswer {
 
     /// As a response to the request.
     pub(super) fn response(&self, request: &ChatRequest) -> Response {
-        match request.stream {
-            false => json_of(StatusCode::OK, &self.whole(request)),
-            true => ([(CONTENT_TYPE, "text/event-stream")], self.events(request)).into_response(),
+        if request.stream {
+            ([(CONTENT_TYPE, "text/event-stream")], self.events(request)).into_response()
+        } else {
+            json_of(StatusCode::OK, &self.whole(request))
         }
     }
 

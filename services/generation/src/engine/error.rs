@@ -69,9 +69,10 @@ pub enum EngineClientError {
 impl EngineClientError {
     /// What an engine says instead of an answer.
     pub fn status(route: &'static str, status: u16, message: String) -> Self {
-        match message.contains(NOT_FINITE) {
-            true => Self::NotFinite { route, status, message },
-            false => Self::Status { route, status, message },
+        if message.contains(NOT_FINITE) {
+            Self::NotFinite { route, status, message }
+        } else {
+            Self::Status { route, status, message }
         }
     }
 

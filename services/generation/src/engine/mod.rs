@@ -59,7 +59,8 @@ impl SampledTokens {
         self.log_probabilities.push(log_probability);
     }
 
-    pub fn len(&self) -> usize {
+    /// The number of tokens.
+    pub fn count(&self) -> usize {
         self.ids.len()
     }
 

@@ -11,7 +11,7 @@ pub fn validate_tokens(
     from: usize,
     request: &SampleRequest<'_>,
 ) -> Result<(), EngineClientError> {
-    let count = tokens.len();
+    let count = tokens.count();
     let max_tokens = request.sampling.max_tokens;
     if count > max_tokens as usize {
         let allowed = format!("at most max_tokens, {max_tokens}");
@@ -39,7 +39,7 @@ pub fn validate(
     request: &SampleRequest<'_>,
 ) -> Result<(), EngineClientError> {
     validate_tokens(tokens, 0, request)?;
-    let count = tokens.len();
+    let count = tokens.count();
     let sampling = request.sampling;
     match outcome.finish {
         SampleFinish::Aborted => return Ok(()),

@@ -93,9 +93,10 @@ impl PooledEngine {
         let adapters = self.client.adapters().await?;
         let is_there = |path: &str| adapters.iter().any(|adapter| adapter.name == name && adapter.path == path);
         let is_known = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).contains(name);
-        Ok(Some(match is_known && self.path_of(weights).is_some_and(|path| is_there(&path)) {
-            true => name.to_owned(),
-            false => "its model alone".to_owned(),
+        Ok(Some(if is_known && self.path_of(weights).is_some_and(|path| is_there(&path)) {
+            name.to_owned()
+        } else {
+            "its model alone".to_owned()
         }))
     }
 

@@ -53,10 +53,7 @@ impl EnginePool {
         let beside = engine.adapter_name(serves).is_some();
         self.update(engine, |slots, current| {
             if **current == *serves {
-                match beside {
-                    true => slots.admit_beside(state, current),
-                    false => slots.admit(state, current),
-                }
+                if beside { slots.admit_beside(state, current) } else { slots.admit(state, current) }
             }
         });
     }

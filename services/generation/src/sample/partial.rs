@@ -85,13 +85,13 @@ impl PartialSample {
 
     /// Tokens of the current attempt that are not in the response yet.
     pub(super) fn unkept(&self) -> usize {
-        self.tokens.len()
+        self.tokens.count()
     }
 
     /// Appends the tokens of the current attempt to the response.
     pub(super) fn keep(&mut self) {
         append_sampled(&mut self.segments, self.tokens.ids(), self.tokens.log_probabilities(), self.version);
-        self.sampled += u32::try_from(self.tokens.len()).unwrap_or(u32::MAX);
+        self.sampled += u32::try_from(self.tokens.count()).unwrap_or(u32::MAX);
         self.tokens.clear();
     }
 

@@ -126,10 +126,7 @@ fn compare(shapes: &TensorShapes, base: &TensorShapes, rank: u64) -> Result<(), 
             }
         }
     }
-    match targets.is_empty() {
-        true => Err((PREFIX.to_owned(), "at least one adapter".to_owned())),
-        false => Ok(()),
-    }
+    if targets.is_empty() { Err((PREFIX.to_owned(), "at least one adapter".to_owned())) } else { Ok(()) }
 }
 
 #[cfg(test)]

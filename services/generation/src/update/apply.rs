@@ -45,9 +45,10 @@ impl WeightUpdate {
         let mut report = UpdateReport::default();
         let mut paused_at = None;
         let loaded = self.deadline.run(async {
-            match by_name {
-                true => self.load_by_name(pool, engine, control, &mut report, &mut paused_at).await,
-                false => self.pause_and_load(pool, engine, control, &mut report, &mut paused_at).await,
+            if by_name {
+                self.load_by_name(pool, engine, control, &mut report, &mut paused_at).await
+            } else {
+                self.pause_and_load(pool, engine, control, &mut report, &mut paused_at).await
             }
         });
         let loaded = match loaded.await {

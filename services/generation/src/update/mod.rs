@@ -103,10 +103,7 @@ impl Updater {
         update.weights =
             Arc::new(WeightsVersion { path: Some(path.clone()), ..WeightsVersion::clone(&update.weights) });
         let checking = tokio::task::spawn_blocking(move || {
-            let roots = match roots_hold {
-                true => Roots::or_anywhere("weights.roots", &settings.roots),
-                false => Roots::Anywhere,
-            };
+            let roots = if roots_hold { Roots::or_anywhere("weights.roots", &settings.roots) } else { Roots::Anywhere };
             arriving::read_in_place(Path::new(&path), |place| {
                 let place = place.to_string_lossy();
                 validate_folder(FIELD, &place, roots, settings.check_folder)?;

@@ -148,9 +148,12 @@ async fn an_adapter_stays_for_a_sample_between_two_of_its_attempts() {
         let engine = FakeEngine::with_adapters(2, 16);
         let adapters = Adapters::new();
         let failures = std::sync::atomic::AtomicUsize::new(0);
-        engine.script(move |body| match body["model"] == label(1) && failures.fetch_add(1, Ordering::SeqCst) < 3 {
-            true => Reply::Status(500, "out of memory".into()),
-            false => Reply::Answer,
+        engine.script(move |body| {
+            if body["model"] == label(1) && failures.fetch_add(1, Ordering::SeqCst) < 3 {
+                Reply::Status(500, "out of memory".into())
+            } else {
+                Reply::Answer
+            }
         });
         let mut config = settings(&[&engine]);
         (config.retry_initial, config.retry_max) = (Duration::from_millis(300), Duration::from_millis(300));
@@ -236,9 +239,10 @@ async fn an_engine_that_lost_its_adapter_gets_it_again_and_never_answers_as_the_
         let service = Service::with(config).await;
         service.update(adapters.version(1)).await.unwrap();
         for restarts in [true, false] {
-            match restarts {
-                true => engine.restart(),
-                false => engine.shared.adapters.lock().unwrap().clear(),
+            if restarts {
+                engine.restart()
+            } else {
+                engine.shared.adapters.lock().unwrap().clear()
             }
             for rollout in service.draw_all(items(32)).await.values() {
                 assert_sampled_by(rollout, &engine, 1);

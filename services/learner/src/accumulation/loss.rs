@@ -15,12 +15,11 @@ pub(super) fn term(
     grad: &mut [f32],
 ) -> Result<SummedStats, evenkeel_objective::Error> {
     let scaled: Vec<f32>;
-    let factors = match factor == 1.0 {
-        true => &sequence.factors,
-        false => {
-            scaled = sequence.factors.iter().map(|&x| (f64::from(x) * factor) as f32).collect();
-            &scaled
-        }
+    let factors = if factor == 1.0 {
+        &sequence.factors
+    } else {
+        scaled = sequence.factors.iter().map(|&x| (f64::from(x) * factor) as f32).collect();
+        &scaled
     };
     summed_loss(loss.loss, loss.bounds, &SummedTokens { logp, sampler_logp: &sequence.sampler_logp, factors }, grad)
 }

@@ -65,16 +65,15 @@ impl DiskPlan {
             self.all_versions(),
             format!("published weights of {}, {} at once", Size(self.published), number(self.versions)),
         );
-        let disks = match for_checkpoints.id == for_weights.id {
-            true => {
-                let bytes = of_checkpoints.0 + of_weights.0;
-                let what = format!("{} and {}", of_checkpoints.1, of_weights.1);
-                vec![(checkpoints, for_checkpoints.free, bytes, what)]
-            }
-            false => vec![
+        let disks = if for_checkpoints.id == for_weights.id {
+            let bytes = of_checkpoints.0 + of_weights.0;
+            let what = format!("{} and {}", of_checkpoints.1, of_weights.1);
+            vec![(checkpoints, for_checkpoints.free, bytes, what)]
+        } else {
+            vec![
                 (checkpoints, for_checkpoints.free, of_checkpoints.0, of_checkpoints.1),
                 (weights, for_weights.free, of_weights.0, of_weights.1),
-            ],
+            ]
         };
         let short = disks.into_iter().filter(|(_, free, bytes, _)| bytes > free);
         short

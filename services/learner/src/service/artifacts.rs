@@ -145,9 +145,10 @@ impl CheckpointStore {
             Ok(paths) => paths.iter().rev().filter_map(|path| Some(step_folder::number(path)?.to_string())).collect(),
             Err(_) => Vec::new(),
         };
-        match steps.is_empty() {
-            true => ServiceError::NotFound { what },
-            false => ServiceError::NotFound { what: format!("{what}, which has those of steps {}", steps.join(", ")) },
+        if steps.is_empty() {
+            ServiceError::NotFound { what }
+        } else {
+            ServiceError::NotFound { what: format!("{what}, which has those of steps {}", steps.join(", ")) }
         }
     }
 

@@ -55,9 +55,10 @@ impl MemoryWatch {
             return PeakChange::Nothing;
         }
         self.logged_peak = measured.peak;
-        match std::mem::replace(&mut self.warned, exceeds) || !exceeds {
-            true => PeakChange::Grown,
-            false => PeakChange::AboveThePlan,
+        if std::mem::replace(&mut self.warned, exceeds) || !exceeds {
+            PeakChange::Grown
+        } else {
+            PeakChange::AboveThePlan
         }
     }
 }

@@ -103,11 +103,11 @@ impl LearnerThread {
                 tracing::error!(%error, "the initial weights cannot be read again");
             }
         }
-        match leader.ready(&mut self.learner).map_err(convert::error)? {
+        if leader.ready(&mut self.learner).map_err(convert::error)? {
             // All others have done the same. Nothing is read where it has been done before.
-            true => self.learner.reset().map_err(convert::error),
-            false => Ok(()),
+            self.learner.reset().map_err(convert::error)?;
         }
+        Ok(())
     }
 
     fn follow(&mut self, command: Command) {

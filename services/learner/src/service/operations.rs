@@ -85,9 +85,10 @@ impl OperationLog {
         }
         let next = if is_owner { self.done + 1 } else { 1 };
         if *sequence != next {
-            let message = match *sequence < next {
-                true => format!("operation {sequence} was done, and its result is no longer kept; the next is {next}"),
-                false => format!("sequence is {sequence}, the next operation of run `{run_id}` is {next}"),
+            let message = if *sequence < next {
+                format!("operation {sequence} was done, and its result is no longer kept; the next is {next}")
+            } else {
+                format!("sequence is {sequence}, the next operation of run `{run_id}` is {next}")
             };
             return Err(ServiceError::Precondition { reason: Reason::OutOfOrder, message });
         }
@@ -221,10 +222,8 @@ fn accumulate(learner: &mut Learner, operation: &AccumulateOperation) -> Result<
         LearnerError::Input(error)
     })?;
     let data: Vec<TargetSequence> = operation.data.iter().map(sequence).collect();
-    let Accumulated { logp, stats } = match operation.forward_only {
-        true => learner.score_targets(&data, loss),
-        false => learner.accumulate(&data, loss),
-    }?;
+    let Accumulated { logp, stats } =
+        (if operation.forward_only { learner.score_targets(&data, loss) } else { learner.accumulate(&data, loss) })?;
     Ok(AccumulateResult {
         scores: logp.into_iter().map(|log_probabilities| TargetScores { log_probabilities }).collect(),
         loss: stats.loss,

@@ -18,9 +18,8 @@ pub(super) struct TokenCounts {
 
 pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: TokenCounts) -> TrainReport {
     let updates = &report.updates;
-    let mean = |value: fn(&UpdateStats) -> f64| match updates.is_empty() {
-        true => None,
-        false => Some(updates.iter().map(value).sum::<f64>() / updates.len() as f64),
+    let mean = |value: fn(&UpdateStats) -> f64| {
+        if updates.is_empty() { None } else { Some(updates.iter().map(value).sum::<f64>() / updates.len() as f64) }
     };
     // A step is skipped if none of its updates changed anything.
     let skip_reason = match updates.last().map(|last| last.skipped) {
@@ -48,9 +47,10 @@ pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: TokenCount
         trainable_tokens: counts.trainable_tokens,
         metrics: metrics(report, mean(|update| update.policy_loss)),
         timings: None,
-        sample_reports: match header.report_samples {
-            true => report.response_reports.iter().map(sample_report).collect(),
-            false => Vec::new(),
+        sample_reports: if header.report_samples {
+            report.response_reports.iter().map(sample_report).collect()
+        } else {
+            Vec::new()
         },
     }
 }

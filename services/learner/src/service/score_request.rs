@@ -95,10 +95,8 @@ pub(super) fn group_names(parameters: &Parameters) -> Vec<String> {
 fn published(weights: &ScoreWeights, trainer: &Trainer) -> Result<PublishedWeights, ServiceError> {
     let current = trainer.version();
     // Not a refused field: the caller knows a version that this learner does not, which has lost it.
-    let validate = |field: &str, version: u64| match version > current {
-        true => Err(mismatch(field, version, current)),
-        false => Ok(()),
-    };
+    let validate =
+        |field: &str, version: u64| if version > current { Err(mismatch(field, version, current)) } else { Ok(()) };
     validate("weights.version", weights.version)?;
     let replaced = match &weights.replaced {
         None => None,

@@ -175,9 +175,10 @@ impl Compute {
 
     /// How sequences are packed whose gradient is summed.
     pub(crate) fn gradient_packing(&self) -> GradientPacking {
-        match self.is_cpu() {
-            true => GradientPacking::InOrder(self.gradient_tokens()),
-            false => GradientPacking::ByLength(self.gradient_tokens()),
+        if self.is_cpu() {
+            GradientPacking::InOrder(self.gradient_tokens())
+        } else {
+            GradientPacking::ByLength(self.gradient_tokens())
         }
     }
 

@@ -105,9 +105,8 @@ impl OptimizerSettings {
     /// # Errors
     /// The first setting that is out of range.
     pub fn validate(&self, section: &str) -> Result<(), FieldError> {
-        let check = |field: &str, value: f64, holds: bool, allowed: &str| match holds {
-            true => Ok(()),
-            false => Err(FieldError::new(format!("{section}.{field}"), value, allowed)),
+        let check = |field: &str, value: f64, holds: bool, allowed: &str| {
+            if holds { Ok(()) } else { Err(FieldError::new(format!("{section}.{field}"), value, allowed)) }
         };
         let from_zero = |x: f64| x.is_finite() && x >= 0.0;
         check("learning_rate", self.learning_rate, from_zero(self.learning_rate), "a finite number, 0 or above")?;
@@ -163,9 +162,10 @@ impl OptimizerSettings {
 
     /// The learning rate after this number of updates in this number of completed steps of the phase.
     pub fn learning_rate_at(&self, updates: u64, steps: u64) -> f64 {
-        let (done, warmup, total) = match self.is_by_steps() {
-            true => (steps, self.warmup_steps, self.total_steps),
-            false => (updates, self.warmup_updates, self.total_updates),
+        let (done, warmup, total) = if self.is_by_steps() {
+            (steps, self.warmup_steps, self.total_steps)
+        } else {
+            (updates, self.warmup_updates, self.total_updates)
         };
         if done < warmup {
             let risen = if self.warmup_from_zero { done } else { done + 1 };

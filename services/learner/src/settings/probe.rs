@@ -26,9 +26,12 @@ impl ProbeSettings {
 
     /// The rules that are computed, that in use among them.
     pub(crate) fn rules(&self, objective: &Settings) -> Vec<Aggregation> {
-        let is_meant = |rule: &Aggregation| match self.rules.is_empty() {
-            true => *rule != Aggregation::Luspo && (!rule.uses_max_tokens() || objective.max_tokens > 0),
-            false => self.rules.contains(rule),
+        let is_meant = |rule: &Aggregation| {
+            if self.rules.is_empty() {
+                *rule != Aggregation::Luspo && (!rule.uses_max_tokens() || objective.max_tokens > 0)
+            } else {
+                self.rules.contains(rule)
+            }
         };
         Aggregation::ALL.iter().copied().filter(|rule| *rule == objective.aggregation || is_meant(rule)).collect()
     }

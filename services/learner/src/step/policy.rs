@@ -157,10 +157,7 @@ impl<'a> PolicyStep<'a> {
     }
 
     fn check_usable(&self) -> Result<()> {
-        match self.failed {
-            false => Ok(()),
-            true => Err(LearnerError::StepFailed),
-        }
+        if self.failed { Err(LearnerError::StepFailed) } else { Ok(()) }
     }
 }
 

@@ -137,10 +137,7 @@ impl Trainer {
     /// # Errors
     /// As [`close`](Self::close).
     pub(crate) fn take_gradient(&mut self) -> Result<Vec<Tensor>> {
-        match self.division().is_alone() {
-            true => Ok(self.model.take_gradients()?),
-            false => self.reduce_scatter(),
-        }
+        if self.division().is_alone() { Ok(self.model.take_gradients()?) } else { self.reduce_scatter() }
     }
 
     /// A gradient of zeros, that of nothing: of several ranks the part of this one's parameters.

@@ -79,10 +79,7 @@ impl Trainer {
 
     /// What every rank says, in their order; alone only this one.
     pub(crate) fn gather(&self, what: &'static str, part: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-        match self.division().is_alone() {
-            true => Ok(vec![part]),
-            false => self.ranks.all_gather(what, part),
-        }
+        if self.division().is_alone() { Ok(vec![part]) } else { self.ranks.all_gather(what, part) }
     }
 
     /// The parameters of each rank, by their numbers among those that are trained.
@@ -108,12 +105,11 @@ impl Trainer {
             for node in evenkeel_model::nodes_of(self.division().blocks_of(rank, blocks)) {
                 let has_sum = reader.flag()?;
                 for id in 0..own.len() {
-                    let sum = match has_sum {
-                        true => {
-                            is_reached[id] |= reader.flag()?;
-                            Some(self.checked_length(rank, own.start + id, reader.f32s()?)?)
-                        }
-                        false => None,
+                    let sum = if has_sum {
+                        is_reached[id] |= reader.flag()?;
+                        Some(self.checked_length(rank, own.start + id, reader.f32s()?)?)
+                    } else {
+                        None
                     };
                     nodes[id].push((node, sum));
                 }

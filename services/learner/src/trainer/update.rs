@@ -89,9 +89,10 @@ impl Trainer {
         let limit = self.settings.max_skipped_updates;
         let version = self.version;
         tracing::warn!(version, grad_norm = report.grad_norm, %reason, in_a_row = count, "update skipped");
-        match limit > 0 && count >= limit {
-            true => Err(LearnerError::SkippedUpdates { count, limit, reason, version }),
-            false => Ok(report),
+        if limit > 0 && count >= limit {
+            Err(LearnerError::SkippedUpdates { count, limit, reason, version })
+        } else {
+            Ok(report)
         }
     }
 
@@ -110,12 +111,11 @@ impl Trainer {
         self.check_whole()?;
         let in_place = self.model.updates_in_place();
         let skipped = self.skipped;
-        let before = match in_place && !several_updates {
-            true => None,
-            false => {
-                let taken = self.snapshot(in_place);
-                Some(self.explained(MemoryPhase::Snapshotting, taken)?)
-            }
+        let before = if in_place && !several_updates {
+            None
+        } else {
+            let taken = self.snapshot(in_place);
+            Some(self.explained(MemoryPhase::Snapshotting, taken)?)
         };
         let done = updates(self).and_then(|done| {
             self.optimizer.step_done(phase, self.model.parameters())?;
@@ -139,10 +139,8 @@ impl Trainer {
     }
 
     fn snapshot(&mut self, copy: bool) -> Result<Snapshot> {
-        let weights = match copy {
-            true => self.parameters().trained_values().iter().map(Tensor::copy).collect::<Result<_, _>>()?,
-            false => self.parameters().trained_values().to_vec(),
-        };
+        let trained = self.parameters().trained_values();
+        let weights = if copy { trained.iter().map(Tensor::copy).collect::<Result<_, _>>()? } else { trained.to_vec() };
         Ok(Snapshot { weights, optimizer: self.optimizer.state(copy)? })
     }
 }

@@ -98,9 +98,10 @@ fn a_seed_decides_a_and_b_begins_at_zero() {
         let one = &one.parameters().trained_values()[at];
         let other = &other.parameters().trained_values()[at];
         let bound = 1.0 / (spec.shape[1] as f32).sqrt();
-        match spec.name.ends_with("lora_A.weight") {
-            true => assert!(host(one) != host(other) && host(one).iter().all(|value| value.abs() <= bound)),
-            false => assert!(host(one).iter().all(|value| *value == 0.0)),
+        if spec.name.ends_with("lora_A.weight") {
+            assert!(host(one) != host(other) && host(one).iter().all(|value| value.abs() <= bound))
+        } else {
+            assert!(host(one).iter().all(|value| *value == 0.0))
         }
     }
 }

@@ -41,10 +41,7 @@ pub(crate) fn dataset(
         None => Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)
             .map_err(|error| settings.named(error))?,
     };
-    match dataset.train.is_empty() {
-        true => Err(nothing_to_train_on(settings, held_out, &dataset).into()),
-        false => Ok(dataset),
-    }
+    if dataset.train.is_empty() { Err(nothing_to_train_on(settings, held_out, &dataset).into()) } else { Ok(dataset) }
 }
 
 /// Which setting leaves no problem to train on.

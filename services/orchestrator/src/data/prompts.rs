@@ -87,10 +87,7 @@ impl Prompts {
     /// kept apart.
     pub(crate) fn data_sources(&self) -> Vec<String> {
         let names: BTreeSet<_> = self.train.iter().map(|prompt| &*prompt.data_source).collect();
-        match names.len() <= MAX_DATA_SOURCES {
-            true => names.into_iter().map(str::to_owned).collect(),
-            false => Vec::new(),
-        }
+        if names.len() <= MAX_DATA_SOURCES { names.into_iter().map(str::to_owned).collect() } else { Vec::new() }
     }
 
     /// The custom verifiers that judge any of it.

@@ -167,9 +167,10 @@ pub(crate) fn advice(all: &[Scores]) -> Option<String> {
     if answers == 0 || unanswered as f64 <= MOST * answers as f64 {
         return None;
     }
-    let setting = match 2 * sum(|problem| problem.cut_off) > unanswered {
-        true => "most of them are cut off (sampling.max_tokens, evaluation.max_tokens)",
-        false => "ask for a marked answer with data.suffix, or choose another data.math_profile",
+    let setting = if 2 * sum(|problem| problem.cut_off) > unanswered {
+        "most of them are cut off (sampling.max_tokens, evaluation.max_tokens)"
+    } else {
+        "ask for a marked answer with data.suffix, or choose another data.math_profile"
     };
     Some(format!(
         "{unanswered} of {answers} answers have nothing that the verifier judges (no_answer), so that their reward \

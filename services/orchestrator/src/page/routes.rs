@@ -52,9 +52,10 @@ pub(super) fn router(runs: Arc<Runs>, hosts: Hosts, auth: HttpTokenAuth) -> Rout
 
 /// Refuses requests under a foreign name; and tells browsers what they may do with every answer.
 async fn guard(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    let mut response = match hosts.include(request.headers().get(HOST)) {
-        true => next.run(request).await,
-        false => (StatusCode::FORBIDDEN, REFUSAL).into_response(),
+    let mut response = if hosts.include(request.headers().get(HOST)) {
+        next.run(request).await
+    } else {
+        (StatusCode::FORBIDDEN, REFUSAL).into_response()
     };
     let fixed: [(HeaderName, &'static str); 4] = [
         (CONTENT_SECURITY_POLICY, POLICY),

@@ -125,9 +125,10 @@ impl SampledGroup {
         let has_parts = parts.len() > 1;
         let sample = |sample: &mut Sample| {
             let rewards = sample.rewards();
-            let segments = match keeps_tokens {
-                true => Some(sample.segments.clone()).filter(|segments| !segments.is_empty()),
-                false => sample.take_segments(),
+            let segments = if keeps_tokens {
+                Some(sample.segments.clone()).filter(|segments| !segments.is_empty())
+            } else {
+                sample.take_segments()
             };
             TrainSample {
                 sample_id: sample.id.clone(),
@@ -138,10 +139,7 @@ impl SampledGroup {
                 finish_reason: sample.finish_reason.into(),
                 exclude_from_loss: mask_truncated && sample.finish_reason == FinishReason::Length,
                 components: if has_parts { sample.weighted_components().map(component).collect() } else { Vec::new() },
-                contexts: match keeps_tokens {
-                    true => sample.contexts.clone(),
-                    false => std::mem::take(&mut sample.contexts),
-                },
+                contexts: if keeps_tokens { sample.contexts.clone() } else { std::mem::take(&mut sample.contexts) },
             }
         };
         TrainGroup {

@@ -27,9 +27,10 @@ pub(super) fn resolve(
     if let Some(steps) = request.total_steps {
         overrides.push(format!("run.steps={steps}"));
     }
-    let name = |run_id: &str| match is_run_name(run_id) {
-        true => Ok(run_id.to_owned()),
-        false => {
+    let name = |run_id: &str| {
+        if is_run_name(run_id) {
+            Ok(run_id.to_owned())
+        } else {
             let allowed = "letters, digits, `-`, `_` and `.`, at most 128";
             Err(ServiceError::from(FieldError::quoted("run_id", run_id, allowed)))
         }
@@ -93,10 +94,7 @@ pub(super) fn origin(fork: &ForkPoint, runs: &Path) -> Result<PathBuf, ServiceEr
         return Err(FieldError::quoted("fork.run_id", &fork.run_id, allowed).into());
     }
     let path = runs.join(&fork.run_id);
-    match path.exists() {
-        true => Ok(path),
-        false => Err(ServiceError::NotFound { what: format!("run `{}`", fork.run_id) }),
-    }
+    if path.exists() { Ok(path) } else { Err(ServiceError::NotFound { what: format!("run `{}`", fork.run_id) }) }
 }
 
 /// The request that the settings `start` stand for: to start the run, or to resume the one that exists and is not done.

@@ -243,11 +243,10 @@ fn thoughtful_turn(item: &GenerateItem) -> Option<String> {
     let a: u64 = a.parse().ok()?;
     let b: u64 = b.parse().ok()?;
     let seed = item.sampling.as_ref().and_then(|sampling| sampling.seed).unwrap();
-    let said = match asked.contains("tool\n") {
-        false => {
-            format!("<tool_call>{{\"name\":\"calculator\",\"arguments\":{{\"expression\":\"{a}+{b}\"}}}}</tool_call>")
-        }
-        true => format!("\\boxed{{{}}}", a + b + mix(seed) % 2),
+    let said = if asked.contains("tool\n") {
+        format!("\\boxed{{{}}}", a + b + mix(seed) % 2)
+    } else {
+        format!("<tool_call>{{\"name\":\"calculator\",\"arguments\":{{\"expression\":\"{a}+{b}\"}}}}</tool_call>")
     };
     Some(format!("<think>Hm {a}</think>{said}"))
 }

@@ -117,9 +117,10 @@ fn check(front: &Front, request: &Create) -> Result<Option<u64>, FieldError> {
 pub(super) fn check_base(front: &Front, name: &str) -> Result<(), FieldError> {
     let served = front.settings.model_name.as_str();
     let plain = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
-    match plain(name) == plain(served) {
-        true => Ok(()),
-        false => Err(FieldError::quoted("base_model", name, format!("{served:?}, the model of this server"))),
+    if plain(name) == plain(served) {
+        Ok(())
+    } else {
+        Err(FieldError::quoted("base_model", name, format!("{served:?}, the model of this server")))
     }
 }
 

@@ -149,9 +149,10 @@ pub(super) async fn sample(State(front): State<Arc<Front>>, body: Bytes) -> Resu
     let number = request.seq_id;
     let mut sampled = front.sampled.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(SampleRequest { digest: taken, id, sequences }) = sampled.get(&(sampler.clone(), number)) {
-        return match *taken == digest {
-            true => Ok(ok(json!({"request_id": id, "sample_sequence_ids": sequences}))),
-            false => Err(ApiError::bad(format!("seq_id is {number}, which was taken by another request"))),
+        return if *taken == digest {
+            Ok(ok(json!({"request_id": id, "sample_sequence_ids": sequences})))
+        } else {
+            Err(ApiError::bad(format!("seq_id is {number}, which was taken by another request")))
         };
     }
     let room = front.admit(body.len())?;

@@ -118,9 +118,10 @@ impl Save {
         let name = self.path.clone().unwrap_or_default();
         let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let is_name = (1..=128).contains(&name.len()) && name.bytes().all(good) && !name.bytes().all(|b| b == b'.');
-        match is_name && name != LIVE {
-            true => Ok(name),
-            false => Err(FieldError::quoted("path", name, "letters, digits, `-`, `_` and `.`, 1 to 128 of them")),
+        if is_name && name != LIVE {
+            Ok(name)
+        } else {
+            Err(FieldError::quoted("path", name, "letters, digits, `-`, `_` and `.`, 1 to 128 of them"))
         }
     }
 }

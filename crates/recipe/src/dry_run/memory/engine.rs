@@ -99,10 +99,8 @@ fn weights(recipe: &Recipe, config: &Config) -> Need {
     let scalars: usize = all.trained_specs().iter().map(|spec| spec.shape.iter().product::<usize>()).sum();
     // Where kernels read columns, a tied head is held by them.
     let head = if all.ids().is_tied() && !reads_weights_by_rows() { config.vocab_size * config.hidden_size } else { 0 };
-    let what = match shares {
-        true => "embedded engine: adapters, beside the learner's weights",
-        false => "embedded engine: weights",
-    };
+    let what =
+        if shares { "embedded engine: adapters, beside the learner's weights" } else { "embedded engine: weights" };
     need(what, 4 * (scalars + head) as u64)
 }
 

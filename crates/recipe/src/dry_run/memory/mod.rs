@@ -94,13 +94,12 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memo
     };
     let samples = batch_of_samples(recipe, longest);
     let engine = recipe.generation.endpoints.is_empty().then(|| EngineMemory::of(recipe, config, data));
-    match compute.device == "cpu" {
-        true => memory.on_cpu(recipe, config, batch, samples, engine),
-        false => {
-            memory.host_parts.push(samples);
-            memory.host_parts.extend(engine.into_iter().flat_map(|engine| engine.while_training()));
-            memory.on_gpu(recipe, config, longest);
-        }
+    if compute.device == "cpu" {
+        memory.on_cpu(recipe, config, batch, samples, engine)
+    } else {
+        memory.host_parts.push(samples);
+        memory.host_parts.extend(engine.into_iter().flat_map(|engine| engine.while_training()));
+        memory.on_gpu(recipe, config, longest);
     }
     memory.needed_bytes = memory.parts.iter().map(|part| part.bytes).sum();
     memory
@@ -158,10 +157,8 @@ impl Memory {
             evaluation.extend(engine.while_evaluating());
         }
         let total = |parts: &[Need]| parts.iter().map(|part| part.bytes).sum::<u64>();
-        let (phase, mut parts) = match total(&evaluation) > total(&step) {
-            true => ("evaluation", evaluation),
-            false => ("a step", step),
-        };
+        let (phase, mut parts) =
+            if total(&evaluation) > total(&step) { ("evaluation", evaluation) } else { ("a step", step) };
         parts.push(need("the program", PROGRAM));
         (self.phase, self.parts) = (Some(phase), parts);
     }

@@ -86,9 +86,10 @@ pub(super) fn step(work: &Work, card: Card, division: Division) -> (Vec<StepPart
         seconds: work.weights / work.network,
         bound_by: "the network (--network)",
     };
-    let seconds = match work.overlaps {
-        true => generation.seconds.max(update.seconds) + switch.seconds,
-        false => generation.seconds + update.seconds + switch.seconds,
+    let seconds = if work.overlaps {
+        generation.seconds.max(update.seconds) + switch.seconds
+    } else {
+        generation.seconds + update.seconds + switch.seconds
     };
     (vec![generation, update, switch], seconds)
 }

@@ -71,11 +71,10 @@ impl<S> AccessService<S> {
         let authorization = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let role = credentials.role(authorization, names)?;
         let needed = least_role(method);
-        match role >= needed {
-            true => Ok(()),
-            false => {
-                Err(ServiceError::Forbidden { method: method.to_owned(), role: role.name(), needed: needed.name() })
-            }
+        if role >= needed {
+            Ok(())
+        } else {
+            Err(ServiceError::Forbidden { method: method.to_owned(), role: role.name(), needed: needed.name() })
         }
     }
 }

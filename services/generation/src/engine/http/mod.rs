@@ -148,9 +148,10 @@ pub(in crate::engine) fn message_of(body: &[u8]) -> String {
     let text = message.unwrap_or_else(|| {
         let page = String::from_utf8_lossy(body);
         let is_page = page.trim_start().starts_with('<');
-        match is_page {
-            true => format!("{} (a page, as of a server that is no engine)", one_line(page.trim(), MAX_PAGE_CHARS)),
-            false => page.trim().to_owned(),
+        if is_page {
+            format!("{} (a page, as of a server that is no engine)", one_line(page.trim(), MAX_PAGE_CHARS))
+        } else {
+            page.trim().to_owned()
         }
     });
     match text.char_indices().nth(MAX_MESSAGE_CHARS) {

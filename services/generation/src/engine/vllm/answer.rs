@@ -88,7 +88,7 @@ impl CompletionChoice<'_> {
         }
         for (&id, value) in ids.iter().zip(values) {
             let Some(value) = *value else {
-                let field = format!("token_logprobs[{}]", tokens.len());
+                let field = format!("token_logprobs[{}]", tokens.count());
                 return Err(EngineClientError::invalid(&field, "null", "a number"));
             };
             tokens.push(id, value);
@@ -129,9 +129,9 @@ pub(super) fn parse(
     let finish =
         choice.finish()?.ok_or_else(|| EngineClientError::invalid("finish_reason", "absent", "a finish reason"))?;
     if let Some(counted) = completion.usage.and_then(|usage| usage.completion_tokens)
-        && counted != tokens.len() as u64
+        && counted != tokens.count() as u64
     {
-        let allowed = format!("{}, the number of token ids", tokens.len());
+        let allowed = format!("{}, the number of token ids", tokens.count());
         return Err(EngineClientError::invalid("usage.completion_tokens", counted, allowed));
     }
     let timings = completion.metrics.as_ref().map(Metrics::timings).unwrap_or_default();

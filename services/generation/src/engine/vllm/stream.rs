@@ -49,7 +49,7 @@ pub(super) async fn read(
         (true, None) => Err(EngineClientError::invalid("finish_reason", "absent at the end", "a finish reason")),
         (false, _) => Err(EngineClientError::invalid(
             "stream",
-            format_args!("cut after {} tokens", tokens.len()),
+            format_args!("cut after {} tokens", tokens.count()),
             "[DONE] at the end",
         )),
     }
@@ -83,7 +83,7 @@ impl StreamReader {
             if self.finish.is_some() {
                 return Err(EngineClientError::invalid("stream", "tokens after finish_reason", "none"));
             }
-            let from = tokens.len();
+            let from = tokens.count();
             let checked =
                 choice.append_to(request.token_ids, tokens).and_then(|()| validate_tokens(tokens, from, request));
             if let Err(error) = checked {

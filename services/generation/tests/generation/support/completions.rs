@@ -61,9 +61,10 @@ pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json
         return (StatusCode::NOT_FOUND, axum::Json(body)).into_response();
     }
     // What it samples follows from its weights, or from the adapter that is asked for.
-    let label = match model == "fake" || shared.ignores_adapters.load(Ordering::SeqCst) {
-        true => shared.label.lock().unwrap().clone(),
-        false => model,
+    let label = if model == "fake" || shared.ignores_adapters.load(Ordering::SeqCst) {
+        shared.label.lock().unwrap().clone()
+    } else {
+        model
     };
     if !body["prompt_logprobs"].is_null() {
         return match reply {

@@ -289,10 +289,7 @@ async fn models(State(shared): App) -> Response {
 
 async fn server_info(State(shared): App) -> Response {
     let info = shared.server_info.lock().unwrap().clone();
-    match info.is_null() {
-        true => StatusCode::NOT_FOUND.into_response(),
-        false => shared.checked("/server_info", || info).await,
-    }
+    if info.is_null() { StatusCode::NOT_FOUND.into_response() } else { shared.checked("/server_info", || info).await }
 }
 
 fn refusal(status: u16, message: String) -> Response {
@@ -413,9 +410,10 @@ async fn metrics(State(shared): App) -> Response {
 async fn collective_rpc(State(shared): App, axum::Json(body): axum::Json<Value>) -> Response {
     if body["method"] == "evenkeel_weights" {
         let answer = shared.extension.lock().unwrap().clone();
-        return match answer.is_null() {
-            true => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-            false => shared.checked("/collective_rpc", || json!({"results": [answer]})).await,
+        return if answer.is_null() {
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        } else {
+            shared.checked("/collective_rpc", || json!({"results": [answer]})).await
         };
     }
     let path = body["kwargs"]["weights_path"].as_str().unwrap_or_default().to_owned();

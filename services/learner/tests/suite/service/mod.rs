@@ -165,21 +165,21 @@ fn report(events: &[TrainEvent]) -> TrainReport {
 /// The tests' own group as a message; what is masked there is injected here.
 fn message(seed: u64, index: u32) -> train_request::Kind {
     let group = group(seed, 4);
-    let samples = group.responses.iter().enumerate().map(|(number, response)| {
-        let segments = response.tokens.iter().zip(&response.mask).zip(&response.rollout_logp);
-        let segments = segments.map(|((&id, &mask), &logp)| match mask {
-            true => Segment::sampled(vec![id], vec![logp], 0),
-            false => Segment::injected(vec![id]),
+    let samples =
+        group.responses.iter().enumerate().map(|(number, response)| {
+            let segments = response.tokens.iter().zip(&response.mask).zip(&response.rollout_logp);
+            let segments = segments.map(|((&id, &mask), &logp)| {
+                if mask { Segment::sampled(vec![id], vec![logp], 0) } else { Segment::injected(vec![id]) }
+            });
+            TrainSample {
+                sample_id: format!("{seed}/{number}"),
+                segments: segments.collect(),
+                raw_reward: Some(response.raw_reward),
+                shaped_reward: Some(response.reward),
+                valid: true,
+                ..TrainSample::default()
+            }
         });
-        TrainSample {
-            sample_id: format!("{seed}/{number}"),
-            segments: segments.collect(),
-            raw_reward: Some(response.raw_reward),
-            shaped_reward: Some(response.reward),
-            valid: true,
-            ..TrainSample::default()
-        }
-    });
     let samples = samples.collect();
     train_request::Kind::Group(TrainGroup { group_id: group.id, index, prompt_token_ids: group.prompt, samples })
 }

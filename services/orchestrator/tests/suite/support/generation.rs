@@ -160,9 +160,10 @@ fn answer(item: &GenerateItem, weights: &WeightsRef, identical: bool, certain_fr
     let sampling = item.sampling.as_ref().unwrap();
     let seed = if identical || sampling.temperature == Some(0.0) { 0 } else { sampling.seed.unwrap() };
     let draw = mix(seed ^ hash(&weights.digest) ^ hash(&prompt));
-    let text = match draw % certain_from < weights.version.min(certain_from - 1) {
-        true => format!("\\boxed{{{sum}}}"),
-        false => format!("hmm{} \\boxed{{{}}}", ".".repeat((draw >> 32) as usize % 20), sum + 1),
+    let text = if draw % certain_from < weights.version.min(certain_from - 1) {
+        format!("\\boxed{{{sum}}}")
+    } else {
+        format!("hmm{} \\boxed{{{}}}", ".".repeat((draw >> 32) as usize % 20), sum + 1)
     };
     let mut ids = ids_of(&text);
     ids.push(1);
@@ -337,9 +338,10 @@ impl Generation for FakeGeneration {
             return Err(ServiceError::Precondition { reason: Reason::VersionMismatch, message }.into());
         }
         self.state.proofs.fetch_add(1, Ordering::Relaxed);
-        let digest = match self.state.answers_as_base.load(Ordering::Relaxed) {
-            true => evenkeel_proto::BASE_GROUP.to_owned(),
-            false => self.state.digest.lock().unwrap().clone(),
+        let digest = if self.state.answers_as_base.load(Ordering::Relaxed) {
+            evenkeel_proto::BASE_GROUP.to_owned()
+        } else {
+            self.state.digest.lock().unwrap().clone()
         };
         let stuck = self.state.stuck_group.lock().unwrap().clone();
         let off = self.state.off_by.load(Ordering::Relaxed) as f32 / 1000.0;

@@ -98,10 +98,9 @@ pub(crate) async fn assert_survives_lost_engines(recipe: &LoopSettings) {
     let (_dir, path) = temp();
     let cluster = Cluster::start().await;
     *cluster.generation.state.fates.lock().unwrap() =
-        Some(Box::new(|id, attempt| match attempt <= 2 && hash(id).is_multiple_of(5) {
-            true => Fate::Lost,
-            false => Fate::Answered,
-        }));
+        Some(Box::new(
+            |id, attempt| if attempt <= 2 && hash(id).is_multiple_of(5) { Fate::Lost } else { Fate::Answered },
+        ));
     cluster.run(&path, recipe).await.1.unwrap();
     assert_versions(&cluster, recipe);
     assert_eq!(lines(&path), uninterrupted(recipe).await);
