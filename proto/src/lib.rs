@@ -5,6 +5,7 @@
 //! it and fails where it is out of date. Clients and servers come with the feature `grpc`; without it there are the
 //! messages alone, and no runtime. The other modules are what both client and server need and that needs nothing else:
 //! ids and seeds, the way from segments to tokens, checks that name the field, names of enum values.
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod failure;

@@ -60,25 +60,27 @@ macro_rules! labels {
 labels! {
     SegmentSource { Unspecified => "unspecified", Sampled => "sampled", Injected => "injected" }
     FinishReason {
-        Unspecified => "unspecified", Stop => "stop", Length => "length", Repetition => "repetition", Aborted => "aborted",
-        Cancelled => "cancelled", Deadline => "deadline", Failed => "failed",
+        Unspecified => "unspecified", Stop => "stop", Length => "length", Repetition => "repetition",
+        Aborted => "aborted", Cancelled => "cancelled", Deadline => "deadline", Failed => "failed",
     }
     FailureCode {
-        Unspecified => "unspecified", InvalidArgument => "invalid_argument", FailedPrecondition => "failed_precondition",
-        NotFound => "not_found", ResourceExhausted => "resource_exhausted", Unavailable => "unavailable",
-        DeadlineExceeded => "deadline_exceeded", Cancelled => "cancelled", Unimplemented => "unimplemented", Internal => "internal",
+        Unspecified => "unspecified", InvalidArgument => "invalid_argument",
+        FailedPrecondition => "failed_precondition", NotFound => "not_found", ResourceExhausted => "resource_exhausted",
+        Unavailable => "unavailable", DeadlineExceeded => "deadline_exceeded", Cancelled => "cancelled",
+        Unimplemented => "unimplemented", Internal => "internal",
     }
     LogProbabilityMode { Unspecified => "unspecified", Raw => "raw", Processed => "processed" }
     PauseMode { Unspecified => "unspecified", Abort => "abort", Wait => "wait", Keep => "keep" }
     EngineUpdateOutcome { Unspecified => "unspecified", Updated => "updated", Current => "current", Failed => "failed" }
     EngineHealth {
-        Unspecified => "unspecified", Healthy => "healthy", Suspect => "suspect", CircuitOpen => "circuit_open", Paused => "paused",
-        Stale => "stale", Draining => "draining",
+        Unspecified => "unspecified", Healthy => "healthy", Suspect => "suspect", CircuitOpen => "circuit_open",
+        Paused => "paused", Stale => "stale", Draining => "draining",
     }
     Outcome {
         Unspecified => "unspecified", Correct => "correct", Incorrect => "incorrect", NoAnswer => "no_answer",
-        Undecided => "undecided", WrongAnswer => "wrong_answer", RuntimeError => "runtime_error", CompileError => "compile_error",
-        TimeLimit => "time_limit", MemoryLimit => "memory_limit", OutputLimit => "output_limit", Invalid => "invalid",
+        Undecided => "undecided", WrongAnswer => "wrong_answer", RuntimeError => "runtime_error",
+        CompileError => "compile_error", TimeLimit => "time_limit", MemoryLimit => "memory_limit",
+        OutputLimit => "output_limit", Invalid => "invalid",
     }
     InvalidReason {
         Unspecified => "unspecified", BadGold => "bad_gold", BadTests => "bad_tests", UnknownTests => "unknown_tests",
@@ -93,11 +95,13 @@ labels! {
         Unspecified => "unspecified", Receiving => "receiving", Scoring => "scoring", Accumulating => "accumulating",
         Updating => "updating",
     }
-    LearnerState { Unspecified => "unspecified", Idle => "idle", Training => "training", Scoring => "scoring", Writing => "writing" }
+    LearnerState {
+        Unspecified => "unspecified", Idle => "idle", Training => "training", Scoring => "scoring", Writing => "writing",
+    }
     RunState {
         Unspecified => "unspecified", Starting => "starting", WarmStart => "warm_start", Training => "training",
-        Evaluating => "evaluating", Waiting => "waiting", Stopping => "stopping", Completed => "completed", Stopped => "stopped",
-        Failed => "failed",
+        Evaluating => "evaluating", Waiting => "waiting", Stopping => "stopping", Completed => "completed",
+        Stopped => "stopped", Failed => "failed",
     }
     CloseReason { Unspecified => "unspecified", Budget => "budget", Cancelled => "cancelled" }
     MessageRole { Unspecified => "unspecified", User => "user", Tool => "tool" }
@@ -105,5 +109,7 @@ labels! {
         Unspecified => "unspecified", Overloaded => "overloaded", TaskInvalid => "task_invalid", Timeout => "timeout",
         Refused => "refused", Crashed => "crashed", Internal => "internal",
     }
-    StepKind { Unspecified => "unspecified", WarmStart => "warm_start", Train => "train", Evaluation => "evaluation", Progress => "progress" }
+    StepKind {
+        Unspecified => "unspecified", WarmStart => "warm_start", Train => "train", Evaluation => "evaluation", Progress => "progress",
+    }
 }

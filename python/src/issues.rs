@@ -40,7 +40,7 @@ impl GoldIssue {
 }
 
 /// What is there instead of a gold answer.
-enum Row<'a> {
+enum GoldColumn<'a> {
     Text(&'a str),
     Surrogate,
     /// Of this type.
@@ -70,22 +70,26 @@ pub(crate) fn lint_golds(
                 prompts.iter().map(|prompt| arguments::optional_text("prompts", prompt)).collect::<PyResult<_>>()?
             }
         };
-        let rows: Vec<Row<'_>> = golds
+        let rows: Vec<GoldColumn<'_>> = golds
             .iter()
             .map(|gold| match gold.cast::<PyString>() {
-                Ok(text) => exact(text).map_or(Row::Surrogate, Row::Text),
-                Err(_) => Row::Other(gold.get_type().name().map(|name| name.to_string()).unwrap_or_default()),
+                Ok(text) => exact(text).map_or(GoldColumn::Surrogate, GoldColumn::Text),
+                Err(_) => GoldColumn::Other(gold.get_type().name().map(|name| name.to_string()).unwrap_or_default()),
             })
             .collect();
         let prompts: Vec<_> = prompts.iter().map(|prompt| prompt.as_ref().map(lossy)).collect();
         let look = |index: usize| -> Option<GoldIssue> {
             let (code, message) = match &rows[index] {
-                Row::Text(gold) => {
+                GoldColumn::Text(gold) => {
                     let finding = lint(gold, prompts[index].as_deref(), &rules)?;
                     (finding.code(), finding.to_string())
                 }
-                Row::Surrogate => ("gold_hidden_characters", "the gold answer contains a lone surrogate".to_owned()),
-                Row::Other(name) => ("gold_not_text", format!("the gold answer is of type {name}, allowed: str")),
+                GoldColumn::Surrogate => {
+                    ("gold_hidden_characters", "the gold answer contains a lone surrogate".to_owned())
+                }
+                GoldColumn::Other(name) => {
+                    ("gold_not_text", format!("the gold answer is of type {name}, allowed: str"))
+                }
             };
             Some(GoldIssue { index, code: code.to_owned(), message })
         };

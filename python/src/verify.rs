@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use evenkeel_errors::FieldError;
-use evenkeel_math::{Limits, Rules};
+use evenkeel_math::{CheckLimits, Rules};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -26,7 +26,7 @@ const HELD_FUEL: u64 = 640_000;
 const BETWEEN_SIGNALS: usize = 4096;
 
 fn is_short(bytes: usize, golds: usize, rules: &Rules) -> bool {
-    let Limits { fuel, .. } = rules.limits;
+    let CheckLimits { fuel, .. } = rules.limits;
     bytes <= HELD_BYTES && fuel.saturating_mul(golds as u64) <= HELD_FUEL
 }
 

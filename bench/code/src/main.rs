@@ -8,9 +8,9 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use evenkeel_sandbox::rows::{Kind, Test, Tests};
+use evenkeel_sandbox::rows::{Test, TestKind, Tests};
 use evenkeel_sandbox::{
-    Interpreter, Limits, Pool, PoolSettings, ProgramSubmission, ProgramTask, WorkerProcessCommand, guest,
+    Interpreter, Pool, PoolSettings, ProgramLimits, ProgramSubmission, ProgramTask, WorkerProcessCommand, guest,
     run_worker_process,
 };
 use serde_json::{Map, Value, json};
@@ -60,11 +60,12 @@ fn text(value: &Value) -> &str {
 }
 
 fn task(program: &str, inputs: &[&str]) -> Result<ProgramTask, Box<dyn Error>> {
-    let tests = inputs.iter().map(|input| Test::new(Kind::Stdin, *input, ""));
+    let tests = inputs.iter().map(|input| Test::new(TestKind::Stdin, *input, ""));
     let mut task =
         ProgramTask::new(ProgramSubmission::Program(program.to_owned()), Arc::new(Tests::new(tests.collect(), None)?));
     task.run_all_tests = true;
-    task.limits = Limits { cpu: Duration::from_secs(60), wall: Duration::from_secs(600), ..Limits::default() };
+    task.limits =
+        ProgramLimits { cpu: Duration::from_secs(60), wall: Duration::from_secs(600), ..ProgramLimits::default() };
     Ok(task)
 }
 

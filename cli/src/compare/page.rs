@@ -1,6 +1,6 @@
 //! `compare.html`: a comparison as one self-contained page.
 
-use evenkeel_charts::{Chart, Figure, Html, Page, Point, Section, Series, Style, Table, figures};
+use evenkeel_charts::{Chart, Figure, Html, HtmlTable, Page, Point, Section, Series, Style, figures};
 use evenkeel_comparison::{ArmSummary, Collapse, Comparison, Conclusion, ConclusionKind, Quantity, TaskComparison};
 
 use super::plane;
@@ -115,14 +115,14 @@ fn words(collapse: &Collapse) -> String {
 fn across(comparison: &Comparison) -> Html {
     let mut html = Html::new();
     for across in &comparison.across_tasks {
-        let mut table = Table::new(["arm", "interquartile mean", "95 % interval"]);
+        let mut table = HtmlTable::new(["arm", "interquartile mean", "95 % interval"]);
         for arm in &across.arms {
             let interval = arm.interval.map(|ends| format!("{:.3} to {:.3}", ends.low, ends.high));
             let mean = format!("{:.3}", arm.interquartile_mean);
             table.row([arm.label.clone(), mean, interval.unwrap_or_else(|| NONE.to_owned())]);
         }
         let mut pairs =
-            Table::new(["a run of the first is higher than one of the second", "probability", "95 % interval"]);
+            HtmlTable::new(["a run of the first is higher than one of the second", "probability", "95 % interval"]);
         for pair in &across.pairs {
             let cells = [
                 format!("{}, {}", across.arms[pair.first].label, across.arms[pair.second].label),

@@ -1,6 +1,6 @@
 //! Where the runs of a comparison lie in the plane of the paper's criterion.
 
-use evenkeel_charts::{Html, Plane, Table, Trajectory};
+use evenkeel_charts::{Html, HtmlTable, Plane, Trajectory};
 use evenkeel_comparison::{ArmCourse, Criterion, Lengths, OrderedTasks, PlanePoint, Preference, TaskComparison};
 
 const NONE: &str = "–";
@@ -34,7 +34,7 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Html {
         "the criterion prefers",
         "held",
     ];
-    let mut table = Table::new(header);
+    let mut table = HtmlTable::new(header);
     let verdicts = |arm: usize| {
         let of_arm = criterion.claims.iter().filter(|claim| claim.arm == arm);
         let words = of_arm.map(|claim| format!("over {}: {}", task.arms[claim.other].label, claim.verdict.name()));
@@ -60,7 +60,7 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Html {
 
 /// The tasks that are ordered in the plane, and whether token gained where the criterion expects it to.
 pub(super) fn of_tasks(ordered: &[OrderedTasks]) -> Html {
-    let mut table = Table::new([
+    let mut table = HtmlTable::new([
         "more variation, smaller gap",
         "less variation, larger gap",
         "token − sequence, first minus second",

@@ -1,6 +1,6 @@
 //! Tables of a task for `compare.html`: arms, benchmarks, differences.
 
-use evenkeel_charts::{Html, Table};
+use evenkeel_charts::{Html, HtmlTable};
 use evenkeel_comparison::{ArmSummary, Finding, Mean, Measure, MeasureSummary, PairedDifference, TaskComparison};
 
 /// What stands where there is no value.
@@ -14,7 +14,7 @@ pub(super) fn arms(task: &TaskComparison) -> Html {
         .into_iter()
         .filter(|&measure| task.arms.iter().any(|arm| arm.measure(measure).is_some()))
         .collect();
-    let mut table = Table::new(["arm", "seeds"].into_iter().chain(measures.iter().map(|measure| measure.name())));
+    let mut table = HtmlTable::new(["arm", "seeds"].into_iter().chain(measures.iter().map(|measure| measure.name())));
     for arm in &task.arms {
         let start = [arm.label.clone(), arm.seeds.len().to_string()].map(Html::text);
         table.row(start.into_iter().chain(measures.iter().map(|measure| of_arm(arm, *measure))));
@@ -48,7 +48,7 @@ fn with_interval(mean: &Mean, measure: Measure) -> String {
 }
 
 pub(super) fn benchmarks(task: &TaskComparison) -> Html {
-    let mut table = Table::new(["arm", "benchmark"].into_iter().chain(TABLE_1.map(Measure::name)));
+    let mut table = HtmlTable::new(["arm", "benchmark"].into_iter().chain(TABLE_1.map(Measure::name)));
     for arm in &task.arms {
         for benchmark in &arm.benchmarks {
             let shown = |mean: Option<&Mean>, measure| {
@@ -90,7 +90,7 @@ pub(super) fn differences(task: &TaskComparison) -> Html {
 
 fn pairs<'a>(task: &TaskComparison, pairs: impl Iterator<Item = &'a PairedDifference>) -> Html {
     let mut table =
-        Table::new(["first − second", "measure", "seeds", "difference", "95 % interval", "exact p", "Holm p", ""]);
+        HtmlTable::new(["first − second", "measure", "seeds", "difference", "95 % interval", "exact p", "Holm p", ""]);
     for pair in pairs {
         let PairedDifference { measure, difference, .. } = pair;
         let said = match pair.finding {

@@ -89,13 +89,14 @@ fn asks_for(marker: Marker, prompt: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_data::{Fields, Origin, Row, Rules};
+    use evenkeel_data::{DataRow, Fields, ProblemOrigin, Rules};
 
     fn advice(prompts: &[&str], profile: Profile) -> Option<String> {
         let mut marked = MarkedPrompts::default();
         for prompt in prompts {
-            let row = Row::parse(1, serde_json::json!({"prompt": prompt, "answer": "4"}).to_string()).unwrap();
-            let read = Problem::read(&row, &Fields::default(), &Rules::default(), Origin::default(), || "a".to_owned());
+            let row = DataRow::parse(1, serde_json::json!({"prompt": prompt, "answer": "4"}).to_string()).unwrap();
+            let read =
+                Problem::read(&row, &Fields::default(), &Rules::default(), ProblemOrigin::default(), || "a".to_owned());
             marked.add(&read.unwrap(), prompt, profile);
         }
         marked.advice()

@@ -1,7 +1,7 @@
 //! What steps and evaluations cost, before anything is measured: tokens, floating-point operations and bytes.
 //! docs/recipes.md states the formulas.
 
-use evenkeel_data::Part;
+use evenkeel_data::Purpose;
 use evenkeel_learner::{DiskPlan, OldLogp, PublishType, TrainingSettings};
 use evenkeel_model::Config;
 use serde::Serialize;
@@ -79,7 +79,7 @@ pub(super) struct RunCost {
 /// Everything that a run will cost, as far as it is known before.
 pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Costs {
     let passes = Passes::of(config);
-    let known = data.mean_tokens(Part::Training);
+    let known = data.mean_tokens(Purpose::Training);
     let prompt = known.unwrap_or(UNKNOWN_PROMPT);
     let longest = f64::from(recipe.sampling.max_tokens);
     let step = |answer: f64| step_cost(recipe, config, passes, prompt, answer);
@@ -168,7 +168,7 @@ fn scored_share(learner: &TrainingSettings, prompts: u64) -> f64 {
 /// All sets of an evaluation, with responses of that share of their longest ones; `None` where nothing is evaluated.
 fn evaluation_cost(passes: Passes, data: &DataFacts, share: f64) -> Option<EvaluationCost> {
     let mut cost = EvaluationCost::default();
-    for set in data.of(Part::Evaluation) {
+    for set in data.of(Purpose::Evaluation) {
         let Some(EvaluationVolume { problems, samples, answer_tokens }) = set.asked else { continue };
         let prompt = set.mean_tokens.unwrap_or(UNKNOWN_PROMPT);
         let answer = share * f64::from(answer_tokens);

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_data::read::{Limits, expand};
-use evenkeel_data::{Collector, DataReport, Part, RowRules};
+use evenkeel_data::read::{ReadLimits, expand};
+use evenkeel_data::{Collector, DataReport, Purpose, RowRules};
 use evenkeel_orchestrator::{AnswerSampling, InvalidRows, Overlong};
 
 use super::findings::Findings;
@@ -18,7 +18,7 @@ use crate::recipe::Recipe;
 struct Named<'a> {
     key: String,
     file: &'a Path,
-    part: Part,
+    part: Purpose,
     rules: RowRules,
     /// Samples for each problem and the longest answer, where they are a benchmark's own.
     sampling: Option<(u32, u32)>,
@@ -32,7 +32,7 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
     let room = room_for(recipe.sampling.max_tokens);
     let mut facts = DataFacts::default();
     if let Some(dataset) = settings.built_in(recipe.run.seed, held_out) {
-        for (part, problems) in [(Part::Training, &dataset.train), (Part::Evaluation, &dataset.held_out)] {
+        for (part, problems) in [(Purpose::Training, &dataset.train), (Purpose::Evaluation, &dataset.held_out)] {
             let profile = recipe.reward.math.profile;
             let set = prompt_set(dataset.name.clone(), part, problems, model, &settings.suffix, room, profile);
             facts.sets.extend((set.prompts > 0).then_some(set));
@@ -41,7 +41,7 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
     let mut named = Vec::new();
     for (index, file) in settings.files.iter().enumerate() {
         let rules = settings.row_rules(None);
-        named.push(Named { key: format!("data.files[{index}]"), file, part: Part::Training, rules, sampling: None });
+        named.push(Named { key: format!("data.files[{index}]"), file, part: Purpose::Training, rules, sampling: None });
     }
     for (number, source) in settings.sources.iter().enumerate() {
         for (index, file) in source.files.iter().enumerate() {
@@ -49,7 +49,7 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
             named.push(Named {
                 key,
                 file,
-                part: Part::Training,
+                part: Purpose::Training,
                 rules: settings.row_rules(Some(source)),
                 sampling: None,
             });
@@ -60,7 +60,7 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
         named.push(Named {
             key: format!("data.held_out_files[{index}]"),
             file,
-            part: Part::Evaluation,
+            part: Purpose::Evaluation,
             rules,
             sampling: None,
         });
@@ -71,7 +71,7 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
         for (index, file) in benchmark.files.iter().enumerate() {
             let key = format!("evaluation.benchmarks[{number}].files[{index}]");
             let rules = benchmark.files(settings).rules;
-            named.push(Named { key, file, part: Part::Evaluation, rules, sampling: Some(sampling) });
+            named.push(Named { key, file, part: Purpose::Evaluation, rules, sampling: Some(sampling) });
         }
     }
     for named in &named {
@@ -88,7 +88,7 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
 /// Held-out problems in their order, as many as an evaluation asks.
 fn ask(recipe: &Recipe, facts: &mut DataFacts) {
     let mut left = u64::from(recipe.evaluation.problems);
-    for set in facts.sets.iter_mut().filter(|set| set.part == Part::Evaluation && set.asked.is_none()) {
+    for set in facts.sets.iter_mut().filter(|set| set.part == Purpose::Evaluation && set.asked.is_none()) {
         let problems = left.min(set.prompts - set.too_long);
         left -= problems;
         let AnswerSampling { samples, max_tokens: answer_tokens, .. } = recipe.evaluation.sampling(&recipe.sampling);
@@ -129,7 +129,7 @@ fn read(
     room: Option<u64>,
     findings: &mut Findings,
 ) -> Option<PromptSet> {
-    let (limits, cancel) = (Limits::default(), || false);
+    let (limits, cancel) = (ReadLimits::default(), || false);
     let refuse = recipe.data.invalid_rows == InvalidRows::Refuse;
     let mut collector = Collector::new(&limits, &cancel, refuse);
     let name = path.display().to_string();
@@ -195,15 +195,15 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
     if is_built_in || !recipe.data.held_out_files.is_empty() || recipe.evaluation.problems == 0 {
         return;
     }
-    let train = facts.prompts(Part::Training);
+    let train = facts.prompts(Purpose::Training);
     let wanted = u64::from(recipe.evaluation.problems);
-    let mean = facts.mean_tokens(Part::Training);
-    let lengths = facts.lengths(Part::Training);
+    let mean = facts.mean_tokens(Purpose::Training);
+    let lengths = facts.lengths(Purpose::Training);
     let taken = wanted.min(train);
     if taken > 0 {
         facts.sets.push(PromptSet {
             name: "held out from the training data".to_owned(),
-            part: Part::Evaluation,
+            part: Purpose::Evaluation,
             rows: taken,
             prompts: taken,
             too_long: 0,

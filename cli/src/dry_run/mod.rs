@@ -30,7 +30,7 @@ use evenkeel_run::RunDirectory;
 use crate::cluster::Environments;
 use crate::preconditions;
 use crate::recipe::Recipe;
-use evenkeel_data::Part;
+use evenkeel_data::Purpose;
 use evenkeel_proto::FieldError;
 use findings::Findings;
 use model::ModelFacts;
@@ -112,7 +112,7 @@ pub(crate) async fn dry_run(
 fn note_doubts(recipe: &Recipe, model: &ModelFacts, data: &DataFacts, findings: &mut Findings) {
     let per_step = u64::from(recipe.sampling.prompts_per_step);
     let kept = &recipe.checkpoint;
-    let training = data.sets.iter().filter(|set| set.part == Part::Training);
+    let training = data.sets.iter().filter(|set| set.part == Purpose::Training);
     let problems: u64 = training.map(|set| set.prompts).sum();
     if (1..per_step).contains(&problems) {
         findings.note(format!(

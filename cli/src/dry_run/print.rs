@@ -1,7 +1,7 @@
 //! A dry run on the terminal, or as JSON.
 
 use anyhow::Result;
-use evenkeel_data::Part;
+use evenkeel_data::Purpose;
 use evenkeel_data::read::printable;
 
 use super::cost::{Costs, EvaluationCost, StepCost};
@@ -65,8 +65,8 @@ fn data(data: &DataFacts) -> String {
     let mut rows = vec![["data", "", "rows", "prompts", "mean tokens", "longest"].map(str::to_owned)];
     for set in &data.sets {
         let part = match set.part {
-            Part::Training => "training",
-            Part::Evaluation => "evaluation",
+            Purpose::Training => "training",
+            Purpose::Evaluation => "evaluation",
         };
         let unknown = || "-".to_owned();
         let mean = set.mean_tokens.map_or_else(unknown, |mean| format!("{mean:.0}"));

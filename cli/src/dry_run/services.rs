@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use evenkeel_config::human;
-use evenkeel_data::{Part, TaskKind};
+use evenkeel_data::{Purpose, TaskKind};
 use evenkeel_generation::GenerationSettings;
 use evenkeel_orchestrator::{StartNeeds, VerifierSettings};
 use evenkeel_proto::FieldError;
@@ -29,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks every engine and verifier that the recipe names, and looks for the sandbox where there are programs.
 pub(super) async fn look(recipe: &Recipe, data: &DataFacts, needs: Option<&StartNeeds>, findings: &mut Findings) {
-    let evaluated = data.of(Part::Evaluation).filter_map(|set| set.asked).map(|asked| asked.answer_tokens);
+    let evaluated = data.of(Purpose::Evaluation).filter_map(|set| set.asked).map(|asked| asked.answer_tokens);
     let longest_answer = evaluated.chain([recipe.sampling.max_tokens]).max().unwrap_or(0);
     let needed = data.longest_tokens() + u64::from(longest_answer);
     let asked: Vec<_> = recipe

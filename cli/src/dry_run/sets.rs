@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_chat::Prompt;
-use evenkeel_data::{Part, Problem, TaskKind};
+use evenkeel_data::{Problem, Purpose, TaskKind};
 use evenkeel_math::Profile;
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub(super) struct DataFacts {
 #[derive(Debug, Serialize)]
 pub(super) struct PromptSet {
     pub(super) name: String,
-    pub(super) part: Part,
+    pub(super) part: Purpose,
     pub(super) rows: u64,
     pub(super) prompts: u64,
     /// Prompts that leave no room for the longest response.
@@ -65,12 +65,12 @@ pub(super) struct Refused {
 
 impl DataFacts {
     /// Prompts of a part, without those that are left out for their length.
-    pub(super) fn prompts(&self, part: Part) -> u64 {
+    pub(super) fn prompts(&self, part: Purpose) -> u64 {
         self.of(part).map(|set| set.prompts - set.too_long).sum()
     }
 
     /// The mean length of the prompts of a part, where it is known.
-    pub(super) fn mean_tokens(&self, part: Part) -> Option<f64> {
+    pub(super) fn mean_tokens(&self, part: Purpose) -> Option<f64> {
         let mut prompts = 0.0;
         let mut tokens = 0.0;
         for set in self.of(part) {
@@ -86,7 +86,7 @@ impl DataFacts {
     }
 
     /// How many prompts of a part have which length, where they are known.
-    pub(super) fn lengths(&self, part: Part) -> BTreeMap<u64, u64> {
+    pub(super) fn lengths(&self, part: Purpose) -> BTreeMap<u64, u64> {
         let mut all = BTreeMap::new();
         for (&length, count) in self.of(part).flat_map(|set| &set.lengths) {
             *all.entry(length).or_default() += count;
@@ -99,7 +99,7 @@ impl DataFacts {
         self.sets.iter().any(|set| set.kinds.contains(&kind))
     }
 
-    pub(super) fn of(&self, part: Part) -> impl Iterator<Item = &PromptSet> {
+    pub(super) fn of(&self, part: Purpose) -> impl Iterator<Item = &PromptSet> {
         self.sets.iter().filter(move |set| set.part == part)
     }
 }
@@ -107,7 +107,7 @@ impl DataFacts {
 /// Counts prompts and their tokens. A fresh model has one token for each character.
 pub(super) fn prompt_set(
     name: String,
-    part: Part,
+    part: Purpose,
     problems: &[Problem],
     model: &ModelFacts,
     suffix: &str,

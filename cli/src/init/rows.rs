@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use evenkeel_chat::{Prompt, PromptError, PromptRenderer};
-use evenkeel_data::read::{Limits, expand};
-use evenkeel_data::{Collector, Part, Problem, Reason, TaskKind};
+use evenkeel_data::read::{ReadLimits, expand};
+use evenkeel_data::{Collector, Problem, Purpose, Reason, TaskKind};
 use evenkeel_math::Profile;
 use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_orchestrator::{DataSettings, VerifierSettings};
@@ -44,12 +44,12 @@ impl Rows {
         let folder = Folder::new(model);
         let context = u64::from(ConfigFile::read(&folder)?.max_position_embeddings()?);
         let renderer = settings.prompt_renderer(&folder)?;
-        let (limits, cancel) = (Limits::default(), || false);
+        let (limits, cancel) = (ReadLimits::default(), || false);
         let mut collector = Collector::new(&limits, &cancel, false);
         for name in files {
             for path in expand(name, &cancel)? {
                 let source = path.display().to_string();
-                collector.read_file(&path, (0, &source), Part::Training, &settings.row_rules(None))?;
+                collector.read_file(&path, (0, &source), Purpose::Training, &settings.row_rules(None))?;
             }
         }
         let (problems, report) = collector.finish();

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use evenkeel_proto::shown::multi_line;
-use evenkeel_run::{Answer, RolloutTurn};
+use evenkeel_run::{EvaluationAnswer, RolloutTurn};
 
 /// Prints answers one after the other; a prompt once for all samples of its problem.
 #[derive(Default)]
@@ -12,7 +12,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn answer(&mut self, answer: &Answer, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn answer(&mut self, answer: &EvaluationAnswer, out: &mut impl Write) -> io::Result<()> {
         if self.problem.replace(answer.index) != Some(answer.index) {
             let benchmark = multi_line(&answer.benchmark);
             let problem = multi_line(&answer.problem);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_proto::v1::Outcome;
-use evenkeel_run::{Answer, AnswerVerdict, Rollout};
+use evenkeel_run::{AnswerVerdict, EvaluationAnswer, Rollout};
 use serde::Serialize;
 
 use crate::arguments::ShowOptions;
@@ -18,7 +18,7 @@ pub(super) trait Sample: Serialize {
     fn problem(&self) -> (&str, u64);
 }
 
-impl Sample for Answer {
+impl Sample for EvaluationAnswer {
     fn verdict(&self) -> &AnswerVerdict {
         &self.verdict
     }

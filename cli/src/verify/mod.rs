@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use crate::arguments::VerifyCommand;
-use evenkeel_data::Row;
+use evenkeel_data::DataRow;
 use evenkeel_data::read::{Line, Lines, printable};
 
 pub(crate) async fn verify(command: VerifyCommand) -> Result<ExitCode> {
@@ -61,9 +61,9 @@ impl InvalidLines {
 }
 
 /// Parses a line as a row.
-fn parse_row(line: &Line) -> Result<Row> {
+fn parse_row(line: &Line) -> Result<DataRow> {
     let text = line.text.as_deref().map_err(Clone::clone)?;
-    Ok(Row::parse(line.number, text)?)
+    Ok(DataRow::parse(line.number, text)?)
 }
 
 /// Opens the output; stdout by default.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use evenkeel_host::hex;
-use evenkeel_telemetry::{Kind, PROCESS_SERIES, Series, TraceContext, Values};
+use evenkeel_telemetry::{PROCESS_SERIES, Series, SeriesKind, TraceContext, Values};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -95,8 +95,8 @@ fn names_end_in_their_unit_and_counters_in_total() {
         let name = series.name;
         assert!(names.insert(name), "{name} is listed twice");
         assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'), "{name}");
-        assert_eq!(name.ends_with("_total"), series.kind == Kind::Counter, "{name}");
-        assert!(series.kind != Kind::Histogram || name.ends_with("_seconds"), "{name} has no buckets");
+        assert_eq!(name.ends_with("_total"), series.kind == SeriesKind::Counter, "{name}");
+        assert!(series.kind != SeriesKind::Histogram || name.ends_with("_seconds"), "{name} has no buckets");
         assert!(!series.help.is_empty() && !series.help.ends_with('.') && !series.help.contains('|'), "{name}");
     }
 }

@@ -16,7 +16,6 @@ const CHARACTER: f64 = 6.4;
 const RIGHT: f64 = 110.0;
 const TOP: f64 = 4.0;
 
-/// One amount.
 #[derive(Debug, Clone)]
 pub struct Bar {
     heading: Option<String>,
@@ -73,7 +72,6 @@ impl Bars {
         Self { title: title.into(), caption: caption.into(), bars }
     }
 
-    /// Its title.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -100,7 +98,6 @@ impl Bars {
         text
     }
 
-    /// The figure.
     pub fn to_html(&self) -> Html {
         let ends = self.bars.iter().flat_map(|bar| {
             let (low, high) = bar.interval.unwrap_or((bar.value, bar.value));

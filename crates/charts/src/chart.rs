@@ -77,7 +77,6 @@ impl Chart {
         self
     }
 
-    /// Its title.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -119,7 +118,6 @@ impl Chart {
         csv::of_series(&self.x_label, &self.series)
     }
 
-    /// The figure.
     pub fn to_html(&self) -> Html {
         let points = || self.series.iter().flat_map(|series| series.points.iter());
         let axes = Axes {

@@ -46,7 +46,6 @@ pub(crate) fn of_series(x_label: &str, series: &[Series]) -> String {
     text
 }
 
-/// Rows of texts.
 pub(crate) fn of_rows<'a>(rows: impl IntoIterator<Item = Vec<&'a str>>) -> String {
     let mut text = String::new();
     for row in rows {

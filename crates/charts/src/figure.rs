@@ -9,7 +9,6 @@ use crate::plane::Plane;
 /// A figure of any kind.
 #[derive(Debug, Clone)]
 pub enum Figure {
-    /// Quantities over steps.
     Chart(Chart),
     /// Two quantities over each other.
     Plane(Plane),

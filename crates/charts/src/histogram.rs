@@ -60,7 +60,6 @@ impl Histogram {
         self
     }
 
-    /// Its title.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -112,7 +111,6 @@ impl Histogram {
         text
     }
 
-    /// The figure.
     pub fn to_html(&self) -> Html {
         let bins = self.bins();
         let highest = bins.iter().map(|bin| bin.counts.iter().sum::<usize>()).max().unwrap_or(0);

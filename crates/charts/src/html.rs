@@ -8,7 +8,6 @@ use std::fmt::{Display, Write};
 pub struct Html(String);
 
 impl Html {
-    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -63,12 +62,10 @@ impl Html {
         self.0.is_empty()
     }
 
-    /// Its source.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its source.
     pub fn into_string(self) -> String {
         self.0
     }

@@ -1,6 +1,6 @@
 //! Charts as SVG and pages around them.
 //!
-//! A [`Page`] is one self-contained HTML file without scripts: [`Section`]s of text, [`Table`]s and [`Figure`]s.
+//! A [`Page`] is one self-contained HTML file without scripts: [`Section`]s of text, [`HtmlTable`]s and [`Figure`]s.
 //! Figures are a [`Chart`] (lines, bands, error bars over steps), a [`Plane`] (two quantities over each other, coloured
 //! by step), [`Bars`] or a [`Histogram`]; each has its data as CSV within the page. A figure without data, or whose
 //! values never change, is a sentence instead ([`figures`]).
@@ -36,4 +36,4 @@ pub use palette::COLOURS;
 pub use plane::{Plane, Trajectory};
 pub use scale::{duration, number, percent, percentage, thousands};
 pub use series::{Point, Series, Style};
-pub use table::Table;
+pub use table::HtmlTable;

@@ -15,7 +15,6 @@ pub struct Section {
 }
 
 impl Section {
-    /// A section.
     pub fn new(id: &'static str, title: impl Into<String>, body: Html) -> Self {
         Self { id, title: title.into(), body }
     }
@@ -33,7 +32,6 @@ impl Section {
 /// Where a live page gets its parts and its news from: paths of the server that serves it.
 #[derive(Debug, Clone, Copy)]
 pub struct Live<'a> {
-    /// The script.
     pub script: &'a str,
     /// The style sheet, which is [`style`].
     pub style: &'a str,
@@ -48,9 +46,7 @@ pub struct Page {
     pub title: String,
     /// A few words above the heading.
     pub kicker: Html,
-    /// Its sections.
     pub sections: Vec<Section>,
-    /// At its end.
     pub footer: Html,
 }
 

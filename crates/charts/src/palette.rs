@@ -7,7 +7,6 @@
 
 use std::fmt::Write;
 
-/// Colours of series.
 pub const COLOURS: usize = 8;
 
 /// Steps of the ramp that stands for the course of a run.

@@ -74,7 +74,6 @@ impl Plane {
         self
     }
 
-    /// Its title.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -98,7 +97,6 @@ impl Plane {
         text
     }
 
-    /// The figure.
     pub fn to_html(&self) -> Html {
         let is_alone = self.trajectories.len() == 1;
         let most = if is_alone { STRETCHES } else { STRETCHES_OF_SEVERAL };

@@ -5,7 +5,6 @@ use crate::palette::COLOURS;
 /// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// As it is.
     Line,
     /// Faint, with its average over five steps on top.
     Averaged,
@@ -25,7 +24,6 @@ const SAME: f64 = 1e-9;
 pub struct Point {
     /// Where, such as the step.
     pub x: f64,
-    /// The value.
     pub y: f64,
     /// The lower and the upper end of its interval.
     pub interval: Option<(f64, f64)>,

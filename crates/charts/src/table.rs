@@ -4,13 +4,13 @@ use crate::html::Html;
 
 /// Rows under a header. The first column is to the left, the others are numbers to the right.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
+pub struct HtmlTable {
     header: Vec<Html>,
     /// Cells, and whether they say that there is nothing.
     rows: Vec<(Vec<Html>, bool)>,
 }
 
-impl Table {
+impl HtmlTable {
     /// A table with these columns.
     pub fn new<T: Into<Html>>(header: impl IntoIterator<Item = T>) -> Self {
         Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new() }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn cells_are_escaped_and_an_empty_table_is_nothing() {
-        let mut table = Table::new(["a<b", "c"]);
+        let mut table = HtmlTable::new(["a<b", "c"]);
         assert!(table.to_html().is_empty());
         table.row(["<i>", "2"]);
         let html = table.to_html().into_string();

@@ -87,7 +87,7 @@ impl ValueDeserializer<'_> {
 
     fn table<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
         match self.0 {
-            Value::Dict(_, table) => visitor.visit_map(Table::new(table)),
+            Value::Dict(_, table) => visitor.visit_map(TableAccess::new(table)),
             _ => Err(self.mismatch(&visitor)),
         }
     }
@@ -156,7 +156,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
     ) -> Result<V::Value, Refusal> {
         match self.0 {
             Value::String(_, text) => visitor.visit_enum(StrDeserializer::new(text)),
-            Value::Dict(_, table) => visitor.visit_enum(MapAccessDeserializer::new(Table::new(table))),
+            Value::Dict(_, table) => visitor.visit_enum(MapAccessDeserializer::new(TableAccess::new(table))),
             _ => Err(self.mismatch(&visitor)),
         }
     }
@@ -177,19 +177,19 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
     }
 }
 
-struct Table<'v> {
+struct TableAccess<'v> {
     entries: btree_map::Iter<'v, String, Value>,
     /// The entry whose key was read last.
     entry: Option<(&'v String, &'v Value)>,
 }
 
-impl<'v> Table<'v> {
+impl<'v> TableAccess<'v> {
     fn new(table: &'v Dict) -> Self {
         Self { entries: table.iter(), entry: None }
     }
 }
 
-impl<'de> MapAccess<'de> for Table<'_> {
+impl<'de> MapAccess<'de> for TableAccess<'_> {
     type Error = Refusal;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refusal> {

@@ -13,12 +13,7 @@ const EMPTY: &str = "empty";
 pub enum ConfigError {
     /// A file that cannot be read.
     #[error("cannot read settings from {path}: {source}", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// A text that is not TOML.
     #[error("{origin} is not TOML: {message}")]
     Syntax {
@@ -32,11 +27,12 @@ pub enum ConfigError {
     Malformed {
         /// Where it was written.
         origin: String,
-        /// The allowed form.
         allowed: &'static str,
     },
-    /// An unknown key.
-    #[error("unknown key `{key}` in {origin}{}, allowed here: {}", hint(renamed.as_deref(), nearest.as_deref()), allowed.join(", "))]
+    #[error(
+        "unknown key `{key}` in {origin}{}, allowed here: {}",
+        hint(renamed.as_deref(), nearest.as_deref()), allowed.join(", ")
+    )]
     UnknownKey {
         /// The key with its path.
         key: String,
@@ -54,11 +50,9 @@ pub enum ConfigError {
     Invalid {
         /// The key with its path.
         key: String,
-        /// The value.
         value: String,
         /// Where it was written.
         origin: String,
-        /// What is allowed.
         allowed: String,
     },
     /// Settings that cannot be written as TOML.

@@ -18,13 +18,11 @@ pub struct Loader {
 /// Settings, and where each was written.
 #[derive(Debug, Clone)]
 pub struct Loaded<T> {
-    /// The settings, validated.
     pub settings: T,
     merged: Merged,
 }
 
 impl Loader {
-    /// Only defaults.
     pub fn new() -> Self {
         Self::default()
     }

@@ -16,7 +16,6 @@ use crate::{ConfigError, Renamed, Settings, wording};
 pub(crate) struct Merged(Figment);
 
 impl Merged {
-    /// Only defaults.
     pub(crate) fn defaults(settings: impl Serialize) -> Self {
         Self(Figment::from(Defaults(Value::serialize(settings))))
     }

@@ -11,7 +11,6 @@ use crate::{ConfigError, ENVIRONMENT_PREFIX};
 pub(super) enum Reading {
     /// As a TOML value if it is one (`5`, `true`, `["a", "b"]`), otherwise as text.
     Toml,
-    /// As text.
     Text,
     /// As texts separated by commas.
     List,

@@ -15,7 +15,6 @@ pub struct Renamed {
 }
 
 impl Renamed {
-    /// No keys.
     pub const NONE: Self = Self { keys: &[], elsewhere: &[], sections: &[] };
 
     /// Keys with another path.

@@ -10,15 +10,11 @@ pub enum Library {
     Driver,
     /// Matrix products with epilogues; cuBLAS needs it.
     CublasLt,
-    /// Matrix products.
     Cublas,
     /// Random numbers; candle opens it with each device.
     Curand,
-    /// The run-time compiler.
     Nvrtc,
-    /// Attention.
     Cudnn,
-    /// Collectives between GPUs.
     Nccl,
 }
 

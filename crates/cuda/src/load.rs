@@ -24,7 +24,6 @@ impl LoadFailure {
     }
 }
 
-/// Loads a library.
 pub(crate) fn load(path: &Path) -> Result<libloading::Library, LoadFailure> {
     // SAFETY: NVIDIA's libraries may be initialised at any time and on any thread; that a file of this name is one of
     // them is the responsibility of whoever installed it, as with every program that the dynamic loader links.

@@ -19,7 +19,6 @@ pub struct Probe {
     pub status: Option<&'static str>,
     /// Whether a build with CUDA can train here.
     pub usable: bool,
-    /// The driver.
     pub driver: StatusOfDriver,
     /// Every library, found or not.
     pub libraries: Vec<LibraryReport>,
@@ -27,7 +26,6 @@ pub struct Probe {
     pub devices: Vec<Device>,
 }
 
-/// The driver's state.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StatusOfDriver {
     /// The version of the kernel module, as `580.65.06`.
@@ -41,7 +39,6 @@ pub struct StatusOfDriver {
 /// A library, or where it was searched.
 #[derive(Clone, Debug, Serialize)]
 pub struct LibraryReport {
-    /// Which one.
     pub library: Library,
     /// The file name that was searched.
     pub file: &'static str,
@@ -49,7 +46,6 @@ pub struct LibraryReport {
     pub purpose: &'static str,
     /// Whether training needs it.
     pub needed: bool,
-    /// Its file.
     pub path: Option<String>,
     /// Its version, as it gives it itself.
     pub version: Option<String>,

@@ -15,14 +15,12 @@ pub const FOLDERS: &str = "EVENKEEL_CUDA_LIBRARIES";
 /// A library in this process. It stays open until the process ends.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadedLibrary {
-    /// Which one.
     pub library: Library,
     handle: &'static libloading::Library,
     path: &'static Path,
 }
 
 impl LoadedLibrary {
-    /// The file.
     pub fn path(&self) -> &'static Path {
         self.path
     }
@@ -38,7 +36,6 @@ impl LoadedLibrary {
 /// A library that was not found, or found and not loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Missing {
-    /// Which one.
     pub library: Library,
     /// The places that were searched, in order.
     pub searched: Vec<String>,
@@ -80,7 +77,6 @@ pub fn open(library: Library) -> Result<LoadedLibrary, Missing> {
     Ok(opened)
 }
 
-/// Where to search.
 #[derive(Debug, Default)]
 struct SearchPaths {
     first: Vec<PathBuf>,

@@ -6,7 +6,7 @@
 
 use crate::dataset::hold_out;
 use crate::sum::Sum;
-use crate::{DataReport, DataSource, Dataset, Demonstration, Origin, Problem, Rules, Task};
+use crate::{DataReport, DataSource, Dataset, Demonstration, Problem, ProblemOrigin, Rules, Task};
 use evenkeel_chat::Prompt;
 
 const NAME: &str = "arithmetic";
@@ -30,7 +30,7 @@ fn problem(sum: Sum, rules: &Rules) -> Problem {
     let prompt = Prompt::Text(format!("{a}+{b}=\n"));
     Problem {
         id,
-        origin: Origin::default(),
+        origin: ProblemOrigin::default(),
         data_source: None,
         prompt,
         suffix: None,

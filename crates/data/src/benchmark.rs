@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::collect::{Collector, RowRules};
 use crate::dataset::{drop_twins, files};
-use crate::read::Limits;
-use crate::report::Part;
+use crate::read::ReadLimits;
+use crate::report::Purpose;
 use crate::text::normalized;
 use crate::{Cancel, DataError, Dataset, Problem};
 
@@ -39,13 +39,13 @@ impl Dataset {
     pub fn add_benchmark(
         &mut self,
         benchmark: &BenchmarkFiles,
-        limits: &Limits,
+        limits: &ReadLimits,
         cancel: Cancel<'_>,
     ) -> Result<Vec<Problem>, DataError> {
         let BenchmarkFiles { name, files: names, rules, refuse_faults } = benchmark;
         let mut collector = Collector::new(limits, cancel, *refuse_faults);
         for path in files(names, cancel)? {
-            collector.read_file(&path, (0, name), Part::Evaluation, rules)?;
+            collector.read_file(&path, (0, name), Purpose::Evaluation, rules)?;
         }
         collector.require_prompts()?;
         let (mut problems, report) = collector.finish();
@@ -84,7 +84,7 @@ mod tests {
             held_out_rules: RowRules::default(),
             refuse_faults: true,
         };
-        let (limits, cancel) = (Limits::default(), || false);
+        let (limits, cancel) = (ReadLimits::default(), || false);
         let mut data = Dataset::read("train", &set, 0, 0, &limits, &cancel).unwrap();
         let benchmark = BenchmarkFiles {
             name: "asked".into(),
@@ -95,6 +95,6 @@ mod tests {
         let problems = data.add_benchmark(&benchmark, &limits, &cancel).unwrap();
         assert_eq!((problems.len(), problems[0].origin.file, data.train.len()), (1, 1, 1));
         assert_eq!(data.report.files[0].dropped[&Reason::InEvaluation], 1);
-        assert_eq!((data.report.files[1].part, data.report.files[1].source.as_str()), (Part::Evaluation, "asked"));
+        assert_eq!((data.report.files[1].part, data.report.files[1].source.as_str()), (Purpose::Evaluation, "asked"));
     }
 }

@@ -8,7 +8,7 @@ use evenkeel_proto::v1::code_task::TestsSource;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::row::{Row, RowError, kind, refused, text};
+use crate::row::{DataRow, RowError, kind, refused, text};
 use crate::tests_column::{self, FUNCTION, TESTS};
 use crate::{Reason, Task, livecodebench, other_language};
 
@@ -45,7 +45,7 @@ const NESTED: &str = "question";
 const GROUND_TRUTH: &str = "reward_model.ground_truth";
 
 /// The question of a row with tests; `None` for a row without. The tests themselves are read by the reward service.
-pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
+pub(crate) fn task(row: &DataRow) -> Result<Option<Task>, RowError> {
     let nested = row.get(NESTED).is_some_and(|question| question.is_object());
     let path = |name: &str| if nested { format!("{NESTED}.{name}") } else { name.to_owned() };
     let published = is_published(row);
@@ -111,12 +111,12 @@ pub(crate) fn check_outputs(task: &Task) -> Result<(), RowError> {
 }
 
 /// Whether a row has the columns of LiveCodeBench.
-fn is_published(row: &Row) -> bool {
+fn is_published(row: &DataRow) -> bool {
     row.get(NESTED).is_some_and(Value::is_object) || row.get(PUBLIC).is_some() || row.get(PRIVATE).is_some()
 }
 
 /// The column with the tests of a row that has not the columns of LiveCodeBench.
-fn tests_column(row: &Row) -> Option<&'static str> {
+fn tests_column(row: &DataRow) -> Option<&'static str> {
     let usual = TESTS.iter().copied().find(|name| row.get(name).is_some());
     usual.or_else(|| row.get(GROUND_TRUTH).is_some_and(is_tests).then_some(GROUND_TRUTH))
 }
@@ -142,17 +142,17 @@ fn invalid(id: &str, error: FieldError) -> RowError {
 }
 
 /// Whether a row has tests, whatever they are.
-pub(crate) fn has_tests(row: &Row) -> bool {
+pub(crate) fn has_tests(row: &DataRow) -> bool {
     is_published(row) || tests_column(row).is_some()
 }
 
 /// The function that a row says to call.
-fn function(row: &Row) -> Option<&str> {
+fn function(row: &DataRow) -> Option<&str> {
     FUNCTION.iter().find_map(|name| row.get(name)?.as_str())
 }
 
 /// The function that the tests call. `None` if they give a program standard input.
-fn called(row: &Row) -> Option<String> {
+fn called(row: &DataRow) -> Option<String> {
     let task = task(row).ok()??;
     let Some(TestsSource::LiveCodeBench(cases)) = task.tests() else { return None };
     let name_in = |json: &str, names: &[&str]| {
@@ -169,7 +169,7 @@ fn called(row: &Row) -> Option<String> {
 }
 
 /// The starter code next to the statement, in the column `name`.
-fn starter_code<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
+fn starter_code<'a>(row: &'a DataRow, name: &str) -> Option<&'a str> {
     let parent = name.rsplit_once('.').map_or("", |(parent, _)| parent);
     let path = if parent.is_empty() { STARTER_CODE.to_owned() } else { format!("{parent}.{STARTER_CODE}") };
     row.get(&path)?.as_str().filter(|code| !code.trim().is_empty())
@@ -177,14 +177,14 @@ fn starter_code<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
 
 /// The statement of a question in the words of LiveCodeBench, which say how it is judged: by a call of a function, or
 /// by what a program makes of standard input. `name` is the column of the statement.
-pub(crate) fn in_words_of_livecodebench(row: &Row, name: &str, statement: &str) -> Prompt {
+pub(crate) fn in_words_of_livecodebench(row: &DataRow, name: &str, statement: &str) -> Prompt {
     let starter = called(row)
         .map(|function| starter_code(row, name).map_or_else(|| format!("def {function}(...):"), str::to_owned));
     livecodebench::prompt(statement, starter.as_deref())
 }
 
 /// The statement of a question followed by its starter code, if there is such code.
-pub(crate) fn with_starter_code(row: &Row, name: &str, statement: &str) -> String {
+pub(crate) fn with_starter_code(row: &DataRow, name: &str, statement: &str) -> String {
     match starter_code(row, name) {
         Some(code) => format!("{statement}\n\nStarter code:\n```python\n{}\n```", code.trim_end()),
         None => statement.to_owned(),
@@ -208,7 +208,7 @@ mod tests {
     const TEST: &str = r#"[{"input": "1", "output": "2"}]"#;
 
     fn read(json: &str) -> Result<Option<LiveCodeBenchCases>, String> {
-        let row = Row::parse(3, json).unwrap();
+        let row = DataRow::parse(3, json).unwrap();
         let task = task(&row).map_err(|error| error.to_string())?;
         Ok(task.map(|task| match task.tests() {
             Some(TestsSource::LiveCodeBench(cases)) => cases.clone(),
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn the_prompt_says_how_the_program_is_judged() {
         let asked = |json: &str| {
-            let row = Row::parse(1, json).unwrap();
+            let row = DataRow::parse(1, json).unwrap();
             match in_words_of_livecodebench(&row, "prompt", "Double x.") {
                 Prompt::Either { text, .. } => text,
                 other => panic!("{other:?}"),
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn questions_without_any_expected_output_are_useless() {
         let check = |tests: &str| {
-            let row = Row::parse(1, format!(r#"{{"tests": {tests}}}"#)).unwrap();
+            let row = DataRow::parse(1, format!(r#"{{"tests": {tests}}}"#)).unwrap();
             check_outputs(&task(&row).unwrap().unwrap()).map_err(|error| error.to_string())
         };
         let error = check(r#"[{"input": "1", "output": ""}, {"input": "2", "output": " \n"}]"#).unwrap_err();
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn starter_code_stands_behind_the_statement() {
-        let row = |json: &str| Row::parse(1, json).unwrap();
+        let row = |json: &str| DataRow::parse(1, json).unwrap();
         let nested = row(r#"{"question": {"starter_code": "def f(x):\n"}}"#);
         let statement = with_starter_code(&nested, "question.question_content", "Double x.");
         assert_eq!(statement, "Double x.\n\nStarter code:\n```python\ndef f(x):\n```");

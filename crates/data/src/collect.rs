@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::merge::MergedProblems;
-use crate::read::{self, Columns, Limits, ReadError};
-use crate::report::Part;
+use crate::read::{self, Columns, ReadError, ReadLimits};
+use crate::report::Purpose;
 use crate::{
-    Cancel, DataError, DataReport, Fields, Filter, Origin, Problem, Reason, Row, RowError, RowLocation, Rules, code,
+    Cancel, DataError, DataReport, DataRow, Fields, Filter, Problem, ProblemOrigin, Reason, RowError, RowLocation,
+    Rules, code,
 };
 
 /// How the rows of a source are read.
@@ -31,7 +32,7 @@ impl RowRules {
 
 /// Collects the problems of files. Rows that are merged or dropped are not kept.
 pub struct Collector<'a> {
-    limits: &'a Limits,
+    limits: &'a ReadLimits,
     cancel: Cancel<'a>,
     refuse_faults: bool,
     merged: MergedProblems,
@@ -41,7 +42,7 @@ pub struct Collector<'a> {
 impl<'a> Collector<'a> {
     /// A collector that has read nothing. With `refuse_faults` a row at fault ends it, instead of being dropped and
     /// counted.
-    pub fn new(limits: &'a Limits, cancel: Cancel<'a>, refuse_faults: bool) -> Self {
+    pub fn new(limits: &'a ReadLimits, cancel: Cancel<'a>, refuse_faults: bool) -> Self {
         Self { limits, cancel, refuse_faults, merged: MergedProblems::default(), report: DataReport::default() }
     }
 
@@ -54,13 +55,13 @@ impl<'a> Collector<'a> {
         &mut self,
         path: &Path,
         (source, name): (usize, &str),
-        part: Part,
+        part: Purpose,
         rules: &RowRules,
     ) -> Result<usize, DataError> {
         let shown = path.display().to_string();
         let rows = read::rows(path, &rules.columns(), self.limits, self.cancel)?;
         let file = self.report.begin(shown.clone(), name, part);
-        let origin = Origin { source, file };
+        let origin = ProblemOrigin { source, file };
         for (index, row) in rows.enumerate() {
             let (place, problem) = match row {
                 Ok(row) => {
@@ -127,9 +128,9 @@ impl<'a> Collector<'a> {
 }
 
 fn read_row(
-    row: &Row,
+    row: &DataRow,
     rules: &RowRules,
-    origin: Origin,
+    origin: ProblemOrigin,
     unnamed: impl FnOnce() -> String,
 ) -> Result<Problem, RowError> {
     rules.filters.iter().try_for_each(|filter| filter.check(row))?;
@@ -148,12 +149,12 @@ mod tests {
     /// Reads files of these lines, each as a source of its own.
     fn collect(files: &[&str], rules: &RowRules) -> (Vec<Problem>, DataReport) {
         let dir = tempfile::tempdir().unwrap();
-        let (limits, cancel) = (Limits::default(), || false);
+        let (limits, cancel) = (ReadLimits::default(), || false);
         let mut collector = Collector::new(&limits, &cancel, false);
         for (index, text) in files.iter().enumerate() {
             let path = dir.path().join(format!("{index}.jsonl"));
             std::fs::write(&path, text).unwrap();
-            collector.read_file(&path, (index, "s"), Part::Training, rules).unwrap();
+            collector.read_file(&path, (index, "s"), Purpose::Training, rules).unwrap();
         }
         collector.finish()
     }
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(counts(&report), [(3, 2, 1, none()), (2, 1, 1, none())]);
         let ids: Vec<_> = problems.iter().map(|problem| problem.id.to_string()).collect();
         assert!(ids[0].ends_with("0.jsonl#1") && ids[1].ends_with("0.jsonl#2") && ids[2].ends_with("1.jsonl#2"));
-        assert_eq!(problems[2].origin, Origin { source: 1, file: 1 });
+        assert_eq!(problems[2].origin, ProblemOrigin { source: 1, file: 1 });
         assert!(report.examples["duplicate"][0].message.ends_with("0.jsonl#1"));
     }
 

@@ -7,8 +7,8 @@ use evenkeel_seeds::{Stream, rng};
 use rand::seq::SliceRandom;
 
 use crate::collect::{Collector, RowRules};
-use crate::read::{Limits, expand};
-use crate::report::Part;
+use crate::read::{ReadLimits, expand};
+use crate::report::Purpose;
 use crate::text::normalized;
 use crate::{Cancel, DataError, DataReport, Problem, Reason};
 
@@ -30,7 +30,6 @@ pub struct Dataset {
 /// A source of problems.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataSource {
-    /// Its name.
     pub name: String,
     /// Its share among the prompts of a step, relative to the weights of the others.
     pub weight: f64,
@@ -72,13 +71,13 @@ impl Dataset {
         set: &FileSet,
         seed: u64,
         held_out: u32,
-        limits: &Limits,
+        limits: &ReadLimits,
         cancel: Cancel<'_>,
     ) -> Result<Self, DataError> {
         let mut collector = Collector::new(limits, cancel, set.refuse_faults);
         for (index, source) in set.sources.iter().enumerate() {
             for path in files(&source.files, cancel)? {
-                collector.read_file(&path, (index, &source.source.name), Part::Training, &source.rules)?;
+                collector.read_file(&path, (index, &source.source.name), Purpose::Training, &source.rules)?;
             }
         }
         collector.require_prompts()?;
@@ -90,7 +89,7 @@ impl Dataset {
         } else {
             let mut collector = Collector::new(limits, cancel, set.refuse_faults);
             for path in files(&set.held_out, cancel)? {
-                collector.read_file(&path, (0, name), Part::Evaluation, &set.held_out_rules)?;
+                collector.read_file(&path, (0, name), Purpose::Evaluation, &set.held_out_rules)?;
             }
             collector.require_prompts()?;
             let (mut held, evaluation) = collector.finish();
@@ -166,10 +165,10 @@ mod tests {
     use evenkeel_chat::Prompt;
 
     fn read(text: &str, change: impl FnOnce(&mut FileSet)) -> Result<Dataset, String> {
-        read_within(text, change, &Limits::default())
+        read_within(text, change, &ReadLimits::default())
     }
 
-    fn read_within(text: &str, change: impl FnOnce(&mut FileSet), limits: &Limits) -> Result<Dataset, String> {
+    fn read_within(text: &str, change: impl FnOnce(&mut FileSet), limits: &ReadLimits) -> Result<Dataset, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
         std::fs::write(&path, text).unwrap();
@@ -218,8 +217,8 @@ mod tests {
     fn files_beyond_the_limits_are_refused_by_the_limit() {
         let row = |prompt: char| format!("{{\"prompt\": \"{prompt}\", \"answer\": \"1\"}}\n");
         let rows = format!("{}{}{}", row('a'), row('b'), row('b'));
-        let refused = |change: &dyn Fn(&mut Limits)| {
-            let mut limits = Limits::default();
+        let refused = |change: &dyn Fn(&mut ReadLimits)| {
+            let mut limits = ReadLimits::default();
             change(&mut limits);
             read_within(&rows, |_| {}, &limits).unwrap_err()
         };
@@ -232,7 +231,7 @@ mod tests {
         assert!(error.contains("line 3: is one more than 2 rows"), "{error}");
         let error = refused(&|limits| limits.max_problems = 1);
         assert!(error.contains("line 2: is one more than 1 problems"), "{error}");
-        let limits = Limits { max_problems: 2, ..Limits::default() };
+        let limits = ReadLimits { max_problems: 2, ..ReadLimits::default() };
         assert!(read_within(&rows, |_| {}, &limits).is_ok(), "duplicates are not problems of their own");
     }
 
@@ -246,7 +245,7 @@ mod tests {
         assert_eq!((data.train.len(), text(&data.train[0])), (1, "b"));
         let [training, evaluation] = &data.report.files[..] else { panic!("{:?}", data.report) };
         assert_eq!((training.prompts, training.dropped[&Reason::InEvaluation]), (1, 1));
-        assert_eq!((evaluation.part, evaluation.prompts), (Part::Evaluation, 1));
+        assert_eq!((evaluation.part, evaluation.prompts), (Purpose::Evaluation, 1));
         assert_eq!(data.held_out[0].origin.file, 1);
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use evenkeel_proto::v1::verify_item::Task as Message;
 use serde_json::Value;
 
-use crate::row::{Row, RowError, refused};
+use crate::row::{DataRow, RowError, refused};
 use crate::{Reason, Task};
 
 /// Names the environment of a row.
@@ -52,7 +52,7 @@ impl Environments {
     /// An environment that nobody declared, or that is not a name.
     pub(crate) fn task(
         &self,
-        row: &Row,
+        row: &DataRow,
         payload: impl FnOnce(&str) -> Task,
     ) -> Result<Option<EnvironmentTask>, RowError> {
         let named = if self.names.is_empty() { None } else { row.get(ENVIRONMENT) };
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn a_row_is_done_in_the_environment_that_it_names_or_in_that_of_the_settings() {
         let of = |environments: &Environments, json: &str| {
-            let row = Row::parse(1, json).unwrap();
+            let row = DataRow::parse(1, json).unwrap();
             let task = environments.task(&row, |name| Task::custom(name, *b"{\"a\": 1}"));
             task.map(|task| task.map(|task| task.environment.to_string())).map_err(|error| error.to_string())
         };

@@ -10,7 +10,6 @@ pub enum DataError {
     /// A file that cannot be read, or a row in it.
     #[error("{}: {message}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it, with the line where one is to blame.
         message: String,
@@ -18,7 +17,6 @@ pub enum DataError {
     /// A data set without what a run needs.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// Loading was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }

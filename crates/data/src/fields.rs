@@ -17,8 +17,8 @@ use crate::environments::{ENVIRONMENT, EnvironmentTask, Environments};
 use crate::gold::gold;
 use crate::names::Names;
 use crate::read::Columns;
-use crate::row::{Row, RowError, refused, text};
-use crate::verifiers::{self, CONTEXT, CUSTOM, Choice, DATA_SOURCE, VERIFIER, Verifiers};
+use crate::row::{DataRow, RowError, refused, text};
+use crate::verifiers::{self, CONTEXT, CUSTOM, DATA_SOURCE, VERIFIER, VerifierChoice, Verifiers};
 use crate::{Demonstration, Reason, Shape, Task, code};
 
 const PROMPT: &[&str] = &["prompt", "problem", "question", "question_content", "question.question_content"];
@@ -100,7 +100,7 @@ impl Fields {
     }
 
     /// The shape in which a row is published.
-    pub fn shape(&self, row: &Row) -> Shape {
+    pub fn shape(&self, row: &DataRow) -> Shape {
         match (&self.prompt, &self.gold) {
             (Names::Usual(_), Names::Usual(_)) => Shape::of(row),
             _ => Shape::Named,
@@ -112,7 +112,7 @@ impl Fields {
     ///
     /// # Errors
     /// No prompt; one that is neither a text nor messages with one of the user.
-    pub fn prompt(&self, row: &Row) -> Result<Prompt, RowError> {
+    pub fn prompt(&self, row: &DataRow) -> Result<Prompt, RowError> {
         let missing = || match self.prompt.iter().find(|name| row.is_null(name)) {
             Some(name) => RowError::kind(Reason::EmptyPrompt, name, &Value::Null, "a text or a list of messages"),
             None => self.prompt.missing(Reason::MissingPrompt, "prompt", row),
@@ -137,24 +137,24 @@ impl Fields {
     }
 
     /// Whether a row is judged by its tests.
-    fn is_program(&self, row: &Row) -> bool {
+    fn is_program(&self, row: &DataRow) -> bool {
         let by_columns = matches!(self.gold, Names::Usual(_));
         match self.verifiers.choose(row, by_columns) {
-            Ok(Choice::Code) => true,
-            Ok(Choice::Columns) => by_columns && code::has_tests(row),
+            Ok(VerifierChoice::Code) => true,
+            Ok(VerifierChoice::Columns) => by_columns && code::has_tests(row),
             _ => false,
         }
     }
 
     /// What a row asks, for messages and lints: its prompt, or the last message of a chat.
-    pub fn question<'a>(&self, row: &'a Row) -> Option<&'a str> {
+    pub fn question<'a>(&self, row: &'a DataRow) -> Option<&'a str> {
         match self.asked(row)?.1 {
             Value::Array(messages) => messages.last()?.get("content")?.as_str(),
             value => value.as_str(),
         }
     }
 
-    fn asked<'a, 'b>(&'a self, row: &'b Row) -> Option<(&'a str, &'b Value)> {
+    fn asked<'a, 'b>(&'a self, row: &'b DataRow) -> Option<(&'a str, &'b Value)> {
         // LiveCodeBench's columns may stand in an object of that name.
         let nested = |name: &str, value: &Value| name == "question" && value.is_object();
         self.prompt.iter().find_map(|name| Some((name, row.get(name).filter(|value| !nested(name, value))?)))
@@ -164,7 +164,7 @@ impl Fields {
     ///
     /// # Errors
     /// One that is neither a text nor a list of texts.
-    pub fn demonstration(&self, row: &Row) -> Result<Option<Demonstration>, RowError> {
+    pub fn demonstration(&self, row: &DataRow) -> Result<Option<Demonstration>, RowError> {
         let read = |(name, value): (&str, &Value)| match value {
             Value::Array(turns) if turns.is_empty() => {
                 Err(RowError::field(Reason::InvalidRow, refused(name, "empty", "a text, or one for each turn")))
@@ -179,7 +179,7 @@ impl Fields {
     }
 
     /// The row's name, if it has one.
-    pub fn id<'a>(&self, row: &'a Row) -> Option<&'a Value> {
+    pub fn id<'a>(&self, row: &'a DataRow) -> Option<&'a Value> {
         self.id.find(row).map(|(_, value)| value)
     }
 
@@ -187,17 +187,17 @@ impl Fields {
     ///
     /// # Errors
     /// A row with neither gold answer nor tests; columns that cannot be read; a verifier that nobody declared.
-    pub fn task(&self, row: &Row) -> Result<Task, RowError> {
+    pub fn task(&self, row: &DataRow) -> Result<Task, RowError> {
         // A user who names the gold answer's column wants it compared, whatever else is in the row.
         let by_columns = matches!(self.gold, Names::Usual(_));
         match self.verifiers.choose(row, by_columns)? {
-            Choice::Custom(name) => Ok(self.custom(name, row)),
-            Choice::Code => self.code(row),
-            Choice::Columns if by_columns => match code::task(row)? {
+            VerifierChoice::Custom(name) => Ok(self.custom(name, row)),
+            VerifierChoice::Code => self.code(row),
+            VerifierChoice::Columns if by_columns => match code::task(row)? {
                 Some(task) => Ok(task),
                 None => self.math(row),
             },
-            Choice::Columns | Choice::Math => self.math(row),
+            VerifierChoice::Columns | VerifierChoice::Math => self.math(row),
         }
     }
 
@@ -205,19 +205,19 @@ impl Fields {
     ///
     /// # Errors
     /// An environment that nobody declared.
-    pub fn environment(&self, row: &Row) -> Result<Option<EnvironmentTask>, RowError> {
+    pub fn environment(&self, row: &DataRow) -> Result<Option<EnvironmentTask>, RowError> {
         let columns = [&self.prompt, &self.gold].into_iter().flat_map(Names::iter);
         let columns = columns.chain(CONTEXT.iter().copied()).chain(PAYLOAD.iter().copied());
         self.environments.task(row, |name| verifiers::task(name, row, columns))
     }
 
     /// The task of a row for a custom verifier.
-    fn custom(&self, name: &str, row: &Row) -> Task {
+    fn custom(&self, name: &str, row: &DataRow) -> Task {
         let columns = [&self.prompt, &self.gold].into_iter().flat_map(Names::iter);
         verifiers::task(name, row, columns.chain(CONTEXT.iter().copied()).chain(code::COLUMNS.iter().copied()))
     }
 
-    fn math(&self, row: &Row) -> Result<Task, RowError> {
+    fn math(&self, row: &DataRow) -> Result<Task, RowError> {
         let golds = self.golds(row)?;
         let task = Task::math(golds).ok_or_else(|| {
             RowError::field(Reason::EmptyGold, FieldError::new("the list of gold answers", "empty", "one or more"))
@@ -233,7 +233,7 @@ impl Fields {
     ///
     /// # Errors
     /// A row without tests; columns that cannot be read.
-    pub fn code(&self, row: &Row) -> Result<Task, RowError> {
+    pub fn code(&self, row: &DataRow) -> Result<Task, RowError> {
         let missing = "no tests, allowed: the columns of a LiveCodeBench row, also in `question`";
         code::task(row)?.ok_or_else(|| RowError::new(Reason::InvalidTests, missing))
     }
@@ -243,7 +243,7 @@ impl Fields {
     ///
     /// # Errors
     /// No gold answer; one that is neither text, number nor truth value; a solution without a box.
-    pub fn golds(&self, row: &Row) -> Result<Vec<String>, RowError> {
+    pub fn golds(&self, row: &DataRow) -> Result<Vec<String>, RowError> {
         const ALLOWED: &str = "a text or a number";
         let found = self.gold.iter().find_map(|name| Some((name, row.texts(name)?)));
         let (name, texts) = found.ok_or_else(|| match self.gold.iter().find(|name| row.is_null(name)) {
@@ -268,8 +268,8 @@ mod tests {
     use super::*;
     use crate::TaskKind;
 
-    fn row(json: &str) -> Row {
-        Row::parse(1, json).unwrap()
+    fn row(json: &str) -> DataRow {
+        DataRow::parse(1, json).unwrap()
     }
 
     #[test]

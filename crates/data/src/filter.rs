@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::row::refused;
-use crate::{Reason, Row, RowError};
+use crate::{DataRow, Reason, RowError};
 
 /// A condition on one column.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,12 +20,7 @@ pub enum Accepts {
     /// One of these values.
     Values(Vec<String>),
     /// A number in this range, both ends included; an absent end is open.
-    Range {
-        /// The smallest.
-        min: Option<f64>,
-        /// The largest.
-        max: Option<f64>,
-    },
+    Range { min: Option<f64>, max: Option<f64> },
 }
 
 impl Filter {
@@ -33,7 +28,7 @@ impl Filter {
     ///
     /// # Errors
     /// [`Reason::Filtered`], with the field and its value.
-    pub fn check(&self, row: &Row) -> Result<(), RowError> {
+    pub fn check(&self, row: &DataRow) -> Result<(), RowError> {
         let Self { field, accepts } = self;
         let Some(texts) = row.texts(field) else {
             let columns = row.columns();
@@ -92,7 +87,7 @@ mod tests {
 
     fn passes(accepts: &Accepts, value: &str) -> bool {
         let filter = Filter { field: "meta.level".into(), accepts: accepts.clone() };
-        let row = Row::parse(1, format!(r#"{{"meta": {{"level": {value}}}}}"#)).unwrap();
+        let row = DataRow::parse(1, format!(r#"{{"meta": {{"level": {value}}}}}"#)).unwrap();
         match filter.check(&row) {
             Ok(()) => true,
             Err(error) => {
@@ -130,7 +125,7 @@ mod tests {
     #[test]
     fn a_row_without_the_column_is_left_out_by_its_name() {
         let filter = Filter { field: "level".into(), accepts: Accepts::Values(vec!["1".into()]) };
-        let error = filter.check(&Row::parse(1, r#"{"a": 1}"#).unwrap()).unwrap_err();
+        let error = filter.check(&DataRow::parse(1, r#"{"a": 1}"#).unwrap()).unwrap_err();
         assert_eq!(error.to_string(), "has no field `level`, it has: a");
     }
 }

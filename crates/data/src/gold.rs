@@ -33,10 +33,10 @@ fn last_box(solution: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Fields, Row};
+    use crate::{DataRow, Fields};
 
-    fn row(json: &str) -> Row {
-        Row::parse(1, json).unwrap()
+    fn row(json: &str) -> DataRow {
+        DataRow::parse(1, json).unwrap()
     }
 
     fn golds(json: &str) -> Result<Vec<String>, String> {

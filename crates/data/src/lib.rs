@@ -2,7 +2,7 @@
 //!
 //! - [`Task`]: what an answer is judged against: mathematics with gold answers, code with tests, or a payload for a
 //!   verifier of the user's own. One value, unchanged from the row of a data set to the reward service's request.
-//! - [`Row`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel verify`
+//! - [`DataRow`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel verify`
 //!   read the same rows.
 //! - [`Collector`]: rows to problems, duplicates merged, what is at fault dropped by [`Reason`]; [`DataReport`] has the
 //!   counts and examples.
@@ -55,12 +55,12 @@ pub use environments::{EnvironmentTask, Environments};
 pub use error::{Cancel, Cancelled, DataError};
 pub use fields::{Fields, ProgramPrompt};
 pub use filter::{Accepts, Filter, number};
-pub use problem::{Id, Origin, Problem};
+pub use problem::{Id, Problem, ProblemOrigin};
 pub use program::Program;
 pub use question::{ProblemDifficulty, ProblemKind};
 pub use reason::Reason;
-pub use report::{DataReport, Example, FileReport, Part};
-pub use row::{Row, RowError, RowLocation, RowProblem};
+pub use report::{DataReport, Example, FileReport, Purpose};
+pub use row::{DataRow, RowError, RowLocation, RowProblem};
 pub use shape::Shape;
 pub use sum::Sum;
 pub use task::{CodeRules, Rules, Task, TaskKind};

@@ -75,12 +75,12 @@ pub(crate) fn check_golds(problem: &mut Problem) -> Result<Vec<Suspicion>, RowEr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Origin, Task};
+    use crate::{ProblemOrigin, Task};
 
     fn check(prompt: &str, golds: &[&str]) -> Result<(Vec<String>, Vec<&'static str>), Reason> {
         let mut problem = Problem {
             id: "p".to_owned().into(),
-            origin: Origin::default(),
+            origin: ProblemOrigin::default(),
             data_source: None,
             prompt: Prompt::Text(prompt.into()),
             suffix: None,

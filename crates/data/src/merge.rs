@@ -13,7 +13,7 @@ use crate::{DataReport, Problem, Reason, RowError, RowLocation};
 struct Known {
     first: Variant,
     /// With other gold answers. Found by them: a file may repeat one prompt with a million golds.
-    others: HashMap<Digest, Outcome>,
+    others: HashMap<Digest, FirstRow>,
     /// The first problem among all of them.
     problem: Option<usize>,
 }
@@ -22,12 +22,12 @@ struct Known {
 #[derive(Debug, Clone)]
 struct Variant {
     gold: Digest,
-    outcome: Outcome,
+    outcome: FirstRow,
 }
 
 /// What became of the first row of its kind.
 #[derive(Debug, Clone)]
-enum Outcome {
+enum FirstRow {
     /// It is the problem at this index, or was until another row contradicted it.
     Problem(usize),
     /// It contradicted an earlier row.
@@ -43,17 +43,17 @@ impl Known {
     }
 
     /// What became of the first row with this gold answer.
-    fn outcome_of(&self, gold: &Digest) -> Option<&Outcome> {
+    fn outcome_of(&self, gold: &Digest) -> Option<&FirstRow> {
         if self.first.gold == *gold { Some(&self.first.outcome) } else { self.others.get(gold) }
     }
 
-    fn add(&mut self, gold: Digest, outcome: Outcome) {
+    fn add(&mut self, gold: Digest, outcome: FirstRow) {
         self.problem = self.problem.or(outcome.problem());
         self.others.insert(gold, outcome);
     }
 }
 
-impl Outcome {
+impl FirstRow {
     fn problem(&self) -> Option<usize> {
         match self {
             Self::Problem(index) => Some(*index),
@@ -90,8 +90,8 @@ impl MergedProblems {
             Entry::Vacant(vacant) => {
                 let checked = check_golds(&mut problem);
                 let outcome = match &checked {
-                    Ok(_) => Outcome::Problem(self.problems.len()),
-                    Err(error) => Outcome::Unreadable(error.clone()),
+                    Ok(_) => FirstRow::Problem(self.problems.len()),
+                    Err(error) => FirstRow::Unreadable(error.clone()),
                 };
                 self.variants += 1;
                 vacant.insert(Known::new(Variant { gold, outcome }));
@@ -102,13 +102,13 @@ impl MergedProblems {
         };
         if let Some(outcome) = known.outcome_of(&gold) {
             return match outcome {
-                Outcome::Unreadable(error) => Err(error.clone()),
-                Outcome::Problem(index) => {
+                FirstRow::Unreadable(error) => Err(error.clone()),
+                FirstRow::Problem(index) => {
                     let first = self.problems[*index].as_ref().map(|first| first.id.to_string());
                     report.merge(file, place, first.unwrap_or_else(|| "a row in conflict".to_owned()));
                     Ok(())
                 }
-                Outcome::Contradiction => {
+                FirstRow::Contradiction => {
                     report.merge(file, place, "a row in conflict");
                     Ok(())
                 }
@@ -119,20 +119,20 @@ impl MergedProblems {
         let is_same = |first: &Problem| first.task.is_answered_alike(&problem.task);
         let same = first.filter(|index| self.problems[*index].as_ref().is_some_and(is_same));
         let (outcome, result) = match (checked, first) {
-            (Err(error), _) => (Outcome::Unreadable(error.clone()), Err(error)),
+            (Err(error), _) => (FirstRow::Unreadable(error.clone()), Err(error)),
             (Ok(_), Some(index)) if same.is_some() => {
                 // `\\frac12` and `0.5`
                 let first = self.problems[index].as_ref().map_or_else(String::new, |first| first.id.to_string());
                 report.merge(file, place, first);
-                known.add(gold, Outcome::Problem(index));
+                known.add(gold, FirstRow::Problem(index));
                 self.variants += 1;
                 return Ok(());
             }
             (Ok(_), Some(index)) => {
                 let error = self.contradiction(index, &problem, report);
-                (Outcome::Contradiction, Err(error))
+                (FirstRow::Contradiction, Err(error))
             }
-            (Ok(suspicions), None) => (Outcome::Problem(self.problems.len()), Ok(suspicions)),
+            (Ok(suspicions), None) => (FirstRow::Problem(self.problems.len()), Ok(suspicions)),
         };
         if let Some(known) = self.known.get_mut(&Digest::of_prompt(&problem.prompt)) {
             known.add(gold, outcome);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::Reason;
-use crate::row::{Row, RowError};
+use crate::row::{DataRow, RowError};
 
 /// Columns that may hold a thing; the first that a row has is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,6 @@ impl Names {
         if name.is_empty() { Self::Usual(usual) } else { Self::Named(name.to_owned()) }
     }
 
-    /// All names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         let (usual, named) = match self {
             Self::Usual(names) => (*names, None),
@@ -28,12 +27,12 @@ impl Names {
     }
 
     /// The first that a row has, with its value.
-    pub(crate) fn find<'a, 'b>(&'a self, row: &'b Row) -> Option<(&'a str, &'b Value)> {
+    pub(crate) fn find<'a, 'b>(&'a self, row: &'b DataRow) -> Option<(&'a str, &'b Value)> {
         self.iter().find_map(|name| Some((name, row.get(name)?)))
     }
 
     /// Why a row has none of them.
-    pub(crate) fn missing(&self, reason: Reason, what: &str, row: &Row) -> RowError {
+    pub(crate) fn missing(&self, reason: Reason, what: &str, row: &DataRow) -> RowError {
         let columns = row.columns();
         let message = match self {
             Self::Named(name) => format!("has no field `{name}`, it has: {columns}"),

@@ -3,22 +3,22 @@
 use evenkeel_proto::FieldError;
 use serde_json::Value;
 
-use crate::row::{Row, refused};
+use crate::row::{DataRow, refused};
 
 /// Columns that may name a programming language, besides natural ones.
 const COLUMNS: [&str; 3] = ["programming_language", "language", "lang"];
 #[rustfmt::skip]
 const OTHERS: [&str; 32] = [
-    "bash", "c", "c#", "c++", "c++11", "c++14", "c++17", "c++20", "cpp", "csharp", "dart", "elixir", "erlang", "go", "golang", "haskell",
-    "java", "javascript", "js", "julia", "kotlin", "lua", "node", "ocaml", "perl", "php", "racket", "ruby", "rust", "scala", "swift",
-    "typescript",
+    "bash", "c", "c#", "c++", "c++11", "c++14", "c++17", "c++20", "cpp", "csharp", "dart", "elixir", "erlang", "go",
+    "golang", "haskell", "java", "javascript", "js", "julia", "kotlin", "lua", "node", "ocaml", "perl", "php", "racket",
+    "ruby", "rust", "scala", "swift", "typescript",
 ];
 
 /// Checks what a row says of its language, and its starter code.
 ///
 /// # Errors
 /// The column that asks for another language.
-pub(crate) fn check(row: &Row, starter_code: Option<&str>) -> Result<(), FieldError> {
+pub(crate) fn check(row: &DataRow, starter_code: Option<&str>) -> Result<(), FieldError> {
     for name in COLUMNS {
         let named = match row.get(name) {
             Some(Value::String(language)) => vec![language.as_str()],
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     fn checked(json: &str) -> Result<(), String> {
-        let row = Row::parse(1, json).unwrap();
+        let row = DataRow::parse(1, json).unwrap();
         let starter = row.get("starter_code").and_then(Value::as_str).map(str::to_owned);
         check(&row, starter.as_deref()).map_err(|error| error.to_string())
     }

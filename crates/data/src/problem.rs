@@ -9,20 +9,18 @@ use serde::Serialize;
 use serde_json::{Number, Value};
 
 use crate::demonstration::Demonstration;
-use crate::row::{Row, RowError};
+use crate::row::{DataRow, RowError};
 use crate::verifiers::DATA_SOURCE;
 use crate::{EnvironmentTask, Fields, Reason, Rules, Task};
 
-/// One problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     /// Its name in messages.
     pub id: Id,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: ProblemOrigin,
     /// What the row says that it comes from (its column `data_source`), if it does.
     pub data_source: Option<Arc<str>>,
-    /// What is asked.
     pub prompt: Prompt,
     /// Text appended to the last user message, in place of the run's.
     pub suffix: Option<Arc<str>>,
@@ -38,7 +36,6 @@ pub struct Problem {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Id {
-    /// A text.
     Text(String),
     /// A number, as some data sets have it.
     Number(Number),
@@ -61,7 +58,7 @@ impl From<String> for Id {
 
 /// Where a problem comes from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct ProblemOrigin {
     /// Index of its source in [`Dataset::sources`](crate::Dataset::sources).
     pub source: usize,
     /// Index of its file in [`DataReport::files`](crate::DataReport::files).
@@ -75,10 +72,10 @@ impl Problem {
     /// # Errors
     /// No prompt, nothing to judge answers against, no gold answer that is not blank.
     pub fn read(
-        row: &Row,
+        row: &DataRow,
         fields: &Fields,
         rules: &Rules,
-        origin: Origin,
+        origin: ProblemOrigin,
         unnamed: impl FnOnce() -> String,
     ) -> Result<Self, RowError> {
         let prompt = fields.prompt(row)?;
@@ -123,8 +120,8 @@ mod tests {
     use super::*;
 
     fn read(json: &str) -> Result<Problem, RowError> {
-        let row = Row::parse(1, json).unwrap();
-        Problem::read(&row, &Fields::default(), &Rules::default(), Origin::default(), || "rows#0".to_owned())
+        let row = DataRow::parse(1, json).unwrap();
+        Problem::read(&row, &Fields::default(), &Rules::default(), ProblemOrigin::default(), || "rows#0".to_owned())
     }
 
     #[test]
@@ -141,8 +138,8 @@ mod tests {
         let fields = Fields::default().with_environments(crate::Environments::new(vec![], "calculator"));
         let of = |fields: &Fields, demonstration: &str| {
             let json = format!(r#"{{"prompt": "1?", "answer": "1", "demonstration": {demonstration}}}"#);
-            let row = Row::parse(1, &json).unwrap();
-            let problem = Problem::read(&row, fields, &Rules::default(), Origin::default(), String::new);
+            let row = DataRow::parse(1, &json).unwrap();
+            let problem = Problem::read(&row, fields, &Rules::default(), ProblemOrigin::default(), String::new);
             problem.map(|problem| problem.demonstration).map_err(|error| error.to_string())
         };
         let turns = Demonstration::Turns(vec!["a".to_owned(), "b".to_owned()]);

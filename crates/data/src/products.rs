@@ -11,7 +11,7 @@ use evenkeel_seeds::{Stream, rng};
 use rand::Rng;
 
 use crate::dataset::hold_out;
-use crate::{DataReport, DataSource, Dataset, Demonstration, Origin, Problem, Rules, Task};
+use crate::{DataReport, DataSource, Dataset, Demonstration, Problem, ProblemOrigin, Rules, Task};
 
 const NAME: &str = "products";
 /// Problems, and the numbers that they are made of.
@@ -50,7 +50,7 @@ fn problem(a: u32, b: u32, rules: &Rules) -> Problem {
     let answer = format!("{a} * {b} = \\boxed{{{}}}", a * b);
     Problem {
         id: format!("{a}*{b}").into(),
-        origin: Origin::default(),
+        origin: ProblemOrigin::default(),
         data_source: None,
         suffix: None,
         task: task.with_prompt(Some(&text)).with_rules(rules),

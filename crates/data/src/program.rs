@@ -10,13 +10,13 @@ const FACTORS: std::ops::RangeInclusive<i64> = 2..=9;
 
 /// One step of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum Operation {
     Add(i64),
     Subtract(i64),
     Times(i64),
 }
 
-impl Step {
+impl Operation {
     fn all() -> impl Iterator<Item = Self> {
         TERMS.map(Self::Add).chain(TERMS.map(Self::Subtract)).chain(FACTORS.map(Self::Times))
     }
@@ -50,17 +50,17 @@ impl Step {
 
 /// A program that reads a number, changes it in two steps, and prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Program([Step; 2]);
+pub struct Program([Operation; 2]);
 
 impl Program {
     /// All programs, in order.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        Step::all().flat_map(|first| Step::all().map(move |second| Self([first, second])))
+        Operation::all().flat_map(|first| Operation::all().map(move |second| Self([first, second])))
     }
 
     /// What it is to do: `add 12, times 3`.
     pub(crate) fn words(self) -> String {
-        self.0.map(Step::words).join(", ")
+        self.0.map(Operation::words).join(", ")
     }
 
     /// What it prints for an input.
@@ -79,15 +79,14 @@ impl Program {
         self.written(doubts, Some(SPOILED[rng.random_range(0..SPOILED.len())]))
     }
 
-    /// The longest demonstration.
     pub(crate) fn longest_demonstration() -> String {
-        Self([Step::Add(*TERMS.end()), Step::Add(*TERMS.end())]).written(2, Some("x+=1"))
+        Self([Operation::Add(*TERMS.end()), Operation::Add(*TERMS.end())]).written(2, Some("x+=1"))
     }
 
     /// The program in a fence, with this many doubts and another line after its steps.
     fn written(self, doubts: usize, spoiled: Option<&str>) -> String {
         let mut lines = vec!["x=int(input())".to_owned()];
-        lines.extend(self.0.map(Step::code));
+        lines.extend(self.0.map(Operation::code));
         lines.extend(std::iter::repeat_n("# hmm".to_owned(), doubts));
         lines.extend(spoiled.map(str::to_owned));
         format!("```\n{}\nprint(x)\n```", lines.join("\n"))
@@ -116,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_program_does_what_its_words_say() {
-        let program = Program([Step::Add(12), Step::Times(3)]);
+        let program = Program([Operation::Add(12), Operation::Times(3)]);
         assert_eq!((program.words().as_str(), program.run(3)), ("add 12, times 3", 45));
         assert_eq!(program.written(0, None), "```\nx=int(input())\nx+=12\nx*=3\nprint(x)\n```");
         assert_eq!(program.written(1, Some("x-=1")), "```\nx=int(input())\nx+=12\nx*=3\n# hmm\nx-=1\nprint(x)\n```");

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::dataset::hold_out;
 use crate::program::Program;
-use crate::{DataReport, DataSource, Dataset, Demonstration, Origin, Problem, Rules, Task};
+use crate::{DataReport, DataSource, Dataset, Demonstration, Problem, ProblemOrigin, Rules, Task};
 
 const NAME: &str = "programs";
 /// What every program is tested on. Each is linear in its input, so that two inputs already tell any two apart.
@@ -38,7 +38,7 @@ fn problem(program: Program, rules: &Rules) -> Problem {
     let demonstration = Some(Demonstration::Program(program));
     Problem {
         id: words.into(),
-        origin: Origin::default(),
+        origin: ProblemOrigin::default(),
         data_source: None,
         prompt,
         suffix: None,

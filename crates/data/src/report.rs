@@ -27,11 +27,9 @@ pub struct DataReport {
 /// What a file is read for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Part {
-    /// To train on.
+pub enum Purpose {
     #[default]
     Training,
-    /// To evaluate on.
     Evaluation,
 }
 
@@ -43,10 +41,9 @@ pub struct FileReport {
     /// Name of its source.
     pub source: String,
     /// What it is read for.
-    pub part: Part,
+    pub part: Purpose,
     /// The shape of its first row; absent where no row could be read.
     pub shape: Option<Shape>,
-    /// Its rows.
     pub rows: u64,
     /// Rows that give a prompt: all but the duplicates and the dropped ones.
     pub prompts: u64,
@@ -66,7 +63,6 @@ pub struct FileReport {
 /// A row that was dropped, merged or is suspicious.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Example {
-    /// Its file.
     pub file: String,
     /// Its name or its place in the file.
     pub row: String,
@@ -82,7 +78,7 @@ impl DataReport {
         Self { files: vec![file], examples: BTreeMap::new() }
     }
 
-    pub(crate) fn begin(&mut self, file: String, source: &str, part: Part) -> usize {
+    pub(crate) fn begin(&mut self, file: String, source: &str, part: Purpose) -> usize {
         self.files.push(FileReport { file, source: source.to_owned(), part, ..FileReport::default() });
         self.files.len() - 1
     }
@@ -215,7 +211,7 @@ mod tests {
     #[test]
     fn ten_examples_of_each_reason_are_kept_and_all_are_counted() {
         let mut report = DataReport::default();
-        let file = report.begin("a.jsonl".into(), "a", Part::Training);
+        let file = report.begin("a.jsonl".into(), "a", Purpose::Training);
         for row in 0..12 {
             report.files[file].rows += 1;
             report.reject(file, Reason::EmptyGold, row, "the gold answer is empty");

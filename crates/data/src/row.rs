@@ -16,7 +16,6 @@ use crate::Reason;
 pub struct RowError {
     /// Which of the fixed reasons it is.
     pub reason: Reason,
-    /// What is wrong.
     pub problem: RowProblem,
 }
 
@@ -106,7 +105,7 @@ impl Display for RowLocation {
 
 /// A row and its place in the file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct DataRow {
     place: RowLocation,
     values: Map<String, Value>,
     /// The row as it was written, for numbers that lose digits as [`Value`]s.
@@ -115,7 +114,7 @@ pub struct Row {
     columns: Option<Arc<str>>,
 }
 
-impl Row {
+impl DataRow {
     /// The row at a place of a table, of whose columns only some were read; `columns` names all of them.
     pub(crate) fn of_table(place: RowLocation, values: Map<String, Value>, columns: Arc<str>) -> Self {
         Self { place, values, text: None, columns: Some(columns) }
@@ -263,18 +262,19 @@ pub(crate) fn kind(value: &Value) -> &'static str {
 mod tests {
     use super::*;
 
-    fn row(json: &str) -> Result<Row, String> {
-        Row::parse(7, json).map_err(|error| error.to_string())
+    fn row(json: &str) -> Result<DataRow, String> {
+        DataRow::parse(7, json).map_err(|error| error.to_string())
     }
 
     #[test]
     fn numbers_that_json_does_not_have_are_absent_columns() {
-        let row = Row::parse(1, r#"{"a": NaN, "b": [1, -Infinity], "c": "NaN \" Infinity", "d": Infinity}"#).unwrap();
+        let row =
+            DataRow::parse(1, r#"{"a": NaN, "b": [1, -Infinity], "c": "NaN \" Infinity", "d": Infinity}"#).unwrap();
         assert_eq!((row.get("a"), row.get("d")), (None, None));
         assert_eq!(row.get("b").unwrap().to_string(), "[1,null]");
         assert_eq!(row.get("c").unwrap(), "NaN \" Infinity");
         for wrong in ["{\"a\": nan}", "{\"a\": NaNs}", "NaN"] {
-            assert!(Row::parse(1, wrong).is_err(), "{wrong}");
+            assert!(DataRow::parse(1, wrong).is_err(), "{wrong}");
         }
     }
 

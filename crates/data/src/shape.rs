@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Row;
+use crate::DataRow;
 
 /// The shape of a row, by its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,13 +24,12 @@ pub enum Shape {
     Custom,
     /// Columns that the settings name.
     Named,
-    /// Nothing of these.
     Unknown,
 }
 
 impl Shape {
     /// The shape of a row whose columns have their usual names.
-    pub(crate) fn of(row: &Row) -> Self {
+    pub(crate) fn of(row: &DataRow) -> Self {
         let has = |path: &str| row.get(path).is_some();
         let tests = |parent: &str| {
             ["public_test_cases", "private_test_cases"].iter().any(|name| has(&format!("{parent}{name}")))
@@ -79,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_columns_say_which_shape_it_is() {
-        let shape = |json: &str| Shape::of(&Row::parse(1, json).unwrap());
+        let shape = |json: &str| Shape::of(&DataRow::parse(1, json).unwrap());
         for (json, expected) in [
             (r#"{"prompt": [], "ability": "math", "reward_model": {"ground_truth": "1"}}"#, Shape::Verl),
             (r#"{"problem": "a", "answer": "1", "difficulty": "3/8"}"#, Shape::Pairs),

@@ -27,7 +27,6 @@ pub enum TaskKind {
     Math,
     /// A program against tests.
     Code,
-    /// A custom verifier.
     Custom,
 }
 

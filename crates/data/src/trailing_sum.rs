@@ -61,7 +61,6 @@ impl TrailingSum {
         self.answered(error, trail)
     }
 
-    /// The longest demonstration.
     pub(crate) fn longest_demonstration(self) -> String {
         let longest = self.trails.after_right[1].max(self.trails.after_wrong[1]);
         Self { digits: [*DIGITS.end(); 4], ..self }.answered(i64::from(OFF), longest)

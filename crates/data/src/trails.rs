@@ -11,7 +11,7 @@ use evenkeel_chat::Prompt;
 
 use crate::dataset::hold_out;
 use crate::trailing_sum::{TrailingSum, Trails};
-use crate::{DataReport, DataSource, Dataset, Demonstration, Origin, Problem, Rules, Task};
+use crate::{DataReport, DataSource, Dataset, Demonstration, Problem, ProblemOrigin, Rules, Task};
 
 const NAME: &str = "trails";
 
@@ -30,7 +30,7 @@ fn problem(sum: TrailingSum, rules: &Rules) -> Problem {
     Problem {
         prompt: Prompt::Text(format!("{words}=\n")),
         id: words.into(),
-        origin: Origin::default(),
+        origin: ProblemOrigin::default(),
         data_source: None,
         suffix: None,
         environment: None,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::row::{Row, RowError, refused};
+use crate::row::{DataRow, RowError, refused};
 use crate::{Reason, Task};
 
 /// Names a verifier in a row.
@@ -18,12 +18,11 @@ const PLACE: &[&str] = &["index", "split"];
 
 /// What judges a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice<'a> {
+pub(crate) enum VerifierChoice<'a> {
     /// What its columns say: tests, or a gold answer.
     Columns,
     /// Its gold answer, whatever else it has.
     Math,
-    /// Its tests.
     Code,
     /// A custom verifier, by its name.
     Custom(&'a str),
@@ -72,7 +71,7 @@ impl Verifiers {
     ///
     /// # Errors
     /// A verifier that nobody declared, or that is not a name.
-    pub(crate) fn choose(&self, row: &Row, custom: bool) -> Result<Choice<'_>, RowError> {
+    pub(crate) fn choose(&self, row: &DataRow, custom: bool) -> Result<VerifierChoice<'_>, RowError> {
         let named = |field: &str, value: &Value| match value {
             Value::String(name) if name.is_empty() => Ok(None),
             Value::String(name) => self.named(field, name).map(Some),
@@ -95,21 +94,23 @@ impl Verifiers {
     }
 
     /// The verifier of that name, which stands in a field of a row or of the settings.
-    fn named(&self, field: &str, name: &str) -> Result<Choice<'_>, RowError> {
+    fn named(&self, field: &str, name: &str) -> Result<VerifierChoice<'_>, RowError> {
         match name {
-            "" => Ok(Choice::Columns),
-            "math" => Ok(Choice::Math),
-            "code" => Ok(Choice::Code),
-            _ => self.names.iter().find(|known| *known == name).map(|known| Choice::Custom(known)).ok_or_else(|| {
-                let known = self.names.iter().map(String::as_str).chain(Self::BUILT_IN);
-                let allowed = known.collect::<Vec<_>>().join(", ");
-                let allowed = format!("{allowed} (data.verifiers has verifiers of your own)");
-                RowError::field(Reason::UnknownVerifier, refused(field, format_args!("`{name}`"), allowed))
-            }),
+            "" => Ok(VerifierChoice::Columns),
+            "math" => Ok(VerifierChoice::Math),
+            "code" => Ok(VerifierChoice::Code),
+            _ => self.names.iter().find(|known| *known == name).map(|known| VerifierChoice::Custom(known)).ok_or_else(
+                || {
+                    let known = self.names.iter().map(String::as_str).chain(Self::BUILT_IN);
+                    let allowed = known.collect::<Vec<_>>().join(", ");
+                    let allowed = format!("{allowed} (data.verifiers has verifiers of your own)");
+                    RowError::field(Reason::UnknownVerifier, refused(field, format_args!("`{name}`"), allowed))
+                },
+            ),
         }
     }
 
-    fn by_source(&self, row: &Row) -> Result<Choice<'_>, RowError> {
+    fn by_source(&self, row: &DataRow) -> Result<VerifierChoice<'_>, RowError> {
         let source = row.get(DATA_SOURCE).and_then(Value::as_str);
         let found = source.and_then(|source| {
             self.data_sources.iter().find(|(pattern, _)| match pattern.strip_suffix('*') {
@@ -118,7 +119,7 @@ impl Verifiers {
             })
         });
         match found {
-            Some((_, name)) => Ok(Choice::Custom(name)),
+            Some((_, name)) => Ok(VerifierChoice::Custom(name)),
             None => self.named("data.verifier", &self.otherwise),
         }
     }
@@ -126,7 +127,7 @@ impl Verifiers {
 
 /// The task of a row for the verifier of that name: its payload is a JSON object of those of `columns` that the row
 /// has, or what the row gives as payload.
-pub(crate) fn task<'a>(name: &str, row: &Row, columns: impl Iterator<Item = &'a str>) -> Task {
+pub(crate) fn task<'a>(name: &str, row: &DataRow, columns: impl Iterator<Item = &'a str>) -> Task {
     match row.get(CUSTOM).and_then(|custom| custom.get("payload")).filter(|payload| !payload.is_null()) {
         Some(Value::String(text)) => Task::custom(name, text.clone()),
         Some(other) => Task::custom(name, other.to_string()),
@@ -159,7 +160,7 @@ mod tests {
     }
 
     fn choice(otherwise: &str, json: &str) -> Result<String, String> {
-        let row = Row::parse(1, json).unwrap();
+        let row = DataRow::parse(1, json).unwrap();
         let verifiers = verifiers(otherwise);
         verifiers.choose(&row, true).map(|choice| format!("{choice:?}")).map_err(|error| error.to_string())
     }
@@ -199,13 +200,13 @@ mod tests {
             let json = format!(
                 r#"{{"prompt": "a", "answer": 1.50, "secret": 1, "extra_info": {{"index": {index}, "split": "train", "board": "x"}}}}"#
             );
-            Row::parse(1, json).unwrap()
+            DataRow::parse(1, json).unwrap()
         };
-        let of = |row: &Row| task("games", row, ["prompt", "answer", "extra_info.board", "absent"].into_iter());
+        let of = |row: &DataRow| task("games", row, ["prompt", "answer", "extra_info.board", "absent"].into_iter());
         assert_eq!(of(&row(1)), of(&row(2)), "so that duplicates are found");
         let expected = r#"{"prompt":"a","answer":1.5,"extra_info":{"board":"x"}}"#;
         assert_eq!(of(&row(1)), Task::custom("games", expected));
-        let own = Row::parse(1, r#"{"prompt": "a", "custom": {"payload": {"b": 1}}}"#).unwrap();
+        let own = DataRow::parse(1, r#"{"prompt": "a", "custom": {"payload": {"b": 1}}}"#).unwrap();
         assert_eq!(of(&own), Task::custom("games", r#"{"b":1}"#));
     }
 }

@@ -12,7 +12,7 @@ use evenkeel_seeds::{Stream, rng};
 
 use crate::dataset::hold_out;
 use crate::question::{ProblemDifficulty, ProblemKind, Question};
-use crate::{DataReport, DataSource, Dataset, Id, Origin, Problem, Rules, Task};
+use crate::{DataReport, DataSource, Dataset, Id, Problem, ProblemOrigin, Rules, Task};
 
 const NAME: &str = "word-problems";
 /// Problems of a kind, and how many are drawn for them at most: some kinds have fewer different ones.
@@ -66,7 +66,7 @@ fn problem(kind: ProblemKind, number: u64, source: usize, text: &str, answer: u3
     let task = Task::math([answer.to_string()]).expect("one gold answer is given");
     Problem {
         id: Id::Text(format!("{}-{number}", kind.name())),
-        origin: Origin { source, file: 0 },
+        origin: ProblemOrigin { source, file: 0 },
         data_source: Some(Arc::from(kind.name())),
         prompt: Prompt::Text(text.to_owned()),
         suffix: None,

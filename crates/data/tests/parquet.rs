@@ -3,24 +3,24 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_chat::Prompt;
-use evenkeel_data::read::{Columns, Limits, rows};
-use evenkeel_data::{Collector, DataReport, Part, Problem, RowRules};
+use evenkeel_data::read::{Columns, ReadLimits, rows};
+use evenkeel_data::{Collector, DataReport, Problem, Purpose, RowRules};
 use serde_json::Value;
 
 fn golden(path: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden")).join(path)
 }
 
-fn collect_within(path: &Path, limits: &Limits) -> Result<(Vec<Problem>, DataReport), String> {
+fn collect_within(path: &Path, limits: &ReadLimits) -> Result<(Vec<Problem>, DataReport), String> {
     let cancel = || false;
     let mut collector = Collector::new(limits, &cancel, false);
-    let read = collector.read_file(path, (0, "golden"), Part::Training, &RowRules::default());
+    let read = collector.read_file(path, (0, "golden"), Purpose::Training, &RowRules::default());
     read.map_err(|error| error.to_string())?;
     Ok(collector.finish())
 }
 
 fn collect(path: &Path) -> Result<(Vec<Problem>, DataReport), String> {
-    collect_within(path, &Limits::default())
+    collect_within(path, &ReadLimits::default())
 }
 
 fn prompt(problem: &Problem) -> Value {
@@ -54,7 +54,7 @@ fn files_of_every_writer_type_and_compression_give_the_rows_that_were_written() 
 
 #[test]
 fn only_the_columns_that_are_asked_for_are_read() {
-    let (limits, cancel, path) = (Limits::default(), || false, golden("parquet/verl.parquet"));
+    let (limits, cancel, path) = (ReadLimits::default(), || false, golden("parquet/verl.parquet"));
     let columns = Columns::new(["reward_model.ground_truth", "extra_info.split"]);
     let row = rows(&path, &columns, &limits, &cancel).unwrap().next().unwrap().unwrap();
     assert_eq!(row.get("reward_model"), Some(&serde_json::json!({"ground_truth": "2"})));
@@ -96,9 +96,9 @@ fn files_that_cannot_be_read_are_refused_by_what_is_wrong() {
 
 #[test]
 fn a_table_without_rows_is_read_and_gives_no_prompt() {
-    let (limits, cancel, path) = (Limits::default(), || false, golden("parquet-refused/no-rows.parquet"));
+    let (limits, cancel, path) = (ReadLimits::default(), || false, golden("parquet-refused/no-rows.parquet"));
     let mut collector = Collector::new(&limits, &cancel, false);
-    collector.read_file(&path, (0, "golden"), Part::Training, &RowRules::default()).unwrap();
+    collector.read_file(&path, (0, "golden"), Purpose::Training, &RowRules::default()).unwrap();
     assert_eq!(collector.report().files[0].rows, 0);
     let error = collector.require_prompts().unwrap_err().to_string();
     assert!(error.ends_with("no-rows.parquet: has no rows, allowed: at least one"), "{error}");
@@ -106,10 +106,10 @@ fn a_table_without_rows_is_read_and_gives_no_prompt() {
 
 #[test]
 fn of_a_file_that_cannot_be_read_at_all_the_report_has_nothing() {
-    let (limits, cancel) = (Limits::default(), || false);
+    let (limits, cancel) = (ReadLimits::default(), || false);
     let mut collector = Collector::new(&limits, &cancel, false);
     for file in ["parquet-refused/dates.parquet", "parquet-refused/encrypted.parquet", "none.parquet"] {
-        collector.read_file(&golden(file), (0, "golden"), Part::Training, &RowRules::default()).unwrap_err();
+        collector.read_file(&golden(file), (0, "golden"), Purpose::Training, &RowRules::default()).unwrap_err();
         assert_eq!(collector.report().files, []);
     }
 }
@@ -134,21 +134,21 @@ fn no_damaged_byte_ends_the_process() {
 #[test]
 fn limits_hold_for_tables() {
     let path = golden("parquet/verl.parquet");
-    let error = collect_within(&path, &Limits { max_rows: 2, ..Limits::default() }).unwrap_err();
+    let error = collect_within(&path, &ReadLimits { max_rows: 2, ..ReadLimits::default() }).unwrap_err();
     assert!(error.contains("row 3: is one more than 2 rows (limits.max_rows)"), "{error}");
-    let error = collect_within(&path, &Limits { max_bytes: 100, ..Limits::default() }).unwrap_err();
+    let error = collect_within(&path, &ReadLimits { max_bytes: 100, ..ReadLimits::default() }).unwrap_err();
     assert!(error.contains("allowed: at most 100"), "{error}");
-    let (problems, report) = collect_within(&path, &Limits { max_row_bytes: 60, ..Limits::default() }).unwrap();
+    let (problems, report) = collect_within(&path, &ReadLimits { max_row_bytes: 60, ..ReadLimits::default() }).unwrap();
     assert!(problems.len() < 3 && report.examples["invalid-row"][0].message.starts_with("longer than 60 bytes"));
 }
 
 #[test]
 fn a_table_without_a_column_says_which_it_has() {
     let fields = evenkeel_data::Fields::named("extra_info.text", "", "", "");
-    let (limits, cancel, path) = (Limits::default(), || false, golden("parquet/verl.parquet"));
+    let (limits, cancel, path) = (ReadLimits::default(), || false, golden("parquet/verl.parquet"));
     let mut collector = Collector::new(&limits, &cancel, false);
     let rules = RowRules { fields, ..RowRules::default() };
-    collector.read_file(&path, (0, "golden"), Part::Training, &rules).unwrap();
+    collector.read_file(&path, (0, "golden"), Purpose::Training, &rules).unwrap();
     let error = collector.require_prompts().unwrap_err().to_string();
     let words = "yields no prompts: 3 rows, 0 prompts, 3 missing-prompt; row 1: has no field `extra_info.text`, it \
                  has: data_source, prompt, ability, reward_model, extra_info";

@@ -242,7 +242,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_and_products_of_whole_numbers_are_those_of_integers(a in -99_999_i128..99_999, b in -99_999_i128..99_999, c in -999_i128..999) {
+        fn sums_and_products_of_whole_numbers_are_those_of_integers(
+            a in -99_999_i128..99_999,
+            b in -99_999_i128..99_999,
+            c in -999_i128..999,
+        ) {
             prop_assert_eq!(evaluate(&format!("{a} + ({b}) * ({c})")), Ok((a + b * c).to_string()));
             prop_assert_eq!(evaluate(&format!("({a}) - {b} - ({c})")).is_ok(), true);
         }

@@ -19,7 +19,6 @@ pub struct FieldError {
     pub field: String,
     /// Its value; long values are cut.
     pub value: String,
-    /// What is allowed.
     pub allowed: String,
 }
 

@@ -10,24 +10,17 @@ pub enum BuildError {
         "building the guest needs Python 3.9 or newer: `{command}` {problem}; install python3 or name one with \
         EVENKEEL_PYTHON"
     )]
-    NoPython {
-        /// The command.
-        command: String,
-        /// What went wrong.
-        problem: String,
-    },
+    NoPython { command: String, problem: String },
     /// Python has no pip and cannot create an environment with one.
     #[error("building the guest needs Python's pip (on Debian: python3-pip or python3-venv): {0}")]
     NoPip(String),
     /// componentize-py could not be installed.
     #[error("building the guest needs {wheel} from the Python package index: {problem}")]
     NoComponentizer {
-        /// Name and version.
         wheel: String,
         /// The end of pip's output.
         problem: String,
     },
-    /// componentize-py failed.
     #[error("componentize-py failed: {0}")]
     Componentize(String),
     /// The component does not have the structure that the linker expects.

@@ -23,7 +23,6 @@ pub(crate) fn named(hex: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileDigest {
-    /// Its length.
     pub bytes: u64,
     /// The 64 hex digits without a prefix.
     pub sha256: String,

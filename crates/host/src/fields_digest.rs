@@ -13,12 +13,10 @@ use crate::hex;
 pub struct FieldsDigest(Sha256);
 
 impl FieldsDigest {
-    /// Of nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a text.
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.0.update((text.len() as u64).to_le_bytes());
         self.0.update(text);
@@ -37,7 +35,6 @@ impl FieldsDigest {
         self
     }
 
-    /// The digest.
     pub fn finish(self) -> [u8; 32] {
         self.0.finalize().into()
     }

@@ -19,14 +19,14 @@ fn meminfo_available(meminfo: &str) -> Option<u64> {
 
 /// The files of a control group: its limit, its usage, and how much of that can be reclaimed immediately.
 #[derive(Debug, PartialEq, Eq)]
-struct Group {
+struct ControlGroup {
     folder: PathBuf,
     limit: &'static str,
     used: &'static str,
     inactive: &'static str,
 }
 
-impl Group {
+impl ControlGroup {
     fn available(&self) -> Option<u64> {
         let read = |name: &str| fs::read_to_string(self.folder.join(name)).ok();
         // "max" means no limit.
@@ -43,7 +43,7 @@ fn value(stat: &str, name: &str) -> Option<u64> {
 
 /// The groups that limit the memory of a process, from its `/proc/self/cgroup`: its own and their ancestors, of either
 /// version.
-fn groups(cgroup: &str) -> Vec<Group> {
+fn groups(cgroup: &str) -> Vec<ControlGroup> {
     let mut groups = Vec::new();
     for line in cgroup.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -58,7 +58,7 @@ fn groups(cgroup: &str) -> Vec<Group> {
         // Inside a container the path may be relative to the host's root, while the mounted root is the container's
         // own.
         for path in Path::new(path.trim_start_matches('/')).ancestors() {
-            groups.push(Group { folder: Path::new(root).join(path), limit, used, inactive });
+            groups.push(ControlGroup { folder: Path::new(root).join(path), limit, used, inactive });
         }
     }
     groups
@@ -93,7 +93,7 @@ mod tests {
     fn reclaimable_memory_of_a_group_is_available() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        let group = Group {
+        let group = ControlGroup {
             folder: folder.path().to_owned(),
             limit: "memory.max",
             used: "memory.current",

@@ -25,7 +25,6 @@ pub enum ReadError {
     TooLarge {
         /// The size of the file, at least.
         bytes: u64,
-        /// The allowed size.
         max: u64,
     },
     /// Not a line of visible ASCII characters for each secret (see [`Secret`](crate::Secret)).
@@ -34,7 +33,6 @@ pub enum ReadError {
     /// A secret that can be guessed.
     #[error("contains a token of {length} characters, allowed: {least} or more")]
     ShortSecret {
-        /// Its length.
         length: usize,
         /// The shortest that is allowed.
         least: usize,

@@ -12,11 +12,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileStamp {
-    /// The file system.
     pub device: u64,
     /// The file within it.
     pub inode: u64,
-    /// Its length.
     pub bytes: u64,
     /// When its content was last written, in nanoseconds since 1970.
     pub modified_ns: i128,

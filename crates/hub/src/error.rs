@@ -11,7 +11,6 @@ pub enum HubError {
     /// A name, a variable of the environment, or what a repository has.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// The hub refuses.
     #[error("{url}: the hub answers {status}: {reason}")]
     Refused {
         /// What was asked for.
@@ -41,7 +40,6 @@ pub enum HubError {
     #[error("{name}: {folder} does not have it whole, and HF_HUB_OFFLINE is set, allowed: a model that was downloaded \
         before", folder = folder.display())]
     Offline {
-        /// The model.
         name: String,
         /// Its folder in the cache.
         folder: PathBuf,
@@ -49,7 +47,6 @@ pub enum HubError {
     /// A file of the cache that cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// The operating system's error.
         #[source]

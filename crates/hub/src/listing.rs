@@ -15,7 +15,6 @@ pub(crate) enum Digest {
 }
 
 impl Digest {
-    /// The digits.
     pub(crate) fn hex(&self) -> &str {
         match self {
             Self::Sha256(hex) | Self::GitBlob(hex) => hex,
@@ -32,7 +31,6 @@ pub(crate) struct RemoteFile {
     pub(crate) digest: Digest,
 }
 
-/// A revision.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) commit: String,
@@ -40,7 +38,7 @@ pub(crate) struct Listing {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ListingAnswer {
     sha: String,
     siblings: Vec<Sibling>,
 }
@@ -68,7 +66,7 @@ impl Listing {
     /// An answer without a commit or files.
     pub(crate) fn parse(url: &str, body: &[u8]) -> Result<Self, HubError> {
         let wrong = |reason: String| HubError::Answer { url: url.to_owned(), reason };
-        let answer: Answer =
+        let answer: ListingAnswer =
             serde_json::from_slice(body).map_err(|error| wrong(format!("is not a list of files: {error}")))?;
         if !is_commit(&answer.sha) {
             return Err(wrong(format!("{:?} is not the name of a commit", answer.sha)));

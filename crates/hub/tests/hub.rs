@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use evenkeel_hub::{Environment, Hub, HubError, ModelName, RetryPolicy};
-use evenkeel_testkit::hub_server::{Answer, Repository, Request, Server};
+use evenkeel_testkit::hub_server::{HubAnswer, Repository, Request, Server};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const TOKEN: &str = "hf_secret";
@@ -33,15 +33,15 @@ struct World {
 }
 
 impl World {
-    fn new(cdn: impl Fn(&Repository, &str) -> Answer + Send + Sync + 'static) -> Self {
+    fn new(cdn: impl Fn(&Repository, &str) -> HubAnswer + Send + Sync + 'static) -> Self {
         let cdn = Server::start(move |request| cdn(&repository(), &request.path));
         let url = cdn.url.clone();
         let hub = Server::start(move |request| repository().answer(&request.path, &url));
         Self { hub, cdn, home: tempfile::tempdir().unwrap() }
     }
 
-    fn with_hub(hub: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
-        let cdn = Server::start(|_| Answer::refused(404, "EntryNotFound"));
+    fn with_hub(hub: impl Fn(&str) -> HubAnswer + Send + Sync + 'static) -> Self {
+        let cdn = Server::start(|_| HubAnswer::refused(404, "EntryNotFound"));
         Self { hub: Server::start(move |request| hub(&request.path)), cdn, home: tempfile::tempdir().unwrap() }
     }
 
@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-fn large(repository: &Repository, path: &str) -> Answer {
+fn large(repository: &Repository, path: &str) -> HubAnswer {
     repository.large(path)
 }
 
@@ -146,7 +146,7 @@ fn a_server_without_ranges_begins_anew() {
 
 #[test]
 fn a_hub_that_lies_about_size_or_content_is_named_and_nothing_is_kept() {
-    type Lie = fn(&Repository, &str) -> Answer;
+    type Lie = fn(&Repository, &str) -> HubAnswer;
     let longer: Lie = |repository, path| large(repository, path).map(|bytes| bytes.push(0));
     let shorter: Lie = |repository, path| large(repository, path).map(|bytes| bytes.truncate(1000));
     let other: Lie = |repository, path| large(repository, path).map(|bytes| bytes[77] ^= 1);
@@ -165,7 +165,7 @@ fn a_hub_that_lies_about_size_or_content_is_named_and_nothing_is_kept() {
 #[test]
 fn a_hub_that_sends_nothing_or_byte_by_byte_is_given_up() {
     for answer in [
-        (|repository: &Repository, path: &str| large(repository, path).silent()) as fn(&Repository, &str) -> Answer,
+        (|repository: &Repository, path: &str| large(repository, path).silent()) as fn(&Repository, &str) -> HubAnswer,
         |repository, path| large(repository, path).slow(),
     ] {
         let world = World::new(answer);
@@ -185,13 +185,13 @@ fn what_the_hub_refuses_is_said_with_what_is_allowed() {
         (404, "RepoNotFound", "no such model"),
         (404, "RevisionNotFound", "no such revision, allowed: a branch, a tag or a commit"),
     ] {
-        let world = World::with_hub(move |_| Answer::refused(status, code));
+        let world = World::with_hub(move |_| HubAnswer::refused(status, code));
         let error = world.fetch("hf:org/tiny@v9", &[]).unwrap_err().to_string();
         assert!(error.contains(&status.to_string()) && error.contains(words), "{error}");
         assert!(!error.contains(TOKEN));
         assert_eq!(world.hub.requests().len(), 1, "no second attempt");
     }
-    let world = World::with_hub(|_| Answer::refused(401, ""));
+    let world = World::with_hub(|_| HubAnswer::refused(401, ""));
     let error = world.fetch("hf:org/tiny", &[("HF_TOKEN", "")]).unwrap_err().to_string();
     assert!(error.contains("one that asks for a token, allowed: HF_TOKEN"), "{error}");
 }
@@ -200,7 +200,7 @@ fn what_the_hub_refuses_is_said_with_what_is_allowed() {
 fn a_hub_that_fails_for_a_moment_is_asked_again() {
     let fails = std::sync::atomic::AtomicUsize::new(0);
     let world = World::new(move |repository, path| match fails.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-        0 => Answer::refused(503, ""),
+        0 => HubAnswer::refused(503, ""),
         _ => large(repository, path),
     });
     world.fetch("hf:org/tiny", &[]).unwrap();

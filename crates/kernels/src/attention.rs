@@ -8,9 +8,7 @@ use evenkeel_errors::FieldError;
 pub struct ScoreBlock {
     /// The type of probabilities and of the gradients of scores, which have the scores' shape.
     pub kind: Type,
-    /// Query heads.
     pub heads: usize,
-    /// Queries of each.
     pub queries: usize,
     /// Keys that the last of them sees.
     pub keys: usize,
@@ -107,13 +105,10 @@ impl ScoreBlock {
 pub struct HeadRows {
     /// The type of the activations.
     pub kind: Type,
-    /// Rows.
     pub rows: usize,
-    /// Query heads.
     pub heads: usize,
     /// Key and value heads, a divisor of `heads`.
     pub kv_heads: usize,
-    /// Width of each.
     pub dim: usize,
 }
 

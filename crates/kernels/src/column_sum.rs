@@ -9,11 +9,8 @@ const ROWS: usize = 512;
 /// Adds the column sums of a matrix to an fp32 row, in one launch or in two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnSum {
-    /// The matrix's type.
     pub kind: Type,
-    /// Its rows.
     pub rows: usize,
-    /// Its columns.
     pub width: usize,
 }
 

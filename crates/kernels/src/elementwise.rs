@@ -8,7 +8,6 @@ use evenkeel_errors::FieldError;
 pub struct Rotation {
     /// The type of x.
     pub kind: Type,
-    /// Its rows.
     pub rows: usize,
     /// Heads of a row.
     pub heads: usize,

@@ -6,11 +6,8 @@ use evenkeel_errors::FieldError;
 /// A chunk of fp32 logits (rows, vocabulary) and the id to score in each row (u32).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Logits {
-    /// The logits.
     pub logits: Pointer,
-    /// The ids.
     pub targets: Pointer,
-    /// Rows.
     pub rows: usize,
     /// Logits of a row.
     pub vocabulary: usize,

@@ -68,7 +68,6 @@ mod built {
         pub name: &'static str,
         /// What the driver is given.
         pub bytes: &'static [u8],
-        /// Its kernels.
         pub kernels: Vec<&'static str>,
     }
 

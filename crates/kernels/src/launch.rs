@@ -40,7 +40,6 @@ impl Pointer {
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Argument {
-    /// An address.
     Pointer(Pointer),
     /// `u32`.
     U32(u32),
@@ -79,11 +78,8 @@ from! { Pointer(Pointer) U32(u32) U64(u64) F32(f32) F64(f64) }
 /// One launch of a kernel: blocks in one dimension.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Launch {
-    /// The kernel's name.
     pub kernel: String,
-    /// Blocks.
     pub grid: u32,
-    /// Threads of each.
     pub block: u32,
     /// Bytes of shared memory of each.
     pub shared: u32,
@@ -103,7 +99,6 @@ const SHARED: u32 = 48 << 10;
 /// The device, as far as launches depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceProperties {
-    /// Its multiprocessors.
     pub multiprocessors: u32,
 }
 

@@ -14,7 +14,6 @@ const SCRATCH: usize = 16;
 pub struct Norm {
     /// The type of x and y; the weight is fp32.
     pub kind: Type,
-    /// Number of runs.
     pub runs: usize,
     /// Values in each, and in the weight.
     pub width: usize,
@@ -29,7 +28,6 @@ pub struct NormBackward {
     pub dy: Pointer,
     /// The input of the forward pass.
     pub x: Pointer,
-    /// The weight.
     pub weight: Pointer,
     /// What the gradient of x is added to, or [`Pointer::NULL`]; may be `dx`.
     pub into: Pointer,

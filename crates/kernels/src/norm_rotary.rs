@@ -16,7 +16,6 @@ const SLOTS: usize = (BLOCK / WARP) as usize;
 pub struct NormRotary {
     /// The type of x and y; weight, cosines and sines are fp32.
     pub kind: Type,
-    /// Rows.
     pub rows: usize,
     /// Heads of a row.
     pub heads: usize,

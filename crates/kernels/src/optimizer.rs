@@ -27,7 +27,6 @@ pub fn squares(properties: DeviceProperties, x: Pointer, count: usize, partial: 
 /// What gradients are multiplied by in an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clip {
-    /// Before clipping.
     pub scale: f64,
     /// The most that the norm of the scaled gradients may be; infinity for no limit.
     pub limit: f64,

@@ -6,7 +6,6 @@ use evenkeel_errors::FieldError;
 /// A matrix in memory, or one for each element of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
-    /// Its first value.
     pub at: Pointer,
     /// The type of its values.
     pub kind: Type,
@@ -24,12 +23,10 @@ impl Operand {
         Self { at, kind, stride, batch_stride: 0, transposed: false }
     }
 
-    /// Of a batch.
     pub fn every(self, batch_stride: usize) -> Self {
         Self { batch_stride, ..self }
     }
 
-    /// The transpose.
     pub fn t(self) -> Self {
         Self { transposed: !self.transposed, ..self }
     }
@@ -45,9 +42,7 @@ pub struct Product {
     pub columns: usize,
     /// Columns of a and rows of b.
     pub inner: usize,
-    /// Number of products.
     pub batch: usize,
-    /// The left factor.
     pub a: Operand,
     /// The right factor, of the same type.
     pub b: Operand,
@@ -55,7 +50,6 @@ pub struct Product {
     pub to: Operand,
     /// What is added, in the result's type and strides; may be the result's own memory. [`Pointer::NULL`] for nothing.
     pub add: Pointer,
-    /// The factor.
     pub factor: f32,
 }
 
@@ -73,7 +67,6 @@ impl Product {
         format!("product {each}{rows} × {inner} × {columns} of {} in {}", of(self.a.kind), of(self.to.kind))
     }
 
-    /// With something added.
     pub fn plus(self, add: Pointer) -> Self {
         Self { add, ..self }
     }
@@ -109,7 +102,6 @@ impl Product {
         Ok(())
     }
 
-    /// Floating-point operations.
     pub fn flops(&self) -> u64 {
         2 * [self.rows, self.columns, self.inner, self.batch].iter().map(|&size| size as u64).product::<u64>()
     }

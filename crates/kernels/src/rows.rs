@@ -12,7 +12,6 @@ pub struct RowCopy {
     pub kind: Type,
     /// Rows that are copied.
     pub rows: usize,
-    /// Values in each.
     pub width: usize,
 }
 

@@ -52,7 +52,10 @@ pub enum BadGold {
     #[error("the gold answer contains the hidden character U+{:04X}", u32::from(*.0))]
     HiddenCharacter(char),
     /// A digit of an unsupported script, or a combining mark on a digit.
-    #[error("the gold answer contains U+{:04X}, a digit of another script or a combining mark on a digit", u32::from(*.0))]
+    #[error(
+        "the gold answer contains U+{:04X}, a digit of another script or a combining mark on a digit",
+        u32::from(*.0)
+    )]
     UnreadableDigit(char),
     /// Reading it exceeds the steps of a check.
     #[error("the gold answer cannot be read within the fuel of a check")]

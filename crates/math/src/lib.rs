@@ -23,6 +23,7 @@
 //! assert_eq!(verdict.canonical().as_deref(), Some("3/4"));
 //! # Ok::<(), evenkeel_math::BadGold>(())
 //! ```
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 // No input may cause a panic: text is sliced with `slicing::SafeSlice`, and every lookup may fail.
 #![cfg_attr(
@@ -64,7 +65,7 @@ pub use lint::{Finding, lint};
 pub use number::{LongDecimal, MAX_EXACT_DIGITS, Magnitude, Notation, Number};
 pub use profile::Profile;
 pub use rules::{
-    Copied, DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
+    CheckLimits, Copied, DecimalComma, Decimals, Equations, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
 };
 pub use unit::Unit;
 pub use value::{Based, End, Matrix, Quantity, Region, Relation, Sign, Text, Time, Tuple, Value};

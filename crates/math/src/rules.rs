@@ -126,14 +126,14 @@ pub enum Copied {
 /// Limits of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Limits {
+pub struct CheckLimits {
     /// Longest answer that is read, gold or given, in bytes.
     pub max_answer_bytes: usize,
     /// Steps that one check may take (about 25 ns each).
     pub fuel: u64,
 }
 
-impl Default for Limits {
+impl Default for CheckLimits {
     fn default() -> Self {
         Self { max_answer_bytes: 64 << 10, fuel: 160_000 }
     }
@@ -164,7 +164,7 @@ pub struct Rules {
     /// What an expression copied from the task is worth.
     pub copied: Copied,
     /// Limits of one check.
-    pub limits: Limits,
+    pub limits: CheckLimits,
 }
 
 impl Default for Rules {
@@ -180,7 +180,7 @@ impl Default for Rules {
             equations: Equations::default(),
             decimal_comma: DecimalComma::default(),
             copied: Copied::default(),
-            limits: Limits::default(),
+            limits: CheckLimits::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The crate from outside: whole completions against gold answers, and the verdict with its reason.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use evenkeel_math::{BadGold, CheckInput, CheckOutcome, Gold, Limits, Profile, Reason, Rules, Value, check};
+use evenkeel_math::{BadGold, CheckInput, CheckLimits, CheckOutcome, Gold, Profile, Reason, Rules, Value, check};
 
 fn judged(gold: &str, completion: &str) -> Reason {
     check(gold, CheckInput::Completion(completion), &Rules::default()).reason
@@ -100,7 +100,7 @@ fn a_gold_answer_that_cannot_be_read_is_a_defect_of_the_data() {
 
 #[test]
 fn limits_end_in_a_verdict_and_never_in_a_reward() {
-    let limits = Limits { max_answer_bytes: 100, fuel: 20 };
+    let limits = CheckLimits { max_answer_bytes: 100, fuel: 20 };
     let rules = Rules { limits, ..Rules::default() };
     let long = "1".repeat(101);
     let error = Gold::read(&long, &rules).unwrap_err();

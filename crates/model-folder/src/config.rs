@@ -28,12 +28,10 @@ impl ConfigFile {
         }
     }
 
-    /// The whole file.
     pub fn json(&self) -> &Value {
         &self.json
     }
 
-    /// The whole file.
     pub fn into_json(self) -> Value {
         self.json
     }

@@ -63,7 +63,6 @@ pub enum HeaderError {
     /// Longer than what is read.
     #[error("its header has {bytes} bytes, allowed: at most {max}")]
     TooLong {
-        /// Its length.
         bytes: u64,
         /// The longest that is read.
         max: u64,
@@ -74,7 +73,6 @@ pub enum HeaderError {
     /// A tensor without a shape or without offsets.
     #[error("tensor {name}: {error}")]
     Tensor {
-        /// Its name.
         name: String,
         /// What is wrong with its entry.
         #[source]
@@ -83,7 +81,6 @@ pub enum HeaderError {
     /// A file that was cut.
     #[error("has {found} bytes, its header says {expected}")]
     Short {
-        /// Its length.
         found: u64,
         /// The length with all tensors.
         expected: u64,

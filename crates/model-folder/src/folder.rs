@@ -11,7 +11,6 @@ use crate::error::FolderError;
 
 /// Names of the files in a model folder.
 pub mod name {
-    /// The architecture.
     pub const CONFIG: &str = "config.json";
     /// The weights of a model in one file.
     pub const WEIGHTS: &str = "model.safetensors";
@@ -29,7 +28,6 @@ pub mod name {
     pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
     /// Special tokens by their names, in older folders.
     pub const SPECIAL_TOKENS_MAP: &str = "special_tokens_map.json";
-    /// The chat template.
     pub const CHAT_TEMPLATE: &str = "chat_template.jinja";
     /// The chat template of a processor, in JSON.
     pub const CHAT_TEMPLATE_JSON: &str = "chat_template.json";
@@ -79,7 +77,6 @@ impl Folder {
         Self { is_wanted: Arc::new(is_wanted), ..self }
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

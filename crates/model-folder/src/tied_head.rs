@@ -20,7 +20,6 @@ const TIE: &str = "tie_word_embeddings";
 pub enum HeadForm {
     /// A matrix of its own.
     Own,
-    /// The embedding.
     Tied,
     /// The embedding, written out as a second tensor.
     WrittenOut,

@@ -22,15 +22,12 @@ pub type TensorShapes = BTreeMap<String, Vec<u64>>;
 /// A tensor in a safetensors file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTensor {
-    /// The file.
     pub path: PathBuf,
     /// The type of its values as safetensors names it, such as `BF16`.
     pub dtype: String,
-    /// Its shape, row-major.
     pub shape: Vec<u64>,
     /// Where its values begin in the file.
     pub offset: u64,
-    /// Their length.
     pub bytes: u64,
 }
 
@@ -54,7 +51,6 @@ struct Index {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightFiles {
     folder: PathBuf,
-    /// In order.
     names: Vec<String>,
     /// The index of its file, by the name of a tensor; absent without an index.
     file_of: Option<BTreeMap<String, usize>>,

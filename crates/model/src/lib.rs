@@ -9,6 +9,7 @@
 //! - [`fresh`]: a new model with random weights and a character tokenizer.
 //!
 //! The crate knows nothing of rewards, groups or services.
+#![warn(missing_docs)]
 
 pub mod config;
 mod count;

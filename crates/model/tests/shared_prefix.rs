@@ -137,7 +137,9 @@ proptest! {
         let config = &variants()[variant];
         let parameters = parameters(config, 8);
         let block = |number: usize| number * 8 / groups.len();
-        let one = |(number, group): (usize, &Group)| shared(config, std::slice::from_ref(group)).in_block(block(number));
+        let one = |(number, group): (usize, &Group)| {
+            shared(config, std::slice::from_ref(group)).in_block(block(number))
+        };
         let batches: Vec<Packed> = groups.iter().enumerate().map(one).collect();
         let run = |threads: usize, at_a_time: usize| {
             let mut network = cpu(config, &parameters, NetworkOptions { threads, ..options() });

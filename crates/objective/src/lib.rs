@@ -45,6 +45,7 @@
 //! assert!(token.loss < -0.4, "the longer side pulls three times as hard");
 //! # Ok::<(), evenkeel_objective::Error>(())
 //! ```
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod advantage;

@@ -31,12 +31,12 @@ struct Queue {
     name: &'static str,
     unit: Unit,
     capacity: u64,
-    state: Mutex<State>,
+    state: Mutex<Reserved>,
     gauge: Gauge,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Reserved {
     reserved: u64,
     by_client: HashMap<ClientId, u64>,
     by_host: HashMap<Host, u64>,
@@ -93,11 +93,11 @@ impl Admission {
 }
 
 impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Reserved> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, state: &mut State, client: ClientId, before: u64, after: u64) {
+    fn change(&self, state: &mut Reserved, client: ClientId, before: u64, after: u64) {
         state.reserved = state.reserved - before + after;
         replace(&mut state.by_client, client, before, after);
         replace(&mut state.by_host, client.host(), before, after);

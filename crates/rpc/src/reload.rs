@@ -23,10 +23,10 @@ struct Inner<T> {
     setting: String,
     files: Vec<PathBuf>,
     load: Box<dyn Fn() -> Result<T, FileError> + Send + Sync>,
-    state: Mutex<State<T>>,
+    state: Mutex<LoadedFiles<T>>,
 }
 
-struct State<T> {
+struct LoadedFiles<T> {
     value: Arc<T>,
     /// The files as they were before `value` was read.
     stamps: Vec<Option<Stamp>>,
@@ -59,7 +59,7 @@ impl<T> Reloading<T> {
     ) -> Result<Self, FileError> {
         // Before they are read: a change in between is then seen as one.
         let stamps = files.iter().map(|file| stamp(file)).collect();
-        let state = State { value: Arc::new(load()?), stamps, looked: Instant::now(), refusal: None };
+        let state = LoadedFiles { value: Arc::new(load()?), stamps, looked: Instant::now(), refusal: None };
         Ok(Self(Arc::new(Inner { setting: setting.into(), files, load: Box::new(load), state: Mutex::new(state) })))
     }
 
@@ -73,14 +73,14 @@ impl<T> Reloading<T> {
         Arc::clone(&state.value)
     }
 
-    fn look(&self, state: &mut State<T>) {
+    fn look(&self, state: &mut LoadedFiles<T>) {
         let stamps: Vec<_> = self.0.files.iter().map(|file| stamp(file)).collect();
         if stamps == state.stamps {
             return;
         }
         match (self.0.load)() {
             Ok(value) => {
-                *state = State { value: Arc::new(value), stamps, looked: state.looked, refusal: None };
+                *state = LoadedFiles { value: Arc::new(value), stamps, looked: state.looked, refusal: None };
                 tracing::info!(setting = self.0.setting, "changed files are in use");
             }
             // The stamps stay those of the files in use, so that the next look tries again.

@@ -23,11 +23,9 @@ const MAX_CONFIG: u64 = 1 << 20;
 pub struct RunOverview {
     /// Name of its directory within the folder.
     pub name: String,
-    /// The directory.
     pub path: PathBuf,
     /// Name of the run.
     pub run_id: String,
-    /// GRPO steps done.
     pub steps: u64,
     /// State of the run when its files were read.
     pub state: RunState,
@@ -37,9 +35,7 @@ pub struct RunOverview {
     pub aggregation: Option<String>,
     /// Settings of the run, as they are written.
     pub config: String,
-    /// The last step.
     pub last_step: Option<MetricsLine>,
-    /// The last evaluation.
     pub last_evaluation: Option<MetricsLine>,
     /// When its metrics were written last, or the run was started.
     pub modified: Option<SystemTime>,
@@ -62,7 +58,6 @@ impl RunOverview {
 pub struct SkippedDirectory {
     /// Name within the folder.
     pub name: String,
-    /// Why.
     pub reason: String,
 }
 

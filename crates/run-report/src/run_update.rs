@@ -19,16 +19,13 @@ const MAX_LINES: usize = 200;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LineCursor {
-    /// Of GRPO steps.
     pub steps: usize,
-    /// Of evaluations.
     pub evaluations: usize,
 }
 
 /// Where a run is, and what it wrote since.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunUpdate {
-    /// The run's state.
     pub state: Labelled<RunState>,
     /// What it is doing, in words.
     pub doing: String,
@@ -36,7 +33,6 @@ pub struct RunUpdate {
     pub total_steps: u64,
     /// Lines of GRPO steps, as they are written.
     pub steps: Vec<Box<RawValue>>,
-    /// Lines of evaluations.
     pub evaluations: Vec<Box<RawValue>>,
     /// From where to ask for the next ones.
     pub next: LineCursor,
@@ -45,7 +41,6 @@ pub struct RunUpdate {
 /// Where a run is, by whoever knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whereabouts {
-    /// The state.
     pub state: RunState,
     /// What is being done, in words.
     pub doing: String,

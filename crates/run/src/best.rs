@@ -12,7 +12,6 @@ use crate::whole_file::replace_json;
 /// `best.json`: the checkpoint with the highest value of `checkpoint.keep_best`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Best {
-    /// The metric.
     pub metric: String,
     /// The value of the metric.
     pub value: f64,

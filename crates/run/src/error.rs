@@ -17,7 +17,6 @@ pub enum RunFilesError {
     /// A run directory of another run, or none at all.
     #[error("run directory {}: {message}", path.display())]
     Directory {
-        /// The directory.
         path: PathBuf,
         /// What is wrong, and what to do.
         message: String,
@@ -25,7 +24,6 @@ pub enum RunFilesError {
     /// A file that cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,

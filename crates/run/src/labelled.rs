@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// newer one may write it, is kept as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Labelled<E> {
-    /// A value.
     Known(E),
     /// A name that stands for none.
     Unknown(String),
@@ -22,7 +21,6 @@ impl<E: Label> Labelled<E> {
         }
     }
 
-    /// The name.
     pub fn label(&self) -> &str {
         match self {
             Self::Known(value) => value.label(),

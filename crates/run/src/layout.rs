@@ -2,7 +2,6 @@
 
 /// The manifest of the run; its presence makes a folder a run directory.
 pub const RUN_FILE: &str = "run.json";
-/// The resolved settings.
 pub const CONFIG_FILE: &str = "config.toml";
 /// The record of everything that the run reads.
 pub const INPUTS_FILE: &str = "inputs.json";
@@ -16,7 +15,6 @@ pub const PROMPTS_FILE: &str = "prompts.jsonl";
 pub const WARM_START_FILE: &str = "warm_start.jsonl";
 /// The lines of evaluations.
 pub const EVALUATION_FILE: &str = "evaluation.jsonl";
-/// The results.
 pub const SUMMARY_FILE: &str = "summary.json";
 /// The results as a page.
 pub const REPORT_FILE: &str = "report.html";
@@ -30,7 +28,6 @@ pub const ROLLOUTS_FOLDER: &str = "rollouts";
 pub(crate) const EVALUATION_FOLDER: &str = "evaluation";
 /// The folder of the event files, which `tensorboard --logdir` takes.
 pub const TENSORBOARD_FOLDER: &str = "tensorboard";
-/// The learner's checkpoints.
 pub(crate) const CHECKPOINTS_FOLDER: &str = "checkpoints";
 /// The weights that the learner publishes.
 pub(crate) const WEIGHTS_FOLDER: &str = "weights";

@@ -37,7 +37,7 @@ mod turn;
 mod whole_file;
 
 pub use answers::{
-    Answer, AnswerFile, AnswerReader, AnswerVerdict, AnsweredGroups, AskedBenchmark, EvaluationManifest,
+    AnswerFile, AnswerReader, AnswerVerdict, AnsweredGroups, AskedBenchmark, EvaluationAnswer, EvaluationManifest,
     evaluation_folder, list_answers,
 };
 pub use best::{Best, BestKeeper};

@@ -26,11 +26,9 @@ pub struct Summary {
     pub run_id: String,
     /// completed, stopped or failed; another state while the run is active.
     pub state: Labelled<RunState>,
-    /// GRPO steps done.
     pub steps: u64,
     /// GRPO steps to do.
     pub total_steps: u64,
-    /// Supervised steps done.
     pub warm_start_steps: u64,
     /// Mean raw reward of the first ten steps.
     pub reward_first_ten: Option<f64>,
@@ -166,9 +164,7 @@ impl fmt::Display for WeightsProof {
 /// Wall time, including resumed runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seconds {
-    /// The warm start.
     pub warm_start: f64,
-    /// Rollouts.
     pub generation: f64,
     /// Verification beyond what overlapped with generation.
     pub reward: f64,
@@ -176,7 +172,6 @@ pub struct Seconds {
     pub update_actor: f64,
     /// Publishing weights and moving engines to them.
     pub update_weights: f64,
-    /// Evaluations.
     pub evaluation: f64,
     /// All steps of all kinds.
     pub total: f64,
@@ -199,7 +194,6 @@ pub struct BenchmarkSummary {
     pub last_best: Option<BenchmarkValue>,
 }
 
-/// One accuracy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkValue {
     /// GRPO steps done before.
@@ -220,11 +214,8 @@ impl BenchmarkValue {
 /// The lines of metrics that a run has written.
 #[derive(Debug, Clone, Copy)]
 pub struct WrittenLines<'a> {
-    /// Of GRPO steps.
     pub steps: &'a Curves,
-    /// Of supervised steps.
     pub warm_start: &'a Curves,
-    /// Of evaluations.
     pub evaluations: &'a [MetricsLine],
 }
 

@@ -82,8 +82,8 @@ fn declared() -> BTreeSet<String> {
     for (_, text) in sources(&[TABLE]) {
         let Some((_, rows)) = text.split_once("rows! {") else { continue };
         for line in rows.lines() {
-            let name = line.trim_start().split(" = Metric::").next().unwrap();
-            if line.contains(" = Metric::") {
+            let Some((name, _)) = line.trim_start().split_once(" =") else { continue };
+            if name.chars().all(|char| char.is_ascii_uppercase() || char.is_ascii_digit() || char == '_') {
                 names.insert(name.to_owned());
             }
         }

@@ -3,20 +3,21 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::run::{Budget, Cell, Run, Source};
+use crate::run::{Budget, Cell, ProgramSource, Run};
 
 /// Runs one program at a time and reports what it did.
 pub(crate) trait Executor {
-    /// Compiles a program without running it, to the code of a [`Source`].
+    /// Compiles a program without running it, to the code of a [`ProgramSource`].
     fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run;
 
     /// Runs a program as a process would.
-    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run;
+    fn process(&mut self, program: ProgramSource<'_>, stdin: &[u8], budget: &Budget, cancel: &CancellationToken)
+    -> Run;
 
     /// Calls a function of a program.
     fn call(
         &mut self,
-        program: Source<'_>,
+        program: ProgramSource<'_>,
         name: &str,
         input: &[u8],
         budget: &Budget,

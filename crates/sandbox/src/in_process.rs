@@ -7,15 +7,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::executor::{CellExecutor, Executor};
 use crate::interpreter::Interpreter;
-use crate::run::{Budget, Cell, ExitStatus, Run, Source};
-use crate::sandbox::{Sandbox, Series, SeriesStart, Session};
+use crate::run::{Budget, Cell, ExitStatus, ProgramSource, Run};
+use crate::sandbox::{LoadedProgram, Sandbox, Series, SeriesStart};
 
 /// Runs programs in this process, on the calling thread.
 pub(crate) struct InProcess<'a> {
     interpreter: &'a Interpreter,
-    session: Option<Session<'a>>,
+    session: Option<LoadedProgram<'a>>,
     /// Those that run cells.
-    sessions: HashMap<u64, Session<'a>>,
+    sessions: HashMap<u64, LoadedProgram<'a>>,
     /// The last program with many tests; no series if it must run from the beginning for every test.
     series: Option<(SeriesKey, Option<Box<Series<'a>>>)>,
 }
@@ -30,7 +30,7 @@ struct SeriesKey {
 }
 
 impl SeriesKey {
-    fn matches(&self, program: Source<'_>, called: bool, deterministic: bool) -> bool {
+    fn matches(&self, program: ProgramSource<'_>, called: bool, deterministic: bool) -> bool {
         (self.called, self.deterministic) == (called, deterministic)
             && self.text == program.text
             && self.code == program.code
@@ -51,7 +51,7 @@ impl<'a> InProcess<'a> {
     /// Runs a test from the point after the program's definitions. `None` if the program has to run from the beginning.
     fn resume(
         &mut self,
-        program: Source<'_>,
+        program: ProgramSource<'_>,
         stdin: &Arc<[u8]>,
         call: Option<(&str, &[u8])>,
         budget: &Budget,
@@ -107,7 +107,13 @@ impl Executor for InProcess<'_> {
         }
     }
 
-    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run {
+    fn process(
+        &mut self,
+        program: ProgramSource<'_>,
+        stdin: &[u8],
+        budget: &Budget,
+        cancel: &CancellationToken,
+    ) -> Run {
         let stdin = Arc::from(stdin);
         if let Some(run) = self.resume(program, &stdin, None, budget, cancel) {
             return run;
@@ -120,7 +126,7 @@ impl Executor for InProcess<'_> {
 
     fn call(
         &mut self,
-        program: Source<'_>,
+        program: ProgramSource<'_>,
         name: &str,
         input: &[u8],
         budget: &Budget,

@@ -1,7 +1,7 @@
 //! Runs model-written Python against tests, in CPython inside wasmtime.
 //!
 //! From the outside in: a [`Pool`] takes [`ProgramTask`]s (a [`ProgramSubmission`], [`rows::Tests`], a [`Mode`],
-//! [`Limits`]) and returns a [`ProgramVerdict`] on each. [`extract`] finds the program of a completion, `judge` runs
+//! [`ProgramLimits`]) and returns a [`ProgramVerdict`] on each. [`extract`] finds the program of a completion, `judge` runs
 //! its tests and turns what it did into outcomes, with [`compare`] for its outputs. An `executor` runs a program, in
 //! this process or in a worker process ([`WorkerProcessCommand`]), by means of `sandbox`: an instance of the
 //! interpreter in wasmtime. [`guest`] finds the compiled interpreter and has it built if it is missing. Without the
@@ -15,7 +15,7 @@
 //! - Nothing survives a test: it runs in a new instance (in LiveCodeBench mode one per program), made from a memory
 //!   image that is copied on write, or in the instance of the previous test with its memory restored byte for byte.
 //! - Time is CPU time of the thread that runs the program, so that a loaded machine changes no verdict;
-//!   [`Limits::deterministic`] counts instructions instead.
+//!   [`ProgramLimits::deterministic`] counts instructions instead.
 //! - A fault that is not the program's own is [`ProgramOutcome::Invalid`] and has no reward.
 //!
 //! ```no_run
@@ -32,6 +32,7 @@
 //! assert!(pool.judge(ProgramTask::new(program, tests))?.passed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![warn(missing_docs)]
 #![deny(unsafe_code)]
 
 pub mod compare;
@@ -61,7 +62,7 @@ mod worker_process;
 pub use cells::{CellOutcome, CellPool, CellSession, CellSettings, SessionsFull};
 #[cfg(feature = "interpreter")]
 pub use interpreter::Interpreter;
-pub use limits::Limits;
+pub use limits::ProgramLimits;
 pub use outcome::{Invalid, ProgramOutcome};
 pub use pool::{Pool, PoolSettings, PoolUsage, QueueFull};
 pub use reason::Reason;

@@ -6,7 +6,7 @@ use crate::run::Budget;
 
 /// Limits on each test and on a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProgramLimits {
     /// CPU time and sleep of a test. LiveCodeBench allows 6 s of a native interpreter. The guest is about 2.3 times
     /// slower; the default of 18 s is three times as much, with a margin for machines on which the ratio is worse.
     pub cpu: Duration,
@@ -26,7 +26,7 @@ pub struct Limits {
     pub deterministic: bool,
 }
 
-impl Default for Limits {
+impl Default for ProgramLimits {
     fn default() -> Self {
         Self {
             cpu: Duration::from_secs(18),
@@ -40,7 +40,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ProgramLimits {
     pub(crate) fn budget(&self) -> Budget {
         Budget {
             time: self.program_cpu.map_or(self.cpu, |limit| limit.min(self.cpu)),

@@ -22,7 +22,7 @@ pub(crate) struct Budget {
 
 /// A program, and its compiled form if it was compiled before.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct ProgramSource<'a> {
     pub text: &'a [u8],
     /// Empty if it was not compiled before.
     pub code: &'a [u8],

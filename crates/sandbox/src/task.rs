@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::compare::Tolerance;
 use crate::extract::Extraction;
-use crate::limits::Limits;
+use crate::limits::ProgramLimits;
 use crate::rows::Tests;
 
 /// The rules under which a program is run.
@@ -46,7 +46,7 @@ pub struct ProgramTask {
     /// The rules.
     pub mode: Mode,
     /// Limits on one test.
-    pub limits: Limits,
+    pub limits: ProgramLimits,
     /// How the program is extracted. `None` for the rule of the mode.
     pub extraction: Option<Extraction>,
     /// How passed tests turn into a reward.
@@ -68,7 +68,7 @@ impl ProgramTask {
             submission,
             tests,
             mode: Mode::default(),
-            limits: Limits::default(),
+            limits: ProgramLimits::default(),
             extraction: None,
             reward: RewardRule::default(),
             run_all_tests: false,

@@ -4,13 +4,13 @@ mod support;
 
 use std::time::Duration;
 
-use evenkeel_sandbox::{Limits, ProgramVerdict};
+use evenkeel_sandbox::{ProgramLimits, ProgramVerdict};
 use support::{answers, judge, stdin, task};
 
 /// Runs a program with counted instructions, which are the same on every machine.
 fn counted(program: &str) -> ProgramVerdict {
     let mut task = task(program, &stdin(&[("", "done")]));
-    task.limits = Limits { cpu: Duration::from_secs(600), deterministic: true, ..task.limits };
+    task.limits = ProgramLimits { cpu: Duration::from_secs(600), deterministic: true, ..task.limits };
     let verdict = judge(task);
     assert!(verdict.passed(), "{program}: {:?} {}", verdict.outcome, verdict.detail);
     verdict
@@ -19,7 +19,7 @@ fn counted(program: &str) -> ProgramVerdict {
 /// Requires that the program passes with this much memory.
 fn fits(program: &str, mebibytes: u64) {
     let mut task = task(program, &stdin(&[("", "done")]));
-    task.limits = Limits { cpu: Duration::from_secs(60), memory_bytes: mebibytes << 20, ..task.limits };
+    task.limits = ProgramLimits { cpu: Duration::from_secs(60), memory_bytes: mebibytes << 20, ..task.limits };
     let verdict = judge(task);
     assert!(verdict.passed(), "{program}: {:?} {}", verdict.outcome, verdict.detail);
 }

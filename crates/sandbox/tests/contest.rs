@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use evenkeel_sandbox::{Limits, ProgramOutcome};
+use evenkeel_sandbox::{ProgramLimits, ProgramOutcome};
 use support::{answers, judge, stdin, task};
 
 #[test]
@@ -71,7 +71,7 @@ fn a_program_may_raise_its_stack_limit() {
 #[test]
 fn copying_memory_ends_at_a_time_limit_with_counted_instructions() {
     let mut copies = task("x = bytearray(64 << 20)\nwhile True:\n    y = bytes(x)", &stdin(&[("", "")]));
-    copies.limits = Limits { cpu: Duration::from_millis(300), deterministic: true, ..copies.limits };
+    copies.limits = ProgramLimits { cpu: Duration::from_millis(300), deterministic: true, ..copies.limits };
     // Warm-up: the form that counts instructions is loaded on first use.
     judge(copies.clone());
     let began = Instant::now();
@@ -84,7 +84,7 @@ fn sleep_and_work_share_a_limit_with_counted_instructions() {
     let program = "import time\ntime.sleep(0.5)\nfor _ in range(4 * 10**6):\n    pass\nprint(1)";
     let outcome = |ms| {
         let mut task = task(program, &stdin(&[("", "1")]));
-        task.limits = Limits { cpu: Duration::from_millis(ms), deterministic: true, ..task.limits };
+        task.limits = ProgramLimits { cpu: Duration::from_millis(ms), deterministic: true, ..task.limits };
         judge(task)
     };
     let passed = outcome(5000);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_sandbox::compare::Tolerance;
-use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Limits, Mode, ProgramOutcome, ProgramSubmission, ProgramTask};
+use evenkeel_sandbox::rows::{Test, TestKind, Tests};
+use evenkeel_sandbox::{Mode, ProgramLimits, ProgramOutcome, ProgramSubmission, ProgramTask};
 use evenkeel_testkit::{outside, run};
 use serde_json::Value;
 use support::{graded, judge, judge_all, results, rows, task, tests_of};
@@ -64,7 +64,7 @@ fn completions_after_public_reports_have_the_expected_verdicts(data: &Path) {
     let task = |row: &Value| {
         let question = &row["question"];
         let function = question["func_name"].as_str().map(str::to_owned);
-        let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
+        let kind = if function.is_some() { TestKind::Functional } else { TestKind::Stdin };
         let text = |value: &Value| value.as_str().expect("text").to_owned();
         let tests = question["tests"].as_array().expect("tests");
         let tests = tests.iter().map(|test| Test::new(kind, text(&test[0]), text(&test[1]))).collect();
@@ -93,9 +93,9 @@ fn cases(data: &Path, mode: Mode) -> Vec<(String, ProgramTask, Vec<i32>, bool)> 
             let cpu = match std::env::var_os("EVENKEEL_LONG") {
                 None if passes => Duration::from_secs(60),
                 None if stopped => Duration::from_secs(1),
-                _ => Limits::default().cpu,
+                _ => ProgramLimits::default().cpu,
             };
-            let limits = Limits { cpu, ..Limits::default() };
+            let limits = ProgramLimits { cpu, ..ProgramLimits::default() };
             let task = ProgramTask {
                 mode,
                 limits,
@@ -172,7 +172,7 @@ const UNCATCHABLE: [&str; 2] = ["catch timeout", "catch base exc and spin"];
 
 fn quirk_tests(row: &Value) -> Arc<Tests> {
     let function = row["fn_name"].as_str().map(str::to_owned);
-    let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
+    let kind = if function.is_some() { TestKind::Functional } else { TestKind::Stdin };
     let texts = |name: &str| {
         row[name]
             .as_array()

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use evenkeel_sandbox::Limits;
+use evenkeel_sandbox::ProgramLimits;
 use support::{judge, stdin, task};
 
 /// Typical workloads: calls, loops, dictionaries, heaps, strings, sorting in C, many small objects, large integers.
@@ -33,7 +33,7 @@ const PROGRAMS: [(&str, &str); 8] = [
 fn cpu(program: &str, deterministic: bool) -> Duration {
     let times = (0..3).map(|_| {
         let mut task = task(program, &stdin(&[("", "")]));
-        task.limits = Limits { cpu: Duration::from_secs(60), deterministic, ..task.limits };
+        task.limits = ProgramLimits { cpu: Duration::from_secs(60), deterministic, ..task.limits };
         let verdict = judge(task);
         assert!(verdict.passed(), "{program}: {:?} {}", verdict.outcome, verdict.detail);
         verdict.cpu

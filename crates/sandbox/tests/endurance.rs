@@ -8,7 +8,7 @@ mod support;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use evenkeel_sandbox::{Invalid, Limits, Mode, ProgramOutcome, ProgramTask};
+use evenkeel_sandbox::{Invalid, Mode, ProgramLimits, ProgramOutcome, ProgramTask};
 use support::{POOL, resident, stdin, task};
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +44,8 @@ fn thousands_of_programs_have_one_verdict_each_and_memory_stays_flat() {
         while sent < each || pending > 0 {
             while sent < each && pending < AT_ONCE {
                 let (program, expected) = PROGRAMS[(sent + round) % PROGRAMS.len()];
-                let limits = Limits { cpu: Duration::from_secs(10), memory_bytes: 64 << 20, ..Limits::default() };
+                let limits =
+                    ProgramLimits { cpu: Duration::from_secs(10), memory_bytes: 64 << 20, ..ProgramLimits::default() };
                 let mode = if sent % 3 == 0 { Mode::LiveCodeBench } else { Mode::Strict };
                 let task = ProgramTask { limits, mode, ..task(program, &tests) };
                 let sender = sender.clone();
@@ -77,7 +78,7 @@ fn a_cancelled_program_ends_and_has_no_verdict() {
     let cancel = CancellationToken::new();
     let (sender, receiver) = mpsc::channel();
     let endless = ProgramTask {
-        limits: Limits { cpu: Duration::from_secs(60), ..Limits::default() },
+        limits: ProgramLimits { cpu: Duration::from_secs(60), ..ProgramLimits::default() },
         ..task("while True: pass", &stdin(&[("", "")]))
     };
     POOL.submit(endless, cancel.clone(), move |verdict| sender.send(verdict).expect("the test waits")).expect("room");

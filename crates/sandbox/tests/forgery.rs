@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use evenkeel_sandbox::{Limits, Mode, ProgramOutcome, ProgramTask, ProgramVerdict, RewardRule};
+use evenkeel_sandbox::{Mode, ProgramLimits, ProgramOutcome, ProgramTask, ProgramVerdict, RewardRule};
 use support::{functional, graded, judge, stdin, strict, task};
 
 /// Peak memory of this process in bytes.
@@ -23,7 +23,7 @@ fn with_default_limits(
 ) -> ProgramVerdict {
     judge(ProgramTask {
         mode,
-        limits: Limits { cpu: Duration::from_secs(10), ..Limits::default() },
+        limits: ProgramLimits { cpu: Duration::from_secs(10), ..ProgramLimits::default() },
         ..task(program, tests)
     })
 }
@@ -78,7 +78,7 @@ fn an_argument_may_have_as_many_digits_as_the_grader_accepts() {
 fn a_program_that_works_until_the_wall_clock_limit_has_used_up_its_time() {
     let tests = stdin(&[("", "")]);
     let mut endless = task("while True: pass", &tests);
-    endless.limits = Limits { cpu: Duration::from_secs(60), wall: Duration::from_millis(600), ..endless.limits };
+    endless.limits = ProgramLimits { cpu: Duration::from_secs(60), wall: Duration::from_millis(600), ..endless.limits };
     // If the machine is too busy to give it half a processor, there is no verdict, and the test tries again.
     let outcome =
         (0..200).map(|_| judge(endless.clone()).outcome).find(|outcome| *outcome == ProgramOutcome::TimeLimit);

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use evenkeel_sandbox::{Limits, Mode, Pool, PoolSettings, ProgramOutcome, ProgramTask, ProgramVerdict, RewardRule};
+use evenkeel_sandbox::{
+    Mode, Pool, PoolSettings, ProgramLimits, ProgramOutcome, ProgramTask, ProgramVerdict, RewardRule,
+};
 use support::{INTERPRETER, graded, judge, resident, stdin, task};
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +31,7 @@ fn in_order(pool: &Pool, tasks: Vec<ProgramTask>) -> Vec<(usize, ProgramVerdict)
 
 fn endless(seconds: u64) -> ProgramTask {
     let mut task = task("while True: pass", &stdin(&[("", "")]));
-    task.limits = Limits { cpu: Duration::from_secs(seconds), ..Limits::default() };
+    task.limits = ProgramLimits { cpu: Duration::from_secs(seconds), ..ProgramLimits::default() };
     task
 }
 
@@ -58,7 +60,7 @@ fn preempted_tests_that_no_longer_count_are_dropped() {
     // The second test is preempted for the others, and then made irrelevant by the failure of the first.
     let program = "import time\nn = float(input())\nwhile time.process_time() < n: pass\nprint('wrong')";
     let mut fails = task(program, &stdin(&[("2.5", "right"), ("50", "right")]));
-    fails.limits = Limits { cpu: Duration::from_secs(60), ..Limits::default() };
+    fails.limits = ProgramLimits { cpu: Duration::from_secs(60), ..ProgramLimits::default() };
     let verdicts = in_order(&pool(2, None), vec![endless(3), endless(3), fails, endless(3), endless(3)]);
     assert_eq!(verdicts.len(), 5);
     for (index, verdict) in &verdicts {
@@ -76,7 +78,7 @@ fn steady() -> ProgramTask {
 #[test]
 fn the_time_limit_over_all_tests_applies() {
     let limited = |task: ProgramTask, ms| {
-        let limits = Limits { program_cpu: Some(Duration::from_millis(ms)), ..task.limits };
+        let limits = ProgramLimits { program_cpu: Some(Duration::from_millis(ms)), ..task.limits };
         judge(ProgramTask { limits, ..task })
     };
     let verdict = limited(steady(), 700);
@@ -105,7 +107,8 @@ fn programs_wait_until_enough_memory_is_available() {
         let program = "import time\nx = bytearray(b'x') * (200 << 20)\nend = time.process_time() + 0.3\n\
             while time.process_time() < end: pass\nprint('done')";
         let mut task = task(program, &stdin(&[("", "done")]));
-        task.limits = Limits { memory_bytes: 256 * MIB, cpu: Duration::from_secs(30), ..Limits::default() };
+        task.limits =
+            ProgramLimits { memory_bytes: 256 * MIB, cpu: Duration::from_secs(30), ..ProgramLimits::default() };
         task
     };
     let pool = pool(4, Some(300 * MIB));

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use evenkeel_sandbox::{Limits, Mode, ProgramOutcome, ProgramSubmission, ProgramTask, RewardRule};
+use evenkeel_sandbox::{Mode, ProgramLimits, ProgramOutcome, ProgramSubmission, ProgramTask, RewardRule};
 use support::{answers, functional, graded, judge, stdin, strict, task};
 
 /// Requires that the program prints exactly this.
@@ -300,7 +300,7 @@ fn the_native_stack_and_the_output_count_as_memory() {
         def f(n):\n    return n and 1 + f(n - 1)\nfor _ in range(5):\n    f.cache_clear()\n    f(60000)\nprint('done')";
     let with = |program: &str, mebibytes: u64| {
         let mut task = task(program, &stdin(&[("", "done")]));
-        task.limits = Limits { memory_bytes: mebibytes << 20, output_bytes: 64 << 20, ..task.limits };
+        task.limits = ProgramLimits { memory_bytes: mebibytes << 20, output_bytes: 64 << 20, ..task.limits };
         judge(task)
     };
     let verdict = with(recursive, 64);
@@ -404,7 +404,7 @@ fn counted_instructions_are_the_same_in_every_run() {
     let tests = stdin(&[("", "499999500000")]);
     let counted = |program: &str, cpu| {
         let mut task = task(program, &tests);
-        task.limits = Limits { cpu, deterministic: true, ..task.limits };
+        task.limits = ProgramLimits { cpu, deterministic: true, ..task.limits };
         judge(task)
     };
     let program = "import time\ntime.sleep(0.5)\nprint(sum(range(10**6)))";

@@ -6,8 +6,8 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Limits, ProgramOutcome, ProgramVerdict};
+use evenkeel_sandbox::rows::{Test, TestKind, Tests};
+use evenkeel_sandbox::{ProgramLimits, ProgramOutcome, ProgramVerdict};
 use support::{functional, judge, stdin, task};
 
 /// Enough tests for a series.
@@ -27,7 +27,7 @@ fn summary(verdict: &ProgramVerdict) -> (ProgramOutcome, Option<usize>, usize, &
 
 /// Runs a program on each input alone and on all together, and requires the same results.
 fn same_as_alone(program: &str, inputs: &[&str], function: Option<&str>) {
-    let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
+    let kind = if function.is_some() { TestKind::Functional } else { TestKind::Stdin };
     let test = |input: &&str| Test::new(kind, *input, "\"what nothing answers\"");
     let of = |inputs: &[&str]| {
         let tests = Tests::new(inputs.iter().map(test).collect(), function.map(str::to_owned));
@@ -147,7 +147,7 @@ print(len(KEPT))
         (0..60).map(|at| if at % 3 == 1 { (bad[at / 3 % bad.len()], "1") } else { ("good", "1") }).collect();
     let mut all = task(program, &stdin(&cases));
     all.run_all_tests = true;
-    all.limits = Limits { cpu: Duration::from_secs(2), memory_bytes: 256 << 20, ..all.limits };
+    all.limits = ProgramLimits { cpu: Duration::from_secs(2), memory_bytes: 256 << 20, ..all.limits };
     let single = |word: &str| {
         let mut one = task(program, &stdin(&[(word, "1")]));
         one.limits = all.limits;
@@ -233,7 +233,7 @@ fn every_test_is_charged_for_the_definitions_whichever_ran_before() {
     let cpu = |count: usize| {
         let cases = vec![("1000", "499500"); count];
         let mut task = task(program, &functional("f", &cases));
-        task.limits = Limits { deterministic: true, ..task.limits };
+        task.limits = ProgramLimits { deterministic: true, ..task.limits };
         let verdict = judge(task);
         assert!(verdict.passed(), "{:?} {}", verdict.outcome, verdict.detail);
         verdict.cpu
@@ -250,7 +250,7 @@ fn every_test_is_charged_for_the_definitions_whichever_ran_before() {
 fn definitions_that_use_up_the_time_limit_leave_none_for_a_test() {
     let program = "total = 0\nfor x in range(10**6):\n    total += x\ndef f(n):\n    return n";
     let mut task = task(program, &functional("f", &[("1", "1"); MANY]));
-    task.limits = Limits { deterministic: true, cpu: Duration::from_millis(5), ..task.limits };
+    task.limits = ProgramLimits { deterministic: true, cpu: Duration::from_millis(5), ..task.limits };
     let verdict = judge(task);
     assert_eq!((verdict.outcome, verdict.failing_test), (ProgramOutcome::TimeLimit, Some(0)), "{}", verdict.detail);
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::{
-    CellOutcome, CellPool, CellSettings, Invalid, Limits, Pool, PoolSettings, ProgramOutcome, ProgramTask,
+    CellOutcome, CellPool, CellSettings, Invalid, Pool, PoolSettings, ProgramLimits, ProgramOutcome, ProgramTask,
     ProgramVerdict, WorkerProcessCommand, guest, run_session_process, run_worker_process,
 };
 use support::{stdin, task};
@@ -71,7 +71,7 @@ fn pool() -> Pool {
 fn working(seconds: u32) -> ProgramTask {
     let program = format!("import time\nwhile time.process_time() < {seconds}: pass\nprint('done')");
     let mut task = task(&program, &stdin(&[("", "done")]));
-    task.limits = Limits { cpu: Duration::from_secs(60), ..Limits::default() };
+    task.limits = ProgramLimits { cpu: Duration::from_secs(60), ..ProgramLimits::default() };
     task
 }
 
@@ -175,7 +175,7 @@ fn a_stopped_process_is_replaced() {
         let mut task = task("print(len(input()))", &stdin(&[(&long, "1048576")]));
         // If the system does not tell that a process is stopped, the wall clock limit applies.
         let wall = Duration::from_secs(if cfg!(target_os = "linux") { 600 } else { 5 });
-        task.limits = Limits { wall, ..Limits::default() };
+        task.limits = ProgramLimits { wall, ..ProgramLimits::default() };
         let began = Instant::now();
         let verdict = pool.judge(task).expect("there is room");
         assert!(verdict.passed(), "{:?} {}", verdict.outcome, verdict.detail);

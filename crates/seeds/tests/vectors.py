@@ -54,6 +54,7 @@ STREAMS = [
     (3, "source-order", 2, 1),
     (3, "demonstration", 5, 6),
     (3, "initial-weights", 2),
+    (3, "initial-adapters", 2),
     (3, "group-order", 5, 6),
     (2**64 - 1, "tokens"),
     (0, "unseeded-sample", 1),

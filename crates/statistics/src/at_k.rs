@@ -227,7 +227,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pass_at_n_is_the_mean_over_all_choices(right in prop::collection::vec(any::<bool>(), 1..8), n in 1_usize..8) {
+        fn pass_at_n_is_the_mean_over_all_choices(
+            right in prop::collection::vec(any::<bool>(), 1..8),
+            n in 1_usize..8,
+        ) {
             let scores: Vec<f64> = right.iter().map(|right| f64::from(u8::from(*right))).collect();
             let expected = maxima(&scores, n, false);
             match pass_at(n, &[attempts(&scores)]) {

@@ -11,6 +11,7 @@
 //! - [`Curve`]: peak, last value, area and steps to a threshold; [`peak_by_chance`]: what a peak is by chance alone.
 //!
 //! docs/statistics.md says what each is for and how often each interval has the true value in it.
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod at_k;

@@ -133,8 +133,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn order_sign_and_scale_do_not_matter(mut values in prop::collection::vec(-9_i32..10, 1..9), factor in 1_i32..50) {
-            let of = |values: &[i32], factor: f64| p(&values.iter().map(|v| f64::from(*v) / 10.0 * factor).collect::<Vec<_>>());
+        fn order_sign_and_scale_do_not_matter(
+            mut values in prop::collection::vec(-9_i32..10, 1..9),
+            factor in 1_i32..50,
+        ) {
+            let of = |values: &[i32], factor: f64| {
+                p(&values.iter().map(|v| f64::from(*v) / 10.0 * factor).collect::<Vec<_>>())
+            };
             let known = of(&values, 1.0);
             prop_assert_eq!(of(&values, -f64::from(factor) / 7.0), known);
             values.reverse();

@@ -12,6 +12,6 @@ mod trace;
 pub use logging::{LogFormat, TelemetryError, TelemetrySettings, init_logging};
 pub use process::{SERIES as PROCESS_SERIES, name_process, process_metrics};
 pub use prometheus::{DURATION_BUCKETS_SECONDS, MetricsHandle, install_metrics, metrics_router, on_scrape};
-pub use series::{Kind, Series, Values, describe};
+pub use series::{Series, SeriesKind, Values, describe};
 pub use spans::{Span, SpansError, SpansGuard, export_spans, record_span, spans_are_wanted};
 pub use trace::{TRACEPARENT, TraceContext};

@@ -8,7 +8,7 @@ use metrics::{Label, Unit};
 
 /// What a series is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SeriesKind {
     /// A count since the start; the name ends in `_total`.
     Counter,
     /// A value at this moment.
@@ -17,7 +17,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl SeriesKind {
     /// As Prometheus calls it.
     pub const fn label(self) -> &'static str {
         match self {
@@ -31,7 +31,6 @@ impl Kind {
 /// The values that a label can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
-    /// These.
     Of(&'static [&'static str]),
     /// Known at run time only, and few; the text says what bounds their number.
     Few(&'static str),
@@ -42,8 +41,7 @@ pub enum Values {
 pub struct Series {
     /// Its name, with its unit as the suffix.
     pub name: &'static str,
-    /// What it is.
-    pub kind: Kind,
+    pub kind: SeriesKind,
     /// Its labels in the order in which they are given when it is recorded.
     pub labels: &'static [(&'static str, Values)],
     /// What it means, as a phrase.
@@ -55,17 +53,17 @@ pub struct Series {
 impl Series {
     /// A counter without labels.
     pub const fn counter(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: Kind::Counter, labels: &[], help, only: "" }
+        Self { name, kind: SeriesKind::Counter, labels: &[], help, only: "" }
     }
 
     /// A gauge without labels.
     pub const fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: Kind::Gauge, labels: &[], help, only: "" }
+        Self { name, kind: SeriesKind::Gauge, labels: &[], help, only: "" }
     }
 
     /// A histogram without labels.
     pub const fn histogram(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: Kind::Histogram, labels: &[], help, only: "" }
+        Self { name, kind: SeriesKind::Histogram, labels: &[], help, only: "" }
     }
 
     /// The same with labels.
@@ -95,10 +93,10 @@ impl Series {
     pub fn begin(&self, given: &[(&'static str, &'static str)]) {
         for labels in self.combinations(given).into_iter().flatten() {
             match self.kind {
-                Kind::Counter => metrics::counter!(self.name, labels).increment(0),
-                Kind::Histogram => drop(metrics::histogram!(self.name, labels)),
+                SeriesKind::Counter => metrics::counter!(self.name, labels).increment(0),
+                SeriesKind::Histogram => drop(metrics::histogram!(self.name, labels)),
                 // A gauge has no neutral initial value.
-                Kind::Gauge => {}
+                SeriesKind::Gauge => {}
             }
         }
     }
@@ -128,9 +126,9 @@ pub fn describe<'a>(series: impl IntoIterator<Item = &'a Series>) {
     for series in series {
         let unit = series.unit().unwrap_or(Unit::Count);
         match series.kind {
-            Kind::Counter => metrics::describe_counter!(series.name, unit, series.help),
-            Kind::Gauge => metrics::describe_gauge!(series.name, unit, series.help),
-            Kind::Histogram => metrics::describe_histogram!(series.name, unit, series.help),
+            SeriesKind::Counter => metrics::describe_counter!(series.name, unit, series.help),
+            SeriesKind::Gauge => metrics::describe_gauge!(series.name, unit, series.help),
+            SeriesKind::Histogram => metrics::describe_histogram!(series.name, unit, series.help),
         }
         series.begin(&[]);
     }

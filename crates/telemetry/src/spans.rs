@@ -30,13 +30,9 @@ pub struct Span {
     pub context: TraceContext,
     /// The parent span. `None` for the first of a trace.
     pub parent: Option<TraceContext>,
-    /// The operation.
     pub name: Cow<'static, str>,
-    /// When it began.
     pub began: SystemTime,
-    /// When it ended.
     pub ended: SystemTime,
-    /// Attributes by name.
     pub attributes: Vec<(&'static str, Value)>,
     /// Spans of other traces that belong to it: the prompts of a gradient, the step of a prompt.
     pub links: Vec<TraceContext>,
@@ -90,12 +86,7 @@ pub enum SpansError {
     #[error(
         "spans cannot be sent to `{endpoint}` (allowed: http://HOST:PORT of an OTLP collector over gRPC): {message}"
     )]
-    Endpoint {
-        /// The endpoint.
-        endpoint: String,
-        /// Why not.
-        message: String,
-    },
+    Endpoint { endpoint: String, message: String },
     /// Exporting is already set up.
     #[error("a collector for spans is already set up")]
     Again,
@@ -140,7 +131,6 @@ pub fn spans_are_wanted() -> bool {
     COLLECTOR.get().is_some()
 }
 
-/// Exports a span.
 pub fn record_span(span: Span) {
     let Some(collector) = COLLECTOR.get() else { return };
     let attributes = span.attributes.into_iter().map(|(name, value)| KeyValue::new(name, value));

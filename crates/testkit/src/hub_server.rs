@@ -27,7 +27,7 @@ impl Request {
 }
 
 /// What is answered, and how badly.
-pub struct Answer {
+pub struct HubAnswer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
@@ -37,7 +37,7 @@ pub struct Answer {
     slow: bool,
 }
 
-impl Answer {
+impl HubAnswer {
     /// The whole of it.
     pub fn of(body: Vec<u8>) -> Self {
         Self { status: 200, headers: Vec::new(), body, ranges: true, cut: usize::MAX, silent: false, slow: false }
@@ -74,7 +74,6 @@ impl Answer {
         Self { slow: true, ..self }
     }
 
-    /// Another body.
     pub fn map(mut self, change: impl FnOnce(&mut Vec<u8>)) -> Self {
         change(&mut self.body);
         self
@@ -121,7 +120,7 @@ pub struct Server {
 
 impl Server {
     /// Answers each request by itself.
-    pub fn start(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&Request) -> HubAnswer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a test fails by panicking");
         let url = format!("http://{}", listener.local_addr().expect("a test fails by panicking"));
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -141,7 +140,6 @@ impl Server {
         Self { url, requests }
     }
 
-    /// Where nobody listens.
     pub fn closed() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a test fails by panicking");
         Self {
@@ -174,9 +172,7 @@ fn read(stream: &TcpStream) -> Option<Request> {
 pub struct Repository {
     /// `OWNER/NAME`.
     pub name: String,
-    /// The commit.
     pub commit: String,
-    /// Content by path.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -221,29 +217,28 @@ impl Repository {
     }
 
     /// As the hub answers; `elsewhere` is the URL where large files lie.
-    pub fn answer(&self, path: &str, elsewhere: &str) -> Answer {
+    pub fn answer(&self, path: &str, elsewhere: &str) -> HubAnswer {
         if path.starts_with(&format!("/api/models/{}/revision/", self.name)) {
-            return Answer::of(self.listing().into_bytes());
+            return HubAnswer::of(self.listing().into_bytes());
         }
         let prefix = format!("/{}/resolve/{}/", self.name, self.commit);
         let file = path.strip_prefix(&prefix).and_then(|name| Some((name, self.files.get(name)?)));
         match file {
-            Some((name, _)) if Self::is_large(name) => Answer::redirect(format!("{elsewhere}/{name}")),
-            Some((_, bytes)) => Answer::of(bytes.clone()),
-            None => Answer::refused(404, "EntryNotFound"),
+            Some((name, _)) if Self::is_large(name) => HubAnswer::redirect(format!("{elsewhere}/{name}")),
+            Some((_, bytes)) => HubAnswer::of(bytes.clone()),
+            None => HubAnswer::refused(404, "EntryNotFound"),
         }
     }
 
     /// As the place of large files answers.
-    pub fn large(&self, path: &str) -> Answer {
+    pub fn large(&self, path: &str) -> HubAnswer {
         match self.files.get(path.trim_start_matches('/')) {
-            Some(bytes) => Answer::of(bytes.clone()),
-            None => Answer::refused(404, ""),
+            Some(bytes) => HubAnswer::of(bytes.clone()),
+            None => HubAnswer::refused(404, ""),
         }
     }
 }
 
-/// In hexadecimal digits.
 fn sha256(bytes: &[u8]) -> String {
     hex(&sha2::Sha256::digest(bytes))
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use evenkeel_sandbox::{Limits, Pool, ProgramSubmission, ProgramTask, ProgramVerdict, RewardRule};
+use evenkeel_sandbox::{Pool, ProgramLimits, ProgramSubmission, ProgramTask, ProgramVerdict, RewardRule};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use tokio_util::sync::CancellationToken;
@@ -31,7 +31,7 @@ pub(crate) struct Batch {
 
 struct Inner {
     pool: Arc<Pool>,
-    shared: Arc<Shared>,
+    shared: Arc<Delivered>,
     /// What cancels each program without a verdict, by its key.
     running: Mutex<HashMap<u64, CancellationToken>>,
     /// The end that is readable, of which the threads of the pool have the other one.
@@ -39,7 +39,7 @@ struct Inner {
 }
 
 /// What the threads of the pool deliver to.
-struct Shared {
+struct Delivered {
     finished: Mutex<Vec<(u64, ProgramVerdict)>>,
     changed: Condvar,
     /// Verdicts that are waited for; read and written under the lock of `finished`.
@@ -51,7 +51,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl Delivered {
     fn deliver(&self, key: u64, verdict: ProgramVerdict) {
         let mut finished = lock(&self.finished);
         finished.push((key, verdict));
@@ -76,8 +76,12 @@ impl Batch {
         } else {
             (None, None)
         };
-        let shared =
-            Arc::new(Shared { finished: Mutex::default(), changed: Condvar::new(), wanted: AtomicUsize::new(1), wake });
+        let shared = Arc::new(Delivered {
+            finished: Mutex::default(),
+            changed: Condvar::new(),
+            wanted: AtomicUsize::new(1),
+            wake,
+        });
         Ok(Self { inner: OwnProcess::new(Inner { pool, shared, running: Mutex::default(), wakes }) })
     }
 }
@@ -99,8 +103,8 @@ impl Batch {
     ) -> PyResult<bool> {
         guarded(py, || {
             let inner = self.inner.get(py)?;
-            let default = Limits::default();
-            let limits = Limits {
+            let default = ProgramLimits::default();
+            let limits = ProgramLimits {
                 cpu: cpu_s.map_or(Ok(default.cpu), Duration::try_from_secs_f64).unwrap_or(default.cpu),
                 memory_bytes: memory_bytes.unwrap_or(default.memory_bytes),
                 deterministic,

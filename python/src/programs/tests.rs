@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_sandbox::rows::{Kind, MAX_PRIVATE_BYTES, Test, Tests, tests_of_row};
+use evenkeel_sandbox::rows::{MAX_PRIVATE_BYTES, Test, TestKind, Tests, tests_of_row};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -69,7 +69,7 @@ pub(crate) fn read_tests(py: Python<'_>, inputs: &Bound<'_, PyAny>, outputs: &Bo
         let inputs = texts("inputs", inputs)?;
         let outputs = texts("outputs", outputs)?;
         arguments::same_length(py, "outputs", outputs.len(), inputs.len())?;
-        let tests = inputs.into_iter().zip(outputs).map(|(input, output)| Test::new(Kind::Stdin, input, output));
+        let tests = inputs.into_iter().zip(outputs).map(|(input, output)| Test::new(TestKind::Stdin, input, output));
         Ok(Read::of(Tests::within(tests.collect(), None, MAX_PRIVATE_BYTES)))
     })
 }

@@ -8,6 +8,7 @@
 //! From the outside in: `service` is the gRPC service; [`Learner`] combines the parts; `step` runs a policy or
 //! supervised step; `trainer` holds what training changes (`model`, `optimizer`, version); `checkpoint` and `publish`
 //! write it.
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod accumulation;

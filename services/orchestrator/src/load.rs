@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_config::{ByteSize, at_least_one};
-use evenkeel_data::read::Limits;
+use evenkeel_data::read::ReadLimits;
 use evenkeel_host::open;
 use evenkeel_model_folder::Folder;
 use evenkeel_proto::FieldError;
@@ -76,8 +76,8 @@ impl LoadLimits {
     }
 
     /// Limits of data files.
-    pub(crate) fn data(&self) -> Limits {
-        Limits {
+    pub(crate) fn data(&self) -> ReadLimits {
+        ReadLimits {
             max_bytes: self.max_data.bytes(),
             max_row_bytes: self.max_row.bytes_usize(),
             max_rows: self.max_rows,

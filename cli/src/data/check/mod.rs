@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_chat::{Prompt, PromptError, PromptRenderer, RenderedPrompt};
-use evenkeel_data::read::{Limits, expand, printable};
-use evenkeel_data::{Collector, DataReport, Part, Problem, Reason, RowRules};
+use evenkeel_data::read::{ReadLimits, expand, printable};
+use evenkeel_data::{Collector, DataReport, Problem, Purpose, Reason, RowRules};
 use evenkeel_math::Profile;
 use evenkeel_model_folder::Folder;
 use evenkeel_orchestrator::DataSettings;
@@ -57,12 +57,12 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     let renderer = folder.map(|folder| settings.prompt_renderer(&Folder::new(folder))).transpose()?;
     let files = files(options, settings)?;
 
-    let (limits, cancel) = (Limits::default(), || false);
+    let (limits, cancel) = (ReadLimits::default(), || false);
     let mut collector = Collector::new(&limits, &cancel, false);
     let mut failed = false;
     for (index, file) in files.iter().enumerate() {
         let name = file.path.display().to_string();
-        if let Err(error) = collector.read_file(&file.path, (index, &name), Part::Training, &file.rules) {
+        if let Err(error) = collector.read_file(&file.path, (index, &name), Purpose::Training, &file.rules) {
             print_err!("{}", printable(error));
             failed = true;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_data::Part;
+use evenkeel_data::Purpose;
 use evenkeel_learner::ComputeType;
 use evenkeel_model::kernels::cpu::reads_weights_by_rows;
 use evenkeel_model::{Config, Parameters};
@@ -53,7 +53,7 @@ impl EngineMemory {
         });
         Self {
             weights: weights(recipe, config),
-            step: samples(&data.lengths(Part::Training), of_step, u64::from(sampling.max_tokens)),
+            step: samples(&data.lengths(Purpose::Training), of_step, u64::from(sampling.max_tokens)),
             evaluation: evaluation.max_by_key(|samples| samples.cache_bytes).unwrap_or_default(),
         }
     }
@@ -115,7 +115,7 @@ mod tests {
     use crate::data::MarkedPrompts;
 
     /// Prompts by length.
-    fn set(part: Part, lengths: &[(u64, u64)]) -> PromptSet {
+    fn set(part: Purpose, lengths: &[(u64, u64)]) -> PromptSet {
         let prompts = lengths.iter().map(|(_, count)| count).sum();
         PromptSet {
             name: String::new(),
@@ -156,9 +156,9 @@ mod tests {
     fn caches_take_what_prompts_of_these_lengths_take_on_average() {
         // 64 tokens for each of three, 128 for the fourth; each benchmark has its own.
         let asked = |problems| Some(EvaluationVolume { problems, samples: 1, answer_tokens: 24 });
-        let long = PromptSet { asked: asked(2), ..set(Part::Evaluation, &[(1000, 9)]) };
-        let short = PromptSet { asked: asked(9), ..set(Part::Evaluation, &[(40, 9)]) };
-        let data = DataFacts { sets: vec![set(Part::Training, &[(40, 3), (100, 1)]), long, short] };
+        let long = PromptSet { asked: asked(2), ..set(Purpose::Evaluation, &[(1000, 9)]) };
+        let short = PromptSet { asked: asked(9), ..set(Purpose::Evaluation, &[(40, 9)]) };
+        let data = DataFacts { sets: vec![set(Purpose::Training, &[(40, 3), (100, 1)]), long, short] };
         let settings = ["sampling.group_size=4", "sampling.max_tokens=24", "sampling.prompts_per_step=2"];
         let found = EngineMemory::of(&recipe("smollm2", &settings), &small(), &data);
         let each = cache_bytes_a_token(&small(), 4);

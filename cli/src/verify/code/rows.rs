@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use evenkeel_data::{CodeRules, Fields, Row as Columns, Rules, Task};
+use evenkeel_data::{CodeRules, DataRow as Columns, Fields, Rules, Task};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::{CodeLimits, CodeMode, CodeReward, VerifyItem, verify_item::Answer};

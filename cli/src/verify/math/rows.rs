@@ -1,7 +1,7 @@
 //! Rows with mathematical answers, in the formats of published data sets.
 
 use anyhow::Result;
-use evenkeel_data::{Fields, Row as Columns, Rules, TaskKind};
+use evenkeel_data::{DataRow as Columns, Fields, Rules, TaskKind};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{VerifyItem, verify_item::Answer};
 use serde_json::Value;

@@ -28,7 +28,7 @@ pub struct TemplateArguments {
 
 /// Which template is rendered.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Choice<'a> {
+pub(super) enum TemplateChoice<'a> {
     Named(&'a str),
     Text(&'a str),
 }
@@ -104,20 +104,20 @@ impl TemplateArguments {
     }
 
     /// The template that transformers would take.
-    pub(super) fn choose<'a>(&'a self, templates: &'a ChatTemplates) -> Result<Choice<'a>, RenderError> {
+    pub(super) fn choose<'a>(&'a self, templates: &'a ChatTemplates) -> Result<TemplateChoice<'a>, RenderError> {
         if let Some(template) = &self.template {
             return Ok(match templates.named.get(template) {
-                Some(_) if template == TOOL_USE => Choice::Named(TOOL_USE),
-                Some(text) => Choice::Text(text),
-                None if template == DEFAULT && templates.default.is_some() => Choice::Named(DEFAULT),
-                None => Choice::Text(template),
+                Some(_) if template == TOOL_USE => TemplateChoice::Named(TOOL_USE),
+                Some(text) => TemplateChoice::Text(text),
+                None if template == DEFAULT && templates.default.is_some() => TemplateChoice::Named(DEFAULT),
+                None => TemplateChoice::Text(template),
             });
         }
         if self.tools.is_some() && templates.named.contains_key(TOOL_USE) {
-            return Ok(Choice::Named(TOOL_USE));
+            return Ok(TemplateChoice::Named(TOOL_USE));
         }
         if templates.default.is_some() {
-            return Ok(Choice::Named(DEFAULT));
+            return Ok(TemplateChoice::Named(DEFAULT));
         }
         if templates.named.is_empty() {
             return Err(RenderError::new("the tokenizer has no chat template, and `arguments` has no `chat_template`"));

@@ -16,7 +16,7 @@ pub use arguments::TemplateArguments;
 
 use crate::python::{Dict, List, is_exhausted};
 use crate::value::TemplateValue;
-use arguments::Choice;
+use arguments::TemplateChoice;
 use continuation::Continuation;
 use failure::failure;
 
@@ -125,11 +125,11 @@ impl ChatTemplate {
 }
 
 impl ChatTemplate {
-    fn text<'a>(&'a self, choice: Choice<'a>) -> &'a str {
+    fn text<'a>(&'a self, choice: TemplateChoice<'a>) -> &'a str {
         match choice {
-            Choice::Text(text) => text,
-            Choice::Named(DEFAULT) => self.templates.default.as_deref().unwrap_or_default(),
-            Choice::Named(name) => self.templates.named.get(name).map_or("", String::as_str),
+            TemplateChoice::Text(text) => text,
+            TemplateChoice::Named(DEFAULT) => self.templates.default.as_deref().unwrap_or_default(),
+            TemplateChoice::Named(name) => self.templates.named.get(name).map_or("", String::as_str),
         }
     }
 }
@@ -149,12 +149,12 @@ impl fmt::Debug for ChatTemplate {
 
 fn run(
     environment: &Environment,
-    choice: Choice,
+    choice: TemplateChoice,
     context: Value,
 ) -> Result<Result<String, minijinja::Error>, RenderError> {
     match choice {
-        Choice::Named(name) => Ok(environment.get_template(name).and_then(|template| template.render(context))),
-        Choice::Text(text) => {
+        TemplateChoice::Named(name) => Ok(environment.get_template(name).and_then(|template| template.render(context))),
+        TemplateChoice::Text(text) => {
             let prepared = source::prepared(text)?;
             with_deep_stack(|| environment.render_str(&prepared, context))
         }

@@ -88,7 +88,6 @@ impl Api {
         format!("{}.{}.{}", self.version / 10_000, self.version % 10_000 / 100, self.version % 100)
     }
 
-    /// The library's file.
     pub(super) fn path(&self) -> &'static str {
         self.path
     }

@@ -28,7 +28,6 @@ unsafe impl Send for Descriptor {}
 unsafe impl Sync for Descriptor {}
 
 impl Descriptor {
-    /// Without attributes.
     pub(super) fn new(api: &'static Api, kind: Kind) -> Result<Self, CudnnError> {
         let mut raw = ptr::null_mut();
         // SAFETY: writes one pointer.

@@ -18,7 +18,6 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Row by row.
     pub(super) fn rows(dimensions: [i64; 4]) -> Self {
         let [_, b, c, d] = dimensions;
         Self { dimensions, strides: [b * c * d, c * d, d, 1] }
@@ -40,7 +39,6 @@ pub(super) struct Tensor(usize);
 pub(super) struct Graph {
     api: &'static Api,
     tensors: Vec<Descriptor>,
-    /// What operations do.
     modes: Vec<Descriptor>,
     operations: Vec<Descriptor>,
     next: i64,
@@ -218,7 +216,6 @@ impl Graph {
         Ok(())
     }
 
-    /// The whole graph.
     pub(super) fn finalize(self) -> Result<OperationGraph, CudnnError> {
         let mut descriptor = Descriptor::new(self.api, Kind::OperationGraph)?;
         descriptor.refer(A::GraphOperations, &self.operations.iter().collect::<Vec<_>>())?;

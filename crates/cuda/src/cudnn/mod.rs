@@ -35,26 +35,13 @@ pub enum CudnnError {
     /// The library is not there or cannot be loaded.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// Another version.
     #[error("{path} is cuDNN {found}, allowed: 9.19 or a later 9; it comes with the Python package nvidia-cudnn-cu13")]
-    Version {
-        /// The library's file.
-        path: &'static str,
-        /// Its version.
-        found: String,
-    },
+    Version { path: &'static str, found: String },
     /// The library lacks a function that every version 9 has.
     #[error("{path} has no function {function}, allowed: cuDNN 9.19 or a later 9")]
-    Function {
-        /// The library's file.
-        path: &'static str,
-        /// What it lacks.
-        function: &'static str,
-    },
-    /// A call failed.
+    Function { path: &'static str, function: &'static str },
     #[error("{what} failed: {name}: {message}")]
     Call {
-        /// The function.
         what: &'static str,
         /// The status, as the library calls it.
         name: String,
@@ -67,9 +54,7 @@ pub enum CudnnError {
     /// No engine takes the shape on this device.
     #[error("no plan for the {pass} pass of attention {shape}: {reasons}")]
     NoPlan {
-        /// The pass.
         pass: FusedPass,
-        /// The shape.
         shape: FusedShape,
         /// What was tried and why it was refused.
         reasons: String,
@@ -140,7 +125,6 @@ impl Cudnn {
         self.api.version()
     }
 
-    /// The library's file.
     pub fn path(&self) -> &'static str {
         self.api.path()
     }

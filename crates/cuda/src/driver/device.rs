@@ -9,25 +9,18 @@ use super::error::DriverError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Device {
-    /// Its number.
     pub cuda_device_id: i32,
-    /// Its name.
     pub device_name: String,
     /// 100 * major + 10 * minor of its compute capability.
     pub device_ver: i32,
     /// The CUDA version that the driver supports.
     pub driver_ver: i32,
-    /// Bytes of memory.
     pub total_global_mem: usize,
-    /// Streaming multiprocessors.
     pub multi_processor_count: i32,
-    /// kHz.
     #[serde(rename = "smClockRateKHz")]
     pub sm_clock_rate_khz: i32,
-    /// kHz.
     #[serde(rename = "memClockRateKHz")]
     pub mem_clock_rate_khz: i32,
-    /// Bytes.
     pub l2_cache_size: i32,
     /// Threads of a warp.
     pub warp_size: i32,

@@ -15,7 +15,6 @@ use crate::CUDA;
 use crate::library::Library;
 use crate::search::open;
 
-/// The driver, initialised.
 pub struct Driver {
     api: Api,
     path: String,
@@ -34,7 +33,6 @@ impl Driver {
         Ok(driver)
     }
 
-    /// The library's file.
     pub fn path(&self) -> &str {
         &self.path
     }

@@ -6,14 +6,14 @@ use std::path::Path;
 use super::jsonl::{has_too_many_values, too_many_values};
 use super::lines::MAX_LINE_BYTES;
 use super::opened::{Bytes, Text, text_of};
-use super::{Limits, ReadError, RowReader};
+use super::{ReadError, ReadLimits, RowReader};
 use crate::row::RowLocation;
-use crate::{Cancel, Cancelled, DataError, Reason, Row, RowError};
+use crate::{Cancel, Cancelled, DataError, DataRow, Reason, RowError};
 
 /// The elements of an array, one after the other: the file is never in memory as a whole.
 pub(super) struct JsonArray<'a> {
     path: &'a Path,
-    limits: &'a Limits,
+    limits: &'a ReadLimits,
     cancel: Cancel<'a>,
     bytes: Bytes<Text>,
     rows: usize,
@@ -33,7 +33,12 @@ impl<'a> JsonArray<'a> {
     ///
     /// # Errors
     /// A file that is no text.
-    pub(super) fn open(path: &'a Path, file: File, limits: &'a Limits, cancel: Cancel<'a>) -> Result<Self, DataError> {
+    pub(super) fn open(
+        path: &'a Path,
+        file: File,
+        limits: &'a ReadLimits,
+        cancel: Cancel<'a>,
+    ) -> Result<Self, DataError> {
         let text = text_of(file, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;
         let mut array = Self { path, limits, cancel, bytes: Bytes::of(text), rows: 0, ended: false };
         let begin = array.next_mark()?;
@@ -109,7 +114,7 @@ impl<'a> JsonArray<'a> {
 }
 
 impl RowReader for JsonArray<'_> {
-    fn read(&mut self) -> Result<Option<Row>, ReadError> {
+    fn read(&mut self) -> Result<Option<DataRow>, ReadError> {
         Cancelled::check(self.cancel).map_err(DataError::from)?;
         if self.ended {
             self.end()?;
@@ -138,7 +143,7 @@ impl RowReader for JsonArray<'_> {
         if has_too_many_values(&text) {
             return Err(unread(too_many_values()));
         }
-        Row::parse_at(place, text.trim()).map(Some).map_err(|error| ReadError::Row(place, error))
+        DataRow::parse_at(place, text.trim()).map(Some).map_err(|error| ReadError::Row(place, error))
     }
 }
 
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn the_elements_of_an_array_are_rows_however_they_are_laid_out() {
-        let none = Limits::default();
+        let none = ReadLimits::default();
         for text in [
             "[{\"a\": 1}, {\"a\": 2}]",
             "\n [\n  {\n    \"a\": 1, \"b\": \"],{\\\"\"\n  },\n  {\"a\": 2, \"c\": [[{}]]}\n]\n",
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn an_array_that_is_cut_off_or_goes_on_refuses_the_file() {
-        let none = Limits::default();
+        let none = ReadLimits::default();
         for (text, words) in [
             ("[{\"a\": 1}, {\"a\": ", "element 2 does not end: the file is cut off"),
             ("[", "element 1 does not end"),
@@ -179,12 +184,12 @@ mod tests {
 
     #[test]
     fn what_an_element_may_take_is_bounded() {
-        let limits = Limits { max_row_bytes: 20, ..Limits::default() };
+        let limits = ReadLimits { max_row_bytes: 20, ..ReadLimits::default() };
         let text = format!("[{{\"a\": 1}}, {{\"b\": \"{}\"}}, {{\"a\": 2}}]", "x".repeat(100));
         assert_eq!(answers("rows.json", text.as_bytes(), &limits).unwrap(), [1, 2]);
-        let limits = Limits { max_bytes: 30, ..Limits::default() };
+        let limits = ReadLimits { max_bytes: 30, ..ReadLimits::default() };
         assert!(answers("rows.json", text.as_bytes(), &limits).is_err());
-        let limits = Limits { max_rows: 1, ..Limits::default() };
+        let limits = ReadLimits { max_rows: 1, ..ReadLimits::default() };
         let error = answers("rows.json", b"[{\"a\": 1}, {\"a\": 2}]", &limits).unwrap_err();
         assert!(error.contains("row 2: is one more than 1 rows"), "{error}");
     }

@@ -10,7 +10,6 @@ impl Columns {
         Self(paths.into_iter().map(Into::into).collect())
     }
 
-    /// These and others.
     #[must_use]
     pub(crate) fn with<'a>(mut self, paths: impl IntoIterator<Item = &'a str>) -> Self {
         self.0.extend(paths.into_iter().map(str::to_owned));

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use super::lines::MAX_LINE_BYTES;
 use super::opened::{Bytes, Text, text_of};
-use super::{Limits, ReadError, RowReader};
+use super::{ReadError, ReadLimits, RowReader};
 use crate::row::RowLocation;
-use crate::{Cancel, Cancelled, DataError, Reason, Row, RowError};
+use crate::{Cancel, Cancelled, DataError, DataRow, Reason, RowError};
 
 /// Most columns of a file.
 const MAX_COLUMNS: usize = 10_000;
@@ -21,7 +21,7 @@ const SEPARATORS: [u8; 3] = [b',', b'\t', b';'];
 /// The rows of a file. An empty value is absent; all others are texts.
 pub(super) struct Csv<'a> {
     path: &'a Path,
-    limits: &'a Limits,
+    limits: &'a ReadLimits,
     cancel: Cancel<'a>,
     bytes: Bytes<Text>,
     separator: u8,
@@ -47,7 +47,12 @@ pub(super) fn is_csv(path: &Path) -> bool {
 impl<'a> Csv<'a> {
     /// # Errors
     /// A file that is no text, or has no header.
-    pub(super) fn open(path: &'a Path, file: File, limits: &'a Limits, cancel: Cancel<'a>) -> Result<Self, DataError> {
+    pub(super) fn open(
+        path: &'a Path,
+        file: File,
+        limits: &'a ReadLimits,
+        cancel: Cancel<'a>,
+    ) -> Result<Self, DataError> {
         let text = text_of(file, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;
         let header = Vec::new();
         let names = Arc::from("");
@@ -178,7 +183,7 @@ impl<'a> Csv<'a> {
     }
 
     /// A record as a row.
-    fn row(&self, place: RowLocation, values: Vec<Vec<u8>>) -> Result<Row, String> {
+    fn row(&self, place: RowLocation, values: Vec<Vec<u8>>) -> Result<DataRow, String> {
         let found = values.len();
         let columns = self.header.len();
         if found != columns {
@@ -189,12 +194,12 @@ impl<'a> Csv<'a> {
             let text = String::from_utf8(value).map_err(|_| format!("`{name}` is not UTF-8"))?;
             row.insert(name.clone(), if text.is_empty() { Value::Null } else { text.into() });
         }
-        Ok(Row::of_table(place, row, Arc::clone(&self.names)))
+        Ok(DataRow::of_table(place, row, Arc::clone(&self.names)))
     }
 }
 
 impl RowReader for Csv<'_> {
-    fn read(&mut self) -> Result<Option<Row>, ReadError> {
+    fn read(&mut self) -> Result<Option<DataRow>, ReadError> {
         Cancelled::check(self.cancel).map_err(DataError::from)?;
         let Some(Record { line, values }) = self.record()? else { return Ok(None) };
         let most_rows = self.limits.max_rows;
@@ -217,7 +222,7 @@ mod tests {
     #[test]
     fn quoted_values_keep_their_commas_line_breaks_and_quotation_marks() {
         let text = "prompt,a\r\n\"1+1=\nand, so \"\"on\"\"\",2\r\n\r\nplain,3\n,4";
-        let none = Limits::default();
+        let none = ReadLimits::default();
         let found = texts("rows.csv", text.as_bytes(), "prompt", &none).unwrap();
         assert_eq!(found, [Some("1+1=\nand, so \"on\"".to_owned()), Some("plain".to_owned()), None]);
         assert_eq!(texts("rows.csv", text.as_bytes(), "a", &none).unwrap().concat_texts(), "2,3,4");
@@ -237,7 +242,7 @@ mod tests {
 
     #[test]
     fn tabs_and_semicolons_separate_as_well_and_a_byte_order_mark_is_none_of_a_name() {
-        let none = Limits::default();
+        let none = ReadLimits::default();
         for (name, text) in
             [("rows.tsv", "p\ta\nx, y\t1\n"), ("rows.csv", "\u{feff}p;a\n\"x; y\";1\n"), ("r.csv", "a\n1\n")]
         {
@@ -251,7 +256,7 @@ mod tests {
         let words = "has 1 values, allowed: 2, one for each column of the header";
         assert_eq!(found[1], format!("line 3: {words}"));
         assert_eq!((found[0].as_str(), found[3].as_str()), ("line 2", "line 5"));
-        let none = Limits::default();
+        let none = ReadLimits::default();
         for (text, words) in [
             ("", "is empty"),
             ("a,b,a\n1,2,3", "has the column `a` twice"),
@@ -264,11 +269,11 @@ mod tests {
 
     #[test]
     fn what_a_row_may_take_is_bounded() {
-        let limits = Limits { max_row_bytes: 20, ..Limits::default() };
+        let limits = ReadLimits { max_row_bytes: 20, ..ReadLimits::default() };
         let text = format!("p,a\nx,1\n\"{}\",2\ny,3\n", "long\n".repeat(100));
         let found = texts("rows.csv", text.as_bytes(), "a", &limits).unwrap();
         assert_eq!(found.concat_texts(), "1,3");
-        let limits = Limits { max_bytes: 30, ..Limits::default() };
+        let limits = ReadLimits { max_bytes: 30, ..ReadLimits::default() };
         assert!(texts("rows.csv", text.as_bytes(), "a", &limits).is_err());
     }
 }

@@ -7,9 +7,9 @@ use serde::de::IgnoredAny;
 
 use super::lines::MAX_LINE_BYTES;
 use super::opened::{Text, seems, text_of};
-use super::{Limits, Lines, ReadError, RowReader};
+use super::{Lines, ReadError, ReadLimits, RowReader};
 use crate::row::RowLocation;
-use crate::{Cancel, Cancelled, DataError, Reason, Row, RowError};
+use crate::{Cancel, Cancelled, DataError, DataRow, Reason, RowError};
 
 /// Values in a line, at most: a short one takes two bytes of it and a hundred of memory.
 const MAX_VALUES: usize = 1 << 20;
@@ -42,7 +42,7 @@ pub(super) fn too_many_values() -> String {
 /// The rows of a file, up to where it cannot be read any further.
 pub(super) struct JsonLines<'a> {
     path: &'a Path,
-    limits: &'a Limits,
+    limits: &'a ReadLimits,
     cancel: Cancel<'a>,
     lines: Lines<Text>,
     rows: usize,
@@ -51,7 +51,12 @@ pub(super) struct JsonLines<'a> {
 impl<'a> JsonLines<'a> {
     /// # Errors
     /// A file that is no text.
-    pub(super) fn open(path: &'a Path, file: File, limits: &'a Limits, cancel: Cancel<'a>) -> Result<Self, DataError> {
+    pub(super) fn open(
+        path: &'a Path,
+        file: File,
+        limits: &'a ReadLimits,
+        cancel: Cancel<'a>,
+    ) -> Result<Self, DataError> {
         let text = text_of(file, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;
         Ok(Self { path, limits, cancel, lines: Lines::up_to(limits.max_row_bytes.min(MAX_LINE_BYTES), text), rows: 0 })
     }
@@ -74,7 +79,7 @@ impl<'a> JsonLines<'a> {
 }
 
 impl RowReader for JsonLines<'_> {
-    fn read(&mut self) -> Result<Option<Row>, ReadError> {
+    fn read(&mut self) -> Result<Option<DataRow>, ReadError> {
         Cancelled::check(self.cancel).map_err(DataError::from)?;
         let line = self.lines.next_line().map_err(|error| self.refused(format!("cannot be read: {error}")))?;
         let Some(line) = line else { return Ok(None) };
@@ -93,7 +98,7 @@ impl RowReader for JsonLines<'_> {
         if has_too_many_values(&text) {
             return Err(unread(RowError::new(Reason::InvalidRow, too_many_values())));
         }
-        match Row::parse(line.number, text.as_str()) {
+        match DataRow::parse(line.number, text.as_str()) {
             Ok(row) => Ok(Some(row)),
             Err(error) => match self.fault_of_file(line.number, &text) {
                 Some(fault) => Err(fault.into()),
@@ -112,7 +117,7 @@ mod tests {
     const ROWS: &[u8] = b"{\"a\": 1}\n{\"a\": 2}\n";
 
     /// The values of `a`, or why the file is refused.
-    fn read(bytes: &[u8], limits: &Limits) -> Result<Vec<u64>, String> {
+    fn read(bytes: &[u8], limits: &ReadLimits) -> Result<Vec<u64>, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
         std::fs::write(&path, bytes).unwrap();
@@ -136,7 +141,7 @@ mod tests {
 
     #[test]
     fn compressed_files_and_a_byte_order_mark_are_read_as_the_text_that_they_are() {
-        let none = Limits::default();
+        let none = ReadLimits::default();
         let marked = [b"\xef\xbb\xbf", ROWS].concat();
         let zstd = zstd::encode_all(&marked[..], 3).unwrap();
         for bytes in [ROWS, &marked, &gzip(ROWS), &gzip(&marked), &[gzip(ROWS), gzip(b"")].concat(), &zstd] {
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_a_compressed_file_grows_to_is_bounded() {
-        let limits = Limits { max_bytes: 1 << 20, max_row_bytes: 1 << 16, ..Limits::default() };
+        let limits = ReadLimits { max_bytes: 1 << 20, max_row_bytes: 1 << 16, ..ReadLimits::default() };
         let error = read(&gzip(&vec![b' '; 64 << 20]), &limits).unwrap_err();
         assert!(error.contains("has more than 1048576 bytes"), "{error}");
     }
@@ -158,12 +163,12 @@ mod tests {
     fn a_line_with_endless_values_is_left_out_and_one_with_a_long_text_is_not() {
         let many = format!("{{\"a\": 1, \"b\": [{}0]}}\n", "0,".repeat(MAX_VALUES));
         let long = format!("{{\"a\": 2, \"b\": \"{}\\\"\"}}\n", "0,[".repeat(MAX_VALUES));
-        assert_eq!(read((many + &long).as_bytes(), &Limits::default()).unwrap(), [2]);
+        assert_eq!(read((many + &long).as_bytes(), &ReadLimits::default()).unwrap(), [2]);
     }
 
     #[test]
     fn a_cut_last_line_refuses_the_file_and_a_wrong_line_does_not() {
-        let none = Limits::default();
+        let none = ReadLimits::default();
         let error = read(b"{\"a\": 1}\n{\"a\": 2}\n{\"a\": ", &none).unwrap_err();
         assert!(error.contains("line 3, its last, ends within a value: the file is cut off"), "{error}");
         assert_eq!(read(b"{\"a\": 1}\n{\"a\": \n{\"a\": 3}", &none).unwrap(), [1, 3]);
@@ -179,7 +184,7 @@ mod tests {
             (b"prompt,answer\n1+1=,2\n", "seems to be CSV"),
             (b"\xff\xfe{\0}\0\n\0", "seems to be UTF-16"),
         ] {
-            let error = read(bytes, &Limits::default()).unwrap_err();
+            let error = read(bytes, &ReadLimits::default()).unwrap_err();
             assert!(error.contains(words), "{words}: {error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Files of rows. A format is one reader that gives [`Row`]s; everything after it is the same for all of them.
+//! Files of rows. A format is one reader that gives [`DataRow`]s; everything after it is the same for all of them.
 
 mod array;
 mod columns;
@@ -15,7 +15,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use crate::row::RowLocation;
-use crate::{Cancel, DataError, Row, RowError};
+use crate::{Cancel, DataError, DataRow, RowError};
 
 pub use columns::Columns;
 pub use files::expand;
@@ -23,7 +23,7 @@ pub use lines::{Line, LineError, Lines, printable};
 
 /// What reading a file may cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ReadLimits {
     /// Largest file, in bytes.
     pub max_bytes: u64,
     /// Longest row, in bytes.
@@ -34,8 +34,7 @@ pub struct Limits {
     pub max_problems: usize,
 }
 
-impl Default for Limits {
-    /// None.
+impl Default for ReadLimits {
     fn default() -> Self {
         Self { max_bytes: u64::MAX, max_row_bytes: usize::MAX, max_rows: usize::MAX, max_problems: usize::MAX }
     }
@@ -62,10 +61,9 @@ pub struct Rows<'a> {
     ended: bool,
 }
 
-/// A file format.
 trait RowReader {
     /// The next row; `None` at the end.
-    fn read(&mut self) -> Result<Option<Row>, ReadError>;
+    fn read(&mut self) -> Result<Option<DataRow>, ReadError>;
 }
 
 impl<'a> Rows<'a> {
@@ -75,7 +73,7 @@ impl<'a> Rows<'a> {
 }
 
 impl Iterator for Rows<'_> {
-    type Item = Result<Row, ReadError>;
+    type Item = Result<DataRow, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
@@ -101,13 +99,13 @@ const PARQUET: [&[u8; 4]; 2] = [b"PAR1", b"PARE"];
 pub fn rows<'a>(
     path: &'a Path,
     columns: &Columns,
-    limits: &'a Limits,
+    limits: &'a ReadLimits,
     cancel: Cancel<'a>,
 ) -> Result<Rows<'a>, DataError> {
     let mut file =
         evenkeel_host::open(path, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;
     if is_parquet(path, &mut file).map_err(|error| DataError::file(path, format!("cannot be read: {error}")))? {
-        return Ok(Rows::of(parquet::Table::open(path, file, columns, limits, cancel)?));
+        return Ok(Rows::of(parquet::ParquetRows::open(path, file, columns, limits, cancel)?));
     }
     if csv::is_csv(path) {
         return Ok(Rows::of(csv::Csv::open(path, file, limits, cancel)?));
@@ -133,10 +131,10 @@ mod tests {
     use super::*;
 
     /// Rows with the place of each, or why it is none.
-    type Found = Vec<(RowLocation, Result<Row, RowError>)>;
+    type Found = Vec<(RowLocation, Result<DataRow, RowError>)>;
 
     /// The rows of a file of these bytes.
-    fn read(name: &str, bytes: &[u8], limits: &Limits) -> Result<Found, String> {
+    fn read(name: &str, bytes: &[u8], limits: &ReadLimits) -> Result<Found, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
@@ -153,7 +151,7 @@ mod tests {
     }
 
     /// The numbers `a` of the rows.
-    pub(super) fn answers(name: &str, bytes: &[u8], limits: &Limits) -> Result<Vec<u64>, String> {
+    pub(super) fn answers(name: &str, bytes: &[u8], limits: &ReadLimits) -> Result<Vec<u64>, String> {
         let rows = read(name, bytes, limits)?.into_iter().filter_map(|(_, row)| row.ok());
         Ok(rows.map(|row| row.get("a").and_then(serde_json::Value::as_u64).unwrap_or_default()).collect())
     }
@@ -163,7 +161,7 @@ mod tests {
         name: &str,
         bytes: &[u8],
         column: &str,
-        limits: &Limits,
+        limits: &ReadLimits,
     ) -> Result<Vec<Option<String>>, String> {
         let rows = read(name, bytes, limits)?.into_iter().filter_map(|(_, row)| row.ok());
         Ok(rows.map(|row| row.get(column).and_then(|value| value.as_str()).map(str::to_owned)).collect())
@@ -171,10 +169,10 @@ mod tests {
 
     /// Where the rows stand, with what is wrong with those that are none.
     pub(super) fn places(name: &str, bytes: &[u8]) -> Vec<String> {
-        let place = |(place, row): (RowLocation, Result<Row, RowError>)| match row {
+        let place = |(place, row): (RowLocation, Result<DataRow, RowError>)| match row {
             Ok(_) => place.to_string(),
             Err(error) => format!("{place}: {error}"),
         };
-        read(name, bytes, &Limits::default()).unwrap().into_iter().map(place).collect()
+        read(name, bytes, &ReadLimits::default()).unwrap().into_iter().map(place).collect()
     }
 }

@@ -12,10 +12,8 @@ pub(super) type Text = Box<dyn BufRead>;
 /// Why a file is no text that is read here.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
-    /// Another encoding.
     #[error("seems to be UTF-16, allowed: UTF-8 (iconv -f UTF-16 -t UTF-8 FILE)")]
     Utf16,
-    /// The file itself.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
 }

@@ -15,9 +15,9 @@ use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 use serde_json::Value;
 
 use super::record::{projection, row, unsupported};
-use super::{Columns, Limits, ReadError, RowReader};
+use super::{Columns, ReadError, ReadLimits, RowReader};
 use crate::row::RowLocation;
-use crate::{Cancel, Cancelled, DataError, Reason, Row, RowError};
+use crate::{Cancel, Cancelled, DataError, DataRow, Reason, RowError};
 
 /// The smallest file: its magic number twice, and the length of the footer between.
 const MIN_BYTES: u64 = 12;
@@ -29,9 +29,9 @@ const BATCH_BYTES: u64 = 16 << 20;
 const MAX_ERROR_CHARS: usize = 200;
 
 /// The rows of a file, up to where it cannot be read any further.
-pub(super) struct Table<'a> {
+pub(super) struct ParquetRows<'a> {
     path: &'a Path,
-    limits: &'a Limits,
+    limits: &'a ReadLimits,
     cancel: Cancel<'a>,
     file: SerializedFileReader<File>,
     /// The columns that are read.
@@ -44,12 +44,12 @@ pub(super) struct Table<'a> {
     next_row: usize,
 }
 
-impl<'a> Table<'a> {
+impl<'a> ParquetRows<'a> {
     pub(super) fn open(
         path: &'a Path,
         mut file: File,
         columns: &Columns,
-        limits: &'a Limits,
+        limits: &'a ReadLimits,
         cancel: Cancel<'a>,
     ) -> Result<Self, DataError> {
         let refused = |message: String| DataError::file(path, message);
@@ -94,8 +94,8 @@ impl<'a> Table<'a> {
     }
 }
 
-impl RowReader for Table<'_> {
-    fn read(&mut self) -> Result<Option<Row>, ReadError> {
+impl RowReader for ParquetRows<'_> {
+    fn read(&mut self) -> Result<Option<DataRow>, ReadError> {
         Cancelled::check(self.cancel).map_err(DataError::from)?;
         let record = guarded(|| self.record()).map_err(|error| self.refused(undecodable(&error)))?;
         let Some(record) = record else { return Ok(None) };
@@ -112,7 +112,7 @@ impl RowReader for Table<'_> {
             let message = format!("longer than {most_bytes} bytes, allowed: at most {most_bytes}");
             return Err(ReadError::Row(place, RowError::new(Reason::InvalidRow, message)));
         }
-        Ok(Some(Row::of_table(place, row, Arc::clone(&self.names))))
+        Ok(Some(DataRow::of_table(place, row, Arc::clone(&self.names))))
     }
 }
 

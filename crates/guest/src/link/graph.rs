@@ -51,7 +51,7 @@ pub(super) struct Lift {
 
 /// Where an import or a core item of the component comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Origin {
+pub(super) enum ItemOrigin {
     /// Defined by a module: its index in [`Graph::modules`], and the index in the module's index space of that kind.
     Module(usize, u32),
     /// A function of the host.
@@ -147,7 +147,12 @@ impl<'a> Graph<'a> {
     }
 
     /// The origin of an import of a module.
-    pub(super) fn origin(&self, module: usize, import: &Import<'_>, kind: ExternalKind) -> Result<Origin, LinkError> {
+    pub(super) fn origin(
+        &self,
+        module: usize,
+        import: &Import<'_>,
+        kind: ExternalKind,
+    ) -> Result<ItemOrigin, LinkError> {
         let instance = self.arguments[module].get(import.module);
         let instance = instance.ok_or_else(|| unexpected(format!("no instance for `{}`", import.module)))?;
         self.lookup(*instance, import.name, kind)
@@ -165,11 +170,11 @@ impl<'a> Graph<'a> {
     }
 
     /// The origin of a core function of the component.
-    pub(super) fn function(&self, index: u32) -> Result<Origin, LinkError> {
+    pub(super) fn function(&self, index: u32) -> Result<ItemOrigin, LinkError> {
         self.item(index, ExternalKind::Func)
     }
 
-    fn lookup(&self, instance: u32, name: &str, kind: ExternalKind) -> Result<Origin, LinkError> {
+    fn lookup(&self, instance: u32, name: &str, kind: ExternalKind) -> Result<ItemOrigin, LinkError> {
         let missing = || unexpected(format!("nothing is called `{name}`"));
         match self.instances.get(instance as usize).ok_or_else(missing)? {
             CoreInstance::Exports(exports) => match exports.get(name) {
@@ -180,7 +185,7 @@ impl<'a> Graph<'a> {
                 Some((found, index)) if *found == kind => {
                     match self.modules[*module].imports_of(kind).nth(*index as usize) {
                         Some(import) => self.origin(*module, import, kind),
-                        None => Ok(Origin::Module(*module, *index)),
+                        None => Ok(ItemOrigin::Module(*module, *index)),
                     }
                 }
                 _ => Err(missing()),
@@ -198,7 +203,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    fn item(&self, index: u32, kind: ExternalKind) -> Result<Origin, LinkError> {
+    fn item(&self, index: u32, kind: ExternalKind) -> Result<ItemOrigin, LinkError> {
         let items = match kind {
             ExternalKind::Func => &self.functions,
             ExternalKind::Table => &self.tables,
@@ -208,7 +213,7 @@ impl<'a> Graph<'a> {
         };
         match items.get(index as usize) {
             Some(Item::Export { instance, name }) => self.lookup(*instance, name, kind),
-            Some(Item::Host) => Ok(Origin::Host),
+            Some(Item::Host) => Ok(ItemOrigin::Host),
             None => Err(unexpected(format!("no item {index} of the kind {kind:?}"))),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use wasmparser::{ConstExpr, ExternalKind, FuncType, Operator, TypeRef};
 
 use super::OLD_TOP;
-use super::graph::{Graph, Origin};
+use super::graph::{Graph, ItemOrigin};
 use super::{LinkError, unexpected};
 
 /// Most mutable globals: the stack pointers and a few more. If there are many, addresses of other libraries are among
@@ -59,8 +59,8 @@ impl<'a> Numbers<'a> {
     /// The index of a core function of the component.
     pub(super) fn component_function(&self, graph: &Graph<'_>, index: u32) -> Result<u32, LinkError> {
         match graph.function(index)? {
-            Origin::Module(module, index) => Ok(self.functions[module][index as usize]),
-            Origin::Host => Err(unexpected("an export that is a function of the host")),
+            ItemOrigin::Module(module, index) => Ok(self.functions[module][index as usize]),
+            ItemOrigin::Host => Err(unexpected("an export that is a function of the host")),
         }
     }
 }
@@ -90,8 +90,8 @@ fn functions<'a>(graph: &Graph<'a>, types: &[Vec<u32>]) -> Result<Functions<'a>,
         for import in module.imports_of(ExternalKind::Func) {
             let origin = graph.origin(position, import, ExternalKind::Func)?;
             let host = match (origin, import.ty) {
-                (Origin::Module(..), _) => None,
-                (Origin::Host, TypeRef::Func(ty)) => {
+                (ItemOrigin::Module(..), _) => None,
+                (ItemOrigin::Host, TypeRef::Func(ty)) => {
                     Some(*known.entry((import.module, import.name)).or_insert_with(|| {
                         hosts.push(Host {
                             interface: import.module,
@@ -101,7 +101,7 @@ fn functions<'a>(graph: &Graph<'a>, types: &[Vec<u32>]) -> Result<Functions<'a>,
                         hosts.len() as u32 - 1
                     }))
                 }
-                (Origin::Host, _) => return Err(unexpected("a function of the host with an exact type")),
+                (ItemOrigin::Host, _) => return Err(unexpected("a function of the host with an exact type")),
             };
             of_module.push((origin, host));
         }
@@ -117,8 +117,8 @@ fn functions<'a>(graph: &Graph<'a>, types: &[Vec<u32>]) -> Result<Functions<'a>,
     let own = |module: usize, index: u32| first[module] + index - origins[module].len() as u32;
     let numbers = graph.modules.iter().enumerate().map(|(position, module)| {
         let imported = origins[position].iter().map(|(origin, host)| match (origin, host) {
-            (Origin::Module(module, index), _) => own(*module, *index),
-            (Origin::Host, host) => host.unwrap_or_default(),
+            (ItemOrigin::Module(module, index), _) => own(*module, *index),
+            (ItemOrigin::Host, host) => host.unwrap_or_default(),
         });
         imported.chain((0..module.functions.len() as u32).map(|index| first[position] + index)).collect()
     });
@@ -134,8 +134,8 @@ fn globals(graph: &Graph<'_>, stack_top: u32) -> Result<(Vec<Vec<ResolvedGlobal>
         let mut of_module = Vec::new();
         for import in module.imports_of(ExternalKind::Global) {
             match graph.origin(position, import, ExternalKind::Global)? {
-                Origin::Module(module, index) => of_module.push((module, index)),
-                Origin::Host => return Err(unexpected("a global of the host")),
+                ItemOrigin::Module(module, index) => of_module.push((module, index)),
+                ItemOrigin::Host => return Err(unexpected("a global of the host")),
             }
         }
         let own = of_module.len()..of_module.len() + module.globals.len();

@@ -15,7 +15,6 @@ pub struct FusedArrays {
     pub q: Pointer,
     /// Keys, (tokens, kv heads * dim).
     pub k: Pointer,
-    /// Values, as keys.
     pub v: Pointer,
     /// The output, as queries.
     pub out: Pointer,
@@ -55,9 +54,7 @@ pub struct FusedGradients {
 /// Causal attention, softmax(q kᵀ / sqrt(dim)) v within each sequence, or its gradients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedAttention {
-    /// The plan's shape.
     pub shape: FusedShape,
-    /// The pass.
     pub pass: FusedPass,
     /// Tokens of the sequences together.
     pub tokens: usize,
@@ -96,7 +93,6 @@ impl FusedAttention {
         (self.tokens * of_token) as u64
     }
 
-    /// Every address.
     pub fn pointers_mut(&mut self) -> [&mut Pointer; 18] {
         let FusedArrays { q, k, v, out, log_sum, lengths, query_offsets, key_offsets, sum_offsets } = &mut self.arrays;
         let FusedGradients { dout, dq, dk, dv, dots, dq_sum, dk_heads, dv_heads } = &mut self.gradients;

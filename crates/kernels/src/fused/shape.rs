@@ -14,11 +14,9 @@ const MOST: usize = 1 << 20;
 /// The shape that a library makes a plan for: room for this many sequences of at most this many tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FusedShape {
-    /// Sequences.
     pub sequences: usize,
     /// Tokens of the longest.
     pub longest: usize,
-    /// Query heads.
     pub heads: usize,
     /// Key and value heads, a divisor of `heads`.
     pub kv_heads: usize,

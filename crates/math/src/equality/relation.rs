@@ -215,7 +215,8 @@ fn compare_relations(gold: &Relation, answer: &Relation, rules: &Rules, fuel: &m
 
 /// A capital letter, as sets have.
 fn is_set_name(name: &Value) -> bool {
-    matches!(name, Value::Expr(expr) if expr.as_symbol().is_some_and(|name| name.starts_with(|c: char| c.is_uppercase())))
+    let is_capital = |name: &str| name.starts_with(char::is_uppercase);
+    matches!(name, Value::Expr(expr) if expr.as_symbol().is_some_and(is_capital))
 }
 
 /// `x \\equiv 7 \\pmod{12}` and `x \\equiv 19 \\pmod{12}`, as members x, 7 and 12.

@@ -14,6 +14,7 @@ mod spoken;
 mod structure;
 mod text;
 mod token;
+mod words;
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -8,7 +8,7 @@ mod repeating;
 
 use super::ParseError;
 use super::structure::Tokens;
-use super::token::Kind;
+use super::token::TokenKind;
 use crate::slicing::SafeSlice;
 use crate::{Fuel, Magnitude, Notation, Number};
 
@@ -29,16 +29,16 @@ fn nested(tokens: &Tokens<'_>, range: Range<usize>, depth: usize, fuel: &mut Fue
         return Ok(None);
     }
     let range = unwrapped(tokens, range);
-    Reader { tokens, at: range.start, end: range.end, digit: 0, depth, fuel }.number()
+    NumberReader { tokens, at: range.start, end: range.end, digit: 0, depth, fuel }.number()
 }
 
 /// The range without enclosing braces and parentheses, however many.
 fn unwrapped(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     let mut range = tokens.stripped(range);
     while range.len() >= 3
-        && matches!(tokens.kind(range.start), Kind::GroupOpen | Kind::Open('('))
+        && matches!(tokens.kind(range.start), TokenKind::GroupOpen | TokenKind::Open('('))
         && tokens.partner(range.start, range.end) == Some(range.end - 1)
-        && matches!(tokens.kind(range.end - 1), Kind::GroupClose | Kind::Close(')'))
+        && matches!(tokens.kind(range.end - 1), TokenKind::GroupClose | TokenKind::Close(')'))
     {
         range = tokens.stripped(range.start + 1..range.end - 1);
     }
@@ -46,7 +46,7 @@ fn unwrapped(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 }
 
 /// A cursor over the tokens of one number.
-struct Reader<'t, 'a, 'f> {
+struct NumberReader<'t, 'a, 'f> {
     tokens: &'t Tokens<'a>,
     fuel: &'f mut Fuel,
     at: usize,
@@ -68,7 +68,7 @@ macro_rules! some {
     };
 }
 
-impl<'t, 'a> Reader<'t, 'a, '_> {
+impl<'t, 'a> NumberReader<'t, 'a, '_> {
     fn number(&mut self) -> Read {
         let mut currency = None;
         let negative = some!(self.signs(&mut currency));
@@ -89,7 +89,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
             return Ok(None);
         }
         self.spaces();
-        if let Some(Kind::Word(word) | Kind::Label(word)) = self.peek()
+        if let Some(TokenKind::Word(word) | TokenKind::Label(word)) = self.peek()
             && let Some(zeros) = magnitude(word)
         {
             number = some!(number.shifted(zeros));
@@ -99,13 +99,13 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         loop {
             match self.peek() {
                 Some(
-                    Kind::Percent
-                    | Kind::Word("percent" | "percentage" | "pct")
-                    | Kind::Label("percent" | "percentage" | "pct"),
+                    TokenKind::Percent
+                    | TokenKind::Word("percent" | "percentage" | "pct")
+                    | TokenKind::Label("percent" | "percentage" | "pct"),
                 ) if !number.percent => {
                     number.percent = true;
                 }
-                Some(Kind::Currency(sign)) if currency.is_none() => currency = Some(*sign),
+                Some(TokenKind::Currency(sign)) if currency.is_none() => currency = Some(*sign),
                 _ => break,
             }
             self.at += 1;
@@ -118,7 +118,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         Ok(Some(if negative { number.negated() } else { number }))
     }
 
-    fn peek(&self) -> Option<&'t Kind<'a>> {
+    fn peek(&self) -> Option<&'t TokenKind<'a>> {
         (self.at < self.end).then(|| self.tokens.kind(self.at))
     }
 
@@ -126,7 +126,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     fn slash(&mut self) -> bool {
         let start = self.at;
         self.spaces();
-        let is_slash = matches!(self.peek(), Some(Kind::Symbol('/')));
+        let is_slash = matches!(self.peek(), Some(TokenKind::Symbol('/')));
         self.at = if is_slash { self.at + 1 } else { start };
         is_slash
     }
@@ -148,20 +148,20 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     fn times_power(&mut self) -> Option<i64> {
         self.spaces();
         match self.peek()? {
-            Kind::Command("times" | "cdot") | Kind::Symbol('*') => self.at += 1,
+            TokenKind::Command("times" | "cdot") | TokenKind::Symbol('*') => self.at += 1,
             // `1.5 x 10^3`
-            Kind::Word("x" | "X") | Kind::Label("x" | "X") => self.at += 1,
+            TokenKind::Word("x" | "X") | TokenKind::Label("x" | "X") => self.at += 1,
             _ => return None,
         }
         self.spaces();
-        let ten = matches!(self.peek()?, Kind::Numeral(numeral) if numeral.is_digits() && numeral.integer == "10");
+        let ten = matches!(self.peek()?, TokenKind::Numeral(numeral) if numeral.is_digits() && numeral.integer == "10");
         self.at += 1;
-        if !ten || self.peek() != Some(&Kind::Symbol('^')) {
+        if !ten || self.peek() != Some(&TokenKind::Symbol('^')) {
             return None;
         }
         self.at += 1;
         self.spaces();
-        if self.peek()? != &Kind::GroupOpen {
+        if self.peek()? != &TokenKind::GroupOpen {
             return self.signed_digits();
         }
         let close = self.tokens.partner(self.at, self.end)?;
@@ -177,9 +177,9 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     /// `e3` and `E-3` directly after the digits.
     fn letter_exponent(&mut self) -> Option<i64> {
         // `4.7\\mathrm{e}6` has white space where its braces were.
-        if !matches!(self.peek()?, Kind::Word("e" | "E")) {
+        if !matches!(self.peek()?, TokenKind::Word("e" | "E")) {
             self.spaces();
-            if !matches!(self.peek()?, Kind::Label("e" | "E")) {
+            if !matches!(self.peek()?, TokenKind::Label("e" | "E")) {
                 return None;
             }
         }
@@ -189,12 +189,12 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
 
     fn signed_digits(&mut self) -> Option<i64> {
         self.spaces();
-        let negative = self.peek()? == &Kind::Symbol('-');
-        if negative || self.peek()? == &Kind::Symbol('+') {
+        let negative = self.peek()? == &TokenKind::Symbol('-');
+        if negative || self.peek()? == &TokenKind::Symbol('+') {
             self.at += 1;
         }
         match self.peek()? {
-            Kind::Numeral(numeral) if numeral.is_digits() && numeral.integer.len() <= 4 => {
+            TokenKind::Numeral(numeral) if numeral.is_digits() && numeral.integer.len() <= 4 => {
                 self.at += 1;
                 let exponent: i64 = numeral.integer.parse().ok()?;
                 Some(if negative { -exponent } else { exponent })
@@ -204,7 +204,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     }
 
     fn spaces(&mut self) {
-        while matches!(self.peek(), Some(Kind::Space)) {
+        while matches!(self.peek(), Some(TokenKind::Space)) {
             self.at += 1;
         }
     }
@@ -214,22 +214,24 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         let mut negative = false;
         loop {
             match self.peek() {
-                Some(Kind::Symbol('-')) => negative = !negative,
-                Some(Kind::Symbol('+') | Kind::Space) => {}
-                Some(Kind::Word("minus" | "negative") | Kind::Label("minus" | "negative")) => negative = !negative,
-                Some(Kind::Currency(sign)) => {
+                Some(TokenKind::Symbol('-')) => negative = !negative,
+                Some(TokenKind::Symbol('+') | TokenKind::Space) => {}
+                Some(TokenKind::Word("minus" | "negative") | TokenKind::Label("minus" | "negative")) => {
+                    negative = !negative
+                }
+                Some(TokenKind::Currency(sign)) => {
                     if currency.replace(*sign).is_some() {
                         return None;
                     }
                 }
-                Some(Kind::Word("USD") | Kind::Label("USD")) => {
+                Some(TokenKind::Word("USD") | TokenKind::Label("USD")) => {
                     if currency.replace('$').is_some() {
                         return None;
                     }
                 }
                 // `US\\$24`
-                Some(Kind::Word("US") | Kind::Label("US")) if self.tokens.kind(self.at + 1) == &Kind::Currency('$') => {
-                }
+                Some(TokenKind::Word("US") | TokenKind::Label("US"))
+                    if self.tokens.kind(self.at + 1) == &TokenKind::Currency('$') => {}
                 _ => return Some(negative),
             }
             self.at += 1;
@@ -242,7 +244,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
             return Ok(Some(repeating));
         }
         match self.peek() {
-            Some(Kind::Numeral(numeral)) => {
+            Some(TokenKind::Numeral(numeral)) => {
                 let integer = &numeral.integer;
                 let fraction = numeral.fraction;
                 self.fuel.spend(1 + (integer.len() + fraction.len()) / 4)?;
@@ -250,8 +252,8 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
                 self.at += 1;
                 Ok(Some(number))
             }
-            Some(Kind::Command("frac")) => self.fraction(),
-            Some(Kind::GroupOpen | Kind::Open('(')) => {
+            Some(TokenKind::Command("frac")) => self.fraction(),
+            Some(TokenKind::GroupOpen | TokenKind::Open('(')) => {
                 // A bracketed number is not part of a mixed number.
                 let number = some!(self.group()?);
                 let notation = if number.notation == Notation::Integer { Notation::Fraction } else { number.notation };
@@ -277,7 +279,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     /// The number in the brackets that open here.
     fn group(&mut self) -> Read {
         let close = some!(self.tokens.partner(self.at, self.end));
-        if !matches!(self.tokens.kind(close), Kind::GroupClose | Kind::Close(')')) {
+        if !matches!(self.tokens.kind(close), TokenKind::GroupClose | TokenKind::Close(')')) {
             return Ok(None);
         }
         let inner = self.at + 1..close;
@@ -298,8 +300,8 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     fn argument(&mut self) -> Read {
         self.spaces();
         match self.peek() {
-            Some(Kind::GroupOpen) => self.group(),
-            Some(Kind::Numeral(numeral)) if numeral.is_digits() => {
+            Some(TokenKind::GroupOpen) => self.group(),
+            Some(TokenKind::Numeral(numeral)) if numeral.is_digits() => {
                 let digit = Number::from_digits(numeral.integer.slice(self.digit..self.digit + 1), "", false);
                 let is_last = self.digit + 1 == numeral.integer.len();
                 (self.at, self.digit) = if is_last { (self.at + 1, 0) } else { (self.at, self.digit + 1) };
@@ -315,11 +317,11 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         let start = self.at;
         self.spaces();
         let part = match self.peek() {
-            Some(Kind::Command("frac")) => {
+            Some(TokenKind::Command("frac")) => {
                 self.at += 1;
                 self.arguments()?
             }
-            Some(Kind::Numeral(_)) if self.at > start => self.plain_fraction()?,
+            Some(TokenKind::Numeral(_)) if self.at > start => self.plain_fraction()?,
             _ => None,
         };
         let is_proper = |part: &Number| part.exact().is_some_and(|part| *part >= RBig::ZERO && *part < RBig::ONE);

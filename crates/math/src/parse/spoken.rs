@@ -7,65 +7,13 @@
 use std::ops::Range;
 
 use super::structure::Tokens;
-use super::token::Kind;
+use super::token::TokenKind;
+use super::words::{Role, is, is_character};
 use crate::expr::Function;
 use crate::unit::Unit;
 
 /// Most tokens of an answer in words.
 const MAX_TOKENS: usize = 120;
-/// Words that change no answer next to it, although they are no units.
-const HARMLESS: [&str; 15] = [
-    "in",
-    "is",
-    "are",
-    "about",
-    "times",
-    "approx",
-    "approximately",
-    "for",
-    "with",
-    "when",
-    "where",
-    "to",
-    "at",
-    "if",
-    "base",
-];
-/// Of these, those that a remark may not have.
-const CONDITIONS: [&str; 2] = ["if", "base"];
-/// Words with which a remark denies what it follows.
-const DENIALS: &str = "not wrong false incorrect or maybe perhaps possibly probably guess unless but and if never no \
-    except nicht kein oder ou pas non o ni tal vez estimate estimated rounded";
-/// Words that may stand right before an answer: verbs, and names of values.
-const LEADS: &str = "is are was were be equals equal has have had get gets got give gives gave make makes made need \
-    needs needed take takes took cost costs spend spends spent pay pays paid earn earns earned save saves saved use \
-    uses used sell sells sold buy buys bought read reads eat eats ate contain contains contained hold holds held weigh \
-    weighs weighed score scores scored leave leaves left total totals run runs ran walk walks walked drive drives \
-    drove travel travels travelled traveled collect collects collected pick picks picked count counts counted find \
-    finds found become becomes yield yields obtain obtains receive receives received win wins won lose loses lost \
-    drink drinks drank bake bakes baked see sees saw grow grows grew measure measures produce produces require \
-    requires remain remains remained answer ans result solution value sum difference area volume perimeter length \
-    width height number final year day probability speed price all simply precisely clearly indeed about approximately \
-    approx exactly only just altogether therefore thus so hence then rs usd inr eur rmb us es est ist sind son hay \
-    igual respuesta antwort ergebnis resposta risposta";
-/// Those of other scripts.
-const FOREIGN_LEADS: [&str; 9] = ["réponse", "égal", "é", "è", "são", "ответ", "равно", "равен", "это"];
-/// Characters of Chinese and Japanese that may stand right before an answer.
-const LEADING_CHARACTERS: &str = "共有是为為等于於得即约需要答案计計合は約";
-/// Characters that an answer in those may not have before it.
-const DENYING_CHARACTERS: &str = "不非没否负大小少多超";
-/// Short words; longer ones that are no formula need no list.
-const SHORT: &str = "is so the are has had he she it we in of to at by for was men man way day car cat dog egg pen pcs \
-    box cup bag hat toy kid pie cow pig hen ant bee bus key map row set tie sum pts yrs mos kgs cms kms hrs min one rs \
-    usd inr eur rmb us all an be its thus since cost costs tank tanks logs times mins dp sf our you her his get got \
-    can may new old big end tax pay fee";
-/// Words for numbers, and those of other languages that negate or multiply.
-const NUMBERS: &str = "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty twice \
-    thrice double triple square root cube squared quarter quarters mil millones oder nicht kein nein ou pas non не или \
-    тысяч миллион";
-/// Characters of Chinese and Japanese that negate, hedge or multiply.
-const FACTORS: &str = "不非没或约万亿千百十半倍双兆億萬無否左右几之";
-
 /// A second formula that a remark offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Offer {
@@ -117,14 +65,17 @@ pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Offer
 /// Whether what precedes a formula leads to it: no words, a colon, or words of which the last one is a verb or the name
 /// of a value.
 fn leads(tokens: &Tokens<'_>, before: Range<usize>) -> bool {
-    let is_mark = |kind: &Kind<'_>| {
-        matches!(kind, Kind::Space | Kind::Symbol('"' | '*' | '`' | '\'' | ',' | '.' | '#') | Kind::Command("\\"))
+    let is_mark = |kind: &TokenKind<'_>| {
+        matches!(
+            kind,
+            TokenKind::Space | TokenKind::Symbol('"' | '*' | '`' | '\'' | ',' | '.' | '#') | TokenKind::Command("\\")
+        )
     };
     let mut words = Vec::with_capacity(4);
     let mut is_after_colon = false;
     for at in before.rev().filter(|at| !is_mark(tokens.kind(*at))) {
         match tokens.kind(at) {
-            Kind::Symbol(':') if words.is_empty() => is_after_colon = true,
+            TokenKind::Symbol(':') if words.is_empty() => is_after_colon = true,
             kind => words.extend(text_of(kind).map(str::to_lowercase)),
         }
         if words.len() == 3 {
@@ -132,20 +83,16 @@ fn leads(tokens: &Tokens<'_>, before: Range<usize>) -> bool {
         }
     }
     let word = |index: usize| words.get(index).map(String::as_str);
-    let is_one = |list: &str, word: &str| list.split_whitespace().any(|known| known == word);
     match word(0) {
         None => true,
         // `Total: 36`, but not `A: B`.
         Some(word) if is_after_colon => word.chars().nth(1).is_some(),
-        Some("of") => word(1).is_some_and(|word| is_one("total answer result amount value", word)),
-        Some("to") => {
-            word(1).is_some_and(|word| is_one("equal equals amounts comes out simplifies evaluates reduces", word))
-        }
-        Some(word) if word.is_ascii() => is_one(LEADS, word),
+        Some("of") => word(1).is_some_and(|word| is(Role::LeadOf, word)),
+        Some("to") => word(1).is_some_and(|word| is(Role::LeadTo, word)),
         Some(word) => {
-            FOREIGN_LEADS.contains(&word)
-                || (word.ends_with(|c| LEADING_CHARACTERS.contains(c))
-                    && !word.contains(|c| DENYING_CHARACTERS.contains(c)))
+            is(Role::Lead, word)
+                || (word.ends_with(|c| is_character(Role::LeadCharacter, c))
+                    && !word.contains(|c| is_character(Role::DenyingCharacter, c)))
         }
     }
 }
@@ -154,24 +101,26 @@ fn leads(tokens: &Tokens<'_>, before: Range<usize>) -> bool {
 fn without_marks(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     let mut range = tokens.trimmed(range);
     let all = range.clone();
-    let is_mark = |kind: &Kind<'_>| {
-        matches!(kind, Kind::Symbol(',' | ';' | ':' | '"' | '*' | '`' | '\'') | Kind::Command("ldots"))
+    let is_mark = |kind: &TokenKind<'_>| {
+        matches!(kind, TokenKind::Symbol(',' | ';' | ':' | '"' | '*' | '`' | '\'') | TokenKind::Command("ldots"))
     };
     // The full stop of an abbreviation: `Rs. 36`.
-    let is_stop =
-        |at: usize| matches!(tokens.kind(at), Kind::Symbol('.')) && matches!(tokens.kind(at + 1), Kind::Space);
+    let is_stop = |at: usize| {
+        matches!(tokens.kind(at), TokenKind::Symbol('.')) && matches!(tokens.kind(at + 1), TokenKind::Space)
+    };
     while range.len() > 1 && (is_mark(tokens.kind(range.start)) || is_stop(range.start)) {
         range = tokens.trimmed(range.start + 1..range.end);
     }
     // A prime after a letter belongs to it.
     let is_end_mark = |at: usize| {
         is_mark(tokens.kind(at))
-            && !(matches!(tokens.kind(at), Kind::Symbol('\'')) && matches!(tokens.kind(at - 1), Kind::Word(_)))
-            || matches!(tokens.kind(at), Kind::Symbol('.'))
+            && !(matches!(tokens.kind(at), TokenKind::Symbol('\''))
+                && matches!(tokens.kind(at - 1), TokenKind::Word(_)))
+            || matches!(tokens.kind(at), TokenKind::Symbol('.'))
     };
     // One alone is a prime or the sign of minutes.
-    let is_quoted = matches!(tokens.kind(all.start), Kind::Symbol('\''));
-    let is_end_mark = |at: usize| is_end_mark(at) && (is_quoted || !matches!(tokens.kind(at), Kind::Symbol('\'')));
+    let is_quoted = matches!(tokens.kind(all.start), TokenKind::Symbol('\''));
+    let is_end_mark = |at: usize| is_end_mark(at) && (is_quoted || !matches!(tokens.kind(at), TokenKind::Symbol('\'')));
     while range.len() > 1 && is_end_mark(range.end - 1) {
         range = tokens.trimmed(range.start..range.end - 1);
     }
@@ -180,18 +129,18 @@ fn without_marks(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 
 /// The range without a final `(...)` of words, and what it offers instead after "or".
 fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Option<Offer>)> {
-    if range.len() < 4 || !matches!(tokens.kind(range.end - 1), Kind::Close(')')) {
+    if range.len() < 4 || !matches!(tokens.kind(range.end - 1), TokenKind::Close(')')) {
         return None;
     }
     // The bracket of `\\text{(since } x > 0)` has no partner within its group.
     let partner = |at: usize| tokens.partner(at, range.end);
     let open = range.clone().find(|at| {
-        matches!(tokens.kind(*at), Kind::Open('(')) && partner(*at).is_none_or(|close| close == range.end - 1)
+        matches!(tokens.kind(*at), TokenKind::Open('(')) && partner(*at).is_none_or(|close| close == range.end - 1)
     })?;
     let inner = tokens.stripped(open + 1..range.end - 1);
     let words = || inner.clone().filter_map(|at| text_of(tokens.kind(at)));
     // `3\\sqrt{2} (\\approx 4.24)`
-    let is_rounded = matches!(tokens.kind(inner.start), Kind::Command("approx"));
+    let is_rounded = matches!(tokens.kind(inner.start), TokenKind::Command("approx"));
     if !is_rounded && !is_unit(tokens, inner.clone()) && !inner.clone().any(|at| is_word(tokens, at)) {
         return None;
     }
@@ -199,14 +148,13 @@ fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usi
     if rest.is_empty() {
         return None;
     }
-    if matches!(tokens.kind(inner.start), Kind::Word("or") | Kind::Label("or")) {
+    if matches!(tokens.kind(inner.start), TokenKind::Word("or") | TokenKind::Label("or")) {
         return Some((rest, Some(Offer::Other(tokens.stripped(inner.start + 1..inner.end)))));
     }
     if is_rounded {
         return Some((rest, Some(Offer::Rounded(tokens.stripped(inner.start + 1..inner.end)))));
     }
-    let denies = |word: &str| DENIALS.split_whitespace().any(|denial| word.eq_ignore_ascii_case(denial));
-    if words().any(denies) || inner.clone().any(|at| is_refused_after(tokens.kind(at))) {
+    if words().any(|word| is(Role::Denial, word)) || inner.clone().any(|at| is_refused_after(tokens.kind(at))) {
         return None;
     }
     Some((rest, None))
@@ -214,29 +162,33 @@ fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usi
 
 /// Whether a remark is a unit: `(cm)`, `(\\text{cm}^2)`.
 fn is_unit(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
-    let is_part = |kind: &Kind<'_>| match kind {
-        Kind::Word(word) | Kind::Label(word) => Unit::known(word).is_some(),
-        Kind::Numeral(numeral) => numeral.is_digits() && numeral.integer.len() == 1,
-        kind => matches!(kind, Kind::Space | Kind::Symbol('^' | '/' | '.') | Kind::GroupOpen | Kind::GroupClose),
+    let is_part = |kind: &TokenKind<'_>| match kind {
+        TokenKind::Word(word) | TokenKind::Label(word) => Unit::known(word).is_some(),
+        TokenKind::Numeral(numeral) => numeral.is_digits() && numeral.integer.len() == 1,
+        kind => matches!(
+            kind,
+            TokenKind::Space | TokenKind::Symbol('^' | '/' | '.') | TokenKind::GroupOpen | TokenKind::GroupClose
+        ),
     };
-    let is_name = |kind: &Kind<'_>| text_of(kind).is_some_and(|word| word.len() > 1 || matches!(kind, Kind::Label(_)));
+    let is_name =
+        |kind: &TokenKind<'_>| text_of(kind).is_some_and(|word| word.len() > 1 || matches!(kind, TokenKind::Label(_)));
     range.clone().all(|at| is_part(tokens.kind(at))) && range.clone().any(|at| is_name(tokens.kind(at)))
 }
 
-fn text_of<'a>(kind: &Kind<'a>) -> Option<&'a str> {
+fn text_of<'a>(kind: &TokenKind<'a>) -> Option<&'a str> {
     match kind {
-        Kind::Word(word) | Kind::Label(word) => Some(word),
+        TokenKind::Word(word) | TokenKind::Label(word) => Some(word),
         _ => None,
     }
 }
 
 /// Whether a token is a word of a sentence and not part of a formula.
 fn is_word(tokens: &Tokens<'_>, at: usize) -> bool {
-    let is_listed = |word: &str| SHORT.split_whitespace().any(|short| word.eq_ignore_ascii_case(short));
+    let is_listed = |word: &str| is(Role::Short, word);
     // A unit belongs to its amount.
     let follows_number = || {
-        let before = (0..at).rev().find(|at| !matches!(tokens.kind(*at), Kind::Space));
-        before.is_some_and(|at| matches!(tokens.kind(at), Kind::Numeral(_)))
+        let before = (0..at).rev().find(|at| !matches!(tokens.kind(*at), TokenKind::Space));
+        before.is_some_and(|at| matches!(tokens.kind(at), TokenKind::Numeral(_)))
     };
     if let Some(word) = text_of(tokens.kind(at))
         && Unit::known(word).is_some()
@@ -245,12 +197,12 @@ fn is_word(tokens: &Tokens<'_>, at: usize) -> bool {
         return false;
     }
     match tokens.kind(at) {
-        Kind::Label(label) => {
+        TokenKind::Label(label) => {
             let is_long = label.chars().nth(1).is_some() && Function::named(label).is_none();
             is_long || !label.is_ascii() || matches!(*label, "a" | "A" | "I")
         }
-        Kind::Word(word) if !word.is_ascii() => true,
-        Kind::Word(word) => {
+        TokenKind::Word(word) if !word.is_ascii() => true,
+        TokenKind::Word(word) => {
             let letters = word.len();
             // Longer words may begin like a function: `since`, `minutes`.
             let is_function = letters < 6 && !is_listed(word) && Function::at_start(word).is_some();
@@ -264,19 +216,18 @@ fn is_word(tokens: &Tokens<'_>, at: usize) -> bool {
 }
 
 /// Whether a word changes what stands next to it.
-fn is_refused(kind: &Kind<'_>) -> bool {
+fn is_refused(kind: &TokenKind<'_>) -> bool {
     let Some(word) = text_of(kind) else { return false };
     let lower = word.to_lowercase();
-    let harmless = HARMLESS.contains(&lower.as_str()) && !CONDITIONS.contains(&lower.as_str());
-    let is_number =
-        NUMBERS.split_whitespace().any(|number| number == lower) || super::number::magnitude(&lower).is_some();
+    let harmless = is(Role::Harmless, &lower);
+    let is_number = is(Role::Number, &lower) || super::number::magnitude(&lower).is_some();
     // `36 square units`
     let is_number = is_number && lower != "square";
-    (!harmless && Unit::is_refused(word)) || is_number || word.contains(|c| FACTORS.contains(c))
+    (!harmless && Unit::is_refused(word)) || is_number || word.contains(|c| is_character(Role::FactorCharacter, c))
 }
 
 /// Whether a word changes the formula that it follows.
-fn is_refused_after(kind: &Kind<'_>) -> bool {
+fn is_refused_after(kind: &TokenKind<'_>) -> bool {
     is_refused(kind) || text_of(kind).is_some_and(Unit::is_uncounted)
 }
 

@@ -5,7 +5,7 @@ mod meant;
 use std::ops::Range;
 
 use super::ParseError;
-use super::token::Kind;
+use super::token::TokenKind;
 
 /// The kind of an open bracket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ enum Opener {
 /// Tokens with paired brackets.
 #[derive(Debug)]
 pub(super) struct Tokens<'a> {
-    kinds: Vec<Kind<'a>>,
+    kinds: Vec<TokenKind<'a>>,
     /// The index of a bracket's partner; its own index if it has none.
     partners: Vec<usize>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Tokens<'a> {
 impl<'a> Tokens<'a> {
     /// Pairs the brackets and removes wrappers. Braces must be balanced; other brackets need not be, and need not
     /// match: `[0, 1)`.
-    pub(super) fn of(mut kinds: Vec<Kind<'a>>) -> Result<Self, ParseError> {
+    pub(super) fn of(mut kinds: Vec<TokenKind<'a>>) -> Result<Self, ParseError> {
         meant::turn_outward_brackets(&mut kinds);
         let mut partners: Vec<usize> = (0..kinds.len()).collect();
         let mut pair = |one: usize, other: usize| {
@@ -41,10 +41,10 @@ impl<'a> Tokens<'a> {
         let mut has_circles = false;
         for (at, kind) in kinds.iter().enumerate() {
             match kind {
-                Kind::GroupOpen => open.push((at, Opener::Group)),
-                Kind::Open(_) => open.push((at, Opener::Written)),
-                Kind::Begin(_) => open.push((at, Opener::Environment)),
-                Kind::End(_) => {
+                TokenKind::GroupOpen => open.push((at, Opener::Group)),
+                TokenKind::Open(_) => open.push((at, Opener::Written)),
+                TokenKind::Begin(_) => open.push((at, Opener::Environment)),
+                TokenKind::End(_) => {
                     // Brackets left open within the environment stay unpaired; those around it are unaffected.
                     let inner = open.iter().rposition(|(_, opener)| *opener != Opener::Written);
                     if let Some(inner) = inner
@@ -54,12 +54,12 @@ impl<'a> Tokens<'a> {
                         open.truncate(inner);
                     }
                 }
-                Kind::Close(_) => {
+                TokenKind::Close(_) => {
                     if let Some((begin, _)) = open.pop_if(|(_, opener)| *opener == Opener::Written) {
                         pair(begin, at);
                     }
                 }
-                Kind::GroupClose => loop {
+                TokenKind::GroupClose => loop {
                     // Brackets left open within the group stay unpaired.
                     let (begin, opener) = open.pop().ok_or(ParseError::Unbalanced)?;
                     if opener == Opener::Group {
@@ -68,7 +68,7 @@ impl<'a> Tokens<'a> {
                         break;
                     }
                 },
-                Kind::Word("o") => has_circles = true,
+                TokenKind::Word("o") => has_circles = true,
                 _ => {}
             }
         }
@@ -89,10 +89,10 @@ impl<'a> Tokens<'a> {
     /// `\text{ cm}` becomes ` cm`: wrapper commands and their braces turn into white space.
     fn dissolve_wrappers(&mut self) {
         for at in 0..self.kinds.len() {
-            let Kind::Wrapper(is_text) = *self.kind(at) else { continue };
+            let TokenKind::Wrapper(is_text) = *self.kind(at) else { continue };
             self.blank(at);
-            let next = if matches!(self.kind(at + 1), Kind::Space) { at + 2 } else { at + 1 };
-            if matches!(self.kind(next), Kind::GroupOpen) {
+            let next = if matches!(self.kind(at + 1), TokenKind::Space) { at + 2 } else { at + 1 };
+            if matches!(self.kind(next), TokenKind::GroupOpen) {
                 // Every brace has a partner.
                 let Some(close) = self.partner(next, self.kinds.len()) else { continue };
                 self.blank(next);
@@ -107,7 +107,7 @@ impl<'a> Tokens<'a> {
     /// Replaces a token by white space.
     fn blank(&mut self, at: usize) {
         if let Some(kind) = self.kinds.get_mut(at) {
-            *kind = Kind::Space;
+            *kind = TokenKind::Space;
         }
     }
 
@@ -115,9 +115,9 @@ impl<'a> Tokens<'a> {
     fn label(&mut self, range: Range<usize>) {
         for kind in self.kinds.get_mut(range).unwrap_or_default() {
             match kind {
-                Kind::Word(word) => *kind = Kind::Label(word),
+                TokenKind::Word(word) => *kind = TokenKind::Label(word),
                 // Nested text is handled already, or will be.
-                Kind::Wrapper(_) => *kind = Kind::Wrapper(false),
+                TokenKind::Wrapper(_) => *kind = TokenKind::Wrapper(false),
                 _ => {}
             }
         }
@@ -129,8 +129,8 @@ impl<'a> Tokens<'a> {
     }
 
     /// The token at an index; past the end, a token that matches nothing.
-    pub(super) fn kind(&self, at: usize) -> &Kind<'a> {
-        static NOTHING: Kind<'static> = Kind::Symbol('\0');
+    pub(super) fn kind(&self, at: usize) -> &TokenKind<'a> {
+        static NOTHING: TokenKind<'static> = TokenKind::Symbol('\0');
         self.kinds.get(at).unwrap_or(&NOTHING)
     }
 
@@ -143,15 +143,20 @@ impl<'a> Tokens<'a> {
     pub(super) fn is_word(&self, range: Range<usize>, words: &[&str]) -> bool {
         let range = self.trimmed(range);
         range.len() == 1
-            && matches!(self.kind(range.start), Kind::Word(word) | Kind::Label(word) if words.iter().any(|known| word.eq_ignore_ascii_case(known)))
+            && match self.kind(range.start) {
+                TokenKind::Word(word) | TokenKind::Label(word) => {
+                    words.iter().any(|known| word.eq_ignore_ascii_case(known))
+                }
+                _ => false,
+            }
     }
 
     /// The range without white space at either end.
     pub(super) fn stripped(&self, mut range: Range<usize>) -> Range<usize> {
-        while range.start < range.end && matches!(self.kind(range.start), Kind::Space) {
+        while range.start < range.end && matches!(self.kind(range.start), TokenKind::Space) {
             range.start += 1;
         }
-        while range.start < range.end && matches!(self.kind(range.end - 1), Kind::Space) {
+        while range.start < range.end && matches!(self.kind(range.end - 1), TokenKind::Space) {
             range.end -= 1;
         }
         range
@@ -162,15 +167,15 @@ impl<'a> Tokens<'a> {
         let mut range = self.stripped(range);
         loop {
             if range.len() >= 2
-                && matches!(self.kind(range.start), Kind::GroupOpen)
+                && matches!(self.kind(range.start), TokenKind::GroupOpen)
                 && self.partner(range.start, range.end) == Some(range.end - 1)
             {
                 range = self.stripped(range.start + 1..range.end - 1);
                 continue;
             }
             let ends_sentence = range.len() >= 2
-                && matches!(self.kind(range.end - 1), Kind::Symbol('.'))
-                && !matches!(self.kind(range.end - 2), Kind::Symbol('.'));
+                && matches!(self.kind(range.end - 1), TokenKind::Symbol('.'))
+                && !matches!(self.kind(range.end - 2), TokenKind::Symbol('.'));
             if !ends_sentence {
                 return range;
             }
@@ -190,13 +195,13 @@ impl<'a> Tokens<'a> {
         let mut at = range.start;
         while at < range.end {
             let conjunction = match self.kind(at) {
-                Kind::GroupOpen | Kind::Open(_) | Kind::Begin(_) => {
+                TokenKind::GroupOpen | TokenKind::Open(_) | TokenKind::Begin(_) => {
                     at = self.partner(at, range.end).unwrap_or(at) + 1;
                     continue;
                 }
-                Kind::Symbol(';') => false,
-                Kind::Symbol(',') if !outer => false,
-                Kind::Word("and" | "or") | Kind::Label("and" | "or") if !outer => true,
+                TokenKind::Symbol(';') => false,
+                TokenKind::Symbol(',') if !outer => false,
+                TokenKind::Word("and" | "or") | TokenKind::Label("and" | "or") if !outer => true,
                 _ => {
                     at += 1;
                     continue;
@@ -222,9 +227,11 @@ impl<'a> Tokens<'a> {
         let mut at = range.start;
         while at < range.end {
             match self.kind(at) {
-                Kind::GroupOpen | Kind::Open(_) | Kind::Begin(_) => at = self.partner(at, range.end).unwrap_or(at),
-                Kind::Symbol(',') => commas = true,
-                Kind::Symbol(';') => semicolons = true,
+                TokenKind::GroupOpen | TokenKind::Open(_) | TokenKind::Begin(_) => {
+                    at = self.partner(at, range.end).unwrap_or(at)
+                }
+                TokenKind::Symbol(',') => commas = true,
+                TokenKind::Symbol(';') => semicolons = true,
                 _ => {}
             }
             at += 1;
@@ -233,14 +240,14 @@ impl<'a> Tokens<'a> {
     }
 
     /// The index of the first matching token outside of brackets.
-    pub(super) fn find(&self, range: Range<usize>, is: impl Fn(&Kind<'_>) -> bool) -> Option<usize> {
+    pub(super) fn find(&self, range: Range<usize>, is: impl Fn(&TokenKind<'_>) -> bool) -> Option<usize> {
         let mut at = range.start;
         while at < range.end {
             let kind = self.kind(at);
             if is(kind) {
                 return Some(at);
             }
-            if matches!(kind, Kind::GroupOpen | Kind::Open(_) | Kind::Begin(_)) {
+            if matches!(kind, TokenKind::GroupOpen | TokenKind::Open(_) | TokenKind::Begin(_)) {
                 at = self.partner(at, range.end).unwrap_or(at);
             }
             at += 1;

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::structure::Tokens;
-use super::token::Kind;
+use super::token::TokenKind;
 
 /// The canonical spelling of these tokens.
 pub(super) fn canonical(tokens: &Tokens<'_>, range: Range<usize>) -> String {
@@ -21,11 +21,11 @@ pub(super) fn canonical(tokens: &Tokens<'_>, range: Range<usize>) -> String {
 /// `(B)` is the choice B.
 fn without_parentheses(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     if range.len() >= 3
-        && matches!(tokens.kind(range.start), Kind::Open('('))
-        && matches!(tokens.kind(range.end - 1), Kind::Close(')'))
+        && matches!(tokens.kind(range.start), TokenKind::Open('('))
+        && matches!(tokens.kind(range.end - 1), TokenKind::Close(')'))
     {
         let inner = tokens.stripped(range.start + 1..range.end - 1);
-        if inner.len() == 1 && matches!(tokens.kind(inner.start), Kind::Word(_) | Kind::Label(_)) {
+        if inner.len() == 1 && matches!(tokens.kind(inner.start), TokenKind::Word(_) | TokenKind::Label(_)) {
             return inner;
         }
     }
@@ -55,16 +55,16 @@ struct Writer {
 }
 
 impl Writer {
-    fn token(&mut self, kind: &Kind<'_>) {
+    fn token(&mut self, kind: &TokenKind<'_>) {
         match kind {
-            Kind::Space | Kind::Wrapper(_) => self.space = true,
-            Kind::Begin(name) | Kind::End(name) => {
-                let command = if matches!(kind, Kind::Begin(_)) { "\\begin{" } else { "\\end{" };
+            TokenKind::Space | TokenKind::Wrapper(_) => self.space = true,
+            TokenKind::Begin(name) | TokenKind::End(name) => {
+                let command = if matches!(kind, TokenKind::Begin(_)) { "\\begin{" } else { "\\end{" };
                 self.other(command);
                 self.text.push_str(name);
                 self.other("}");
             }
-            Kind::GroupOpen => {
+            TokenKind::GroupOpen => {
                 // An argument's braces are written; other groups are only tracked.
                 let is_argument = self.take_argument();
                 if is_argument {
@@ -72,7 +72,7 @@ impl Writer {
                 }
                 self.arguments.push(if is_argument { ARGUMENT } else { 0 });
             }
-            Kind::GroupClose => {
+            TokenKind::GroupClose => {
                 let closed = self.arguments.pop().unwrap_or(0);
                 if closed & ARGUMENT != 0 {
                     self.other("}");
@@ -81,7 +81,7 @@ impl Writer {
                     self.arguments.push(0);
                 }
             }
-            Kind::Numeral(numeral) => {
+            TokenKind::Numeral(numeral) => {
                 let mut digits: &str = &numeral.integer;
                 while numeral.is_digits() && !digits.is_empty() && self.take_argument() {
                     let (first, rest) = digits.split_at(1);
@@ -93,12 +93,12 @@ impl Writer {
                     self.piece(Last::Digits, &[digits, point, numeral.fraction]);
                 }
             }
-            Kind::Word(word) | Kind::Label(word) if self.take_argument() => self.braced(word),
-            Kind::Word(word) | Kind::Label(word) => {
+            TokenKind::Word(word) | TokenKind::Label(word) if self.take_argument() => self.braced(word),
+            TokenKind::Word(word) | TokenKind::Label(word) => {
                 let last = if word.chars().nth(1).is_some() { Last::Word } else { Last::Letter };
                 self.piece(last, &[word]);
             }
-            Kind::Command(name) => {
+            TokenKind::Command(name) => {
                 let is_argument = self.take_argument();
                 if is_argument {
                     self.other("{");
@@ -116,10 +116,13 @@ impl Writer {
                     _ => 0,
                 });
             }
-            Kind::Open(character) | Kind::Close(character) | Kind::Currency(character) | Kind::Symbol(character) => {
+            TokenKind::Open(character)
+            | TokenKind::Close(character)
+            | TokenKind::Currency(character)
+            | TokenKind::Symbol(character) => {
                 self.symbol(*character);
             }
-            Kind::Percent => self.symbol('%'),
+            TokenKind::Percent => self.symbol('%'),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{Fuel, OutOfFuel};
 
 /// The kind of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
+pub(super) enum TokenKind<'a> {
     /// Digits.
     Numeral(Numeral<'a>),
     /// Letters.
@@ -40,43 +40,43 @@ pub(super) enum Kind<'a> {
 }
 
 /// Tokenises a text without invisible characters, at a step of fuel per token.
-pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>, OutOfFuel> {
+pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<TokenKind<'a>>, OutOfFuel> {
     // An odd number of dollars means money, otherwise they delimit formulas.
     let dollars = text.bytes().filter(|byte| *byte == b'$').count() - text.matches("\\$").count();
-    let dollar = if dollars.is_multiple_of(2) { Kind::Space } else { Kind::Currency('$') };
+    let dollar = if dollars.is_multiple_of(2) { TokenKind::Space } else { TokenKind::Currency('$') };
     let mut tokens = Vec::with_capacity(text.len() / 2 + 4);
     let mut rest = text;
     let mut environments = 0_usize;
     let mut brackets = 0_usize;
     while let Some(first) = rest.chars().next() {
         let after = rest.suffix_from(first.len_utf8());
-        let after_point = matches!(tokens.last(), Some(Kind::Symbol('.') | Kind::Numeral(_)));
+        let after_point = matches!(tokens.last(), Some(TokenKind::Symbol('.') | TokenKind::Numeral(_)));
         let (kind, length) = match first {
             '0'..='9' => token_numeral(rest, brackets > 0),
             '.' if !after_point => token_numeral(rest, brackets > 0),
             '\\' => command(after, environments),
-            '!' if after.starts_with('=') && !after_operand(tokens.last()) => (Kind::Command("ne"), 2),
+            '!' if after.starts_with('=') && !after_operand(tokens.last()) => (TokenKind::Command("ne"), 2),
             '<' | '>' | '=' | '-' => comparison(rest),
             '$' => (dollar.clone(), 1),
-            _ if first.is_whitespace() || first == '~' => (Kind::Space, first.len_utf8()),
+            _ if first.is_whitespace() || first == '~' => (TokenKind::Space, first.len_utf8()),
             // Outside of an environment it joins: `7 & 11`.
-            '&' if environments == 0 => (Kind::Word("and"), 1),
+            '&' if environments == 0 => (TokenKind::Word("and"), 1),
             _ if first.is_alphabetic() => {
                 let end = word(rest);
-                (Kind::Word(rest.prefix_to(end)), end)
+                (TokenKind::Word(rest.prefix_to(end)), end)
             }
             _ => (character(first), first.len_utf8()),
         };
         fuel.spend(3)?;
         match kind {
-            Kind::Begin(_) => environments += 1,
-            Kind::End(_) => environments = environments.saturating_sub(1),
-            Kind::Open(_) => brackets += 1,
-            Kind::Close(_) => brackets = brackets.saturating_sub(1),
+            TokenKind::Begin(_) => environments += 1,
+            TokenKind::End(_) => environments = environments.saturating_sub(1),
+            TokenKind::Open(_) => brackets += 1,
+            TokenKind::Close(_) => brackets = brackets.saturating_sub(1),
             _ => {}
         }
         // Collapses runs of white space.
-        if kind != Kind::Space || tokens.last() != Some(&Kind::Space) {
+        if kind != TokenKind::Space || tokens.last() != Some(&TokenKind::Space) {
             tokens.push(kind);
         }
         rest = rest.suffix_from(length);
@@ -93,41 +93,41 @@ fn word(text: &str) -> usize {
     ["and", "or"].iter().find(|word| is_joined(word)).map_or(end, |word| word.len())
 }
 
-fn token_numeral(text: &str, in_brackets: bool) -> (Kind<'_>, usize) {
+fn token_numeral(text: &str, in_brackets: bool) -> (TokenKind<'_>, usize) {
     match numeral(text, in_brackets) {
-        Some((numeral, length)) => (Kind::Numeral(numeral), length),
-        None => (Kind::Symbol('.'), 1),
+        Some((numeral, length)) => (TokenKind::Numeral(numeral), length),
+        None => (TokenKind::Symbol('.'), 1),
     }
 }
 
-fn character(character: char) -> Kind<'static> {
+fn character(character: char) -> TokenKind<'static> {
     match character {
-        '{' => Kind::GroupOpen,
-        '}' => Kind::GroupClose,
-        '(' | '[' | '⟨' | '⌊' | '⌈' => Kind::Open(character),
-        ')' | ']' | '⟩' | '⌋' | '⌉' => Kind::Close(character),
-        '%' => Kind::Percent,
-        '€' | '£' | '¥' | '₹' | '₩' | '₽' | '₺' | '₫' | '₦' | '฿' => Kind::Currency(character),
-        _ => Kind::Symbol(character),
+        '{' => TokenKind::GroupOpen,
+        '}' => TokenKind::GroupClose,
+        '(' | '[' | '⟨' | '⌊' | '⌈' => TokenKind::Open(character),
+        ')' | ']' | '⟩' | '⌋' | '⌉' => TokenKind::Close(character),
+        '%' => TokenKind::Percent,
+        '€' | '£' | '¥' | '₹' | '₩' | '₽' | '₺' | '₫' | '₦' | '฿' => TokenKind::Currency(character),
+        _ => TokenKind::Symbol(character),
     }
 }
 
 /// Whether an exclamation mark after this is a factorial.
-fn after_operand(last: Option<&Kind<'_>>) -> bool {
-    matches!(last, Some(Kind::Numeral(_) | Kind::Close(_) | Kind::GroupClose))
+fn after_operand(last: Option<&TokenKind<'_>>) -> bool {
+    matches!(last, Some(TokenKind::Numeral(_) | TokenKind::Close(_) | TokenKind::GroupClose))
 }
 
 /// A comparison of one or two characters.
-fn comparison(text: &str) -> (Kind<'_>, usize) {
+fn comparison(text: &str) -> (TokenKind<'_>, usize) {
     for (sign, name) in
         [("<=", "le"), (">=", "ge"), ("=<", "le"), ("<>", "ne"), ("==", "="), ("->", "to"), ("=>", "Rightarrow")]
     {
         if text.starts_with(sign) {
-            return (if name == "=" { Kind::Symbol('=') } else { Kind::Command(name) }, 2);
+            return (if name == "=" { TokenKind::Symbol('=') } else { TokenKind::Command(name) }, 2);
         }
     }
     let sign = text.chars().next().unwrap_or('=');
-    (Kind::Symbol(sign), sign.len_utf8())
+    (TokenKind::Symbol(sign), sign.len_utf8())
 }
 
 /// Commands whose backslash is often doubled in text that was escaped twice.
@@ -137,7 +137,7 @@ const ESCAPED: [&str; 22] = [
 ];
 
 /// The command at the start of the text, after its backslash, with its length.
-fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
+fn command(name: &str, environments: usize) -> (TokenKind<'_>, usize) {
     let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
     if letters > 0 {
         let length = 1 + letters;
@@ -147,36 +147,36 @@ fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
             // Colours, lengths and what is not shown.
             "fcolorbox" => {
                 let frame = argument_length(after);
-                (Kind::Space, length + frame + argument_length(after.suffix_from(frame)))
+                (TokenKind::Space, length + frame + argument_length(after.suffix_from(frame)))
             }
             "color" | "textcolor" | "colorbox" | "cellcolor" | "hspace" | "vspace" | "mspace" | "phantom"
-            | "hphantom" | "vphantom" | "tag" | "label" | "rule" => (Kind::Space, length + argument_length(after)),
+            | "hphantom" | "vphantom" | "tag" | "label" | "rule" => (TokenKind::Space, length + argument_length(after)),
             "underline" if after.trim_start().starts_with('{') && is_number_argument(after) => {
-                (Kind::Wrapper(false), length)
+                (TokenKind::Wrapper(false), length)
             }
             // `\\quadx` is a space and a letter, since there is no such command.
-            name if spaces_at_start(name) > 0 => (Kind::Space, 1 + spaces_at_start(name)),
+            name if spaces_at_start(name) > 0 => (TokenKind::Space, 1 + spaces_at_start(name)),
             // `\left.` is an invisible bracket.
-            "left" | "right" if after.starts_with('.') => (Kind::Space, length + 1),
+            "left" | "right" if after.starts_with('.') => (TokenKind::Space, length + 1),
             name => (named(name), length),
         };
     }
-    let Some(character) = name.chars().next() else { return (Kind::Symbol('\\'), 1) };
+    let Some(character) = name.chars().next() else { return (TokenKind::Symbol('\\'), 1) };
     let kind = match character {
-        '{' => Kind::Open('{'),
-        '}' => Kind::Close('}'),
-        '%' => Kind::Percent,
-        '$' => Kind::Currency('$'),
-        ',' | ';' | ':' | '!' | '>' | '/' | '(' | ')' | '[' | ']' => Kind::Space,
-        '\\' if environments == 0 && is_escaped_command(name) => Kind::Space,
-        '\\' => Kind::Command("\\"),
-        '|' => Kind::Symbol('|'),
-        '&' => Kind::Word("and"),
-        _ if character.is_whitespace() => Kind::Space,
-        _ => Kind::Symbol(character),
+        '{' => TokenKind::Open('{'),
+        '}' => TokenKind::Close('}'),
+        '%' => TokenKind::Percent,
+        '$' => TokenKind::Currency('$'),
+        ',' | ';' | ':' | '!' | '>' | '/' | '(' | ')' | '[' | ']' => TokenKind::Space,
+        '\\' if environments == 0 && is_escaped_command(name) => TokenKind::Space,
+        '\\' => TokenKind::Command("\\"),
+        '|' => TokenKind::Symbol('|'),
+        '&' => TokenKind::Word("and"),
+        _ if character.is_whitespace() => TokenKind::Space,
+        _ => TokenKind::Symbol(character),
     };
     let length = match character {
-        '\\' if kind == Kind::Space => 1,
+        '\\' if kind == TokenKind::Space => 1,
         // `\\\\[4pt]`
         '\\' if environments > 0 => 2 + row_spacing(name.suffix_from(1)),
         character => 1 + character.len_utf8(),
@@ -235,77 +235,77 @@ fn spaces_at_start(name: &str) -> usize {
 const MAX_ENVIRONMENT_BYTES: usize = 16;
 
 /// The `\\begin` or `\\end` of an environment, with its name in braces.
-fn environment<'a>(command: &str, rest: &'a str, length: usize) -> (Kind<'a>, usize) {
+fn environment<'a>(command: &str, rest: &'a str, length: usize) -> (TokenKind<'a>, usize) {
     // The name is close by, or there is none.
     let inner = rest.strip_prefix('{').map(|rest| rest.prefix_to(MAX_ENVIRONMENT_BYTES));
     let named = inner.and_then(|inner| inner.split_once('}')).map(|(name, _)| name);
     let named = named.filter(|name| !name.contains(['{', '\\']));
     match named {
-        Some(name) if command == "begin" => (Kind::Begin(name.trim_end_matches('*')), length + name.len() + 2),
-        Some(name) => (Kind::End(name.trim_end_matches('*')), length + name.len() + 2),
-        None => (Kind::Command(if command == "begin" { "begin" } else { "end" }), length),
+        Some(name) if command == "begin" => (TokenKind::Begin(name.trim_end_matches('*')), length + name.len() + 2),
+        Some(name) => (TokenKind::End(name.trim_end_matches('*')), length + name.len() + 2),
+        None => (TokenKind::Command(if command == "begin" { "begin" } else { "end" }), length),
     }
 }
 
-fn named(name: &str) -> Kind<'_> {
+fn named(name: &str) -> TokenKind<'_> {
     match name {
-        "frac" | "dfrac" | "tfrac" | "cfrac" | "nicefrac" | "sfrac" | "flatfrac" => Kind::Command("frac"),
-        "binom" | "dbinom" | "tbinom" => Kind::Command("binom"),
+        "frac" | "dfrac" | "tfrac" | "cfrac" | "nicefrac" | "sfrac" | "flatfrac" => TokenKind::Command("frac"),
+        "binom" | "dbinom" | "tbinom" => TokenKind::Command("binom"),
         "text" | "textbf" | "textit" | "textrm" | "textnormal" | "textsf" | "texttt" | "textup" | "emph" => {
-            Kind::Wrapper(true)
+            TokenKind::Wrapper(true)
         }
-        "mbox" | "hbox" | "operatorname" | "mathrm" => Kind::Wrapper(true),
+        "mbox" | "hbox" | "operatorname" | "mathrm" => TokenKind::Wrapper(true),
         "mathbf" | "mathit" | "mathsf" | "mathtt" | "mathnormal" | "boldsymbol" | "bm" | "pmb" | "smash"
-        | "ensuremath" | "mathstrut" | "uline" => Kind::Wrapper(false),
-        "boxed" | "fbox" | "displaystyle" | "textstyle" | "limits" | "nolimits" => Kind::Wrapper(false),
-        "left" | "right" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" => Kind::Space,
+        | "ensuremath" | "mathstrut" | "uline" => TokenKind::Wrapper(false),
+        "boxed" | "fbox" | "displaystyle" | "textstyle" | "limits" | "nolimits" => TokenKind::Wrapper(false),
+        "left" | "right" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" => TokenKind::Space,
         "bf" | "rm" | "it" | "sf" | "tt" | "tiny" | "small" | "normalsize" | "large" | "Large" | "LARGE" | "huge"
-        | "Huge" | "scriptstyle" | "scriptscriptstyle" | "LongDecimal" => Kind::Space,
+        | "Huge" | "scriptstyle" | "scriptscriptstyle" | "LongDecimal" => TokenKind::Space,
         // What ends a proof, or ticks an answer off.
-        "qed" | "qedhere" | "qedsymbol" | "blacksquare" | "checkmark" | "hline" => Kind::Space,
+        "qed" | "qedhere" | "qedsymbol" | "blacksquare" | "checkmark" | "hline" => TokenKind::Space,
         "quad" | "qquad" | "enspace" | "enskip" | "thinspace" | "medspace" | "thickspace" | "negthinspace"
-        | "hfill" | "newline" | "par" | "relax" | "nonumber" | "notag" => Kind::Space,
-        "lbrace" => Kind::Open('{'),
-        "rbrace" => Kind::Close('}'),
-        "lparen" => Kind::Open('('),
-        "rparen" => Kind::Close(')'),
-        "lbrack" => Kind::Open('['),
-        "rbrack" => Kind::Close(']'),
-        "langle" => Kind::Open('⟨'),
-        "rangle" => Kind::Close('⟩'),
-        "lfloor" => Kind::Open('⌊'),
-        "rfloor" => Kind::Close('⌋'),
-        "lceil" => Kind::Open('⌈'),
-        "rceil" => Kind::Close('⌉'),
-        "vert" | "lvert" | "rvert" | "Vert" | "lVert" | "rVert" => Kind::Symbol('|'),
-        "colon" => Kind::Symbol(':'),
-        "land" | "wedge" => Kind::Word("and"),
-        "lor" | "vee" => Kind::Word("or"),
-        "bigcup" => Kind::Command("cup"),
-        "bigcap" => Kind::Command("cap"),
-        "textdegree" => Kind::Command("degree"),
-        "cr" => Kind::Command("\\"),
-        "varphi" => Kind::Command("phi"),
-        "varepsilon" => Kind::Command("epsilon"),
-        "smallsetminus" | "backslash" => Kind::Command("setminus"),
-        "thickapprox" | "simeq" | "doteq" => Kind::Command("approx"),
-        "arctg" => Kind::Command("arctan"),
-        "tg" => Kind::Command("tan"),
-        "ctg" => Kind::Command("cot"),
-        "implies" | "Longrightarrow" | "Leftrightarrow" | "iff" => Kind::Command("Rightarrow"),
-        "rightarrow" | "longrightarrow" | "mapsto" => Kind::Command("to"),
-        "textdollar" | "dollar" => Kind::Currency('$'),
-        "euro" | "texteuro" => Kind::Currency('€'),
-        "pounds" | "textsterling" => Kind::Currency('£'),
-        "yen" | "textyen" => Kind::Currency('¥'),
-        "leq" | "leqslant" => Kind::Command("le"),
-        "geq" | "geqslant" => Kind::Command("ge"),
-        "neq" => Kind::Command("ne"),
-        "lt" => Kind::Symbol('<'),
-        "gt" => Kind::Symbol('>'),
-        "varnothing" => Kind::Command("emptyset"),
-        "dots" | "cdots" => Kind::Command("ldots"),
-        name => Kind::Command(name),
+        | "hfill" | "newline" | "par" | "relax" | "nonumber" | "notag" => TokenKind::Space,
+        "lbrace" => TokenKind::Open('{'),
+        "rbrace" => TokenKind::Close('}'),
+        "lparen" => TokenKind::Open('('),
+        "rparen" => TokenKind::Close(')'),
+        "lbrack" => TokenKind::Open('['),
+        "rbrack" => TokenKind::Close(']'),
+        "langle" => TokenKind::Open('⟨'),
+        "rangle" => TokenKind::Close('⟩'),
+        "lfloor" => TokenKind::Open('⌊'),
+        "rfloor" => TokenKind::Close('⌋'),
+        "lceil" => TokenKind::Open('⌈'),
+        "rceil" => TokenKind::Close('⌉'),
+        "vert" | "lvert" | "rvert" | "Vert" | "lVert" | "rVert" => TokenKind::Symbol('|'),
+        "colon" => TokenKind::Symbol(':'),
+        "land" | "wedge" => TokenKind::Word("and"),
+        "lor" | "vee" => TokenKind::Word("or"),
+        "bigcup" => TokenKind::Command("cup"),
+        "bigcap" => TokenKind::Command("cap"),
+        "textdegree" => TokenKind::Command("degree"),
+        "cr" => TokenKind::Command("\\"),
+        "varphi" => TokenKind::Command("phi"),
+        "varepsilon" => TokenKind::Command("epsilon"),
+        "smallsetminus" | "backslash" => TokenKind::Command("setminus"),
+        "thickapprox" | "simeq" | "doteq" => TokenKind::Command("approx"),
+        "arctg" => TokenKind::Command("arctan"),
+        "tg" => TokenKind::Command("tan"),
+        "ctg" => TokenKind::Command("cot"),
+        "implies" | "Longrightarrow" | "Leftrightarrow" | "iff" => TokenKind::Command("Rightarrow"),
+        "rightarrow" | "longrightarrow" | "mapsto" => TokenKind::Command("to"),
+        "textdollar" | "dollar" => TokenKind::Currency('$'),
+        "euro" | "texteuro" => TokenKind::Currency('€'),
+        "pounds" | "textsterling" => TokenKind::Currency('£'),
+        "yen" | "textyen" => TokenKind::Currency('¥'),
+        "leq" | "leqslant" => TokenKind::Command("le"),
+        "geq" | "geqslant" => TokenKind::Command("ge"),
+        "neq" => TokenKind::Command("ne"),
+        "lt" => TokenKind::Symbol('<'),
+        "gt" => TokenKind::Symbol('>'),
+        "varnothing" => TokenKind::Command("emptyset"),
+        "dots" | "cdots" => TokenKind::Command("ldots"),
+        name => TokenKind::Command(name),
     }
 }
 
@@ -313,7 +313,7 @@ fn named(name: &str) -> Kind<'_> {
 mod tests {
     use super::*;
 
-    fn tokens(text: &str) -> Vec<Kind<'_>> {
+    fn tokens(text: &str) -> Vec<TokenKind<'_>> {
         super::tokens(text, &mut Fuel::new(100)).unwrap()
     }
 
@@ -326,14 +326,14 @@ mod tests {
 
     #[test]
     fn an_odd_dollar_is_money() {
-        assert!(tokens("$5").contains(&Kind::Currency('$')));
-        assert!(tokens("\\$5").contains(&Kind::Currency('$')));
-        assert!(!tokens("$5$").contains(&Kind::Currency('$')));
-        assert!(tokens("$\\$5$").contains(&Kind::Currency('$')));
+        assert!(tokens("$5").contains(&TokenKind::Currency('$')));
+        assert!(tokens("\\$5").contains(&TokenKind::Currency('$')));
+        assert!(!tokens("$5$").contains(&TokenKind::Currency('$')));
+        assert!(tokens("$\\$5$").contains(&TokenKind::Currency('$')));
     }
 
     #[test]
     fn a_backslash_may_end_a_text() {
-        assert_eq!(tokens("\\"), [Kind::Symbol('\\')]);
+        assert_eq!(tokens("\\"), [TokenKind::Symbol('\\')]);
     }
 }

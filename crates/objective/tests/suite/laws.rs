@@ -184,7 +184,8 @@ proptest! {
         advantage in prop::sample::select(&[Advantage::Grpo, Advantage::GrpoSample, Advantage::Mean, Advantage::Rloo, Advantage::Gdpo][..]),
     ) {
         for aggregation in [Aggregation::Sequence, Aggregation::Balanced] {
-            for policy in [PolicyTerm::Ppo, PolicyTerm::DualClip, PolicyTerm::Gspo, PolicyTerm::DppoTv, PolicyTerm::DppoKl] {
+            let all = [PolicyTerm::Ppo, PolicyTerm::DualClip, PolicyTerm::Gspo, PolicyTerm::DppoTv, PolicyTerm::DppoKl];
+            for policy in all {
                 let loss = compute(&Settings { advantage, ..with(aggregation, policy) }, &step).loss;
                 prop_assert!(loss.abs() < 1e-12, "{aggregation}, {policy}: {loss:e}");
             }

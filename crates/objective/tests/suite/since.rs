@@ -85,7 +85,11 @@ proptest! {
     }
 
     #[test]
-    fn sapo_takes_one_temperature_for_each_sign(response in one_response(), positive in 0.2..5.0, negative in 0.2..5.0) {
+    fn sapo_takes_one_temperature_for_each_sign(
+        response in one_response(),
+        positive in 0.2..5.0,
+        negative in 0.2..5.0,
+    ) {
         let both = |sapo_tau_pos, sapo_tau_neg| Settings { sapo_tau_pos, sapo_tau_neg, ..policy(PolicyTerm::Sapo) };
         let up = loss(&both(positive, negative), 1.0, &response);
         let same_up = loss(&both(positive, 1.0), 1.0, &response);

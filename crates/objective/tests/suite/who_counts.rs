@@ -47,7 +47,10 @@ proptest! {
     }
 
     #[test]
-    fn a_group_without_a_trainable_token_is_not_in_p(step in steps(Rewards::Any, Holes::None), settings in any_settings()) {
+    fn a_group_without_a_trainable_token_is_not_in_p(
+        step in steps(Rewards::Any, Holes::None),
+        settings in any_settings(),
+    ) {
         let mut silent = step[0].clone();
         silent.iter_mut().for_each(|r| r.mask.fill(false));
         let mut longer = step.clone();

@@ -23,12 +23,12 @@ const MAX_UNREAD_BYTES: u64 = 4 << 20;
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The response stream of an item call.
-pub struct ResponseStream<A>(Arc<Shared<A>>);
+pub struct ResponseStream<A>(Arc<ResponseQueue<A>>);
 
 /// The sending side. Clones share the stream.
-pub(super) struct ResponseSender<A>(Arc<Shared<A>>);
+pub(super) struct ResponseSender<A>(Arc<ResponseQueue<A>>);
 
-struct Shared<A> {
+struct ResponseQueue<A> {
     queue: Mutex<Queue<A>>,
     changed: Notify,
 }
@@ -55,7 +55,7 @@ impl<A> Queue<A> {
     }
 }
 
-impl<A> Shared<A> {
+impl<A> ResponseQueue<A> {
     fn queue(&self) -> MutexGuard<'_, Queue<A>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,7 @@ impl<A> ResponseSender<A> {
             ended: false,
             closed: false,
         };
-        let shared = Arc::new(Shared { queue: Mutex::new(queue), changed: Notify::new() });
+        let shared = Arc::new(ResponseQueue { queue: Mutex::new(queue), changed: Notify::new() });
         (Self(Arc::clone(&shared)), ResponseStream(shared))
     }
 

@@ -26,10 +26,10 @@ const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The connections of one server. Clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct Connections(Arc<Limits>);
+pub(super) struct Connections(Arc<ConnectionLimits>);
 
 #[derive(Debug)]
-struct Limits {
+struct ConnectionLimits {
     max: usize,
     handshake: Duration,
     idle: Option<Duration>,
@@ -71,7 +71,7 @@ pub(super) struct CallGuard(ConnectionHandle);
 
 impl Connections {
     pub(super) fn new(settings: &ServerSettings) -> Self {
-        Self(Arc::new(Limits {
+        Self(Arc::new(ConnectionLimits {
             max: settings.max_connections,
             handshake: settings.handshake_timeout,
             idle: Some(settings.idle_timeout).filter(|timeout| !timeout.is_zero()),

@@ -152,7 +152,11 @@ proptest! {
     }
 
     #[test]
-    fn a_prompt_that_is_there_twice_is_found_and_named((mut lines, _) in runs(), at: prop::sample::Index, to: prop::sample::Index) {
+    fn a_prompt_that_is_there_twice_is_found_and_named(
+        (mut lines, _) in runs(),
+        at: prop::sample::Index,
+        to: prop::sample::Index,
+    ) {
         let (step, place) = pick(&lines, at);
         let twice = lines[step].groups[place].clone();
         let to = to.index(lines.len());

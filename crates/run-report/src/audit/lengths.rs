@@ -7,9 +7,7 @@ use evenkeel_run::{GroupRecord, PromptLine};
 /// Lengths of some responses in tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lengths {
-    /// How many responses.
     pub answers: u64,
-    /// Their mean.
     pub mean: f64,
     /// The lengths below which a quarter, half and three quarters of them lie, with linear interpolation.
     pub quartiles: [f64; 3],

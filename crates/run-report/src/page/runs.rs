@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use evenkeel_charts::{
-    COLOURS, Chart, Figure, Html, Page, Plane, Point, Section, Series, Style, Table, Trajectory, figures, number,
+    COLOURS, Chart, Figure, Html, HtmlTable, Page, Plane, Point, Section, Series, Style, Trajectory, figures, number,
     percent,
 };
 use evenkeel_proto::Label;
@@ -41,12 +41,12 @@ const GAP: &str = metric::LENGTH_GAP.name;
 #[derive(Debug)]
 pub struct RunsView {
     folder: PathBuf,
-    choices: Mutex<HashMap<Vec<String>, Choice>>,
+    choices: Mutex<HashMap<Vec<String>, ChosenRuns>>,
 }
 
 /// The page of a choice of runs.
 #[derive(Debug, Default)]
-struct Choice {
+struct ChosenRuns {
     runs: HashMap<PathBuf, Curve>,
     rate_limit: RateLimit,
     rendered: Arc<RenderedPage>,
@@ -59,7 +59,6 @@ struct Curve {
     evaluations: (Tail, Vec<MetricsLine>),
 }
 
-/// Only some columns.
 #[derive(Debug, Default)]
 struct SelectedCurves(Curves);
 
@@ -96,7 +95,6 @@ impl RunsView {
         Self { folder, choices: Mutex::default() }
     }
 
-    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -167,7 +165,7 @@ fn list(runs: &[RunOverview], drawn: &[&RunOverview]) -> Html {
         return Html::paragraph("There is no run yet.");
     }
     let columns = ["run", "drawn", "state", "steps", "reward", "length", "accuracy", "rule"];
-    let mut table = Table::new(columns);
+    let mut table = HtmlTable::new(columns);
     for run in runs {
         let length = run.last_step.as_ref().and_then(|line| line.get("response_length/mean"));
         let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);

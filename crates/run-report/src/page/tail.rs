@@ -12,7 +12,6 @@ pub(super) trait Sink {
     /// The file begins anew: everything so far is forgotten.
     fn clear(&mut self);
 
-    /// The next line.
     fn push(&mut self, line: MetricsLine);
 }
 

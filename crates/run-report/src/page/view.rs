@@ -38,14 +38,12 @@ pub struct RenderedSection {
 /// The sections of a page at one time.
 #[derive(Debug, Default)]
 pub struct RenderedPage {
-    /// The page itself.
     pub page: Page,
     /// The sections of the page.
     pub sections: Vec<RenderedSection>,
 }
 
 impl RenderedPage {
-    /// Renders a page.
     pub fn of(page: Page) -> Self {
         let rendered = |section: &Section| {
             let inner = section.inner();

@@ -1,6 +1,6 @@
 //! Benchmarks: curves with their standard errors, and the table of peaks.
 
-use evenkeel_charts::{Chart, Html, Point, Series, Style, Table, percent};
+use evenkeel_charts::{Chart, Html, HtmlTable, Point, Series, Style, percent};
 use evenkeel_comparison::{PeakByChance, Score};
 use evenkeel_run::{BenchmarkSummary, BenchmarkValue, MetricsLine, Summary, at_k, benchmark_names};
 
@@ -37,7 +37,7 @@ fn series(evaluations: &[MetricsLine], name: &str, k: u32, metric: &str) -> Seri
 /// Peak and last accuracies of each benchmark and the drop between them, with the part of peaks and drops that chance
 /// is expected to make.
 pub(super) fn table(summary: &Summary, evaluations: &[MetricsLine]) -> Html {
-    let mut table = Table::new([
+    let mut table = HtmlTable::new([
         "benchmark",
         "k",
         "peak mean@k",

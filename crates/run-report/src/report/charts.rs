@@ -19,7 +19,6 @@ pub(super) fn averaged(curves: &Curves, label: &str, colour: usize, name: &str) 
     Series::new(label, Style::Averaged, points(curves, name)).coloured(colour)
 }
 
-/// Rewards and accuracies.
 pub(super) fn results(steps: &Curves, evaluations: &[MetricsLine], earlier: Option<&EarlierRun>) -> Vec<Figure> {
     let reward = Chart::new(
         "Training reward",
@@ -53,7 +52,6 @@ pub(crate) fn capitalized(title: &str) -> String {
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
-/// Lengths of answers.
 pub(super) fn lengths(steps: &Curves, earlier: Option<&EarlierRun>) -> [Figure; 3] {
     let all = Chart::new("Response length", "mean tokens of correct and of incorrect answers").from(0.0);
     let all = all.measured_in("tokens");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_charts::{Html, Table, percent};
+use evenkeel_charts::{Html, HtmlTable, percent};
 use evenkeel_run::{MetricsLine, at_k, benchmark_names};
 
 /// A row for each data source of a benchmark that has several, from the first evaluation to the last.
@@ -16,7 +16,7 @@ pub(super) fn table(evaluations: &[MetricsLine]) -> Html {
             continue;
         }
         let metric = format!("mean@{k}");
-        let mut table = Table::new([
+        let mut table = HtmlTable::new([
             "data source".to_owned(),
             "problems".to_owned(),
             format!("{metric} at {}", first.step),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_charts::{Html, Table, percent, thousands};
+use evenkeel_charts::{Html, HtmlTable, percent, thousands};
 use evenkeel_data::DataReport;
 use evenkeel_run::at_k::AVERAGE;
 use evenkeel_run::{Curves, MetricsLine};
@@ -16,7 +16,6 @@ const SAMPLES: [(&str, &str); 6] = [
     ("samples generated again after a failure", "rollout/begun_again"),
     ("samples verified again after a failure", "rollout/verified_again"),
 ];
-/// Counts of groups.
 const GROUPS: [(&str, &str); 5] = [
     ("groups with equal rewards, dropped by dynamic sampling", "training/filter_groups/dropped_groups"),
     ("groups with equal rewards, kept to fill a step up", "training/filter_groups/filled_up_groups"),
@@ -26,7 +25,7 @@ const GROUPS: [(&str, &str); 5] = [
 ];
 
 pub(super) fn section(steps: &Curves, evaluations: &[MetricsLine], data: Option<&DataReport>) -> Html {
-    let mut table = Table::new(["what", "count", "share"]);
+    let mut table = HtmlTable::new(["what", "count", "share"]);
     let mut add = |what: String, count: f64, of: Option<f64>| {
         let share = of.filter(|of| *of > 0.0).map_or_else(|| "–".to_owned(), |of| percent(count / of, None));
         let cells = [what, thousands(count as u64), share];

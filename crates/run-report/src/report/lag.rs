@@ -1,6 +1,6 @@
 //! Samples of older weights: how far the policy of a step is from those that sampled its tokens.
 
-use evenkeel_charts::{Chart, Figure, Html, Series, Style, Table, figures, number, percent};
+use evenkeel_charts::{Chart, Figure, Html, HtmlTable, Series, Style, figures, number, percent};
 use evenkeel_run::Curves;
 
 use super::charts::points;
@@ -47,7 +47,7 @@ pub(super) fn section(steps: &Curves) -> Html {
 fn table(lags: &[u32], steps: &Curves) -> Html {
     let header =
         ["lag", "tokens", "ratio, 1 %", "median", "99 %", "effective", "masked or truncated", "KL, k1", "KL, k3"];
-    let mut table = Table::new(header);
+    let mut table = HtmlTable::new(header);
     for lag in lags {
         let of = |metric: &str| mean(steps, &format!("lag/{lag}/{metric}"));
         let plain = |metric: &str| of(metric).map_or_else(|| "–".to_owned(), number);

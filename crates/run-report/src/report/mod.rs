@@ -42,7 +42,6 @@ pub use training_samples::{TrainingCache, TrainingSamples};
 /// All that a report is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct RunData<'a> {
-    /// The results.
     pub summary: &'a Summary,
     /// `config.toml`.
     pub config: &'a str,

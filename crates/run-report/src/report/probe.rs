@@ -1,6 +1,6 @@
 //! The gradients of all aggregation rules on the batches of some steps, if the run was asked for them.
 
-use evenkeel_charts::{Chart, Figure, Html, Series, Style, Table, figures, number};
+use evenkeel_charts::{Chart, Figure, Html, HtmlTable, Series, Style, figures, number};
 use evenkeel_run::Curves;
 
 use super::charts::points;
@@ -51,7 +51,7 @@ fn table(rules: &[&str], used: Option<&str>, steps: &Curves) -> Html {
     let norm = |rule: &str| mean(steps, &format!("probe/{rule}/grad_norm"));
     let of_used = used.and_then(norm).filter(|norm| *norm > 0.0);
     let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
-    let mut table = Table::new(
+    let mut table = HtmlTable::new(
         ["rule", "norm", "× in use", "learning rate for an equal step"]
             .map(str::to_owned)
             .into_iter()

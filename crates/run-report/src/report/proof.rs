@@ -1,6 +1,6 @@
 //! Whether the engines had the learner's weights: docs/orchestrator.md, "Proof of weights".
 
-use evenkeel_charts::{Chart, Figure, Html, Series, Style, Table, figures, number};
+use evenkeel_charts::{Chart, Figure, Html, HtmlTable, Series, Style, figures, number};
 use evenkeel_run::{Curves, Summary};
 
 use super::charts::points;
@@ -38,7 +38,7 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
 
 /// What the last proof that knew of it says of each suspicion.
 fn table(steps: &Curves) -> Html {
-    let mut table = Table::new(["old weights", "share of their effect that was found", "95 %", "state"]);
+    let mut table = HtmlTable::new(["old weights", "share of their effect that was found", "95 %", "state"]);
     let names: Vec<&str> = steps.names().filter_map(|name| name.strip_prefix(EXCLUDED)).collect();
     for name in names {
         let last = |prefix: &str| steps.column(&format!("{prefix}{name}")).last().map(|(_, value)| *value);

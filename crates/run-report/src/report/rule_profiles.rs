@@ -1,6 +1,6 @@
 //! What every aggregation rule makes of the same responses, compared with the one in use.
 
-use evenkeel_charts::{Bar, Bars, Chart, Figure, Html, Series, Style, Table, figures, number, percent};
+use evenkeel_charts::{Bar, Bars, Chart, Figure, Html, HtmlTable, Series, Style, figures, number, percent};
 use evenkeel_run::Curves;
 
 use super::charts::points;
@@ -119,7 +119,7 @@ fn table(profiles: &[Profile<'_>], used: Option<&str>, steps: &Curves) -> Html {
         "3",
         "longest quarter",
     ];
-    let mut table = Table::new(header);
+    let mut table = HtmlTable::new(header);
     for profile in profiles {
         let pull = |side: &str| mean(steps, &format!("aggregation/{}/pull_{side}", profile.rule));
         let positive = pull("positive");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_charts::Html;
-use evenkeel_run::{Answer, AnswerReader, MetricsLine, evaluation_folder, list_answers};
+use evenkeel_run::{AnswerReader, EvaluationAnswer, MetricsLine, evaluation_folder, list_answers};
 
 use super::said::{Said, cut};
 
@@ -24,14 +24,13 @@ pub struct Gallery {
     step: u64,
     /// The evaluation before it, where it was of the same problems.
     before: Option<u64>,
-    longest: Vec<Answer>,
-    shortest: Vec<Answer>,
+    longest: Vec<EvaluationAnswer>,
+    shortest: Vec<EvaluationAnswer>,
     /// With the verdict before.
-    changed: Vec<(String, Answer)>,
+    changed: Vec<(String, EvaluationAnswer)>,
     /// A right and a wrong answer to a problem, with the share of right ones.
-    uncertain: Vec<(f64, Answer)>,
-    /// Without a verdict.
-    invalid: Vec<Answer>,
+    uncertain: Vec<(f64, EvaluationAnswer)>,
+    invalid: Vec<EvaluationAnswer>,
 }
 
 /// Which answer it is: benchmark, problem, sample.
@@ -55,7 +54,7 @@ impl Gallery {
         gallery
     }
 
-    fn consider(&mut self, answer: &Answer, before: &HashMap<Key, String>) {
+    fn consider(&mut self, answer: &EvaluationAnswer, before: &HashMap<Key, String>) {
         if !answer.verdict.is_valid() {
             if self.invalid.len() < EACH {
                 self.invalid.push(answer.clone());
@@ -82,7 +81,7 @@ impl Gallery {
         if open.is_empty() {
             return;
         }
-        let mut found: Vec<[Option<Answer>; 2]> = vec![[None, None]; open.len()];
+        let mut found: Vec<[Option<EvaluationAnswer>; 2]> = vec![[None, None]; open.len()];
         for_each_answer(directory, self.step, |answer| {
             let place = open
                 .iter()
@@ -102,7 +101,7 @@ impl Gallery {
     /// The answers as text, folded.
     pub(super) fn to_html(&self) -> Html {
         let mut html = Html::new();
-        let mut part = |title: &'static str, answers: Vec<(Option<String>, &Answer)>| {
+        let mut part = |title: &'static str, answers: Vec<(Option<String>, &EvaluationAnswer)>| {
             if !answers.is_empty() {
                 html.push(Html::element("h4", &[], title));
                 html.push(
@@ -141,7 +140,7 @@ struct Problem {
 }
 
 impl Problem {
-    fn add(&mut self, answer: &Answer) {
+    fn add(&mut self, answer: &EvaluationAnswer) {
         self.valid += u32::from(answer.verdict.is_valid());
         self.right += u32::from(answer.is_right());
     }
@@ -161,7 +160,11 @@ impl Problem {
 }
 
 /// Keeps the first few by an order.
-fn keep(kept: &mut Vec<Answer>, answer: &Answer, before: impl Fn(&Answer, &Answer) -> bool) {
+fn keep(
+    kept: &mut Vec<EvaluationAnswer>,
+    answer: &EvaluationAnswer,
+    before: impl Fn(&EvaluationAnswer, &EvaluationAnswer) -> bool,
+) {
     let place = kept.iter().position(|other| before(answer, other)).unwrap_or(kept.len());
     if place < EACH {
         kept.insert(place, answer.clone());
@@ -178,7 +181,7 @@ fn verdicts(directory: &Path, step: u64) -> HashMap<Key, String> {
     verdicts
 }
 
-fn for_each_answer(directory: &Path, step: u64, mut take: impl FnMut(Answer)) {
+fn for_each_answer(directory: &Path, step: u64, mut take: impl FnMut(EvaluationAnswer)) {
     let mut left = MAX_ANSWERS;
     for (_, path) in list_answers(&evaluation_folder(directory, step)).unwrap_or_default() {
         let Ok(reader) = AnswerReader::open(&path) else { continue };
@@ -192,7 +195,7 @@ fn for_each_answer(directory: &Path, step: u64, mut take: impl FnMut(Answer)) {
     }
 }
 
-fn shown(kind: &str, note: Option<&str>, answer: &Answer) -> Html {
+fn shown(kind: &str, note: Option<&str>, answer: &EvaluationAnswer) -> Html {
     let reason = if answer.reason.is_empty() { String::new() } else { format!(" ({})", answer.reason) };
     let mut about = format!(
         "{}{reason} · {} tokens, {}",
@@ -246,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    fn answer(index: u64, sample: u32, verdict: &str, tokens: usize) -> Answer {
+    fn answer(index: u64, sample: u32, verdict: &str, tokens: usize) -> EvaluationAnswer {
         let score = match verdict {
             "correct" => Some(1.0),
             "invalid" => None,
@@ -271,7 +274,8 @@ mod tests {
             gallery.consider(&answer(index, 0, "correct", 10 + index as usize), &before);
         }
         gallery.consider(&answer(9, 0, "invalid", 99), &before);
-        let lengths = |answers: &[Answer]| answers.iter().map(|answer| answer.token_ids.len()).collect::<Vec<_>>();
+        let lengths =
+            |answers: &[EvaluationAnswer]| answers.iter().map(|answer| answer.token_ids.len()).collect::<Vec<_>>();
         assert_eq!((lengths(&gallery.longest), lengths(&gallery.shortest)), (vec![15, 14, 13], vec![10, 11, 12]));
         let changed: Vec<_> = gallery.changed.iter().map(|(was, answer)| (was.as_str(), answer.index)).collect();
         assert_eq!(changed, [("incorrect", 1)]);
@@ -291,7 +295,7 @@ mod tests {
             reward: None,
         };
         let turns = vec![said("assistant", "6*7 is", true), said("tool", "42", false)];
-        let episode = Answer { turns, used_up: Some("turn_tokens".to_owned()), ..answer(0, 0, "correct", 4) };
+        let episode = EvaluationAnswer { turns, used_up: Some("turn_tokens".to_owned()), ..answer(0, 0, "correct", 4) };
         let html = shown("Longest", None, &episode).into_string();
         assert!(html.contains("6*7 is</pre>") && html.contains("42</pre>") && !html.contains("alert"), "{html}");
         assert!(

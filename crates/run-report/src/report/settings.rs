@@ -1,11 +1,11 @@
 //! The settings of a run: first those that differ from their defaults.
 
-use evenkeel_charts::{Html, Table};
+use evenkeel_charts::{Html, HtmlTable};
 use evenkeel_run::{ChangedSetting, Summary};
 
 /// The changed settings as a table, where they are known, and all of them folded.
 pub(super) fn section(summary: &Summary, config: &str) -> Html {
-    let mut table = Table::new(["setting", "value", "default"]);
+    let mut table = HtmlTable::new(["setting", "value", "default"]);
     for ChangedSetting { key, value, default } in &summary.changed_settings {
         let default = default.as_deref().unwrap_or("–");
         table.row([key.as_str(), value.as_str(), default]);

@@ -1,6 +1,6 @@
 //! The table of steps.
 
-use evenkeel_charts::{Html, Table, number};
+use evenkeel_charts::{Html, HtmlTable, number};
 use evenkeel_run::Curves;
 use evenkeel_run::metric::{Metric, MetricName, Unit, table as metric};
 
@@ -28,7 +28,7 @@ pub(super) fn table(steps: &Curves) -> Html {
         Unit::None | Unit::Share => metric.title.to_owned(),
         unit => format!("{}, {}", metric.title, unit.label()),
     };
-    let mut table = Table::new(std::iter::once("step".to_owned()).chain(columns.iter().map(heading)));
+    let mut table = HtmlTable::new(std::iter::once("step".to_owned()).chain(columns.iter().map(heading)));
     let Some(last) = steps.last_step().filter(|last| *last > 0) else { return Html::new() };
     let rows = steps.count().min(ROWS);
     let mut shown = Vec::new();

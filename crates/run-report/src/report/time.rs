@@ -1,6 +1,6 @@
 //! Where the time of a run went, by service.
 
-use evenkeel_charts::{Bar, Bars, Chart, Html, Series, Style, Table, duration, figures, percent};
+use evenkeel_charts::{Bar, Bars, Chart, Html, HtmlTable, Series, Style, duration, figures, percent};
 use evenkeel_run::{Curves, Summary};
 
 use super::charts::points;
@@ -35,7 +35,7 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
         let line = |(label, name): (&str, &str)| Series::new(label, Style::Line, points(steps, name));
         html.push(figures([mean.into(), PARTS.map(line).into_iter().fold(chart, Chart::with).into()]));
     }
-    let mut table = Table::new(["phase", "time", "share"]);
+    let mut table = HtmlTable::new(["phase", "time", "share"]);
     for (name, part) in [("steps", total), ("warm start", seconds.warm_start), ("evaluations", seconds.evaluation)] {
         if part > 0.0 {
             table.row([name.to_owned(), duration(part), percent(part / seconds.total, None)]);

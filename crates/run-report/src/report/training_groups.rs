@@ -1,7 +1,7 @@
 //! Groups of a training step side by side, the lengths and rewards of the step, and how problems are solved over time.
 
 use evenkeel_charts::{
-    Bar, Bars, Chart, Figure, Histogram, Html, Point, Series, Style, Table, figures, number, percent,
+    Bar, Bars, Chart, Figure, Histogram, Html, HtmlTable, Point, Series, Style, figures, number, percent,
 };
 use evenkeel_run::{PromptOutcome, Rollout};
 
@@ -189,7 +189,7 @@ fn courses(samples: &TrainingSamples) -> Html {
         Series::new(format!("problem {}", *index + 1), Style::ErrorBars, points)
     };
     let chart = again.iter().take(DRAWN).map(line).fold(chart.measured_in("solve rate, 0 to 1"), Chart::with);
-    let mut table = Table::new(["problem", "name", "times", "right answers by step"]);
+    let mut table = HtmlTable::new(["problem", "name", "times", "right answers by step"]);
     for (index, course) in again.iter().take(LISTED) {
         let skipped = course.seen.len().saturating_sub(TIMES);
         let mut times: Vec<String> = Vec::new();

@@ -40,7 +40,6 @@ pub struct TrainingSamples {
 pub(super) enum Class {
     Right,
     Wrong,
-    /// Without a verdict.
     Unjudged,
 }
 

@@ -36,7 +36,6 @@ pub(super) fn event(wall_time: f64, step: u64, what: &EventContent) -> Vec<u8> {
 /// What an event that was written here means for the steps of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// Nothing.
     None,
     /// This step has values.
     Step(u64),

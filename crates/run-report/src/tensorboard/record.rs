@@ -4,7 +4,6 @@
 const HEAD: usize = 12;
 /// Bytes after it: the checksum.
 const TAIL: usize = 4;
-/// Castagnoli's polynomial, reflected.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 /// A record with these data.

@@ -9,7 +9,7 @@ use crate::turn::RolloutTurn;
 
 /// One sample of an evaluation: a line of its file. All samples of a problem stand together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct EvaluationAnswer {
     /// Name of the benchmark.
     pub benchmark: String,
     /// Name of the problem, by its row.
@@ -33,7 +33,6 @@ pub struct Answer {
     pub verdict: AnswerVerdict,
     /// Finer than the verdict, such as `equal_rational`; why there is no verdict where there is none.
     pub reason: String,
-    /// For people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// The raw reward, 0 to 1; absent without a verdict.
@@ -99,7 +98,7 @@ impl From<AnswerVerdict> for String {
     }
 }
 
-impl Answer {
+impl EvaluationAnswer {
     /// Whether it is right: more than half of the raw reward, as everywhere.
     pub fn is_right(&self) -> bool {
         self.score.is_some_and(|score| score > 0.5)

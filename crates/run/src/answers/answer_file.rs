@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_host::replace_with;
 
-use super::answer::Answer;
+use super::answer::EvaluationAnswer;
 use crate::error::RunFilesError;
 
 /// What follows the benchmark's name.
@@ -21,7 +21,7 @@ const EXTENSION: &str = ".jsonl.zst";
 const LEVEL: i32 = 3;
 
 /// The answers of each group, with the number of its problem.
-pub type AnsweredGroups = Vec<(u64, Vec<Answer>)>;
+pub type AnsweredGroups = Vec<(u64, Vec<EvaluationAnswer>)>;
 
 /// Answers that are being written.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl AnswerFile {
     ///
     /// # Errors
     /// A file that cannot be written; its content is then unchanged.
-    pub fn append(&mut self, index: u64, answers: &[Answer]) -> Result<(), RunFilesError> {
+    pub fn append(&mut self, index: u64, answers: &[EvaluationAnswer]) -> Result<(), RunFilesError> {
         let mut lines = Vec::new();
         for answer in answers {
             serde_json::to_writer(&mut lines, answer).map_err(|error| RunFilesError::Defect(error.to_string()))?;
@@ -123,11 +123,11 @@ impl AnswerFile {
 }
 
 /// The group that begins at an offset, and where it ends. `None` where there is no whole one.
-fn group_at(bytes: &[u8], begin: usize) -> Option<(usize, Vec<Answer>)> {
+fn group_at(bytes: &[u8], begin: usize) -> Option<(usize, Vec<EvaluationAnswer>)> {
     let rest = bytes.get(begin..).filter(|rest| !rest.is_empty())?;
     let size = zstd::zstd_safe::find_frame_compressed_size(rest).ok()?;
     let lines = zstd::decode_all(rest.get(..size)?).ok()?;
-    let answers: Result<Vec<Answer>, _> =
+    let answers: Result<Vec<EvaluationAnswer>, _> =
         lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(serde_json::from_slice).collect();
     Some((begin + size, answers.ok()?))
 }
@@ -150,7 +150,7 @@ impl AnswerReader {
 }
 
 impl Iterator for AnswerReader {
-    type Item = Result<Answer, RunFilesError>;
+    type Item = Result<EvaluationAnswer, RunFilesError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let line = match self.lines.next()? {
@@ -181,7 +181,7 @@ pub fn list_answers(folder: &Path) -> Result<Vec<(String, PathBuf)>, RunFilesErr
 mod tests {
     use super::*;
 
-    fn answers(index: u64) -> Vec<Answer> {
+    fn answers(index: u64) -> Vec<EvaluationAnswer> {
         let answer = |sample: u32| {
             serde_json::from_value(serde_json::json!({
                 "benchmark": "sums", "problem": format!("p{index}"), "index": index, "sample": sample,
@@ -192,7 +192,7 @@ mod tests {
         (0..2).map(|sample| answer(sample).unwrap()).collect()
     }
 
-    fn indices(groups: &[(u64, Vec<Answer>)]) -> Vec<u64> {
+    fn indices(groups: &[(u64, Vec<EvaluationAnswer>)]) -> Vec<u64> {
         groups.iter().map(|(index, _)| *index).collect()
     }
 
@@ -209,7 +209,7 @@ mod tests {
         let bytes = |folder: &Path| std::fs::read(folder.join("sums.jsonl.zst")).unwrap();
         assert_eq!(bytes(dir.path()), bytes(other.path()), "whichever was complete first");
         let (name, path) = list_answers(dir.path()).unwrap().remove(0);
-        let read: Vec<Answer> = AnswerReader::open(&path).unwrap().map(Result::unwrap).collect();
+        let read: Vec<EvaluationAnswer> = AnswerReader::open(&path).unwrap().map(Result::unwrap).collect();
         assert_eq!((name.as_str(), read), ("sums", (0..3).flat_map(answers).collect()));
     }
 

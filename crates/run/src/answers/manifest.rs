@@ -16,7 +16,6 @@ const FORMAT: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct EvaluationManifest {
     format: u32,
-    /// GRPO steps done.
     step: u64,
     /// Digest of the weights.
     weights: String,
@@ -32,11 +31,9 @@ pub struct AskedBenchmark {
     pub problems: usize,
     /// Samples for each of them.
     pub samples: u32,
-    /// Divides the logits.
     pub temperature: f32,
     /// Share of the probability that is sampled from.
     pub top_p: f32,
-    /// Longest response.
     pub max_tokens: u32,
     /// Ids that end a response.
     pub stop_token_ids: Vec<u32>,

@@ -6,7 +6,7 @@ mod manifest;
 
 use std::path::{Path, PathBuf};
 
-pub use answer::{Answer, AnswerVerdict};
+pub use answer::{AnswerVerdict, EvaluationAnswer};
 pub use answer_file::{AnswerFile, AnswerReader, AnsweredGroups, list_answers};
 pub use manifest::{AskedBenchmark, EvaluationManifest};
 

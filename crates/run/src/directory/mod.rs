@@ -191,7 +191,6 @@ impl RunDirectory {
         Ok(Loader::new().file(config)?)
     }
 
-    /// The directory, absolute.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -16,7 +16,6 @@ use crate::whole_file::optional_json;
 /// A run that is over, or as far as it is. Nothing is locked.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
-    /// The directory.
     pub path: PathBuf,
     /// Name of the run.
     pub run_id: String,

@@ -19,7 +19,6 @@ const MARK_BYTES: usize = 16;
 /// What is remembered of the first lines of a file: how many they are, and a digest of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineMark {
-    /// How many.
     pub lines: u64,
     /// The first half of a SHA-256, in hexadecimal digits.
     pub digest: String,

@@ -70,7 +70,6 @@ pub struct Received {
     pub tokens: u64,
 }
 
-/// A group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupRecord {
     /// Number of its prompt in the data order.

@@ -54,7 +54,6 @@ impl Gauge {
 pub struct Shown {
     /// Which of the choices in the last braces of the metric's name; empty where there is no choice.
     pub choice: &'static str,
-    /// The gauge.
     pub gauge: &'static Gauge,
     /// Values of the gauge's labels, where the metric gives them.
     pub labels: &'static [&'static str],

@@ -12,4 +12,4 @@ pub mod table;
 
 pub use gauge::{Gauge, Shown};
 pub use name::MetricName;
-pub use row::{Kind, LineKind, Metric, Unit};
+pub use row::{LineKind, Metric, MetricKind, Unit};

@@ -11,7 +11,6 @@ use crate::metric::row::Metric;
 pub struct MetricName(Cow<'static, str>);
 
 impl MetricName {
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -3,19 +3,19 @@
 use std::fmt::{Display, Write};
 
 /// What a pattern begins with: text, or braces.
-enum Part<'a> {
+enum PatternPart<'a> {
     Text(&'a str),
     Braces(&'a str),
 }
 
-fn split(pattern: &str) -> Option<(Part<'_>, &str)> {
+fn split(pattern: &str) -> Option<(PatternPart<'_>, &str)> {
     if pattern.is_empty() {
         return None;
     }
     match pattern.find('{') {
-        Some(0) => pattern[1..].split_once('}').map(|(inside, rest)| (Part::Braces(inside), rest)),
-        Some(begin) => Some((Part::Text(&pattern[..begin]), &pattern[begin..])),
-        None => Some((Part::Text(pattern), "")),
+        Some(0) => pattern[1..].split_once('}').map(|(inside, rest)| (PatternPart::Braces(inside), rest)),
+        Some(begin) => Some((PatternPart::Text(&pattern[..begin]), &pattern[begin..])),
+        None => Some((PatternPart::Text(pattern), "")),
     }
 }
 
@@ -26,8 +26,8 @@ pub(crate) fn filled(pattern: &str, parts: &[&dyn Display]) -> String {
     let mut parts = parts.iter();
     while let Some((part, behind)) = split(rest) {
         let _ = match part {
-            Part::Text(text) => name.write_str(text),
-            Part::Braces(inside) => match parts.next() {
+            PatternPart::Text(text) => name.write_str(text),
+            PatternPart::Braces(inside) => match parts.next() {
                 Some(value) => write!(name, "{value}"),
                 None => write!(name, "{{{inside}}}"),
             },
@@ -49,13 +49,13 @@ pub(crate) fn matches<'a>(pattern: &str, name: &'a str) -> Option<Vec<&'a str>> 
         Some(parts)
     };
     match part {
-        Part::Text(text) => matches(behind, name.strip_prefix(text)?),
-        Part::Braces(inside) if inside.contains(',') => inside.split(',').find_map(|choice| {
+        PatternPart::Text(text) => matches(behind, name.strip_prefix(text)?),
+        PatternPart::Braces(inside) if inside.contains(',') => inside.split(',').find_map(|choice| {
             let rest = name.strip_prefix(choice)?;
             with(&name[..choice.len()], rest)
         }),
         // The shortest that fits; names are short.
-        Part::Braces(_) => {
+        PatternPart::Braces(_) => {
             let ends = name.char_indices().map(|(at, _)| at).skip(1).chain([name.len()]);
             ends.filter(|end| *end > 0).find_map(|end| with(&name[..end], &name[end..]))
         }

@@ -17,7 +17,6 @@ pub enum Unit {
     SquaredNats,
     /// Decimal logarithms.
     Decades,
-    /// Wall time.
     Seconds,
     /// Tokens in a second.
     TokensPerSecond,
@@ -44,14 +43,13 @@ impl Unit {
 
 /// How values of several steps belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// They add up.
+pub enum MetricKind {
     Count,
     /// Each is of its own step; several have a mean.
     Value,
 }
 
-impl Kind {
+impl MetricKind {
     /// As documentation writes it.
     pub const fn label(self) -> &'static str {
         match self {
@@ -91,7 +89,7 @@ pub struct Metric {
     /// What a value is measured in.
     pub unit: Unit,
     /// How values of several steps belong together.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The lines that may have it.
     pub lines: &'static [LineKind],
     /// What it means, as a phrase.
@@ -109,13 +107,13 @@ pub struct Metric {
 impl Metric {
     /// A metric of GRPO steps that adds up over them.
     pub const fn count(name: &'static str, unit: Unit, help: &'static str) -> Self {
-        Self { kind: Kind::Count, ..Self::value(name, unit, help) }
+        Self { kind: MetricKind::Count, ..Self::value(name, unit, help) }
     }
 
     /// A metric of GRPO steps, each of which has its own.
     pub const fn value(name: &'static str, unit: Unit, help: &'static str) -> Self {
         let lines = &[LineKind::Train];
-        Self { name, unit, kind: Kind::Value, lines, help, only: "", varies: false, gauges: &[], title: "" }
+        Self { name, unit, kind: MetricKind::Value, lines, help, only: "", varies: false, gauges: &[], title: "" }
     }
 
     /// The metric in lines of other kinds.

@@ -39,7 +39,6 @@ impl Curves {
         self.last_step = Some(line.step);
     }
 
-    /// Lines so far.
     pub fn count(&self) -> u64 {
         self.lines
     }

@@ -22,7 +22,6 @@ pub struct MetricsLine {
     pub step: u64,
     /// Version of the weights after it.
     pub policy_version: u64,
-    /// Finite values only.
     pub values: BTreeMap<String, f64>,
 }
 

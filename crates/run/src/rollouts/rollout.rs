@@ -159,7 +159,6 @@ impl Label for NotTrained {
 }
 
 impl NotTrained {
-    /// For people.
     pub fn words(self) -> &'static str {
         match self {
             Self::Filtered => "its group was filtered: all rewards are equal",

@@ -1,7 +1,7 @@
 //! Sessions: an interpreter that runs one cell of Python after the other, each with the names that those before it have
 //! left.
 //!
-//! A session is an instance of the interpreter that stays ([`Session`](crate::sandbox::Session)), with a program in it
+//! A session is an instance of the interpreter that stays ([`LoadedProgram`](crate::sandbox::Session)), with a program in it
 //! that runs cells. It is admitted by the memory that it may take, and each cell is limited by instructions, so that
 //! what a cell does depends on nothing else. Threads, or the worker process of each, run one cell at a time and have
 //! many sessions.
@@ -25,7 +25,7 @@ use thread::CellThread;
 const DRIVER: &str = include_str!("driver.py");
 /// Its function.
 const FUNCTION: &str = "cell";
-/// Wall clock time of a cell, a backstop: see [`Limits::wall`](crate::Limits).
+/// Wall clock time of a cell, a backstop: see [`ProgramLimits::wall`](crate::Limits).
 const WALL: Duration = Duration::from_secs(120);
 /// Output of a cell beyond its limit, which the program in the interpreter keeps: a cell that writes past it is ended
 /// here, in bytes.

@@ -34,7 +34,7 @@ pub fn read(text: &str) -> Result<Value, NotJson> {
 ///
 /// Where the text stops being JSON, or exceeds the memory limit.
 pub fn read_within(text: &str, available: &mut usize) -> Result<Value, NotJson> {
-    let mut reader = Reader { bytes: text.as_bytes(), text, at: 0, available: *available };
+    let mut reader = JsonReader { bytes: text.as_bytes(), text, at: 0, available: *available };
     reader.space();
     let value = reader.value(0)?;
     reader.space();
@@ -49,7 +49,7 @@ impl NotJson {
     }
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     bytes: &'a [u8],
     text: &'a str,
     at: usize,
@@ -57,7 +57,7 @@ struct Reader<'a> {
     available: usize,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn wrong(&self, problem: &'static str) -> NotJson {
         NotJson { at: self.at, problem }
     }

@@ -12,17 +12,17 @@ const MAX_DEPTH: usize = 2500;
 /// equal to any value.
 #[must_use]
 pub fn read(bytes: &[u8], max_parts: usize) -> Option<Value> {
-    let mut reader = Reader { bytes, left: max_parts };
+    let mut reader = MarshalReader { bytes, left: max_parts };
     reader.value(0).flatten()
 }
 
-struct Reader<'a> {
+struct MarshalReader<'a> {
     bytes: &'a [u8],
     /// Parts that may still be read.
     left: usize,
 }
 
-impl Reader<'_> {
+impl MarshalReader<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.bytes.split_first_chunk()?;
         self.bytes = rest;

@@ -41,12 +41,12 @@ impl Value {
     /// count as lists at any depth, the key 1 as `"1"`, and what is not a number equals itself. Floats may differ by
     /// the tolerance.
     #[must_use]
-    pub fn answers(&self, expected: &Self, tolerance: Tolerance) -> Answer {
+    pub fn answers(&self, expected: &Self, tolerance: Tolerance) -> Comparison {
         let mut close = false;
         match self.answers_within(expected, tolerance, &mut close) {
-            false => Answer::Different,
-            true if close => Answer::Close,
-            true => Answer::Equal,
+            false => Comparison::Different,
+            true if close => Comparison::Close,
+            true => Comparison::Equal,
         }
     }
 
@@ -122,7 +122,7 @@ impl Value {
 
 /// How a returned value compares with the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Comparison {
     /// It is the expected one.
     Equal,
     /// It is the expected one with floats within the tolerance.
@@ -202,23 +202,23 @@ mod tests {
         let answers =
             |returned: &Value, expected: &str| returned.answers(&json::read(expected).unwrap(), Tolerance::default());
         let nested = Value::List(vec![Value::Tuple(vec![int(1), Value::Tuple(vec![int(2)])])]);
-        assert_eq!(answers(&nested, "[[1, [2]]]"), Answer::Equal);
+        assert_eq!(answers(&nested, "[[1, [2]]]"), Comparison::Equal);
         assert!(!satisfies(nested.clone(), "[[1, [2]]]"));
-        assert_eq!(answers(&nested, "[[1, 2]]"), Answer::Different);
-        assert_eq!(answers(&Value::Dict(vec![(int(10), nested)]), r#"{"10": [[1, [2]]]}"#), Answer::Equal);
+        assert_eq!(answers(&nested, "[[1, 2]]"), Comparison::Different);
+        assert_eq!(answers(&Value::Dict(vec![(int(10), nested)]), r#"{"10": [[1, [2]]]}"#), Comparison::Equal);
         let twice = Value::Dict(vec![(int(1), int(1)), (Value::Text("1".into()), int(1))]);
-        assert_eq!(answers(&twice, r#"{"1": 1}"#), Answer::Different);
-        assert_eq!(answers(&Value::Float(f64::NAN), "NaN"), Answer::Equal);
+        assert_eq!(answers(&twice, r#"{"1": 1}"#), Comparison::Different);
+        assert_eq!(answers(&Value::Float(f64::NAN), "NaN"), Comparison::Equal);
     }
 
     #[test]
     fn as_json_floats_may_differ_by_the_tolerance_and_nothing_else() {
         let answers =
             |returned: Value, expected: &str| returned.answers(&json::read(expected).unwrap(), Tolerance::default());
-        assert_eq!(answers(Value::Float(0.1 + 0.2), "0.3"), Answer::Close);
-        assert_eq!(answers(Value::Tuple(vec![Value::Float(2.0 / 3.0), int(2)]), "[0.66667, 2.0]"), Answer::Close);
-        assert_eq!(answers(Value::Float(6.0), "6"), Answer::Equal);
-        assert_eq!(answers(int(333_333), "333333.0000001"), Answer::Close);
+        assert_eq!(answers(Value::Float(0.1 + 0.2), "0.3"), Comparison::Close);
+        assert_eq!(answers(Value::Tuple(vec![Value::Float(2.0 / 3.0), int(2)]), "[0.66667, 2.0]"), Comparison::Close);
+        assert_eq!(answers(Value::Float(6.0), "6"), Comparison::Equal);
+        assert_eq!(answers(int(333_333), "333333.0000001"), Comparison::Close);
         for (returned, expected) in [
             (Value::Float(5.999_999_9), "6"),
             (Value::Bool(true), "0.9999999"),
@@ -226,7 +226,7 @@ mod tests {
             (Value::Float(0.3), "\"0.3\""),
             (Value::Float(f64::INFINITY), "1.5"),
         ] {
-            assert_eq!(answers(returned.clone(), expected), Answer::Different, "{returned:?} for {expected}");
+            assert_eq!(answers(returned.clone(), expected), Comparison::Different, "{returned:?} for {expected}");
         }
     }
 

@@ -7,7 +7,7 @@ use super::tag::{self, Language};
 
 /// A block of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct CodeBlock {
     pub language: Language,
     pub text: String,
     /// Whether a fence closes it, and not the end of the text.
@@ -17,16 +17,16 @@ pub(super) struct Block {
 }
 
 /// The blocks of a text, in order. Takes time in proportion to its length.
-pub(super) fn blocks(text: &str) -> Vec<Block> {
+pub(super) fn blocks(text: &str) -> Vec<CodeBlock> {
     let mut reader =
-        Reader { lines: text.split_inclusive('\n').collect(), blocks: Vec::new(), has_sound_strings: true };
+        BlockReader { lines: text.split_inclusive('\n').collect(), blocks: Vec::new(), has_sound_strings: true };
     let mut at = 0;
     while at < reader.lines.len() {
         at = match Fence::opening(reader.lines[at]) {
             None => at + 1,
             Some(Opening::Block(fence, language)) => reader.read(fence, language, at + 1),
             Some(Opening::Line(language, code)) => {
-                reader.blocks.push(Block { language, text: code.to_owned(), closed: true, certain: true });
+                reader.blocks.push(CodeBlock { language, text: code.to_owned(), closed: true, certain: true });
                 at + 1
             }
         };
@@ -34,9 +34,9 @@ pub(super) fn blocks(text: &str) -> Vec<Block> {
     reader.blocks
 }
 
-struct Reader<'t> {
+struct BlockReader<'t> {
     lines: Vec<&'t str>,
-    blocks: Vec<Block>,
+    blocks: Vec<CodeBlock>,
     /// Whether every string so far was closed. If one is not, no later one is looked for, so that no text is read again
     /// and again.
     has_sound_strings: bool,
@@ -54,7 +54,7 @@ enum End {
     Text,
 }
 
-impl Reader<'_> {
+impl BlockReader<'_> {
     /// Reads a block whose content begins at a line. Returns the line after it.
     fn read(&mut self, fence: Fence, mut language: Language, mut start: usize) -> usize {
         let mut certain = true;
@@ -68,7 +68,7 @@ impl Reader<'_> {
             let lines = self.lines[start..last].iter().copied().chain(std::iter::once(partial));
             let text = lines.map(|line| fence.content(line)).collect();
             let closed = !matches!(end, End::Text);
-            self.blocks.push(Block { language, text, closed, certain });
+            self.blocks.push(CodeBlock { language, text, closed, certain });
             let End::Reopened(line, next) = end else { return last + 1 };
             (language, start, certain) = (next, line + 1, false);
         }

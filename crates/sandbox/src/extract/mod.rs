@@ -10,7 +10,7 @@ mod strings;
 mod tag;
 mod thinking;
 
-use blocks::{Block, blocks};
+use blocks::{CodeBlock, blocks};
 use tag::Language;
 
 /// How the program is extracted.
@@ -92,10 +92,10 @@ fn candidates(completion: &str) -> Result<Vec<Candidate>, NoProgram> {
     let answer = thinking::tail(completion).ok_or(NoProgram::UnclosedThinking)?;
     let blocks = opened(blocks(until_end_token(answer)));
     for wanted in [Language::Python, Language::Unknown] {
-        let mut found: Vec<&Block> = blocks.iter().rev().filter(|block| block.language == wanted).collect();
+        let mut found: Vec<&CodeBlock> = blocks.iter().rev().filter(|block| block.language == wanted).collect();
         // A block that was cut off is only better than none.
         found.sort_by_key(|block| !block.closed);
-        let candidate = |block: &Block| {
+        let candidate = |block: &CodeBlock| {
             let text = program_text(block);
             let is_python = wanted == Language::Python && block.certain;
             (!commands::is_no_program(&text)).then_some(Candidate { text, is_python })
@@ -109,7 +109,7 @@ fn candidates(completion: &str) -> Result<Vec<Candidate>, NoProgram> {
         Language::Other(name) => Some(name.clone()),
         _ => None,
     });
-    let has_program = |block: &Block| matches!(block.language, Language::Python | Language::Unknown);
+    let has_program = |block: &CodeBlock| matches!(block.language, Language::Python | Language::Unknown);
     match other {
         _ if blocks.is_empty() => Err(NoProgram::NoBlock),
         Some(name) if !blocks.iter().any(has_program) => Err(NoProgram::OtherLanguage(name)),
@@ -118,7 +118,7 @@ fn candidates(completion: &str) -> Result<Vec<Candidate>, NoProgram> {
 }
 
 /// The blocks with those in Markdown replaced by the blocks in them.
-fn opened(found: Vec<Block>) -> Vec<Block> {
+fn opened(found: Vec<CodeBlock>) -> Vec<CodeBlock> {
     let mut opened = Vec::with_capacity(found.len());
     for block in found {
         if block.language == Language::Markdown {
@@ -153,7 +153,7 @@ fn without_tokens<'t>(mut text: &'t str, tokens: &[&str]) -> &'t str {
 
 /// The text of a block as a program: without marks of encodings before it, not indented as a whole, and up to what ends
 /// an open block.
-fn program_text(block: &Block) -> String {
+fn program_text(block: &CodeBlock) -> String {
     let text = block.text.trim_start_matches(['\u{feff}', '\u{200b}']);
     let text = if block.closed { text } else { until_end_of_block(text) };
     unindented(text)

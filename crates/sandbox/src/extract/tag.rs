@@ -19,13 +19,14 @@ const MARKDOWN: [&str; 3] = ["markdown", "md", "mdx"];
 /// Tags that name something else than a Python program.
 #[rustfmt::skip]
 const OTHER: [&str; 98] = [
-    "asm", "assembly", "awk", "bash", "bat", "batch", "c", "c#", "c++", "cc", "clojure", "cmd", "console", "cpp", "cs", "csharp", "css",
-    "csv", "cxx", "d", "dart", "diff", "dockerfile", "elixir", "elm", "erlang", "error", "example", "f#", "fortran", "fsharp", "go",
-    "golang", "graphql", "groovy", "h", "haskell", "hs", "html", "in", "ini", "input", "io", "java", "javascript", "jl", "js", "json",
-    "jsonl", "jsx", "julia", "kotlin", "kt", "latex", "lisp", "log", "lua", "makefile", "math", "matlab", "mermaid", "none", "ocaml",
-    "out", "output", "pascal", "patch", "perl", "php", "plain", "plaintext", "powershell", "ps1", "pseudo", "pseudocode", "pycon",
-    "python-repl", "r", "rb", "result", "ruby", "rust", "rs", "scala", "scheme", "sh", "shell", "sql", "stderr", "stdin", "stdout",
-    "swift", "tex", "text", "toml", "ts", "txt", "typescript",
+    "asm", "assembly", "awk", "bash", "bat", "batch", "c", "c#", "c++", "cc", "clojure", "cmd", "console", "cpp", "cs",
+    "csharp", "css", "csv", "cxx", "d", "dart", "diff", "dockerfile", "elixir", "elm", "erlang", "error", "example",
+    "f#", "fortran", "fsharp", "go", "golang", "graphql", "groovy", "h", "haskell", "hs", "html", "in", "ini", "input",
+    "io", "java", "javascript", "jl", "js", "json", "jsonl", "jsx", "julia", "kotlin", "kt", "latex", "lisp", "log",
+    "lua", "makefile", "math", "matlab", "mermaid", "none", "ocaml", "out", "output", "pascal", "patch", "perl", "php",
+    "plain", "plaintext", "powershell", "ps1", "pseudo", "pseudocode", "pycon", "python-repl", "r", "rb", "result",
+    "ruby", "rust", "rs", "scala", "scheme", "sh", "shell", "sql", "stderr", "stdin", "stdout", "swift", "tex", "text",
+    "toml", "ts", "txt", "typescript",
 ];
 const MORE_OTHER: [&str; 10] =
     ["terminal", "traceback", "vb", "xml", "yaml", "yml", "zig", "zsh", "sh-session", "shell-session"];

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::executor::Executor;
 use crate::extract::Candidate;
-use crate::run::{Budget, ExitStatus, Run, Source};
+use crate::run::{Budget, ExitStatus, ProgramSource, Run};
 
 /// Runs in the guest, which reads the blocks as JSON.
 const SCRIPT: &str = include_str!("choose.py");
@@ -20,11 +20,11 @@ const OUTPUT_BYTES: u64 = 1 << 10;
 #[derive(Serialize)]
 struct Given<'a> {
     function: &'a str,
-    blocks: Vec<Block<'a>>,
+    blocks: Vec<CandidateBlock<'a>>,
 }
 
 #[derive(Serialize)]
-struct Block<'a> {
+struct CandidateBlock<'a> {
     text: &'a str,
     is_python: bool,
 }
@@ -42,10 +42,11 @@ pub(crate) fn choose(
     budget: &Budget,
     cancel: &CancellationToken,
 ) -> Result<usize, Box<Run>> {
-    let blocks_given = blocks.iter().map(|block| Block { text: &block.text, is_python: block.is_python }).collect();
+    let blocks_given =
+        blocks.iter().map(|block| CandidateBlock { text: &block.text, is_python: block.is_python }).collect();
     let Ok(given) = serde_json::to_vec(&Given { function, blocks: blocks_given }) else { return Ok(0) };
     let budget = Budget { time: TIMEOUT, output: OUTPUT_BYTES, ..*budget };
-    let script = Source { text: SCRIPT.as_bytes(), code: &[], many_tests: false };
+    let script = ProgramSource { text: SCRIPT.as_bytes(), code: &[], many_tests: false };
     let run = executor.process(script, &given, &budget, cancel);
     match run.status {
         ExitStatus::Returned(_) => {

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::strict;
 use super::{difference, is_unsupported, reason_of};
 use crate::compare::text::{self, Match};
-use crate::compare::value::{Answer, Value};
+use crate::compare::value::{Comparison, Value};
 use crate::executor::Executor;
 use crate::outcome::ProgramOutcome;
 use crate::reason::Reason;
@@ -49,17 +49,17 @@ pub(crate) fn judge(
     for index in 0..tests.len() {
         let run = executor.grade(tests.tests()[index].input.as_bytes(), cancel);
         match step(&run, tests, index) {
-            Step::Passed if program_limit.is_some_and(|limit| record.cpu + run.cpu > limit) => {
+            TestStep::Passed if program_limit.is_some_and(|limit| record.cpu + run.cpu > limit) => {
                 let results = [record.results.as_slice(), &[TIME_LIMIT]].concat();
                 let ended = (Reason::ProgramTimeLimit, super::over_all_tests(program_limit.unwrap_or_default()));
                 return record.failed(&run, ended, results, Some(TIME_LIMIT));
             }
-            Step::Passed => record.passed(&run),
-            Step::Failed { reason, detail, result, error } => {
+            TestStep::Passed => record.passed(&run),
+            TestStep::Failed { reason, detail, result, error } => {
                 let results = [record.results.as_slice(), &[result]].concat();
                 return record.failed(&run, (reason, detail), results, Some(error));
             }
-            Step::GraderDied { reason, detail, result, error } => {
+            TestStep::GraderDied { reason, detail, result, error } => {
                 return record.failed(&run, (reason, detail), vec![result], Some(error));
             }
         }
@@ -68,7 +68,7 @@ pub(crate) fn judge(
 }
 
 /// What one test adds to the grader's list.
-enum Step {
+enum TestStep {
     Passed,
     /// The list ends with this.
     Failed {
@@ -86,7 +86,7 @@ enum Step {
     },
 }
 
-fn step(run: &Run, tests: &Tests, index: usize) -> Step {
+fn step(run: &Run, tests: &Tests, index: usize) -> TestStep {
     let ExitStatus::Returned(bytes) = &run.status else {
         let (reason, detail) = ended(run);
         let (result, error) = match &run.status {
@@ -94,23 +94,23 @@ fn step(run: &Run, tests: &Tests, index: usize) -> Step {
             // The grader recognises its alarm by the name of the exception.
             ExitStatus::Raised(text) if text.to_lowercase().contains("timeoutexception") => (TIME_LIMIT, TIME_LIMIT),
             status if survives(status) => (RUNTIME_ERROR, RUNTIME_ERROR),
-            _ => return Step::GraderDied { reason, detail, result: WRONG_ANSWER, error: RUNNER_ERROR },
+            _ => return TestStep::GraderDied { reason, detail, result: WRONG_ANSWER, error: RUNNER_ERROR },
         };
-        return Step::Failed { reason, detail, result, error };
+        return TestStep::Failed { reason, detail, result, error };
     };
     if tests.function().is_some() {
         return match strict::returned(bytes, &tests.expected(index)[..1], as_the_grader) {
-            (Reason::Passed, _) => Step::Passed,
-            (reason, detail) => Step::Failed { reason, detail, result: 0, error: WRONG_ANSWER },
+            (Reason::Passed, _) => TestStep::Passed,
+            (reason, detail) => TestStep::Failed { reason, detail, result: 0, error: WRONG_ANSWER },
         };
     }
     let found = text::compare(&String::from_utf8_lossy(bytes), &tests.tests()[index].output);
     let (reason, detail) = difference(&found);
     match found {
-        Match::Equal => Step::Passed,
+        Match::Equal => TestStep::Passed,
         // An exception in the comparison ends the grader's loop.
-        Match::Raises(_) => Step::GraderDied { reason, detail, result: RUNTIME_ERROR, error: RUNTIME_ERROR },
-        _ => Step::Failed { reason, detail, result: WRONG_ANSWER, error: WRONG_ANSWER },
+        Match::Raises(_) => TestStep::GraderDied { reason, detail, result: RUNTIME_ERROR, error: RUNTIME_ERROR },
+        _ => TestStep::Failed { reason, detail, result: WRONG_ANSWER, error: WRONG_ANSWER },
     }
 }
 
@@ -129,8 +129,8 @@ fn ended(run: &Run) -> (Reason, String) {
 }
 
 /// The grader compares with Python's equality.
-fn as_the_grader(found: &Value, expected: &Value) -> Answer {
-    if found.satisfies(expected) { Answer::Equal } else { Answer::Different }
+fn as_the_grader(found: &Value, expected: &Value) -> Comparison {
+    if found.satisfies(expected) { Comparison::Equal } else { Comparison::Different }
 }
 
 struct Record {

@@ -5,13 +5,13 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::{difference, is_unsupported, reason_of};
-use crate::compare::value::{Answer, Value};
+use crate::compare::value::{Comparison, Value};
 use crate::compare::{Tolerance, marshal, text};
 use crate::executor::Executor;
 use crate::outcome::ProgramOutcome;
 use crate::reason::Reason;
 use crate::rows::Tests;
-use crate::run::{Budget, ExitStatus, Run, Source};
+use crate::run::{Budget, ExitStatus, ProgramSource, Run};
 use crate::verdict::{ProgramOutput, excerpt};
 
 /// The signals that end a process after an interrupt, and one whose stack overflows.
@@ -56,7 +56,7 @@ impl Report {
 /// Runs one test.
 pub(crate) fn judge(
     executor: &mut dyn Executor,
-    program: Source<'_>,
+    program: ProgramSource<'_>,
     (tests, index): (&Tests, usize),
     tolerance: Tolerance,
     budget: &Budget,
@@ -89,7 +89,7 @@ pub(crate) fn judge(
 /// Runs a program on its only input, and keeps what it writes.
 pub(crate) fn run_and_keep(
     executor: &mut dyn Executor,
-    program: Source<'_>,
+    program: ProgramSource<'_>,
     input: &[u8],
     budget: &Budget,
     cancel: &CancellationToken,
@@ -146,7 +146,7 @@ fn is_pass((reason, _): &(Reason, String)) -> bool {
 pub(super) fn returned(
     bytes: &[u8],
     accepted: &[Value],
-    compare: impl Fn(&Value, &Value) -> Answer,
+    compare: impl Fn(&Value, &Value) -> Comparison,
 ) -> (Reason, String) {
     let most_parts = accepted.iter().map(Value::parts).max().unwrap_or(1);
     let Some(found) = marshal::read(bytes, most_parts) else {
@@ -155,9 +155,9 @@ pub(super) fn returned(
     let mut close = false;
     for expected in accepted {
         match compare(&found, expected) {
-            Answer::Equal => return (Reason::Passed, String::new()),
-            Answer::Close => close = true,
-            Answer::Different => {}
+            Comparison::Equal => return (Reason::Passed, String::new()),
+            Comparison::Close => close = true,
+            Comparison::Different => {}
         }
     }
     match found {

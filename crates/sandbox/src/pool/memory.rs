@@ -21,11 +21,11 @@ pub(super) struct MemoryBudget {
     capacity: u64,
     /// Reads the available memory in bytes. `None` if the machine does not tell.
     available: fn() -> Option<u64>,
-    state: Mutex<State>,
+    state: Mutex<MemoryGrants>,
     freed: Condvar,
 }
 
-struct State {
+struct MemoryGrants {
     granted: u64,
     /// When the available memory was last read, and the result.
     last_read: Option<(Instant, Option<u64>)>,
@@ -52,7 +52,12 @@ impl MemoryBudget {
     }
 
     fn with(capacity: u64, available: fn() -> Option<u64>) -> Self {
-        Self { capacity, available, state: Mutex::new(State { granted: 0, last_read: None }), freed: Condvar::new() }
+        Self {
+            capacity,
+            available,
+            state: Mutex::new(MemoryGrants { granted: 0, last_read: None }),
+            freed: Condvar::new(),
+        }
     }
 
     /// Waits for the full allowance of a program or a small grant. `None` once `is_cancelled` returns true.
@@ -82,7 +87,7 @@ impl MemoryBudget {
         }
     }
 
-    fn fits(&self, state: &mut State, bytes: u64) -> bool {
+    fn fits(&self, state: &mut MemoryGrants, bytes: u64) -> bool {
         if state.granted.saturating_add(bytes) > self.capacity {
             return false;
         }
@@ -90,7 +95,7 @@ impl MemoryBudget {
         bytes <= SMALL_GRANT || self.available(state).is_none_or(|available| bytes <= available)
     }
 
-    fn available(&self, state: &mut State) -> Option<u64> {
+    fn available(&self, state: &mut MemoryGrants) -> Option<u64> {
         match state.last_read {
             Some((when, available)) if when.elapsed() < REFRESH_INTERVAL => available,
             _ => {
@@ -101,7 +106,7 @@ impl MemoryBudget {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryGrants> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

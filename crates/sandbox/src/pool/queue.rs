@@ -24,7 +24,7 @@ const TIME_SLICE: Duration = Duration::from_secs(1);
 const PREEMPTION_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueuedJobs>,
     /// Work may be available, or the queue was closed.
     changed: Condvar,
     closed: Condvar,
@@ -35,7 +35,7 @@ pub(super) struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+struct QueuedJobs {
     /// Programs without a verdict.
     jobs: HashMap<u64, Job>,
     /// Those with tests to hand out.
@@ -155,13 +155,13 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueuedJobs> {
         // Nothing panics while the state is inconsistent; a caller's panic must not stop the others.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueuedJobs {
     fn take(&mut self, slots: usize) -> Option<(u64, WorkUnit)> {
         let long_running = self.running.iter().filter(|running| running.long_running).count();
         while self.running.len() - long_running < slots

@@ -12,7 +12,7 @@ use crate::executor::Executor;
 use crate::judge::{self, Report};
 use crate::outcome::{Invalid, ProgramOutcome};
 use crate::reason::Reason;
-use crate::run::{Budget, ExitStatus, Source};
+use crate::run::{Budget, ExitStatus, ProgramSource};
 use crate::task::Mode;
 use crate::verdict::ProgramVerdict;
 use crate::worker_process::{ProcessLoss, StartError, WorkerProcess, WorkerProcessCommand};
@@ -20,7 +20,7 @@ use crate::worker_process::{ProcessLoss, StartError, WorkerProcess, WorkerProces
 /// Delay before another attempt at starting a worker process.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// From this many tests on, an executor runs the definitions of a program once for all its tests: see
-/// [`Source::many_tests`].
+/// [`ProgramSource::many_tests`].
 const MIN_SERIES_TESTS: usize = 8;
 /// From this many tests on, a program is compiled once for all of them.
 const MIN_COMPILED_TESTS: usize = 3;
@@ -131,7 +131,8 @@ pub(super) fn run(executor: &mut dyn Executor, unit: &WorkUnit, granted: u64) ->
     match task.mode {
         Mode::Strict => {
             let code = compiled(executor, program, unit, &budget);
-            let program = Source { text: program.as_bytes(), code, many_tests: task.tests.len() >= MIN_SERIES_TESTS };
+            let program =
+                ProgramSource { text: program.as_bytes(), code, many_tests: task.tests.len() >= MIN_SERIES_TESTS };
             if task.keep_output {
                 let input = task.tests.tests()[unit.test].input.as_bytes();
                 return UnitResult::Test(judge::run_and_keep(executor, program, input, &budget, &unit.cancel));

@@ -8,7 +8,7 @@ use std::io::Read;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::tests::{Kind, Test};
+use super::tests::{Test, TestKind};
 
 /// Why a column is not a list of tests.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +131,7 @@ impl<'de> Visitor<'de> for One {
         let input = input.ok_or_else(|| A::Error::custom("there is no input"))?;
         let output = output.ok_or_else(|| A::Error::custom("there is no output"))?;
         let function = function.filter(|name| !name.is_empty());
-        Ok(Listed { test: Test { alternatives, ..Test::new(Kind::Stdin, input, output) }, is_functional, function })
+        Ok(Listed { test: Test { alternatives, ..Test::new(TestKind::Stdin, input, output) }, is_functional, function })
     }
 }
 

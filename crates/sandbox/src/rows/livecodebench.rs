@@ -6,7 +6,7 @@ use std::io::BufReader;
 use super::inflate::Inflated;
 use super::list::{Listed, list};
 use super::pickle::PickledString;
-use super::tests::{BadTests, Kind, Test, Tests};
+use super::tests::{BadTests, Test, TestKind, Tests};
 use crate::compare::json;
 use crate::compare::value::Value;
 
@@ -30,7 +30,7 @@ pub struct BadRow {
 
 /// The columns of a row.
 #[derive(Clone, Copy)]
-pub struct Row<'a> {
+pub struct LiveCodeBenchRow<'a> {
     /// Column `public_test_cases`.
     pub public: &'a str,
     /// Column `private_test_cases`.
@@ -49,10 +49,10 @@ pub struct Row<'a> {
 ///
 /// The column that is invalid.
 pub fn tests_of_row(public: &str, private: &str, metadata: &str, max_private_bytes: usize) -> Result<Tests, BadRow> {
-    Row { public, private, metadata, max_private_bytes, stop: &|| false }.read()
+    LiveCodeBenchRow { public, private, metadata, max_private_bytes, stop: &|| false }.read()
 }
 
-impl Row<'_> {
+impl LiveCodeBenchRow<'_> {
     /// Bytes of all tests as JSON. Compressed tests are counted without being kept.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Row<'_> {
             None => function_of(&listed).map_err(|problem| wrong(PUBLIC, &problem))?,
         };
         // Like the grader, go by the function's name alone.
-        let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
+        let kind = if function.is_some() { TestKind::Functional } else { TestKind::Stdin };
         let tests = listed.into_iter().map(|listed| Test { kind, ..listed.test }).collect();
         Tests::within(tests, function, max_bytes).map_err(|problem| {
             let field = if problem == BadTests::None { PUBLIC } else { "metadata" };
@@ -218,14 +218,20 @@ mod tests {
     fn a_bomb_is_refused_before_it_is_decompressed() {
         let bomb = packed(&vec![b'.'; 50 << 20]);
         assert!(bomb.len() < 100_000);
-        let row = Row { public: PUBLIC, private: &bomb, metadata: "{}", max_private_bytes: 1 << 20, stop: &|| false };
+        let row = LiveCodeBenchRow {
+            public: PUBLIC,
+            private: &bomb,
+            metadata: "{}",
+            max_private_bytes: 1 << 20,
+            stop: &|| false,
+        };
         assert_eq!(row.unpacked_bytes().unwrap_err().problem, "inflates to more than 1048576 bytes");
         let json = format!("[{}]", vec![r#"{"input":"","output":""}"#; 2_000_000].join(","));
         let pickle = [b"\x80\x03X", &(json.len() as u32).to_le_bytes()[..], json.as_bytes(), b"q\0."].concat();
         let bomb = packed(&pickle);
         let problem = refused(PUBLIC, &bomb, "{}").problem;
         assert!(problem.contains("the tests hold more than 1048576 bytes"), "{problem}");
-        let row = Row { private: &bomb, max_private_bytes: 1 << 30, ..row };
+        let row = LiveCodeBenchRow { private: &bomb, max_private_bytes: 1 << 30, ..row };
         assert_eq!(row.unpacked_bytes().unwrap(), PUBLIC.len() + pickle.len());
     }
 

@@ -8,6 +8,6 @@ mod pickle;
 mod tests;
 
 pub use errata::{Erratum, erratum};
-pub use livecodebench::{BadRow, MAX_PRIVATE_BYTES, Row, tests_of_row};
+pub use livecodebench::{BadRow, LiveCodeBenchRow, MAX_PRIVATE_BYTES, tests_of_row};
 pub use pickle::{NotAPickledString, PickledString};
-pub use tests::{BadTests, Kind, Test, Tests};
+pub use tests::{BadTests, Test, TestKind, Tests};

@@ -9,7 +9,7 @@ use crate::compare::value::Value;
 
 /// How a program receives its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TestKind {
     /// It reads standard input and writes to standard output.
     Stdin,
     /// A function is called. Each line of the input is an argument as JSON, the output is a value as JSON.
@@ -20,7 +20,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
     /// How the program receives the input.
-    pub kind: Kind,
+    pub kind: TestKind,
     /// The input.
     pub input: String,
     /// The expected output. It never leaves the host.
@@ -75,7 +75,7 @@ pub struct Tests {
 impl Test {
     /// A test with one expected output.
     #[must_use]
-    pub fn new(kind: Kind, input: impl Into<String>, output: impl Into<String>) -> Self {
+    pub fn new(kind: TestKind, input: impl Into<String>, output: impl Into<String>) -> Self {
         Self { kind, input: input.into(), output: output.into(), alternatives: Vec::new() }
     }
 
@@ -108,7 +108,7 @@ impl Tests {
     /// Those of [`Self::new`], and [`BadTests::TooLarge`].
     pub fn within(tests: Vec<Test>, function: Option<String>, max_bytes: usize) -> Result<Self, BadTests> {
         let function = function.filter(|name| !name.is_empty());
-        let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
+        let kind = if function.is_some() { TestKind::Functional } else { TestKind::Stdin };
         if tests.is_empty() {
             return Err(BadTests::None);
         }
@@ -118,7 +118,7 @@ impl Tests {
         let texts = tests.iter().map(Test::held_bytes).sum();
         let mut available = max_bytes.checked_sub(texts).ok_or(BadTests::TooLarge(max_bytes))?;
         let before = available;
-        let expected = if kind == Kind::Functional { expected(&tests, &mut available) } else { Ok(Vec::new()) };
+        let expected = if kind == TestKind::Functional { expected(&tests, &mut available) } else { Ok(Vec::new()) };
         if matches!(&expected, Err(BadTests::Json { problem, .. }) if problem.is_too_large()) {
             return Err(BadTests::TooLarge(max_bytes));
         }
@@ -204,8 +204,8 @@ fn expected(tests: &[Test], available: &mut usize) -> Result<Vec<Vec<Value>>, Ba
 fn digest(tests: &[Test], function: Option<&str>) -> String {
     const ALTERNATIVE: u8 = 3;
     let kind = |kind| match kind {
-        Kind::Stdin => 1,
-        Kind::Functional => 2,
+        TestKind::Stdin => 1,
+        TestKind::Functional => 2,
     };
     let tests = tests.iter().flat_map(|test| {
         let alternatives = test.alternatives.iter().map(|output| (ALTERNATIVE, "", output.as_str()));

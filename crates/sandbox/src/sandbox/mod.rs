@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store, UpdateDeadline};
 
-use crate::run::{Budget, ExitStatus, Run, Source};
+use crate::run::{Budget, ExitStatus, ProgramSource, Run};
 
 pub(crate) use engine::{STACK_REUSE_LIMIT, THREAD_STACK, config, engine};
 use guest::GuestState;
@@ -84,7 +84,7 @@ impl Sandbox {
     /// Runs a program as a process would.
     pub(crate) fn process(
         &self,
-        program: Source<'_>,
+        program: ProgramSource<'_>,
         stdin: Arc<[u8]>,
         budget: &Budget,
         cancel: &CancellationToken,
@@ -102,7 +102,7 @@ impl Sandbox {
     /// Calls a function of a program.
     pub(crate) fn call(
         &self,
-        program: Source<'_>,
+        program: ProgramSource<'_>,
         name: &str,
         input: &[u8],
         budget: &Budget,
@@ -118,8 +118,8 @@ impl Sandbox {
     }
 
     /// An instance for a program that is loaded once and then given one test after the other.
-    pub(crate) fn session(&self, budget: &Budget, cancel: &CancellationToken) -> Result<Session<'_>, Box<Run>> {
-        Ok(Session { guest: self.start(Arc::default(), budget, cancel)?, sandbox: self, budget: *budget })
+    pub(crate) fn session(&self, budget: &Budget, cancel: &CancellationToken) -> Result<LoadedProgram<'_>, Box<Run>> {
+        Ok(LoadedProgram { guest: self.start(Arc::default(), budget, cancel)?, sandbox: self, budget: *budget })
     }
 
     fn start(&self, stdin: Arc<[u8]>, budget: &Budget, cancel: &CancellationToken) -> Result<GuestInstance, Box<Run>> {
@@ -148,13 +148,13 @@ impl Sandbox {
 }
 
 /// A loaded program that stays for several tests.
-pub(crate) struct Session<'a> {
+pub(crate) struct LoadedProgram<'a> {
     guest: GuestInstance,
     sandbox: &'a Sandbox,
     budget: Budget,
 }
 
-impl Session<'_> {
+impl LoadedProgram<'_> {
     /// Loads the program. An empty `name` means that it reads standard input.
     pub(crate) fn load(&mut self, source: &[u8], name: &str) -> Run {
         let export = self.sandbox.exports.load;

@@ -18,7 +18,7 @@ use super::guest::GuestState;
 use super::pages::Pages;
 use super::snapshot::Snapshot;
 use super::{GuestInstance, Sandbox};
-use crate::run::{Budget, ExitStatus, Run, Source};
+use crate::run::{Budget, ExitStatus, ProgramSource, Run};
 
 /// Time limit for the definitions of a program. If they take longer, every test runs the whole program.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ impl Sandbox {
     /// beginning.
     pub(crate) fn start_series(
         &self,
-        program: Source<'_>,
+        program: ProgramSource<'_>,
         called: bool,
         budget: &Budget,
         cancel: &CancellationToken,

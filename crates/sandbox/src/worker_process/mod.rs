@@ -22,7 +22,7 @@ use rustix::event::PollFlags;
 use tokio_util::sync::CancellationToken;
 
 use crate::executor::{CellExecutor, Executor};
-use crate::run::{Budget, Cell, ExitStatus, Run, Source};
+use crate::run::{Budget, Cell, ExitStatus, ProgramSource, Run};
 use frame::Frame;
 pub(crate) use loss::ProcessLoss;
 use pipe::Pipe;
@@ -169,7 +169,13 @@ impl Executor for WorkerProcess {
         self.request(wire::COMPILE, &[&wire::budget(budget), source], cancel)
     }
 
-    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run {
+    fn process(
+        &mut self,
+        program: ProgramSource<'_>,
+        stdin: &[u8],
+        budget: &Budget,
+        cancel: &CancellationToken,
+    ) -> Run {
         self.response_timeout = response_timeout(budget);
         let parts = [&wire::budget(budget), program.text, program.code, stdin, &[u8::from(program.many_tests)]];
         self.request(wire::PROCESS, &parts, cancel)
@@ -177,7 +183,7 @@ impl Executor for WorkerProcess {
 
     fn call(
         &mut self,
-        program: Source<'_>,
+        program: ProgramSource<'_>,
         name: &str,
         input: &[u8],
         budget: &Budget,

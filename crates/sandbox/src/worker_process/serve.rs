@@ -19,7 +19,7 @@ use crate::executor::{CellExecutor, Executor};
 use crate::guest::GuestError;
 use crate::in_process::InProcess;
 use crate::interpreter::Interpreter;
-use crate::run::{Cell, ExitStatus, Run, Source};
+use crate::run::{Cell, ExitStatus, ProgramSource, Run};
 use crate::sandbox::{STACK_REUSE_LIMIT, THREAD_STACK};
 
 /// How often a cancellation of the running program is checked for.
@@ -204,12 +204,12 @@ fn respond(executor: &mut InProcess<'_>, mut frame: Frame, cancel: &Cancellation
     match frame.kind {
         wire::COMPILE => executor.compile(&source, &budget, cancel),
         wire::PROCESS => {
-            let program = Source { text: &source, code: &frame.part(2), many_tests: frame.part(4) == [1] };
+            let program = ProgramSource { text: &source, code: &frame.part(2), many_tests: frame.part(4) == [1] };
             executor.process(program, &frame.part(3), &budget, cancel)
         }
         wire::CALL => {
             let name = text(&mut frame, 3);
-            let program = Source { text: &source, code: &frame.part(2), many_tests: frame.part(5) == [1] };
+            let program = ProgramSource { text: &source, code: &frame.part(2), many_tests: frame.part(5) == [1] };
             executor.call(program, &name, &frame.part(4), &budget, cancel)
         }
         wire::CELL => {

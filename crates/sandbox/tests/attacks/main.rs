@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::rows::Tests;
-use evenkeel_sandbox::{Limits, Mode, ProgramOutcome, ProgramTask};
+use evenkeel_sandbox::{Mode, ProgramLimits, ProgramOutcome, ProgramTask};
 use support::{POOL, functional, judge_all, resident, stdin, task};
 
 /// CPU time limit of the attacks.
@@ -32,7 +32,7 @@ const HONEST: &str =
 const KEPT: u64 = 96 << 20;
 
 fn limited(program: &str, tests: &Arc<Tests>, mode: Mode) -> ProgramTask {
-    let limits = Limits { cpu: CPU, memory_bytes: 128 << 20, output_bytes: 1 << 20, ..Limits::default() };
+    let limits = ProgramLimits { cpu: CPU, memory_bytes: 128 << 20, output_bytes: 1 << 20, ..ProgramLimits::default() };
     ProgramTask { mode, limits, ..task(program, tests) }
 }
 

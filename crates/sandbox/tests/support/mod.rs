@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
 
-use evenkeel_sandbox::rows::{Kind, Test, Tests};
+use evenkeel_sandbox::rows::{Test, TestKind, Tests};
 use evenkeel_sandbox::{
-    Interpreter, Limits, Mode, Pool, PoolSettings, ProgramSubmission, ProgramTask, ProgramVerdict, guest,
+    Interpreter, Mode, Pool, PoolSettings, ProgramLimits, ProgramSubmission, ProgramTask, ProgramVerdict, guest,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -29,15 +29,15 @@ pub(crate) static POOL: LazyLock<Pool> = LazyLock::new(|| {
 
 /// Tests of a program that uses standard input and output.
 pub(crate) fn stdin(cases: &[(&str, &str)]) -> Arc<Tests> {
-    tests(Kind::Stdin, cases, None)
+    tests(TestKind::Stdin, cases, None)
 }
 
 /// Tests of a function.
 pub(crate) fn functional(name: &str, cases: &[(&str, &str)]) -> Arc<Tests> {
-    tests(Kind::Functional, cases, Some(name))
+    tests(TestKind::Functional, cases, Some(name))
 }
 
-fn tests(kind: Kind, cases: &[(&str, &str)], name: Option<&str>) -> Arc<Tests> {
+fn tests(kind: TestKind, cases: &[(&str, &str)], name: Option<&str>) -> Arc<Tests> {
     let cases = cases.iter().map(|(input, output)| Test::new(kind, *input, *output));
     Arc::new(Tests::new(cases.collect(), name.map(str::to_owned)).expect("the tests are well formed"))
 }
@@ -45,7 +45,7 @@ fn tests(kind: Kind, cases: &[(&str, &str)], name: Option<&str>) -> Arc<Tests> {
 /// A task with a short time limit for endless programs.
 pub(crate) fn task(program: &str, tests: &Arc<Tests>) -> ProgramTask {
     let mut task = ProgramTask::new(ProgramSubmission::Program(program.to_owned()), Arc::clone(tests));
-    task.limits = Limits { cpu: Duration::from_secs(5), ..Limits::default() };
+    task.limits = ProgramLimits { cpu: Duration::from_secs(5), ..ProgramLimits::default() };
     task
 }
 

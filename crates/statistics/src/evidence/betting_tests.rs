@@ -20,7 +20,9 @@ proptest! {
         let p = Policy::softmax(&logits, 1.0);
         let noisy: Vec<f64> = logits.iter().zip(&noise).map(|(logit, noise)| logit + noise).collect();
         let q = Policy::softmax(&noisy, 1.0);
-        let weight = |token: usize| importance_weight(libm::log(p.probabilities[token]), libm::log(q.probabilities[token]));
+        let weight = |token: usize| {
+            importance_weight(libm::log(p.probabilities[token]), libm::log(q.probabilities[token]))
+        };
         for stake in SURPRISE_STAKES {
             let found = mean(&q.probabilities, |token| surprise_factor(stake, weight(token), p.surprise(token), 1e-4));
             prop_assert!(found <= 1.0 + 1e-9, "{stake}: {found}");

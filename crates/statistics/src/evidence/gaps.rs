@@ -110,7 +110,10 @@ mod tests {
         }
 
         #[test]
-        fn a_normalised_sum_does_not_depend_on_scale(terms in prop::collection::vec(-5.0_f64..5.0, 1..20), scale in 1e-6_f64..1e6) {
+        fn a_normalised_sum_does_not_depend_on_scale(
+            terms in prop::collection::vec(-5.0_f64..5.0, 1..20),
+            scale in 1e-6_f64..1e6,
+        ) {
             let scaled = self_normalized(terms.iter().map(|term| term * scale));
             prop_assert!((self_normalized(terms) - scaled).abs() < 1e-9);
         }

@@ -7,7 +7,7 @@ mod renderer;
 mod sampler;
 mod turns;
 
-use evenkeel_data::read::Limits;
+use evenkeel_data::read::ReadLimits;
 use evenkeel_data::{
     Cancel, DataError, Dataset, EnvironmentTask, Problem, arithmetic, products, programs, trails, word_problems,
 };
@@ -33,7 +33,7 @@ pub(crate) fn dataset(
     settings: &DataSettings,
     seed: u64,
     held_out: u32,
-    limits: &Limits,
+    limits: &ReadLimits,
     cancel: Cancel<'_>,
 ) -> Result<Dataset, RunError> {
     let dataset = match settings.built_in(seed, held_out) {
@@ -69,7 +69,7 @@ fn nothing_to_train_on(settings: &DataSettings, held_out: u32, dataset: &Dataset
 pub(crate) fn benchmark_problems(
     settings: &LoopSettings,
     dataset: &mut Dataset,
-    limits: &Limits,
+    limits: &ReadLimits,
     cancel: Cancel<'_>,
 ) -> Result<Vec<Vec<Problem>>, RunError> {
     let benchmarks = settings.evaluation.benchmarks.iter();

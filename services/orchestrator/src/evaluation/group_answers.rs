@@ -1,6 +1,6 @@
 //! From a group of samples to the answers that are kept of it.
 
-use evenkeel_run::Answer;
+use evenkeel_run::EvaluationAnswer;
 
 use super::benchmark::Benchmark;
 use crate::error::RunError;
@@ -16,7 +16,7 @@ pub(super) fn answers_of(
     index: u64,
     group: &SampledGroup,
     tokenizer: &Tokenizer,
-) -> Result<Vec<Answer>, RunError> {
+) -> Result<Vec<EvaluationAnswer>, RunError> {
     let prompt = tokenizer.decode_all(group.prompt_token_ids())?;
     let gold: Vec<String> = group.task().golds().map(str::to_owned).collect();
     let problem = benchmark.problem(index);
@@ -24,7 +24,7 @@ pub(super) fn answers_of(
         let token_ids: Vec<u32> =
             sample.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
         let detail = &sample.verdict_detail;
-        Ok(Answer {
+        Ok(EvaluationAnswer {
             benchmark: benchmark.name.clone(),
             problem: problem.to_owned(),
             index,

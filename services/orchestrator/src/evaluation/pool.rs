@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel_proto::v1::WeightsRef;
-use evenkeel_run::{Answer, AnswerFile, EvaluationManifest};
+use evenkeel_run::{AnswerFile, EvaluationAnswer, EvaluationManifest};
 
 use super::benchmark::Benchmarks;
 use super::group_answers::answers_of;
@@ -128,7 +128,7 @@ fn open(
         }
         let scores = Scores::new(&benchmark.name, benchmark.samples(), benchmark.in_average);
         let mut scores = scores.by_source(benchmark.sources());
-        let is_whole = |answers: &[Answer]| answers.iter().all(|answer| answer.verdict.is_valid());
+        let is_whole = |answers: &[EvaluationAnswer]| answers.iter().all(|answer| answer.verdict.is_valid());
         for (index, answers) in groups.iter().filter(|(_, answers)| is_whole(answers)) {
             scores.add(*index, answers);
         }
@@ -148,7 +148,7 @@ mod tests {
         EvaluationTarget { step, weights: None, digest: digest.to_owned() }
     }
 
-    fn answer(index: u64, verdict: &str) -> Answer {
+    fn answer(index: u64, verdict: &str) -> EvaluationAnswer {
         serde_json::from_value(serde_json::json!({
             "benchmark": "a", "problem": "p", "index": index, "sample": 0, "prompt": "", "text": "", "token_ids": [1],
             "finish_reason": "stop", "verdict": verdict, "reason": "", "score": (verdict == "correct").then_some(1.0),

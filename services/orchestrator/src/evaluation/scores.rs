@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel_proto::v1::Outcome;
 use evenkeel_run::at_k::AVERAGE;
 use evenkeel_run::metric::{MetricName, table as metric};
-use evenkeel_run::{Answer, AnswerVerdict, MetricsLine, Statistics, at_k};
+use evenkeel_run::{AnswerVerdict, EvaluationAnswer, MetricsLine, Statistics, at_k};
 use evenkeel_statistics::{Accuracies, Attempt, Estimate, pass_at};
 
 use crate::data::MAX_DATA_SOURCES;
@@ -61,7 +61,7 @@ impl Scores {
     }
 
     /// Adds the answers to a problem.
-    pub(super) fn add(&mut self, index: u64, answers: &[Answer]) {
+    pub(super) fn add(&mut self, index: u64, answers: &[EvaluationAnswer]) {
         let generated = answers.iter().filter(|answer| !answer.token_ids.is_empty());
         let unanswered = answers.iter().filter(|answer| answer.verdict == AnswerVerdict::Outcome(Outcome::NoAnswer));
         let scores = ProblemScores {
@@ -178,12 +178,12 @@ pub(crate) fn advice(all: &[Scores]) -> Option<String> {
 }
 
 /// What accuracies count of an answer; `None` without a verdict.
-fn attempt(answer: &Answer) -> Option<Attempt> {
+fn attempt(answer: &EvaluationAnswer) -> Option<Attempt> {
     Some(Attempt { score: answer.score?, answer: answer.answer.clone() })
 }
 
 /// Whether an answer was refused because it is copied from the prompt.
-fn is_copied(answer: &Answer) -> bool {
+fn is_copied(answer: &EvaluationAnswer) -> bool {
     answer.score.is_some() && answer.reason == COPIED
 }
 
@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    fn answer(index: u64, score: Option<f64>, canonical: Option<&str>) -> Answer {
+    fn answer(index: u64, score: Option<f64>, canonical: Option<&str>) -> EvaluationAnswer {
         serde_json::from_value(serde_json::json!({
             "benchmark": "a", "problem": "p", "index": index, "sample": 0, "prompt": "", "text": "", "token_ids": [1, 2],
             "finish_reason": "length", "verdict": if score.is_some() { "correct" } else { "invalid" }, "reason": "",
@@ -243,13 +243,13 @@ mod tests {
 
     #[test]
     fn an_evaluation_in_which_most_have_no_answer_says_which_setting_to_change() {
-        let verdict = |verdict: &str, finish: &str| -> Answer {
+        let verdict = |verdict: &str, finish: &str| -> EvaluationAnswer {
             let of = answer(0, Some(0.0), None);
             let mut value = serde_json::to_value(of).unwrap();
             (value["verdict"], value["finish_reason"]) = (verdict.into(), finish.into());
             serde_json::from_value(value).unwrap()
         };
-        let said = |answers: Vec<Answer>| {
+        let said = |answers: Vec<EvaluationAnswer>| {
             let mut scores = Scores::new("a", 1, true);
             answers
                 .iter()
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn accuracy_has_a_value_with_copied_answers_too() {
         let mut scores = Scores::new("a", 2, false);
-        let copied = Answer { reason: "copied".to_owned(), ..answer(0, Some(0.0), Some("binomial(4, 2)")) };
+        let copied = EvaluationAnswer { reason: "copied".to_owned(), ..answer(0, Some(0.0), Some("binomial(4, 2)")) };
         scores.add(0, &[answer(0, Some(1.0), Some("6")), copied.clone()]);
         scores.add(1, &[answer(1, Some(0.0), Some("7")), answer(1, None, None)]);
         let mut line = MetricsLine::new(StepKind::Evaluation, 0, 0);

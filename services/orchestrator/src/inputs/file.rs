@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_data::{Cancel, Cancelled, DataReport, Part};
+use evenkeel_data::{Cancel, Cancelled, DataReport, Purpose};
 use evenkeel_environment::{Description, Descriptions, Origin};
 use evenkeel_host::{FileDigest, FileStamp};
 use evenkeel_run::{Input, InputKind};
@@ -102,10 +102,10 @@ pub(crate) fn of_environments(described: &Descriptions) -> Vec<Input> {
     described.map(input).collect()
 }
 
-fn kind_of(part: Part) -> InputKind {
+fn kind_of(part: Purpose) -> InputKind {
     match part {
-        Part::Training => InputKind::TrainingData,
-        Part::Evaluation => InputKind::EvaluationData,
+        Purpose::Training => InputKind::TrainingData,
+        Purpose::Evaluation => InputKind::EvaluationData,
     }
 }
 

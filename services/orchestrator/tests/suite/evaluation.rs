@@ -10,7 +10,7 @@ use crate::support::{Cluster, bounded, lines, recipe, temp, until};
 use evenkeel_orchestrator::{BenchmarkSettings, EvaluationRequest, LoopSettings, RunOutcome};
 use evenkeel_proto::v1::{GenerateItem, StepKind};
 use evenkeel_proto::{Purpose, SampleId};
-use evenkeel_run::{Answer, AnswerReader, MetricsLine, Summary};
+use evenkeel_run::{AnswerReader, EvaluationAnswer, MetricsLine, Summary};
 
 /// A benchmark of sums `a + 0`, `a + 1`, ...
 fn sums(folder: &Path, name: &str, a: usize, count: usize) -> BenchmarkSettings {
@@ -48,7 +48,7 @@ fn evaluations(run: &Path) -> Vec<MetricsLine> {
     text.lines().map(|line| MetricsLine::from_json(StepKind::Evaluation, line).unwrap()).collect()
 }
 
-fn answers(run: &Path, step: u64, benchmark: &str) -> Vec<Answer> {
+fn answers(run: &Path, step: u64, benchmark: &str) -> Vec<EvaluationAnswer> {
     let path = run.join(format!("evaluation/step-{step}/{benchmark}.jsonl.zst"));
     AnswerReader::open(&path).unwrap().map(Result::unwrap).collect()
 }
@@ -184,7 +184,7 @@ async fn an_evaluation_that_was_killed_goes_on_where_it_was() {
             handle.kill().await;
             let before = asked(&cluster).len();
             for name in ["ones", "twos"] {
-                let of = |answer: Answer| (name, answer.index, answer.sample);
+                let of = |answer: EvaluationAnswer| (name, answer.index, answer.sample);
                 kept.extend(answers(&path, 0, name).into_iter().map(of));
             }
             assert!(kept.len() >= 4 * groups && kept.len() < 240, "{}", kept.len());

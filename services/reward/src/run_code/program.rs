@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_sandbox::rows::{Kind, Test, Tests};
+use evenkeel_sandbox::rows::{Test, TestKind, Tests};
 use evenkeel_sandbox::{ProgramSubmission, ProgramTask, ProgramVerdict};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -76,7 +76,7 @@ fn task(verifier: &Verifier, request: RunCode, settings: &HttpSettings, wall: Du
     let cpu = Duration::from_secs_f64(run_timeout * settings.slowdown).min(wall * 3 / 4);
     limits.cpu = cpu.min(limits.cpu);
     limits.wall = wall.max(limits.cpu);
-    let tests = Tests::new(vec![Test::new(Kind::Stdin, stdin, "")], None).map_err(|error| error.to_string())?;
+    let tests = Tests::new(vec![Test::new(TestKind::Stdin, stdin, "")], None).map_err(|error| error.to_string())?;
     let program = ProgramSubmission::Program(code);
     Ok(ProgramTask { limits, keep_output: true, ..ProgramTask::new(program, Arc::new(tests)) })
 }

@@ -8,7 +8,7 @@ use evenkeel_config::{ByteSize, HumanDuration, OptionalHumanDuration, human, res
 use evenkeel_proto::FieldError;
 use evenkeel_sandbox::compare::Tolerance;
 use evenkeel_sandbox::rows::MAX_PRIVATE_BYTES;
-use evenkeel_sandbox::{Limits, Mode};
+use evenkeel_sandbox::{Mode, ProgramLimits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +121,8 @@ pub struct LimitSettings {
 
 impl Default for LimitSettings {
     fn default() -> Self {
-        let Limits { cpu, program_cpu, wall, memory_bytes, output_bytes, source_bytes, .. } = Limits::default();
+        let ProgramLimits { cpu, program_cpu, wall, memory_bytes, output_bytes, source_bytes, .. } =
+            ProgramLimits::default();
         let [memory, output, source] = [memory_bytes, output_bytes, source_bytes].map(ByteSize::b);
         Self { cpu, program_cpu, wall, memory, output, source }
     }

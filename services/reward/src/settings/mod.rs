@@ -4,7 +4,7 @@ mod code;
 mod http;
 
 use evenkeel_config::{ByteSize, Renamed, Settings, resolved_threads};
-use evenkeel_math::{Limits, Profile};
+use evenkeel_math::{CheckLimits, Profile};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
 use evenkeel_rpc::server::ServerSettings;
@@ -86,7 +86,7 @@ impl Default for RewardSettings {
 
 impl Default for MathDefaults {
     fn default() -> Self {
-        let Limits { max_answer_bytes, fuel } = Limits::default();
+        let CheckLimits { max_answer_bytes, fuel } = CheckLimits::default();
         let max_answer = ByteSize::b(max_answer_bytes as u64);
         Self { profile: Profile::default(), max_answer, fuel, max_fuel: MAX_FUEL }
     }

@@ -10,7 +10,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     CodeTask, FieldViolation, InvalidReason, MathTask, Verdict, VerifyItem, verify_item::Answer, verify_item::Task,
 };
-use evenkeel_sandbox::{Limits, ProgramTask, ProgramVerdict};
+use evenkeel_sandbox::{ProgramLimits, ProgramTask, ProgramVerdict};
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::RewardSettings;
@@ -179,7 +179,7 @@ impl Verifier {
     }
 
     /// The limits on a program that names only its memory in bytes: the highest that the settings allow.
-    pub(crate) fn limits_up_to(&self, memory: Option<u64>) -> Limits {
+    pub(crate) fn limits_up_to(&self, memory: Option<u64>) -> ProgramLimits {
         self.code.limits_up_to(memory)
     }
 

@@ -7,7 +7,7 @@ const FAR: i64 = i64::MAX;
 
 /// What is known of a part of an expression.
 #[derive(Clone, Copy)]
-struct Part {
+struct Bounds {
     /// A bound of the magnitude, if it is constant.
     constant: Option<i64>,
     /// The largest bound of a constant in it.
@@ -19,7 +19,7 @@ struct Part {
     logarithm: bool,
 }
 
-impl Part {
+impl Bounds {
     const VARIABLE: Self = Self { constant: None, largest: 1, divisor: 1, root: false, logarithm: false };
 
     fn constant(bound: i64) -> Self {
@@ -51,19 +51,19 @@ fn grown(base: i64, exponent: i64) -> i64 {
 
 /// The largest magnitude at which pieces may meet, or more.
 pub(super) fn of(expr: &Expr) -> i64 {
-    let mut parts: Vec<Part> = Vec::with_capacity(expr.len());
+    let mut parts: Vec<Bounds> = Vec::with_capacity(expr.len());
     let mut reach = 1;
     for node in expr.nodes() {
-        let at = |id: &NodeId| parts.get(*id as usize).copied().unwrap_or(Part::VARIABLE);
+        let at = |id: &NodeId| parts.get(*id as usize).copied().unwrap_or(Bounds::VARIABLE);
         let part = match node {
             Node::Literal(number) => {
                 let bound = node.magnitude().unwrap_or(FAR);
                 let divisor = number.exact().map_or(FAR, |value| i64::try_from(value.denominator()).unwrap_or(FAR));
-                Part { divisor, ..Part::constant(bound) }
+                Bounds { divisor, ..Bounds::constant(bound) }
             }
-            Node::Constant(Constant::I) => Part::constant(1),
-            Node::Constant(_) => Part::constant(4),
-            Node::Symbol(_) | Node::Term(_) => Part::VARIABLE,
+            Node::Constant(Constant::I) => Bounds::constant(1),
+            Node::Constant(_) => Bounds::constant(4),
+            Node::Symbol(_) | Node::Term(_) => Bounds::VARIABLE,
             Node::Negate(a) | Node::Apply(_, a) => at(a),
             Node::Add(a, b) => at(a).with(at(b), i64::saturating_add),
             Node::Multiply(a, b) => at(a).with(at(b), i64::saturating_mul),
@@ -72,7 +72,7 @@ pub(super) fn of(expr: &Expr) -> i64 {
                 let below = at(b);
                 let divisor = above.divisor.saturating_mul(below.constant.unwrap_or(1)).saturating_mul(below.divisor);
                 let bound = |above: i64, _| above.saturating_mul(below.divisor);
-                Part { divisor, ..above.with(below, bound) }
+                Bounds { divisor, ..above.with(below, bound) }
             }
             Node::Power(a, b) => {
                 let base = at(a);
@@ -82,9 +82,9 @@ pub(super) fn of(expr: &Expr) -> i64 {
                 power.root |= root;
                 power
             }
-            Node::Call(Function::Sqrt, a) => Part { root: true, ..at(a) },
+            Node::Call(Function::Sqrt, a) => Bounds { root: true, ..at(a) },
             Node::Call(Function::Ln | Function::Log, a) if at(a).constant.is_none() => {
-                Part { logarithm: true, ..at(a) }
+                Bounds { logarithm: true, ..at(a) }
             }
             Node::Call(Function::Exp, a) => at(a).with(at(a), |exponent, _| grown(3, exponent)),
             Node::Call(Function::Factorial | Function::DoubleFactorial, a) => {
@@ -92,9 +92,9 @@ pub(super) fn of(expr: &Expr) -> i64 {
             }
             Node::Call(_, a) => at(a),
             Node::Call2(Function::LogBase, a, b) if at(a).constant.is_none() => {
-                Part { logarithm: true, ..at(a).with(at(b), i64::max) }
+                Bounds { logarithm: true, ..at(a).with(at(b), i64::max) }
             }
-            Node::Call2(Function::Root, a, b) => Part { root: true, ..at(a).with(at(b), i64::max) },
+            Node::Call2(Function::Root, a, b) => Bounds { root: true, ..at(a).with(at(b), i64::max) },
             Node::Call2(Function::Binomial, a, b) => at(a).with(at(b), |n, _| grown(2, n)),
             Node::Call2(_, a, b) => at(a).with(at(b), i64::max),
             Node::Fold { from, to, .. } => at(from).with(at(to), |a, b| a.max(b).saturating_mul(a.max(b))),

@@ -6,7 +6,7 @@ use dashu_int::UBig;
 use dashu_ratio::RBig;
 
 use crate::parse::structure::Tokens;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 use crate::slicing::SafeSlice;
 use crate::{Magnitude, Notation, Number};
 
@@ -27,23 +27,25 @@ pub(super) struct Decimal {
 /// The repeating decimal at the start of these tokens.
 pub(super) fn read(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Decimal> {
     let kind = |at: usize| (at < range.end).then(|| tokens.kind(at));
-    let is_point = |at: usize| kind(at) == Some(&Kind::Symbol('.'));
+    let is_point = |at: usize| kind(at) == Some(&TokenKind::Symbol('.'));
     let mut at = range.start;
     // Nearly every number ends here.
     let (integer, mut fixed) = match kind(at)? {
-        Kind::Numeral(numeral) if numeral.point => {
+        TokenKind::Numeral(numeral) if numeral.point => {
             at += 1;
             match kind(at)? {
-                Kind::Command("overline" | "bar" | "dot" | "ldots") | Kind::Open('(') | Kind::Symbol('.') => {}
+                TokenKind::Command("overline" | "bar" | "dot" | "ldots")
+                | TokenKind::Open('(')
+                | TokenKind::Symbol('.') => {}
                 _ => return None,
             }
             (numeral.integer.to_string(), numeral.fraction.to_owned())
         }
-        Kind::Numeral(numeral) if is_point(at + 1) => {
+        TokenKind::Numeral(numeral) if is_point(at + 1) => {
             at += 2;
             (numeral.integer.to_string(), String::new())
         }
-        Kind::Symbol('.') => {
+        TokenKind::Symbol('.') => {
             at += 1;
             (String::new(), String::new())
         }
@@ -53,14 +55,14 @@ pub(super) fn read(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Decimal> 
         return None;
     }
     let (period, end) = match kind(at)? {
-        Kind::Command("overline" | "bar") => argument(tokens, at + 1, range.end)?,
-        Kind::Command("dot") => between_dots(tokens, at, range.end)?,
-        Kind::Open('(') => {
+        TokenKind::Command("overline" | "bar") => argument(tokens, at + 1, range.end)?,
+        TokenKind::Command("dot") => between_dots(tokens, at, range.end)?,
+        TokenKind::Open('(') => {
             let close = tokens.partner(at, range.end)?;
             (digits(tokens, at + 1..close)?, close + 1)
         }
-        Kind::Command("ldots") => (split_period(&mut fixed)?, at + 1),
-        Kind::Symbol('.') if is_point(at + 1) && !fixed.is_empty() => {
+        TokenKind::Command("ldots") => (split_period(&mut fixed)?, at + 1),
+        TokenKind::Symbol('.') if is_point(at + 1) && !fixed.is_empty() => {
             let dots = (at..range.end).take_while(|at| is_point(*at)).count();
             (split_period(&mut fixed)?, at + dots)
         }
@@ -72,16 +74,16 @@ pub(super) fn read(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Decimal> 
 /// The digits of an argument, and the token after it.
 fn argument(tokens: &Tokens<'_>, at: usize, end: usize) -> Option<(String, usize)> {
     let mut at = at;
-    while at < end && matches!(tokens.kind(at), Kind::Space) {
+    while at < end && matches!(tokens.kind(at), TokenKind::Space) {
         at += 1;
     }
-    if at < end && matches!(tokens.kind(at), Kind::GroupOpen) {
+    if at < end && matches!(tokens.kind(at), TokenKind::GroupOpen) {
         let close = tokens.partner(at, end)?;
         return Some((digits(tokens, at + 1..close)?, close + 1));
     }
     // Without braces TeX takes one digit.
     match tokens.kind(at) {
-        Kind::Numeral(numeral) if at < end && !numeral.point && numeral.integer.len() == 1 => {
+        TokenKind::Numeral(numeral) if at < end && !numeral.point && numeral.integer.len() == 1 => {
             Some((numeral.integer.to_string(), at + 1))
         }
         _ => None,
@@ -92,11 +94,11 @@ fn argument(tokens: &Tokens<'_>, at: usize, end: usize) -> Option<(String, usize
 fn between_dots(tokens: &Tokens<'_>, at: usize, end: usize) -> Option<(String, usize)> {
     let (mut period, after) = argument(tokens, at + 1, end)?;
     let middle = match tokens.kind(after) {
-        Kind::Numeral(numeral) if after < end && !numeral.point => Some(numeral.integer.to_string()),
+        TokenKind::Numeral(numeral) if after < end && !numeral.point => Some(numeral.integer.to_string()),
         _ => None,
     };
     let second = after + usize::from(middle.is_some());
-    if second < end && matches!(tokens.kind(second), Kind::Command("dot")) {
+    if second < end && matches!(tokens.kind(second), TokenKind::Command("dot")) {
         let (last, after) = argument(tokens, second + 1, end)?;
         period.extend(middle);
         period.push_str(&last);
@@ -109,7 +111,7 @@ fn between_dots(tokens: &Tokens<'_>, at: usize, end: usize) -> Option<(String, u
 fn digits(tokens: &Tokens<'_>, range: Range<usize>) -> Option<String> {
     let range = tokens.stripped(range);
     match tokens.kind(range.start) {
-        Kind::Numeral(numeral) if range.len() == 1 && !numeral.point => Some(numeral.integer.to_string()),
+        TokenKind::Numeral(numeral) if range.len() == 1 && !numeral.point => Some(numeral.integer.to_string()),
         _ => None,
     }
 }

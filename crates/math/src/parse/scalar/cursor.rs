@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::parse::structure::Tokens;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 
 /// A position within tokens, at or within one of them.
 pub(super) struct Cursor<'t, 'a> {
@@ -50,18 +50,18 @@ impl<'t, 'a> Cursor<'t, 'a> {
     }
 
     /// The token at an index. `None` at the end of the range and after it.
-    pub(super) fn kind(&self, at: usize) -> Option<&'t Kind<'a>> {
+    pub(super) fn kind(&self, at: usize) -> Option<&'t TokenKind<'a>> {
         (at < self.end).then(|| self.tokens.kind(at))
     }
 
     /// The current token.
-    pub(super) fn peek(&self) -> Option<&'t Kind<'a>> {
+    pub(super) fn peek(&self) -> Option<&'t TokenKind<'a>> {
         self.kind(self.at)
     }
 
     /// The index of the first token from `at` on that is not white space.
     pub(super) fn after_spaces(&self, mut at: usize) -> usize {
-        while self.kind(at) == Some(&Kind::Space) {
+        while self.kind(at) == Some(&TokenKind::Space) {
             at += 1;
         }
         at

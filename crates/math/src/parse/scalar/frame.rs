@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::expr::{Function, Node, NodeId};
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 
 /// A range of tokens that is parsed on its own.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Parser<'_, '_, '_> {
         self.cursor.skip_spaces();
         let at = self.cursor.at();
         if self.cursor.is_at_token_start()
-            && self.cursor.peek() == Some(&Kind::GroupOpen)
+            && self.cursor.peek() == Some(&TokenKind::GroupOpen)
             && let Some(close) = self.cursor.partner(at)
         {
             self.open(at + 1..close, close + 1, on_close);

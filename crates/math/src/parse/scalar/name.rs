@@ -4,7 +4,7 @@ use super::frame::OnClose;
 use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::expr::{Constant, Function, Node};
 use crate::parse::text;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 
 /// Words that spell a letter or constant.
 const LETTER_NAMES: [&str; 34] = [
@@ -62,10 +62,10 @@ const MAX_LETTERS: usize = 3;
 
 impl Parser<'_, '_, '_> {
     /// Whether a token begins with a function.
-    pub(super) fn is_function(&self, kind: &Kind<'_>) -> bool {
+    pub(super) fn is_function(&self, kind: &TokenKind<'_>) -> bool {
         match kind {
-            Kind::Command(name) => Function::named(name).is_some_and(|function| function != Function::Sqrt),
-            Kind::Word(word) | Kind::Label(word) => {
+            TokenKind::Command(name) => Function::named(name).is_some_and(|function| function != Function::Sqrt),
+            TokenKind::Word(word) | TokenKind::Label(word) => {
                 word.get(self.cursor.offset()..).is_some_and(|rest| Function::at_start(rest).is_some())
             }
             _ => false,
@@ -119,7 +119,7 @@ impl Parser<'_, '_, '_> {
 
     fn letter(&mut self, letter: char) -> ScalarResult {
         let has_subscript =
-            self.cursor.is_at_token_start() && matches!(self.cursor.peek(), Some(Kind::Symbol('_' | '\'')));
+            self.cursor.is_at_token_start() && matches!(self.cursor.peek(), Some(TokenKind::Symbol('_' | '\'')));
         let is_bound = self.bound.iter().any(|bound| bound.chars().eq([letter]));
         match letter {
             'e' if !has_subscript => {
@@ -145,24 +145,24 @@ impl Parser<'_, '_, '_> {
         if name == "C" && self.combinations() {
             return Ok(());
         }
-        while self.cursor.peek() == Some(&Kind::Symbol('\'')) {
+        while self.cursor.peek() == Some(&TokenKind::Symbol('\'')) {
             name.push('\'');
             self.cursor.advance();
         }
         let mut at = self.cursor.at();
         // `x _1`
         let subscript = self.cursor.after_spaces(at);
-        if self.cursor.kind(subscript) == Some(&Kind::Symbol('_')) {
+        if self.cursor.kind(subscript) == Some(&TokenKind::Symbol('_')) {
             at = subscript;
         }
         let mut after_power = false;
-        if self.cursor.peek() == Some(&Kind::Symbol('^'))
+        if self.cursor.peek() == Some(&TokenKind::Symbol('^'))
             && let Some(next) = self.argument_end(self.cursor.at() + 1)
-            && self.cursor.kind(next) == Some(&Kind::Symbol('_'))
+            && self.cursor.kind(next) == Some(&TokenKind::Symbol('_'))
         {
             (at, after_power) = (next, true);
         }
-        if self.cursor.kind(at) == Some(&Kind::Symbol('_')) {
+        if self.cursor.kind(at) == Some(&TokenKind::Symbol('_')) {
             let begin = at + 1;
             let end = self.argument_end(begin).ok_or(ScalarError::NotScalar)?;
             let inner = self.cursor.tokens().trimmed(begin..end);
@@ -196,15 +196,17 @@ impl Parser<'_, '_, '_> {
         let number = |at: usize| {
             let inner = self.cursor.tokens().trimmed(at..self.argument_end(at)?);
             match self.cursor.kind(inner.start)? {
-                Kind::Numeral(n) if inner.len() == 1 && n.is_digits() && n.integer.len() < 5 => n.integer.parse().ok(),
+                TokenKind::Numeral(n) if inner.len() == 1 && n.is_digits() && n.integer.len() < 5 => {
+                    n.integer.parse().ok()
+                }
                 _ => None,
             }
         };
         let Some(middle) = self.argument_end(at + 1) else { return false };
         let Some(end) = self.argument_end(middle + 1) else { return false };
         let (above, below): (Option<i64>, Option<i64>) = match (self.cursor.kind(at), self.cursor.kind(middle)) {
-            (Some(Kind::Symbol('_')), Some(Kind::Symbol('^'))) => (number(at + 1), number(middle + 1)),
-            (Some(Kind::Symbol('^')), Some(Kind::Symbol('_'))) => (number(middle + 1), number(at + 1)),
+            (Some(TokenKind::Symbol('_')), Some(TokenKind::Symbol('^'))) => (number(at + 1), number(middle + 1)),
+            (Some(TokenKind::Symbol('^')), Some(TokenKind::Symbol('_'))) => (number(middle + 1), number(at + 1)),
             _ => return false,
         };
         let (Some(above), Some(below)) = (above, below) else { return false };
@@ -229,8 +231,8 @@ impl Parser<'_, '_, '_> {
     /// The end of the argument that begins at `at`.
     fn argument_end(&self, at: usize) -> Option<usize> {
         match self.cursor.kind(at)? {
-            Kind::GroupOpen => self.cursor.partner(at).map(|close| close + 1),
-            Kind::Numeral(_) | Kind::Word(_) | Kind::Label(_) | Kind::Command(_) => Some(at + 1),
+            TokenKind::GroupOpen => self.cursor.partner(at).map(|close| close + 1),
+            TokenKind::Numeral(_) | TokenKind::Word(_) | TokenKind::Label(_) | TokenKind::Command(_) => Some(at + 1),
             _ => None,
         }
     }
@@ -238,18 +240,19 @@ impl Parser<'_, '_, '_> {
     /// Whether a subscript is computed: an index letter, or a sum with one.
     fn is_index(&self, range: std::ops::Range<usize>) -> bool {
         let mut letters = range.clone().map(|at| self.cursor.tokens().kind(at));
-        let is_letter = |kind: &Kind<'_>| matches!(kind, Kind::Word(word) if word.len() == 1 && INDICES.contains(word));
+        let is_letter =
+            |kind: &TokenKind<'_>| matches!(kind, TokenKind::Word(word) if word.len() == 1 && INDICES.contains(word));
         range.len() == 1 && letters.clone().any(is_letter)
             || range.len() > 1
                 && letters.clone().any(is_letter)
-                && letters.any(|kind| matches!(kind, Kind::Symbol('+' | '-')))
+                && letters.any(|kind| matches!(kind, TokenKind::Symbol('+' | '-')))
     }
 
     /// Whether the following parenthesis holds an argument and not a factor.
     fn is_application(&self, name: &str) -> bool {
         // `f\left(2\right)` has white space before its bracket.
         let open = self.cursor.after_spaces(self.cursor.at());
-        if !self.cursor.is_at_token_start() || self.cursor.kind(open) != Some(&Kind::Open('(')) {
+        if !self.cursor.is_at_token_start() || self.cursor.kind(open) != Some(&TokenKind::Open('(')) {
             return false;
         }
         let Some(close) = self.cursor.partner(open) else { return false };
@@ -258,21 +261,21 @@ impl Parser<'_, '_, '_> {
         let base = base.trim_end_matches("^-1");
         let is_function = base.split('_').next().is_some_and(|base| base.len() == 1 && FUNCTIONS.contains(base));
         let is_zero = inner.len() == 1
-            && matches!(self.cursor.kind(inner.start), Some(Kind::Numeral(n)) if n.integer == "0" && !n.point);
+            && matches!(self.cursor.kind(inner.start), Some(TokenKind::Numeral(n)) if n.integer == "0" && !n.point);
         is_function || is_zero || self.is_whole_application(inner, close)
     }
 
     /// Whether the inverse of a function is applied: `f^{-1}(2)`. Consumes its power.
     fn is_inverse(&mut self, name: &str) -> bool {
-        if name.len() != 1 || !FUNCTIONS.contains(name) || self.cursor.peek() != Some(&Kind::Symbol('^')) {
+        if name.len() != 1 || !FUNCTIONS.contains(name) || self.cursor.peek() != Some(&TokenKind::Symbol('^')) {
             return false;
         }
         let Some(end) = self.argument_end(self.cursor.at() + 1) else { return false };
         let inner = self.cursor.tokens().trimmed(self.cursor.at() + 1..end);
         let is_minus_one = inner.len() == 2
-            && self.cursor.kind(inner.start) == Some(&Kind::Symbol('-'))
-            && matches!(self.cursor.kind(inner.start + 1), Some(Kind::Numeral(n)) if n.integer == "1" && !n.point);
-        let is_applied = self.cursor.kind(self.cursor.after_spaces(end)) == Some(&Kind::Open('('));
+            && self.cursor.kind(inner.start) == Some(&TokenKind::Symbol('-'))
+            && matches!(self.cursor.kind(inner.start + 1), Some(TokenKind::Numeral(n)) if n.integer == "1" && !n.point);
+        let is_applied = self.cursor.kind(self.cursor.after_spaces(end)) == Some(&TokenKind::Open('('));
         if is_minus_one && is_applied {
             self.cursor.jump(end);
         }
@@ -282,8 +285,10 @@ impl Parser<'_, '_, '_> {
     /// Whether a name and a bracket with a number are all there is: `V(2)` is a value at 2, and no product.
     fn is_whole_application(&self, inner: std::ops::Range<usize>, close: usize) -> bool {
         let is_alone = self.stack.is_at_start() && self.cursor.after_spaces(close + 1) >= self.cursor.end();
-        let sign = usize::from(self.cursor.kind(inner.start) == Some(&Kind::Symbol('-')));
-        is_alone && inner.len() == 1 + sign && matches!(self.cursor.kind(inner.start + sign), Some(Kind::Numeral(_)))
+        let sign = usize::from(self.cursor.kind(inner.start) == Some(&TokenKind::Symbol('-')));
+        is_alone
+            && inner.len() == 1 + sign
+            && matches!(self.cursor.kind(inner.start + sign), Some(TokenKind::Numeral(_)))
     }
 
     /// `\hat{x}` is a name of its own.
@@ -302,18 +307,18 @@ impl Parser<'_, '_, '_> {
         let Some(below) = self.argument_end(above) else { return Ok(false) };
         let begins = |at: usize| {
             let mut at = at;
-            while matches!(self.cursor.kind(at), Some(Kind::GroupOpen | Kind::Space)) {
+            while matches!(self.cursor.kind(at), Some(TokenKind::GroupOpen | TokenKind::Space)) {
                 at += 1;
             }
             match self.cursor.kind(at) {
-                Some(Kind::Word(word) | Kind::Label(word)) => word.starts_with('d'),
-                Some(Kind::Command("partial")) => true,
+                Some(TokenKind::Word(word) | TokenKind::Label(word)) => word.starts_with('d'),
+                Some(TokenKind::Command("partial")) => true,
                 _ => false,
             }
         };
         let differential = |range: std::ops::Range<usize>| self.cursor.tokens().stripped(range).len() > 3;
         let is_long = |at: usize, end: usize| {
-            differential(at..end) || matches!(self.cursor.kind(at + 1), Some(Kind::Word(word)) if word.len() > 1)
+            differential(at..end) || matches!(self.cursor.kind(at + 1), Some(TokenKind::Word(word)) if word.len() > 1)
         };
         if !begins(self.cursor.at() + 1) || !begins(above) || !is_long(above, below) {
             return Ok(false);

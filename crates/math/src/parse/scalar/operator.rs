@@ -3,7 +3,7 @@
 use super::frame::OnClose;
 use super::{LastOperand, Parser, PlusMinus, ScalarError, ScalarResult};
 use crate::expr::{Function, Node, NodeId};
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 use crate::{Notation, Number};
 
 /// An operator that waits for its right operand.
@@ -158,43 +158,43 @@ impl Parser<'_, '_, '_> {
             return self.juxtaposition();
         }
         match kind {
-            Kind::Space => self.cursor.advance(),
-            Kind::Symbol('+') => self.sign(Operator::Add)?,
-            Kind::Symbol('-') => self.sign(Operator::Subtract)?,
-            Kind::Command("pm") => self.sign(self.plus_minus(true))?,
-            Kind::Command("mp") => self.sign(self.plus_minus(false))?,
-            Kind::Symbol('*') if self.cursor.kind(self.cursor.at() + 1) == Some(&Kind::Symbol('*')) => {
+            TokenKind::Space => self.cursor.advance(),
+            TokenKind::Symbol('+') => self.sign(Operator::Add)?,
+            TokenKind::Symbol('-') => self.sign(Operator::Subtract)?,
+            TokenKind::Command("pm") => self.sign(self.plus_minus(true))?,
+            TokenKind::Command("mp") => self.sign(self.plus_minus(false))?,
+            TokenKind::Symbol('*') if self.cursor.kind(self.cursor.at() + 1) == Some(&TokenKind::Symbol('*')) => {
                 self.cursor.jump(self.cursor.at() + 2);
                 self.push(Operator::Power, POWER + 1)?;
             }
-            Kind::Symbol('*') | Kind::Command("cdot" | "times" | "ast" | "bullet") => {
+            TokenKind::Symbol('*') | TokenKind::Command("cdot" | "times" | "ast" | "bullet") => {
                 self.cursor.advance();
                 self.push(Operator::Multiply, MULTIPLY)?;
             }
-            Kind::Symbol('/') | Kind::Command("div") => {
+            TokenKind::Symbol('/') | TokenKind::Command("div") => {
                 self.cursor.advance();
                 self.push(Operator::Divide, MULTIPLY)?;
             }
-            Kind::Command("bmod" | "mod") | Kind::Word("mod") => {
+            TokenKind::Command("bmod" | "mod") | TokenKind::Word("mod") => {
                 self.cursor.advance();
                 self.push(Operator::Modulo, MULTIPLY)?;
             }
-            Kind::Command(over @ ("over" | "choose")) => {
+            TokenKind::Command(over @ ("over" | "choose")) => {
                 self.cursor.advance();
                 self.push(if *over == "over" { Operator::Over } else { Operator::Choose }, OVER)?;
             }
-            Kind::Symbol('^') => self.superscript()?,
-            Kind::Symbol('!') => self.factorial()?,
-            Kind::Symbol(',') => self.comma()?,
-            Kind::Symbol('|') => self.bar_or_factor()?,
-            Kind::Percent => self.percent()?,
-            Kind::Command("degree") => self.degree(1)?,
-            Kind::Command("circ") => {
+            TokenKind::Symbol('^') => self.superscript()?,
+            TokenKind::Symbol('!') => self.factorial()?,
+            TokenKind::Symbol(',') => self.comma()?,
+            TokenKind::Symbol('|') => self.bar_or_factor()?,
+            TokenKind::Percent => self.percent()?,
+            TokenKind::Command("degree") => self.degree(1)?,
+            TokenKind::Command("circ") => {
                 // `f \circ g` is a composition.
                 let next = self.cursor.after_spaces(self.cursor.at() + 1);
                 if matches!(
                     self.cursor.kind(next),
-                    Some(Kind::Word(_) | Kind::Label(_) | Kind::Command(_) | Kind::Open(_))
+                    Some(TokenKind::Word(_) | TokenKind::Label(_) | TokenKind::Command(_) | TokenKind::Open(_))
                 ) {
                     return Err(ScalarError::NotScalar);
                 }
@@ -217,11 +217,11 @@ impl Parser<'_, '_, '_> {
     fn superscript(&mut self) -> ScalarResult {
         // `^\circ` and `^{\circ}`
         let at = self.cursor.after_spaces(self.cursor.at() + 1);
-        let is_circle = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Command("circ" | "degree")));
+        let is_circle = |kind: Option<&TokenKind<'_>>| matches!(kind, Some(TokenKind::Command("circ" | "degree")));
         if is_circle(self.cursor.kind(at)) {
             return self.degree(at + 1 - self.cursor.at());
         }
-        if self.cursor.kind(at) == Some(&Kind::GroupOpen) {
+        if self.cursor.kind(at) == Some(&TokenKind::GroupOpen) {
             let close = self.cursor.partner(at).ok_or(ScalarError::NotScalar)?;
             let inner = self.cursor.tokens().stripped(at + 1..close);
             if inner.len() == 1 && is_circle(self.cursor.kind(inner.start)) {
@@ -247,7 +247,7 @@ impl Parser<'_, '_, '_> {
     }
 
     fn factorial(&mut self) -> ScalarResult {
-        let double = self.cursor.kind(self.cursor.at() + 1) == Some(&Kind::Symbol('!'));
+        let double = self.cursor.kind(self.cursor.at() + 1) == Some(&TokenKind::Symbol('!'));
         let operand = self.stack.pop_operand()?;
         let function = if double { Function::DoubleFactorial } else { Function::Factorial };
         let node = self.builder.push(Node::Call(function, operand));
@@ -282,18 +282,18 @@ impl Parser<'_, '_, '_> {
     /// Adjacent operands are factors, unless both are numerals.
     fn juxtaposition(&mut self) -> ScalarResult {
         let Some(kind) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
-        let is_numeral = matches!(kind, Kind::Numeral(_));
+        let is_numeral = matches!(kind, TokenKind::Numeral(_));
         if is_numeral && self.stack.last_operand() != LastOperand::Other && self.cursor.is_at_token_start() {
             return Err(ScalarError::NotScalar);
         }
         // `1{00}` shows 100.
         if self.stack.last_operand() != LastOperand::Other
-            && matches!(kind, Kind::GroupOpen)
-            && matches!(self.cursor.kind(self.cursor.at() + 1), Some(Kind::Numeral(_)))
+            && matches!(kind, TokenKind::GroupOpen)
+            && matches!(self.cursor.kind(self.cursor.at() + 1), Some(TokenKind::Numeral(_)))
         {
             return Err(ScalarError::NotScalar);
         }
-        if self.stack.last_operand() == LastOperand::Integer && matches!(kind, Kind::Command("frac")) {
+        if self.stack.last_operand() == LastOperand::Integer && matches!(kind, TokenKind::Command("frac")) {
             return self.push(Operator::Mixed, MIXED + 1);
         }
         self.reduce(MIXED)?;
@@ -313,7 +313,7 @@ impl Parser<'_, '_, '_> {
             (function, power) => OnClose::Call(function, power),
         };
         match self.cursor.peek() {
-            Some(Kind::GroupOpen | Kind::Open('(' | '[')) => self.bracket(then),
+            Some(TokenKind::GroupOpen | TokenKind::Open('(' | '[')) => self.bracket(then),
             _ if function.takes_two() => Err(ScalarError::NotScalar),
             _ => {
                 self.stack.push_operator(Operator::Call(function, extra));

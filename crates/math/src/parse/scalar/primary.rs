@@ -6,7 +6,7 @@ use super::operator::Operator;
 use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::Number;
 use crate::expr::{Constant, Function};
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 
 /// Most nested sums.
 const MAX_SUMS: usize = 3;
@@ -16,23 +16,23 @@ impl Parser<'_, '_, '_> {
     pub(super) fn primary(&mut self) -> ScalarResult {
         let Some(kind) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
         match kind {
-            Kind::Space => self.cursor.advance(),
-            Kind::Symbol('+') => self.cursor.advance(),
-            Kind::Symbol('-') => self.negative(),
-            Kind::Command("pm") => self.signed(true),
-            Kind::Command("mp") => self.signed(false),
-            Kind::Numeral(_) => self.numeral()?,
-            Kind::Word(word) => self.letters(word)?,
-            Kind::Label(label) => self.label(label)?,
-            Kind::GroupOpen => self.bracket(OnClose::Operand)?,
-            Kind::Open('(' | '[') => self.bracket(OnClose::Operand)?,
-            Kind::Open('⌊') => self.bracket(OnClose::Call(Function::Floor, None))?,
-            Kind::Open('⌈') => self.bracket(OnClose::Call(Function::Ceiling, None))?,
-            Kind::Symbol('|') => {
+            TokenKind::Space => self.cursor.advance(),
+            TokenKind::Symbol('+') => self.cursor.advance(),
+            TokenKind::Symbol('-') => self.negative(),
+            TokenKind::Command("pm") => self.signed(true),
+            TokenKind::Command("mp") => self.signed(false),
+            TokenKind::Numeral(_) => self.numeral()?,
+            TokenKind::Word(word) => self.letters(word)?,
+            TokenKind::Label(label) => self.label(label)?,
+            TokenKind::GroupOpen => self.bracket(OnClose::Operand)?,
+            TokenKind::Open('(' | '[') => self.bracket(OnClose::Operand)?,
+            TokenKind::Open('⌊') => self.bracket(OnClose::Call(Function::Floor, None))?,
+            TokenKind::Open('⌈') => self.bracket(OnClose::Call(Function::Ceiling, None))?,
+            TokenKind::Symbol('|') => {
                 self.stack.push_operator(Operator::Bar);
                 self.cursor.advance();
             }
-            Kind::Command(name) => self.command(name)?,
+            TokenKind::Command(name) => self.command(name)?,
             _ => return Err(ScalarError::NotScalar),
         }
         Ok(())
@@ -52,7 +52,7 @@ impl Parser<'_, '_, '_> {
     }
 
     fn numeral(&mut self) -> ScalarResult {
-        let Some(Kind::Numeral(numeral)) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
+        let Some(TokenKind::Numeral(numeral)) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
         let is_argument = self.stack.frame().is_some_and(|frame| frame.single);
         if !self.cursor.is_at_token_start() || (is_argument && numeral.is_digits()) {
             // A TeX argument is one digit; the rest of the numeral is the next factor.
@@ -134,7 +134,7 @@ impl Parser<'_, '_, '_> {
         if function == Function::Sqrt {
             return self.root(false);
         }
-        if self.cursor.is_at_token_start() && self.cursor.peek() == Some(&Kind::Symbol('^')) {
+        if self.cursor.is_at_token_start() && self.cursor.peek() == Some(&TokenKind::Symbol('^')) {
             // `\sin^{-1}` is the inverse.
             if let Some(inverse) = function.inverse()
                 && let Some(end) = self.minus_one(self.cursor.at() + 1)
@@ -147,13 +147,13 @@ impl Parser<'_, '_, '_> {
         }
         if self.cursor.is_at_token_start()
             && function == Function::Log
-            && self.cursor.peek() == Some(&Kind::Symbol('_'))
+            && self.cursor.peek() == Some(&TokenKind::Symbol('_'))
         {
             self.cursor.advance();
             // A whole numeral is meant after `_`, as in `\log_10`.
-            if let Some(Kind::Numeral(numeral)) = self.cursor.peek()
+            if let Some(TokenKind::Numeral(numeral)) = self.cursor.peek()
                 && numeral.is_digits()
-                && self.cursor.kind(self.cursor.at() + 1) == Some(&Kind::Space)
+                && self.cursor.kind(self.cursor.at() + 1) == Some(&TokenKind::Space)
             {
                 let base = self.builder.literal(Number::from_digits(&numeral.integer, "", false));
                 self.cursor.advance();
@@ -168,16 +168,15 @@ impl Parser<'_, '_, '_> {
     fn minus_one(&self, at: usize) -> Option<usize> {
         let at = self.cursor.after_spaces(at);
         let (inner, end) = match self.cursor.kind(at)? {
-            Kind::GroupOpen => {
+            TokenKind::GroupOpen => {
                 let close = self.cursor.partner(at)?;
                 (self.cursor.tokens().stripped(at + 1..close), close + 1)
             }
             _ => (at..at + 2, at + 2),
         };
-        let is_one =
-            |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Numeral(n)) if n.is_digits() && n.integer == "1");
+        let is_one = |kind: Option<&TokenKind<'_>>| matches!(kind, Some(TokenKind::Numeral(n)) if n.is_digits() && n.integer == "1");
         (inner.len() == 2
-            && self.cursor.kind(inner.start) == Some(&Kind::Symbol('-'))
+            && self.cursor.kind(inner.start) == Some(&TokenKind::Symbol('-'))
             && is_one(self.cursor.kind(inner.start + 1)))
         .then_some(end)
     }
@@ -186,15 +185,15 @@ impl Parser<'_, '_, '_> {
     fn root(&mut self, tex: bool) -> ScalarResult {
         self.cursor.skip_spaces();
         match self.cursor.peek() {
-            Some(Kind::Open('[')) if self.cursor.is_at_token_start() => {
+            Some(TokenKind::Open('[')) if self.cursor.is_at_token_start() => {
                 let close = self.cursor.partner(self.cursor.at()).ok_or(ScalarError::NotScalar)?;
                 self.open(self.cursor.at() + 1..close, close + 1, OnClose::RootIndex);
                 Ok(())
             }
-            Some(Kind::Open('(')) if self.cursor.is_at_token_start() => {
+            Some(TokenKind::Open('(')) if self.cursor.is_at_token_start() => {
                 self.bracket(OnClose::Call(Function::Sqrt, None))
             }
-            Some(Kind::Numeral(numeral)) if !tex && self.cursor.is_at_token_start() => {
+            Some(TokenKind::Numeral(numeral)) if !tex && self.cursor.is_at_token_start() => {
                 let number = Number::from_digits(&numeral.integer, numeral.fraction, numeral.point);
                 self.cursor.advance();
                 let radicand = self.builder.literal(number);
@@ -209,10 +208,10 @@ impl Parser<'_, '_, '_> {
     /// `\sum_{k=1}^{n}` and `\prod`, with their term up to the next sign.
     fn sum(&mut self, product: bool) -> ScalarResult {
         self.cursor.advance();
-        while matches!(self.cursor.peek(), Some(Kind::Space | Kind::Command("limits"))) {
+        while matches!(self.cursor.peek(), Some(TokenKind::Space | TokenKind::Command("limits"))) {
             self.cursor.advance();
         }
-        if self.bound.len() >= MAX_SUMS || self.cursor.peek() != Some(&Kind::Symbol('_')) {
+        if self.bound.len() >= MAX_SUMS || self.cursor.peek() != Some(&TokenKind::Symbol('_')) {
             return Err(ScalarError::NotScalar);
         }
         self.cursor.advance();
@@ -220,12 +219,12 @@ impl Parser<'_, '_, '_> {
         // A single letter without braces is not a lower bound.
         let close = self.cursor.partner(self.cursor.at()).ok_or(ScalarError::NotScalar)?;
         let inner = self.cursor.tokens().stripped(self.cursor.at() + 1..close);
-        let Some(Kind::Word(variable)) = self.cursor.kind(inner.start) else { return Err(ScalarError::NotScalar) };
+        let Some(TokenKind::Word(variable)) = self.cursor.kind(inner.start) else { return Err(ScalarError::NotScalar) };
         if variable.chars().nth(1).is_some() {
             return Err(ScalarError::NotScalar);
         }
         let equals = self.cursor.after_spaces(inner.start + 1);
-        if self.cursor.kind(equals) != Some(&Kind::Symbol('=')) {
+        if self.cursor.kind(equals) != Some(&TokenKind::Symbol('=')) {
             return Err(ScalarError::NotScalar);
         }
         let variable = (*variable).to_owned();
@@ -236,7 +235,7 @@ impl Parser<'_, '_, '_> {
     /// The upper bound of a sum, after the lower one.
     pub(super) fn sum_to(&mut self, product: bool, variable: String, from: crate::expr::NodeId) -> ScalarResult {
         self.cursor.skip_spaces();
-        if self.cursor.peek() != Some(&Kind::Symbol('^')) {
+        if self.cursor.peek() != Some(&TokenKind::Symbol('^')) {
             return Err(ScalarError::NotScalar);
         }
         self.cursor.advance();

@@ -5,13 +5,13 @@ use std::ops::Range;
 use super::{Context, Read, item, list, value};
 use crate::parse::ParseError;
 use crate::parse::structure::Tokens;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 use crate::{Tuple, Value};
 
 /// `(…)`, `[…]`, `{…}` and `⟨…⟩` around the whole range.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let Kind::Open(open) = *tokens.kind(range.start) else { return Ok(None) };
+    let TokenKind::Open(open) = *tokens.kind(range.start) else { return Ok(None) };
     let Some(end) = tokens.partner(range.start, range.end) else { return Ok(None) };
     if is_transpose(tokens, end + 1..range.end) {
         let tuple = context.nested(|context| read(context, range.start..end + 1))?;
@@ -20,7 +20,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     if end != range.end - 1 {
         return adjacent(context, range);
     }
-    let Kind::Close(close) = *tokens.kind(range.end - 1) else { return Ok(None) };
+    let TokenKind::Close(close) = *tokens.kind(range.end - 1) else { return Ok(None) };
     let inner = tokens.trimmed(range.start + 1..range.end - 1);
     match (open, close) {
         ('{', '}') if inner.is_empty() => Ok(Some(Value::Set(Vec::new()))),
@@ -43,9 +43,12 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
 fn is_transpose(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
     let mut kinds = range
         .map(|at| tokens.kind(at))
-        .filter(|kind| !matches!(kind, Kind::Space | Kind::GroupOpen | Kind::GroupClose));
-    kinds.next() == Some(&Kind::Symbol('^'))
-        && matches!(kinds.next(), Some(Kind::Word("T") | Kind::Label("T") | Kind::Command("top" | "intercal")))
+        .filter(|kind| !matches!(kind, TokenKind::Space | TokenKind::GroupOpen | TokenKind::GroupClose));
+    kinds.next() == Some(&TokenKind::Symbol('^'))
+        && matches!(
+            kinds.next(),
+            Some(TokenKind::Word("T") | TokenKind::Label("T") | TokenKind::Command("top" | "intercal"))
+        )
         && kinds.next().is_none()
 }
 
@@ -55,10 +58,12 @@ fn adjacent(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let mut groups = Vec::new();
     let mut at = range.start;
     while at < range.end {
-        let Some(close) = tokens.partner(at, range.end).filter(|_| matches!(tokens.kind(at), Kind::Open('('))) else {
+        let Some(close) = tokens.partner(at, range.end).filter(|_| matches!(tokens.kind(at), TokenKind::Open('(')))
+        else {
             return Ok(None);
         };
-        if !matches!(tokens.kind(close), Kind::Close(')')) || tokens.items(tokens.trimmed(at + 1..close)).is_none() {
+        if !matches!(tokens.kind(close), TokenKind::Close(')')) || tokens.items(tokens.trimmed(at + 1..close)).is_none()
+        {
             return Ok(None);
         }
         groups.push(at..close + 1);
@@ -72,11 +77,11 @@ fn adjacent(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
 pub(super) fn named_point(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let is_name = |word: &str| word.len() == 1 && word.starts_with(|c: char| c.is_ascii_uppercase());
-    if !matches!(tokens.kind(range.start), Kind::Word(word) if is_name(word)) {
+    if !matches!(tokens.kind(range.start), TokenKind::Word(word) if is_name(word)) {
         return Ok(None);
     }
     let point = tokens.stripped(range.start + 1..range.end);
-    if !matches!(tokens.kind(point.start), Kind::Open('('))
+    if !matches!(tokens.kind(point.start), TokenKind::Open('('))
         || tokens.partner(point.start, point.end) != Some(point.end - 1)
         || tokens.items(tokens.trimmed(point.start + 1..point.end - 1)).is_none()
     {
@@ -93,10 +98,10 @@ fn enclosed(context: &mut Context<'_, '_, '_>, mut inner: Range<usize>) -> Read 
     let tokens = context.tokens();
     // Nested parentheses are removed at once.
     while inner.len() > 2
-        && matches!(tokens.kind(inner.start), Kind::Open('('))
+        && matches!(tokens.kind(inner.start), TokenKind::Open('('))
         && tokens.partner(inner.start, inner.end) == Some(inner.end - 1)
-        && matches!(tokens.kind(inner.end - 1), Kind::Close(')'))
-        && matches!(tokens.kind(inner.start + 1), Kind::Open('('))
+        && matches!(tokens.kind(inner.end - 1), TokenKind::Close(')'))
+        && matches!(tokens.kind(inner.start + 1), TokenKind::Open('('))
     {
         inner = tokens.stripped(inner.start + 1..inner.end - 1);
     }
@@ -107,9 +112,9 @@ fn enclosed(context: &mut Context<'_, '_, '_>, mut inner: Range<usize>) -> Read 
 /// The items of a set; of a set-builder expression, its condition.
 fn set(context: &mut Context<'_, '_, '_>, inner: Range<usize>) -> Result<Value, ParseError> {
     let tokens = context.tokens();
-    let is_bar = |kind: &Kind<'_>| matches!(kind, Kind::Symbol(':' | '|') | Kind::Command("mid"));
+    let is_bar = |kind: &TokenKind<'_>| matches!(kind, TokenKind::Symbol(':' | '|') | TokenKind::Command("mid"));
     if let Some(bar) = tokens.find(inner.clone(), is_bar)
-        && tokens.find(inner.clone(), |kind| matches!(kind, Kind::Symbol(','))).is_none_or(|comma| comma > bar)
+        && tokens.find(inner.clone(), |kind| matches!(kind, TokenKind::Symbol(','))).is_none_or(|comma| comma > bar)
         && bar > inner.start
         && bar + 1 < inner.end
     {

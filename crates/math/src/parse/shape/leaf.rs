@@ -8,7 +8,7 @@ use crate::expr::{Function, Node};
 use crate::parse::number;
 use crate::parse::scalar::{self, PlusMinus};
 use crate::parse::structure::Tokens;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 
 /// A scalar; with `±` in it, both values.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
@@ -20,7 +20,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         return Ok(None);
     }
     let Some(plus) = scalar::read(tokens, range.clone(), PlusMinus::Plus, context.fuel())? else { return Ok(None) };
-    let is_both = range.clone().any(|at| matches!(tokens.kind(at), Kind::Command("pm" | "mp")));
+    let is_both = range.clone().any(|at| matches!(tokens.kind(at), TokenKind::Command("pm" | "mp")));
     if !is_both {
         return Ok(Some(simple(Value::Expr(plus))));
     }
@@ -34,10 +34,10 @@ fn is_prose(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
     let mut letters = 0;
     for at in range {
         match tokens.kind(at) {
-            Kind::Space | Kind::Symbol('.' | '-' | '\'') => {}
-            Kind::Label(label) if label.chars().nth(1).is_some() => words += 2,
-            Kind::Label(_) => {}
-            Kind::Word(word) => {
+            TokenKind::Space | TokenKind::Symbol('.' | '-' | '\'') => {}
+            TokenKind::Label(label) if label.chars().nth(1).is_some() => words += 2,
+            TokenKind::Label(_) => {}
+            TokenKind::Word(word) => {
                 words += usize::from(
                     (word.len() > 2 || is_short_word(word)) && Function::at_start(word).is_none() && *word != "pi",
                 );

@@ -6,7 +6,7 @@ use dashu_ratio::RBig;
 
 use super::{Context, Read, value};
 use crate::parse::ParseError;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 use crate::value::Assignments;
 use crate::{Magnitude, Notation, Number, Relation, Sign, Value, fuel};
 
@@ -31,7 +31,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         let assigned = |value| Relation { members: vec![name.clone(), value], signs: vec![Sign::Equal] };
         items = items.into_iter().map(|value| Value::Relation(assigned(value))).collect();
     }
-    let is_or = |kind: &Kind<'_>| matches!(kind, Kind::Word("or") | Kind::Label("or"));
+    let is_or = |kind: &TokenKind<'_>| matches!(kind, TokenKind::Word("or") | TokenKind::Label("or"));
     let alternatives = tokens.find(whole, is_or).is_some();
     Ok(Some(conditions(items, alternatives)))
 }
@@ -39,9 +39,9 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
 /// `x = 2, y = 7 or x = 5, y = 1`: solutions that assign the same names each. `None` for anything else.
 fn solutions(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let is_or = |kind: &Kind<'_>| matches!(kind, Kind::Word("or" | "and") | Kind::Label("or" | "and"));
+    let is_or = |kind: &TokenKind<'_>| matches!(kind, TokenKind::Word("or" | "and") | TokenKind::Label("or" | "and"));
     let Some(first) = tokens.find(range.clone(), is_or) else { return Ok(None) };
-    let has_comma = |range: Range<usize>| tokens.find(range, |kind| matches!(kind, Kind::Symbol(','))).is_some();
+    let has_comma = |range: Range<usize>| tokens.find(range, |kind| matches!(kind, TokenKind::Symbol(','))).is_some();
     if !has_comma(range.start..first) || !has_comma(first + 1..range.end) {
         return Ok(None);
     }
@@ -52,7 +52,7 @@ fn solutions(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
         start = at + 1;
     }
     parts.push(tokens.trimmed(start..range.end));
-    if parts.iter().any(|part| part.is_empty() || matches!(tokens.kind(part.end - 1), Kind::Symbol(','))) {
+    if parts.iter().any(|part| part.is_empty() || matches!(tokens.kind(part.end - 1), TokenKind::Symbol(','))) {
         return Ok(None);
     }
     context.spend(parts.len().saturating_mul(fuel::ITEM))?;

@@ -6,7 +6,7 @@ use super::{Context, Read, leaf, list, value};
 use crate::expr::{Builder, Node};
 use crate::parse::ParseError;
 use crate::parse::structure::Tokens;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 use crate::{Matrix, Value};
 
 /// Most entries of a matrix.
@@ -22,7 +22,7 @@ fn is_matrix(name: &str) -> bool {
 /// A matrix, a sum of products of matrices, or the rows of an environment as a list.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let Some(begin) = tokens.find(range.clone(), |kind| matches!(kind, Kind::Begin(_))) else {
+    let Some(begin) = tokens.find(range.clone(), |kind| matches!(kind, TokenKind::Begin(_))) else {
         return Ok(None);
     };
     if begin == range.start && tokens.partner(begin, range.end) == Some(range.end - 1) {
@@ -31,10 +31,10 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     let mut sum: Option<Matrix> = None;
     let mut start = range.start;
     loop {
-        let is_sign = |kind: &Kind<'_>| matches!(kind, Kind::Symbol('+' | '-'));
+        let is_sign = |kind: &TokenKind<'_>| matches!(kind, TokenKind::Symbol('+' | '-'));
         let from = if start < range.end && is_sign(tokens.kind(start)) { start + 1 } else { start };
         let end = tokens.find(from..range.end, is_sign).unwrap_or(range.end);
-        let negative = from > start && matches!(tokens.kind(start), Kind::Symbol('-'));
+        let negative = from > start && matches!(tokens.kind(start), TokenKind::Symbol('-'));
         let Some(mut term) = product(context, from..end)? else { return Ok(None) };
         if negative {
             term = match scaled(&term, |cell| Builder::unary(&cell, Node::Negate)) {
@@ -61,20 +61,20 @@ fn product(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Matri
     let mut product: Option<Matrix> = None;
     let mut at = range.start;
     while at < range.end {
-        let begin = tokens.find(at..range.end, |kind| matches!(kind, Kind::Begin(_))).unwrap_or(range.end);
+        let begin = tokens.find(at..range.end, |kind| matches!(kind, TokenKind::Begin(_))).unwrap_or(range.end);
         let factor = tokens.stripped(at..begin);
         let factor = without_dot(tokens, factor);
         if !factor.is_empty() {
-            if matches!(tokens.kind(factor.start), Kind::Symbol('^')) {
+            if matches!(tokens.kind(factor.start), TokenKind::Symbol('^')) {
                 // Only transposes are supported.
                 let is_transpose = factor.clone().skip(1).all(|at| {
                     matches!(
                         tokens.kind(at),
-                        Kind::GroupOpen
-                            | Kind::GroupClose
-                            | Kind::Word("T")
-                            | Kind::Label("T")
-                            | Kind::Command("top" | "intercal")
+                        TokenKind::GroupOpen
+                            | TokenKind::GroupClose
+                            | TokenKind::Word("T")
+                            | TokenKind::Label("T")
+                            | TokenKind::Command("top" | "intercal")
                     )
                 });
                 product = product.filter(|_| is_transpose && factor.len() > 1).map(|matrix| transposed(&matrix));
@@ -138,7 +138,7 @@ fn cells_at(context: &mut Context<'_, '_, '_>, at: &mut usize, begin: usize, end
 }
 
 fn without_dot(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
-    let is_dot = |at: usize| matches!(tokens.kind(at), Kind::Command("cdot" | "times") | Kind::Symbol('*'));
+    let is_dot = |at: usize| matches!(tokens.kind(at), TokenKind::Command("cdot" | "times") | TokenKind::Symbol('*'));
     let mut range = range;
     while !range.is_empty() && is_dot(range.end - 1) {
         range = tokens.stripped(range.start..range.end - 1);
@@ -152,11 +152,11 @@ fn without_dot(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 /// The content between `\begin` and `\end`.
 fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let Kind::Begin(name) = *tokens.kind(range.start) else { return Ok(None) };
+    let TokenKind::Begin(name) = *tokens.kind(range.start) else { return Ok(None) };
     let mut inner = tokens.stripped(range.start + 1..range.end - 1);
     if name == "array"
         && !inner.is_empty()
-        && matches!(tokens.kind(inner.start), Kind::GroupOpen)
+        && matches!(tokens.kind(inner.start), TokenKind::GroupOpen)
         && let Some(close) = tokens.partner(inner.start, inner.end)
     {
         inner.start = close + 1;
@@ -167,9 +167,9 @@ fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     }
     let mut rows: Vec<Vec<Value>> = Vec::new();
     let mut cells = 0;
-    for row in split_outside_brackets(tokens, inner, |kind| matches!(kind, Kind::Command("\\"))) {
+    for row in split_outside_brackets(tokens, inner, |kind| matches!(kind, TokenKind::Command("\\"))) {
         let columns = if is_matrix {
-            split_outside_brackets(tokens, row, |kind| matches!(kind, Kind::Symbol('&')))
+            split_outside_brackets(tokens, row, |kind| matches!(kind, TokenKind::Symbol('&')))
         } else {
             vec![row]
         };
@@ -203,7 +203,7 @@ fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
 fn split_outside_brackets(
     tokens: &Tokens<'_>,
     range: Range<usize>,
-    is: impl Fn(&Kind<'_>) -> bool,
+    is: impl Fn(&TokenKind<'_>) -> bool,
 ) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut start = range.start;

@@ -14,7 +14,7 @@ mod special;
 use std::ops::Range;
 
 use super::structure::Tokens;
-use super::token::Kind;
+use super::token::TokenKind;
 use super::{ParseError, number, text};
 use crate::{Text, Value};
 pub(super) use context::Context;
@@ -101,14 +101,17 @@ fn without_lead(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     while range.start < range.end
         && matches!(
             tokens.kind(range.start),
-            Kind::Symbol('=' | ':' | '#' | '&')
-                | Kind::Command("approx" | "sim" | "to" | "therefore" | "Rightarrow" | "implies" | "\\")
+            TokenKind::Symbol('=' | ':' | '#' | '&')
+                | TokenKind::Command("approx" | "sim" | "to" | "therefore" | "Rightarrow" | "implies" | "\\")
         )
     {
         range = tokens.trimmed(range.start + 1..range.end);
     }
     while range.end > range.start
-        && matches!(tokens.kind(range.end - 1), Kind::Symbol('\\' | ',' | ';' | ':' | '✓' | '✔') | Kind::Command("\\"))
+        && matches!(
+            tokens.kind(range.end - 1),
+            TokenKind::Symbol('\\' | ',' | ';' | ':' | '✓' | '✔') | TokenKind::Command("\\")
+        )
     {
         range = tokens.trimmed(range.start..range.end - 1);
     }

@@ -9,7 +9,7 @@ use crate::expr::Function;
 use crate::parse::number::magnitude;
 use crate::parse::scalar::is_letter;
 use crate::parse::structure::Tokens;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 use crate::unit::{MAX_WORDS, Unit};
 use crate::{Magnitude, Notation, Number, Quantity, Value};
 
@@ -21,7 +21,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     let tokens = context.tokens();
     if let Some((amount, unit)) = split(tokens, range.clone(), context.letters_are_units) {
         // A symbol such as cm, not a word.
-        let is_symbol = |at: usize| matches!(tokens.kind(at), Kind::Word(word) if word.len() <= 2);
+        let is_symbol = |at: usize| matches!(tokens.kind(at), TokenKind::Word(word) if word.len() <= 2);
         let glued = amount.end < range.end && is_symbol(amount.end);
         let value = leaf::read(context, amount.clone())?;
         // Up to three quarters are a fraction; more of them are coins, or periods.
@@ -50,12 +50,16 @@ const MAX_PARTS: usize = 4;
 pub(super) fn compound(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let unit_of = |at: usize| match tokens.kind(at) {
-        Kind::Word(word) | Kind::Label(word) => Unit::known(word),
+        TokenKind::Word(word) | TokenKind::Label(word) => Unit::known(word),
         _ => None,
     };
-    let is_numeral = |at: usize| matches!(tokens.kind(at), Kind::Numeral(_));
+    let is_numeral = |at: usize| matches!(tokens.kind(at), TokenKind::Numeral(_));
     let is_part = |at: usize| {
-        is_numeral(at) || matches!(tokens.kind(at), Kind::Space | Kind::Symbol('.') | Kind::Word(_) | Kind::Label(_))
+        is_numeral(at)
+            || matches!(
+                tokens.kind(at),
+                TokenKind::Space | TokenKind::Symbol('.') | TokenKind::Word(_) | TokenKind::Label(_)
+            )
     };
     let is_candidate = is_numeral(range.start)
         && range.len() <= MAX_TOKENS
@@ -68,9 +72,9 @@ pub(super) fn compound(context: &mut Context<'_, '_, '_>, range: Range<usize>) -
     let mut number = None;
     for at in range.clone() {
         match (tokens.kind(at), &number) {
-            (Kind::Space | Kind::Word("and") | Kind::Label("and"), None) => {}
-            (Kind::Space | Kind::Symbol('.'), Some(_)) => {}
-            (Kind::Numeral(numeral), None) => {
+            (TokenKind::Space | TokenKind::Word("and") | TokenKind::Label("and"), None) => {}
+            (TokenKind::Space | TokenKind::Symbol('.'), Some(_)) => {}
+            (TokenKind::Numeral(numeral), None) => {
                 number = Number::from_digits(&numeral.integer, numeral.fraction, numeral.point).exact().cloned();
                 if number.is_none() {
                     return Ok(None);
@@ -112,8 +116,8 @@ fn money(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
         return Ok(None);
     }
     let (sign, amount) = match (tokens.kind(range.start), tokens.kind(range.end - 1)) {
-        (Kind::Currency(sign), _) => (*sign, range.start + 1..range.end),
-        (_, Kind::Currency(sign)) => (*sign, range.start..range.end - 1),
+        (TokenKind::Currency(sign), _) => (*sign, range.start + 1..range.end),
+        (_, TokenKind::Currency(sign)) => (*sign, range.start..range.end - 1),
         _ => return Ok(None),
     };
     let amount = tokens.stripped(amount);
@@ -132,31 +136,36 @@ fn money(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
 fn split(tokens: &Tokens<'_>, range: Range<usize>, letters: bool) -> Option<(Range<usize>, Unit)> {
     let begins = |at: usize| match tokens.kind(at) {
         // `2\mathrm{e}` is a product, `5\text{ m}` a length.
-        Kind::Label(label) if label.chars().nth(1).is_none() => {
+        TokenKind::Label(label) if label.chars().nth(1).is_none() => {
             Unit::known(label).or_else(|| Unit::counted(label)).is_some()
         }
-        Kind::Label(label) => {
+        TokenKind::Label(label) => {
             magnitude(label).is_none() && (Function::named(label).is_none() || Unit::known(label).is_some())
         }
         // `5^\circ C`
-        Kind::Word("C" | "F") if ends_with_circle(tokens, tokens.stripped(range.start..at)) => true,
+        TokenKind::Word("C" | "F") if ends_with_circle(tokens, tokens.stripped(range.start..at)) => true,
         // A single letter is a variable unless it is in a text.
-        Kind::Word(word) if word.chars().nth(1).is_none() => {
-            letters && at > range.start && matches!(tokens.kind(at - 1), Kind::Space) && Unit::known(word).is_some()
+        TokenKind::Word(word) if word.chars().nth(1).is_none() => {
+            letters
+                && at > range.start
+                && matches!(tokens.kind(at - 1), TokenKind::Space)
+                && Unit::known(word).is_some()
         }
-        Kind::Word("square" | "cubic") => true,
-        Kind::Word(word) => {
-            let counts = |at: usize| matches!(tokens.kind(at), Kind::Numeral(_) | Kind::Command("frac"));
+        TokenKind::Word("square" | "cubic") => true,
+        TokenKind::Word(word) => {
+            let counts = |at: usize| matches!(tokens.kind(at), TokenKind::Numeral(_) | TokenKind::Command("frac"));
             let is_counted = || is_noun(word) && (range.start..at).any(counts);
             magnitude(word).is_none() && (Unit::known(word).is_some() || is_counted())
         }
-        Kind::Command("Omega" | "mu") => letters && at > range.start && matches!(tokens.kind(at - 1), Kind::Space),
-        Kind::Command("frac") => {
+        TokenKind::Command("Omega" | "mu") => {
+            letters && at > range.start && matches!(tokens.kind(at - 1), TokenKind::Space)
+        }
+        TokenKind::Command("frac") => {
             let inner = tokens.stripped(at + 2..range.end);
             let open = tokens.stripped(at + 1..range.end).start;
             at > range.start
-                && matches!(tokens.kind(open), Kind::GroupOpen)
-                && matches!(tokens.kind(inner.start), Kind::Label(label) if Unit::known(label).is_some())
+                && matches!(tokens.kind(open), TokenKind::GroupOpen)
+                && matches!(tokens.kind(inner.start), TokenKind::Label(label) if Unit::known(label).is_some())
         }
         _ => false,
     };
@@ -182,12 +191,13 @@ fn ends_with_circle(tokens: &Tokens<'_>, amount: Range<usize>) -> bool {
 /// The start of a final `^\circ`.
 fn circle_start(tokens: &Tokens<'_>, amount: Range<usize>) -> Option<usize> {
     let last = |back: usize| amount.end.checked_sub(back).filter(|at| *at >= amount.start).map(|at| tokens.kind(at));
-    let is_circle = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Command("circ" | "degree")));
-    let is_power = |kind: Option<&Kind<'_>>| kind == Some(&Kind::Symbol('^'));
+    let is_circle = |kind: Option<&TokenKind<'_>>| matches!(kind, Some(TokenKind::Command("circ" | "degree")));
+    let is_power = |kind: Option<&TokenKind<'_>>| kind == Some(&TokenKind::Symbol('^'));
     if is_circle(last(1)) && is_power(last(2)) {
         return Some(amount.end - 2);
     }
-    let braced = last(1) == Some(&Kind::GroupClose) && is_circle(last(2)) && last(3) == Some(&Kind::GroupOpen);
+    let braced =
+        last(1) == Some(&TokenKind::GroupClose) && is_circle(last(2)) && last(3) == Some(&TokenKind::GroupOpen);
     (braced && is_power(last(4))).then(|| amount.end - 4)
 }
 
@@ -209,45 +219,45 @@ fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
     let mut prefix = 1;
     while at < range.end {
         match tokens.kind(at) {
-            Kind::Space | Kind::Command("cdot" | "times") | Kind::Symbol('*' | '.') => at += 1,
-            Kind::Symbol('/') | Kind::Word("per") | Kind::Label("per" | "a" | "an") => {
+            TokenKind::Space | TokenKind::Command("cdot" | "times") | TokenKind::Symbol('*' | '.') => at += 1,
+            TokenKind::Symbol('/') | TokenKind::Word("per") | TokenKind::Label("per" | "a" | "an") => {
                 inverse = true;
                 at += 1;
             }
             // `20 degrees Celsius`
-            Kind::Label("degrees" | "degree") | Kind::Word("degrees" | "degree")
+            TokenKind::Label("degrees" | "degree") | TokenKind::Word("degrees" | "degree")
                 if is_temperature_after(tokens, at) =>
             {
                 at += 1;
             }
-            Kind::Label("square" | "sq") | Kind::Word("square" | "sq") => {
+            TokenKind::Label("square" | "sq") | TokenKind::Word("square" | "sq") => {
                 prefix = 2;
                 at += 1;
             }
-            Kind::Label("cubic" | "cu") | Kind::Word("cubic" | "cu") => {
+            TokenKind::Label("cubic" | "cu") | TokenKind::Word("cubic" | "cu") => {
                 prefix = 3;
                 at += 1;
             }
-            Kind::Label("of" | "the" | "in") | Kind::Word("of" | "the") if words > 0 => at += 1,
-            Kind::Command("Omega") => {
+            TokenKind::Label("of" | "the" | "in") | TokenKind::Word("of" | "the") if words > 0 => at += 1,
+            TokenKind::Command("Omega") => {
                 words += 1;
                 unit = unit.times(&Unit::counted("ohm")?);
                 at += 1;
             }
-            Kind::Command("mu") => {
+            TokenKind::Command("mu") => {
                 unit = unit.times(&Unit::micro());
                 at += 1;
             }
-            Kind::Command("frac") => {
+            TokenKind::Command("frac") => {
                 let above = group(tokens, at + 1, range.end)?;
                 let below = group(tokens, above.end + 1, range.end)?;
                 at = below.end + 1;
                 words += 1;
                 unit = unit.times(&self::unit(tokens, above)?).times(&self::unit(tokens, below)?.power(-1)?);
             }
-            Kind::Label(name) | Kind::Word(name) => {
+            TokenKind::Label(name) | TokenKind::Word(name) => {
                 words += 1;
-                let is_label = matches!(tokens.kind(at), Kind::Label(_));
+                let is_label = matches!(tokens.kind(at), TokenKind::Label(_));
                 let base =
                     Unit::known(name).or_else(|| if is_label || is_noun(name) { Unit::counted(name) } else { None })?;
                 at += 1;
@@ -264,19 +274,19 @@ fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
 
 /// Whether the next word is a temperature scale.
 fn is_temperature_after(tokens: &Tokens<'_>, at: usize) -> bool {
-    let next = if matches!(tokens.kind(at + 1), Kind::Space) { at + 2 } else { at + 1 };
+    let next = if matches!(tokens.kind(at + 1), TokenKind::Space) { at + 2 } else { at + 1 };
     match tokens.kind(next) {
-        Kind::Word(word) | Kind::Label(word) => Unit::known(word).is_some_and(|unit| unit.is_temperature()),
+        TokenKind::Word(word) | TokenKind::Label(word) => Unit::known(word).is_some_and(|unit| unit.is_temperature()),
         _ => false,
     }
 }
 
 /// The inside of the braces that open here.
 fn group(tokens: &Tokens<'_>, mut at: usize, end: usize) -> Option<Range<usize>> {
-    while at < end && matches!(tokens.kind(at), Kind::Space) {
+    while at < end && matches!(tokens.kind(at), TokenKind::Space) {
         at += 1;
     }
-    let close = if matches!(tokens.kind(at), Kind::GroupOpen) { tokens.partner(at, end)? } else { return None };
+    let close = if matches!(tokens.kind(at), TokenKind::GroupOpen) { tokens.partner(at, end)? } else { return None };
     Some(at + 1..close)
 }
 
@@ -284,14 +294,14 @@ fn group(tokens: &Tokens<'_>, mut at: usize, end: usize) -> Option<Range<usize>>
 fn exponent(tokens: &Tokens<'_>, at: &mut usize, end: usize) -> Option<i64> {
     let mut next = *at;
     // `in.^2`
-    while next < end && matches!(tokens.kind(next), Kind::Space | Kind::Symbol('.')) {
+    while next < end && matches!(tokens.kind(next), TokenKind::Space | TokenKind::Symbol('.')) {
         next += 1;
     }
-    if next >= end || !matches!(tokens.kind(next), Kind::Symbol('^')) {
+    if next >= end || !matches!(tokens.kind(next), TokenKind::Symbol('^')) {
         return Some(1);
     }
     next += 1;
-    let inner = if next < end && matches!(tokens.kind(next), Kind::GroupOpen) {
+    let inner = if next < end && matches!(tokens.kind(next), TokenKind::GroupOpen) {
         let close = tokens.partner(next, end)?;
         *at = close + 1;
         tokens.stripped(next + 1..close)
@@ -299,10 +309,10 @@ fn exponent(tokens: &Tokens<'_>, at: &mut usize, end: usize) -> Option<i64> {
         *at = next + 1;
         next..(next + 1).min(end)
     };
-    let negative = !inner.is_empty() && matches!(tokens.kind(inner.start), Kind::Symbol('-'));
+    let negative = !inner.is_empty() && matches!(tokens.kind(inner.start), TokenKind::Symbol('-'));
     let digits = if negative { inner.start + 1 } else { inner.start };
     match tokens.kind(digits) {
-        Kind::Numeral(numeral) if numeral.is_digits() && digits + 1 == inner.end => {
+        TokenKind::Numeral(numeral) if numeral.is_digits() && digits + 1 == inner.end => {
             let exponent: i64 = numeral.integer.parse().ok()?;
             Some(if negative { -exponent } else { exponent })
         }

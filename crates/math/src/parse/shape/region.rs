@@ -4,22 +4,22 @@ use std::ops::Range;
 
 use super::{Context, Read, value};
 use crate::parse::structure::Tokens;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 use crate::{End, Number, Region, Value};
 
 /// Most parts of a union.
 const MAX_PARTS: usize = 256;
 
-fn is_union(kind: &Kind<'_>) -> bool {
-    matches!(kind, Kind::Command("cup") | Kind::Word("U"))
+fn is_union(kind: &TokenKind<'_>) -> bool {
+    matches!(kind, TokenKind::Command("cup") | TokenKind::Word("U"))
 }
 
-fn is_intersection(kind: &Kind<'_>) -> bool {
-    matches!(kind, Kind::Command("cap"))
+fn is_intersection(kind: &TokenKind<'_>) -> bool {
+    matches!(kind, TokenKind::Command("cap"))
 }
 
-fn is_difference(kind: &Kind<'_>) -> bool {
-    matches!(kind, Kind::Command("setminus") | Kind::Symbol('\\'))
+fn is_difference(kind: &TokenKind<'_>) -> bool {
+    matches!(kind, TokenKind::Command("setminus") | TokenKind::Symbol('\\'))
 }
 
 /// A region written with set operators, or all real numbers.
@@ -29,8 +29,8 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         return Ok(Some(Value::Region(reals)));
     }
     // `\\mathbb{R} - [1, 2]`
-    let begins = matches!(tokens.kind(range.start), Kind::Command("mathbb" | "R" | "reals" | "Reals"));
-    let minus = begins.then(|| tokens.find(range.clone(), |kind| matches!(kind, Kind::Symbol('-')))).flatten();
+    let begins = matches!(tokens.kind(range.start), TokenKind::Command("mathbb" | "R" | "reals" | "Reals"));
+    let minus = begins.then(|| tokens.find(range.clone(), |kind| matches!(kind, TokenKind::Symbol('-')))).flatten();
     let minus = minus.filter(|at| reals(tokens, range.start..*at).is_some());
     if let Some(at) = minus.or_else(|| tokens.find(range.clone(), is_difference)) {
         let (Some(from), Some(what)) = (part(context, range.start..at)?, part(context, at + 1..range.end)?) else {
@@ -48,7 +48,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
 pub(super) fn all_except(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Region> {
     let tokens = context.tokens();
     let word = |at: usize| match tokens.kind(at) {
-        Kind::Word(word) | Kind::Label(word) => Some(*word),
+        TokenKind::Word(word) | TokenKind::Label(word) => Some(*word),
         _ => None,
     };
     if !matches!(word(range.start), Some("all" | "All")) {
@@ -59,7 +59,7 @@ pub(super) fn all_except(context: &mut Context<'_, '_, '_>, range: Range<usize>)
     let mut is_except = false;
     while at < range.end {
         match (tokens.kind(at), word(at)) {
-            (Kind::Space, _) => {}
+            (TokenKind::Space, _) => {}
             (_, Some("real" | "reals")) => is_real = true,
             (_, Some("numbers" | "number" | "values" | "for" | "the")) if is_real => {}
             (_, Some("except" | "excluding")) if is_real => is_except = true,
@@ -86,7 +86,7 @@ pub(super) fn all_except(context: &mut Context<'_, '_, '_>, range: Range<usize>)
     Ok(Some(Region::Minus(Box::new(Region::Reals), Box::new(region))))
 }
 
-fn parts(context: &mut Context<'_, '_, '_>, range: Range<usize>, is: fn(&Kind<'_>) -> bool) -> Read<Vec<Region>> {
+fn parts(context: &mut Context<'_, '_, '_>, range: Range<usize>, is: fn(&TokenKind<'_>) -> bool) -> Read<Vec<Region>> {
     let tokens = context.tokens();
     let mut parts = Vec::new();
     let mut start = range.start;
@@ -122,14 +122,15 @@ fn part(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Region> 
 fn reals(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Region> {
     let mut kinds = range
         .map(|at| tokens.kind(at))
-        .filter(|kind| !matches!(kind, Kind::Space | Kind::GroupOpen | Kind::GroupClose));
+        .filter(|kind| !matches!(kind, TokenKind::Space | TokenKind::GroupOpen | TokenKind::GroupClose));
     match kinds.next()? {
-        Kind::Command("mathbb") if kinds.next() == Some(&Kind::Word("R")) => {}
-        Kind::Command("R" | "reals" | "Reals") => {}
+        TokenKind::Command("mathbb") if kinds.next() == Some(&TokenKind::Word("R")) => {}
+        TokenKind::Command("R" | "reals" | "Reals") => {}
         _ => return None,
     }
-    let marks: Vec<&Kind<'_>> = kinds.collect();
-    let is_zero = |kind: &Kind<'_>| matches!(kind, Kind::Numeral(numeral) if numeral.integer == "0" && !numeral.point);
+    let marks: Vec<&TokenKind<'_>> = kinds.collect();
+    let is_zero =
+        |kind: &TokenKind<'_>| matches!(kind, TokenKind::Numeral(numeral) if numeral.integer == "0" && !numeral.point);
     let half = |negative: bool, closed: bool| {
         let zero = Value::Number(Number::default());
         let zero = End { value: Box::new(zero), closed };
@@ -139,19 +140,19 @@ fn reals(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Region> {
     };
     Some(match marks.as_slice() {
         [] => Region::Reals,
-        [Kind::Symbol('^' | '_'), Kind::Symbol('+')] => half(false, false),
-        [Kind::Symbol('^' | '_'), Kind::Symbol('-')] => half(true, false),
-        [Kind::Symbol('^'), Kind::Symbol('+'), Kind::Symbol('_'), zero]
-        | [Kind::Symbol('_'), zero, Kind::Symbol('^'), Kind::Symbol('+')]
+        [TokenKind::Symbol('^' | '_'), TokenKind::Symbol('+')] => half(false, false),
+        [TokenKind::Symbol('^' | '_'), TokenKind::Symbol('-')] => half(true, false),
+        [TokenKind::Symbol('^'), TokenKind::Symbol('+'), TokenKind::Symbol('_'), zero]
+        | [TokenKind::Symbol('_'), zero, TokenKind::Symbol('^'), TokenKind::Symbol('+')]
             if is_zero(zero) =>
         {
             half(false, true)
         }
-        [Kind::Symbol('_'), Kind::Symbol('>'), zero] if is_zero(zero) => half(false, false),
-        [Kind::Symbol('_'), Kind::Symbol('<'), zero] if is_zero(zero) => half(true, false),
-        [Kind::Symbol('_'), Kind::Command("ge"), zero] if is_zero(zero) => half(false, true),
-        [Kind::Symbol('_'), Kind::Command("le"), zero] if is_zero(zero) => half(true, true),
-        [Kind::Symbol('_'), Kind::Command("ne"), zero] if is_zero(zero) => {
+        [TokenKind::Symbol('_'), TokenKind::Symbol('>'), zero] if is_zero(zero) => half(false, false),
+        [TokenKind::Symbol('_'), TokenKind::Symbol('<'), zero] if is_zero(zero) => half(true, false),
+        [TokenKind::Symbol('_'), TokenKind::Command("ge"), zero] if is_zero(zero) => half(false, true),
+        [TokenKind::Symbol('_'), TokenKind::Command("le"), zero] if is_zero(zero) => half(true, true),
+        [TokenKind::Symbol('_'), TokenKind::Command("ne"), zero] if is_zero(zero) => {
             Region::Minus(Box::new(Region::Reals), Box::new(Region::Points(vec![Value::Number(Number::default())])))
         }
         _ => return None,

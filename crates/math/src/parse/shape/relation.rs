@@ -4,24 +4,24 @@ use std::ops::Range;
 
 use super::{Context, Read, as_text, leaf, member};
 use crate::parse::structure::Tokens;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 use crate::{Region, Relation, Sign, Value};
 
 /// Most members of a relation or ratio.
 const MAX_MEMBERS: usize = 64;
 
-fn sign(kind: &Kind<'_>) -> Option<Sign> {
+fn sign(kind: &TokenKind<'_>) -> Option<Sign> {
     Some(match kind {
-        Kind::Symbol('=') => Sign::Equal,
-        Kind::Symbol('<') => Sign::Less,
-        Kind::Symbol('>') => Sign::Greater,
-        Kind::Command("le") => Sign::LessOrEqual,
-        Kind::Command("ge") => Sign::GreaterOrEqual,
-        Kind::Command("ne") => Sign::NotEqual,
-        Kind::Command("in" | "notin") => Sign::In,
-        Kind::Command("approx" | "sim") => Sign::Approximately,
-        Kind::Command("equiv" | "cong") => Sign::Congruent,
-        Kind::Command("to") => Sign::To,
+        TokenKind::Symbol('=') => Sign::Equal,
+        TokenKind::Symbol('<') => Sign::Less,
+        TokenKind::Symbol('>') => Sign::Greater,
+        TokenKind::Command("le") => Sign::LessOrEqual,
+        TokenKind::Command("ge") => Sign::GreaterOrEqual,
+        TokenKind::Command("ne") => Sign::NotEqual,
+        TokenKind::Command("in" | "notin") => Sign::In,
+        TokenKind::Command("approx" | "sim") => Sign::Approximately,
+        TokenKind::Command("equiv" | "cong") => Sign::Congruent,
+        TokenKind::Command("to") => Sign::To,
         _ => return None,
     })
 }
@@ -37,7 +37,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         let mut member = tokens.trimmed(start..at);
         let mut found = sign(tokens.kind(at));
         // `\not=` is `\ne`; other negated signs are not supported.
-        if !member.is_empty() && matches!(tokens.kind(member.end - 1), Kind::Command("not")) {
+        if !member.is_empty() && matches!(tokens.kind(member.end - 1), TokenKind::Command("not")) {
             found = match found {
                 Some(Sign::Equal) => Some(Sign::NotEqual),
                 Some(Sign::In) => {
@@ -48,7 +48,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
             };
             member = tokens.trimmed(member.start..member.end - 1);
         }
-        is_outside |= matches!(tokens.kind(at), Kind::Command("notin"));
+        is_outside |= matches!(tokens.kind(at), TokenKind::Command("notin"));
         signs.extend(found);
         ranges.push(member);
         start = at + 1;
@@ -87,13 +87,16 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
 
 /// The value and the modulus of `7 \\pmod{12}`, `7 (\\text{mod } 12)`, `7 \\bmod 12`.
 fn modulus(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Range<usize>)> {
-    let is_mod = |kind: &Kind<'_>| {
-        matches!(kind, Kind::Command("pmod" | "bmod" | "mod" | "pod") | Kind::Word("mod") | Kind::Label("mod"))
+    let is_mod = |kind: &TokenKind<'_>| {
+        matches!(
+            kind,
+            TokenKind::Command("pmod" | "bmod" | "mod" | "pod") | TokenKind::Word("mod") | TokenKind::Label("mod")
+        )
     };
     let at = range.clone().find(|at| is_mod(tokens.kind(*at)))?;
     let before = tokens.stripped(range.start..at);
-    let is_open = !before.is_empty() && matches!(tokens.kind(before.end - 1), Kind::Open('('));
-    let is_closed = matches!(tokens.kind(range.end - 1), Kind::Close(')'));
+    let is_open = !before.is_empty() && matches!(tokens.kind(before.end - 1), TokenKind::Open('('));
+    let is_closed = matches!(tokens.kind(range.end - 1), TokenKind::Close(')'));
     let (value, end) = match (is_open, is_closed) {
         (true, true) => (before.start..before.end - 1, range.end - 1),
         (false, _) => (before, range.end),
@@ -107,7 +110,7 @@ fn modulus(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Ra
 /// Terms separated by colons.
 pub(super) fn ratio(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let is_colon = |kind: &Kind<'_>| matches!(kind, Kind::Symbol(':'));
+    let is_colon = |kind: &TokenKind<'_>| matches!(kind, TokenKind::Symbol(':'));
     let mut terms = Vec::new();
     let mut start = range.start;
     while let Some(at) = tokens.find(start..range.end, is_colon) {

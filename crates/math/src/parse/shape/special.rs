@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Context, Read};
 use crate::parse::structure::Tokens;
-use crate::parse::token::Kind;
+use crate::parse::token::TokenKind;
 use crate::{Based, Number, Region, Text, Time, Value};
 
 /// Bases by name.
@@ -62,23 +62,23 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
 }
 
 fn infinity(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Value> {
-    let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| **kind != Kind::Space);
+    let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| **kind != TokenKind::Space);
     let first = kinds.next()?;
-    let negative = *first == Kind::Symbol('-');
-    let name = if negative || *first == Kind::Symbol('+') { kinds.next()? } else { first };
+    let negative = *first == TokenKind::Symbol('-');
+    let name = if negative || *first == TokenKind::Symbol('+') { kinds.next()? } else { first };
     let is_infinity = matches!(
         name,
-        Kind::Command("infty")
-            | Kind::Word("infinity" | "Infinity" | "inf" | "oo")
-            | Kind::Label("infinity" | "Infinity")
+        TokenKind::Command("infty")
+            | TokenKind::Word("infinity" | "Infinity" | "inf" | "oo")
+            | TokenKind::Label("infinity" | "Infinity")
     );
     (is_infinity && kinds.next().is_none()).then_some(Value::Infinite { negative })
 }
 
 /// `52_8`, `52_{8}`, `(52)_8`, `52_{\text{eight}}`
 fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
-    let is_base = |kind: &Kind<'_>| matches!(kind, Kind::Word("base") | Kind::Label("base"));
-    let mark = tokens.find(range.clone(), |kind| matches!(kind, Kind::Symbol('_')) || is_base(kind))?;
+    let is_base = |kind: &TokenKind<'_>| matches!(kind, TokenKind::Word("base") | TokenKind::Label("base"));
+    let mark = tokens.find(range.clone(), |kind| matches!(kind, TokenKind::Symbol('_')) || is_base(kind))?;
     let digits = inner(tokens, range.start..mark);
     if digits.is_empty() {
         return None;
@@ -91,16 +91,16 @@ fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
     if base.len() != 1 {
         return None;
     }
-    if digits.len() > 1 || matches!(tokens.kind(digits.start), Kind::Word(_) | Kind::Label(_)) {
+    if digits.len() > 1 || matches!(tokens.kind(digits.start), TokenKind::Word(_) | TokenKind::Label(_)) {
         return letters_in_base(tokens, digits, tokens.kind(base.start));
     }
     let digits = match tokens.kind(digits.start) {
-        Kind::Numeral(numeral) if !numeral.point => numeral.integer.trim_start_matches('0').to_owned(),
+        TokenKind::Numeral(numeral) if !numeral.point => numeral.integer.trim_start_matches('0').to_owned(),
         _ => return None,
     };
     let base = match tokens.kind(base.start) {
-        Kind::Numeral(numeral) if numeral.is_digits() => numeral.integer.parse().ok()?,
-        Kind::Word(word) | Kind::Label(word) => BASES.iter().find(|(name, _)| name == word)?.1,
+        TokenKind::Numeral(numeral) if numeral.is_digits() => numeral.integer.parse().ok()?,
+        TokenKind::Word(word) | TokenKind::Label(word) => BASES.iter().find(|(name, _)| name == word)?.1,
         _ => return None,
     };
     let digits = if digits.is_empty() { "0".to_owned() } else { digits };
@@ -110,7 +110,8 @@ fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
 
 /// `0xFF`, `0o17` and `0b101`, which are no products with zero.
 fn prefixed(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
-    let (Kind::Numeral(zero), Kind::Word(word)) = (tokens.kind(range.start), tokens.kind(range.start + 1)) else {
+    let (TokenKind::Numeral(zero), TokenKind::Word(word)) = (tokens.kind(range.start), tokens.kind(range.start + 1))
+    else {
         return None;
     };
     let base = match word.as_bytes().first()? {
@@ -125,8 +126,8 @@ fn prefixed(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
     let mut digits = word.get(1..)?.to_uppercase();
     for at in range.start + 2..range.end {
         match tokens.kind(at) {
-            Kind::Numeral(numeral) if numeral.is_digits() => digits.push_str(&numeral.integer),
-            Kind::Word(word) => digits.push_str(&word.to_uppercase()),
+            TokenKind::Numeral(numeral) if numeral.is_digits() => digits.push_str(&numeral.integer),
+            TokenKind::Word(word) => digits.push_str(&word.to_uppercase()),
             _ => return None,
         }
     }
@@ -136,14 +137,14 @@ fn prefixed(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
 }
 
 /// `2A_{16}`, `ab_{16}`: digits and letters without anything between, in a base above ten.
-fn letters_in_base(tokens: &Tokens<'_>, digits: Range<usize>, base: &Kind<'_>) -> Option<Based> {
-    let Kind::Numeral(numeral) = base else { return None };
+fn letters_in_base(tokens: &Tokens<'_>, digits: Range<usize>, base: &TokenKind<'_>) -> Option<Based> {
+    let TokenKind::Numeral(numeral) = base else { return None };
     let base: u32 = numeral.integer.parse().ok()?;
     let mut text = String::new();
     for at in digits {
         match tokens.kind(at) {
-            Kind::Numeral(numeral) if numeral.is_digits() => text.push_str(&numeral.integer),
-            Kind::Word(word) | Kind::Label(word) => text.push_str(word),
+            TokenKind::Numeral(numeral) if numeral.is_digits() => text.push_str(&numeral.integer),
+            TokenKind::Word(word) | TokenKind::Label(word) => text.push_str(word),
             _ => return None,
         }
     }
@@ -156,7 +157,7 @@ fn letters_in_base(tokens: &Tokens<'_>, digits: Range<usize>, base: &Kind<'_>) -
 fn inner(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     let mut range = tokens.trimmed(range);
     while range.len() >= 3
-        && matches!(tokens.kind(range.start), Kind::Open('('))
+        && matches!(tokens.kind(range.start), TokenKind::Open('('))
         && tokens.partner(range.start, range.end) == Some(range.end - 1)
     {
         range = tokens.trimmed(range.start + 1..range.end - 1);
@@ -166,17 +167,17 @@ fn inner(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 
 /// `20:34`, `8:34 p.m.`, `20:34:00`
 fn time(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Time> {
-    let is_spoken = matches!(tokens.kind(range.start + 1), Kind::Space);
-    let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| !matches!(kind, Kind::Space)).peekable();
+    let is_spoken = matches!(tokens.kind(range.start + 1), TokenKind::Space);
+    let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| !matches!(kind, TokenKind::Space)).peekable();
     let mut fields: Vec<&str> = Vec::with_capacity(3);
     loop {
         match kinds.next()? {
-            Kind::Numeral(numeral) if numeral.is_digits() && numeral.integer.len() <= 2 => {
+            TokenKind::Numeral(numeral) if numeral.is_digits() && numeral.integer.len() <= 2 => {
                 fields.push(&numeral.integer)
             }
             _ => return None,
         }
-        if kinds.peek() != Some(&&Kind::Symbol(':')) {
+        if kinds.peek() != Some(&&TokenKind::Symbol(':')) {
             break;
         }
         kinds.next();
@@ -194,8 +195,8 @@ fn time(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Time> {
     }
     let suffix: String = kinds
         .map(|kind| match kind {
-            Kind::Word(word) | Kind::Label(word) => word.to_lowercase(),
-            Kind::Symbol('.') => String::new(),
+            TokenKind::Word(word) | TokenKind::Label(word) => word.to_lowercase(),
+            TokenKind::Symbol('.') => String::new(),
             _ => "?".to_owned(),
         })
         .collect();

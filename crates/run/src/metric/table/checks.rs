@@ -14,21 +14,35 @@ const PROVEN: &str = "the weights were proven after the step ([below](#proof-of-
 const AUDITED: &str = "samples are audited ([below](#sampler-audit))";
 
 rows! {
-    PROOF_ENGINES = Metric::value("proof/engines", Unit::None, "engines whose weights were looked at").only(PROVEN).varies();
-    PROOF_MEAN_GAP = Metric::value("proof/mean_gap", Unit::Nats, "largest mean difference of an engine's \
-        log-probabilities from the learner's")
-        .only(PROVEN)
-        .varies()
-        .shown(&[Shown::under(&GAP_GAUGE, &["mean"])]);
-    PROOF_MAX_GAP = Metric::value("proof/max_gap", Unit::Nats, "largest single difference of an engine's \
-        log-probabilities from the learner's")
-        .only(PROVEN)
-        .varies()
-        .shown(&[Shown::under(&GAP_GAUGE, &["max"])]);
+    PROOF_ENGINES =
+        Metric::value("proof/engines", Unit::None, "engines whose weights were looked at").only(PROVEN).varies();
+    PROOF_MEAN_GAP = Metric::value(
+        "proof/mean_gap",
+        Unit::Nats,
+        "largest mean difference of an engine's log-probabilities from the learner's",
+    )
+    .only(PROVEN)
+    .varies()
+    .shown(&[Shown::under(&GAP_GAUGE, &["mean"])]);
+    PROOF_MAX_GAP = Metric::value(
+        "proof/max_gap",
+        Unit::Nats,
+        "largest single difference of an engine's log-probabilities from the learner's",
+    )
+    .only(PROVEN)
+    .varies()
+    .shown(&[Shown::under(&GAP_GAUGE, &["max"])]);
     PROOF_TOKENS = Metric::value("proof/tokens", Unit::Tokens, "tokens that were scored").only(PROVEN).varies();
-    PROOF_MOVEMENT = Metric::value("proof/movement", Unit::Nats, "root mean square change of their log-probabilities \
-        since the process began").only(PROVEN).varies();
-    PROOF_NOISE = Metric::value("proof/noise", Unit::Nats, "the largest noise of an engine with the right weights").only(PROVEN).varies();
+    PROOF_MOVEMENT = Metric::value(
+        "proof/movement",
+        Unit::Nats,
+        "root mean square change of their log-probabilities since the process began",
+    )
+    .only(PROVEN)
+    .varies();
+    PROOF_NOISE = Metric::value("proof/noise", Unit::Nats, "the largest noise of an engine with the right weights")
+        .only(PROVEN)
+        .varies();
     PROOF_EVIDENCE = Metric::value(
         "proof/evidence",
         Unit::None,
@@ -37,39 +51,68 @@ rows! {
     )
     .only(PROVEN)
     .varies();
-    PROOF_SUSPICIONS = Metric::value("proof/suspicions", Unit::None, "ways of having other weights").only(PROVEN).varies();
-    PROOF_EXCLUDED = Metric::value("proof/excluded", Unit::None, "how many of them are excluded for all engines").only(PROVEN).varies();
+    PROOF_SUSPICIONS =
+        Metric::value("proof/suspicions", Unit::None, "ways of having other weights").only(PROVEN).varies();
+    PROOF_EXCLUDED = Metric::value("proof/excluded", Unit::None, "how many of them are excluded for all engines")
+        .only(PROVEN)
+        .varies();
     PROOF_STALE_SHARE = Metric::value(
         "proof/stale_share/{suspicion}",
         Unit::None,
         "how much of the gap that a suspicion (`unchanged`, `behind` or a group of tensors) predicts was found, of the \
-         engine with the most: 0 for the right weights, 1 for a part that is stale",
+        engine with the most: 0 for the right weights, 1 for a part that is stale",
     )
     .only(PROVEN)
     .varies();
-    PROOF_STALE_ERROR = Metric::value("proof/stale_error/{suspicion}", Unit::None, "standard error of that share").only(PROVEN).varies();
-    PROOF_EXCLUDES = Metric::value("proof/excluded/{suspicion}", Unit::None, "1 where the suspicion is excluded").only(PROVEN).varies();
+    PROOF_STALE_ERROR = Metric::value("proof/stale_error/{suspicion}", Unit::None, "standard error of that share")
+        .only(PROVEN)
+        .varies();
+    PROOF_EXCLUDES = Metric::value("proof/excluded/{suspicion}", Unit::None, "1 where the suspicion is excluded")
+        .only(PROVEN)
+        .varies();
 
-    AUDIT_SAMPLES = Metric::count("sampler_audit/samples", Unit::None, "samples that were scored in this step").only(AUDITED).varies();
-    AUDIT_MISSING = Metric::count("sampler_audit/missing_samples", Unit::None, "chosen samples that could not be \
-        generated").only(AUDITED).varies();
-    AUDIT_NOT_POSSIBLE = Metric::count("sampler_audit/not_possible", Unit::None, "chosen samples that could not be \
-        scored").only(AUDITED).varies();
+    AUDIT_SAMPLES = Metric::count("sampler_audit/samples", Unit::None, "samples that were scored in this step")
+        .only(AUDITED)
+        .varies();
+    AUDIT_MISSING =
+        Metric::count("sampler_audit/missing_samples", Unit::None, "chosen samples that could not be generated")
+            .only(AUDITED)
+            .varies();
+    AUDIT_NOT_POSSIBLE =
+        Metric::count("sampler_audit/not_possible", Unit::None, "chosen samples that could not be scored")
+            .only(AUDITED)
+            .varies();
     AUDIT_EVIDENCE = Metric::value(
         "sampler_audit/evidence/{check}",
         Unit::Decades,
         "evidence so far against the engine that has most: of `temperature`, `truncation`, `end_token`, \
-         `log_probabilities`, `copies`; 0 is none, 4.4 ends a run with one engine",
+        `log_probabilities`, `copies`; 0 is none, 4.4 ends a run with one engine",
     )
     .only(AUDITED)
     .varies();
     AUDIT_TOKENS = Metric::value("sampler_audit/tokens", Unit::Tokens, "tokens audited so far").only(AUDITED).varies();
-    AUDIT_VARIANCE = Metric::value("sampler_audit/variance", Unit::SquaredNats, "their mean variance of log p").only(AUDITED).varies();
-    AUDIT_GAP = Metric::value("sampler_audit/gap", Unit::Nats, "root mean square of engine minus learner").only(AUDITED).varies();
-    AUDIT_NEEDED = Metric::value("sampler_audit/tokens_for_{2,10}_percent", Unit::Tokens, "tokens that show a \
-        temperature which is off by as much").only(AUDITED).varies();
-    AUDIT_COPIES = Metric::value("sampler_audit/copies", Unit::None, "answers so far that were equal to an earlier one \
-        of their prompt").only(AUDITED).varies();
-    AUDIT_EXPECTED_COPIES = Metric::value("sampler_audit/expected_copies", Unit::None, "how many of these were to be \
-        expected").only(AUDITED).varies();
+    AUDIT_VARIANCE = Metric::value("sampler_audit/variance", Unit::SquaredNats, "their mean variance of log p")
+        .only(AUDITED)
+        .varies();
+    AUDIT_GAP = Metric::value("sampler_audit/gap", Unit::Nats, "root mean square of engine minus learner")
+        .only(AUDITED)
+        .varies();
+    AUDIT_NEEDED = Metric::value(
+        "sampler_audit/tokens_for_{2,10}_percent",
+        Unit::Tokens,
+        "tokens that show a temperature which is off by as much",
+    )
+    .only(AUDITED)
+    .varies();
+    AUDIT_COPIES = Metric::value(
+        "sampler_audit/copies",
+        Unit::None,
+        "answers so far that were equal to an earlier one of their prompt",
+    )
+    .only(AUDITED)
+    .varies();
+    AUDIT_EXPECTED_COPIES =
+        Metric::value("sampler_audit/expected_copies", Unit::None, "how many of these were to be expected")
+            .only(AUDITED)
+            .varies();
 }

@@ -30,15 +30,20 @@ const SKIPPED_GAUGE: Gauge =
     Gauge::by("evenkeel_run_update_skipped", &["kind"], "1 if the newest step skipped an update");
 
 rows! {
-    POLICY_LOSS = Metric::value("actor/pg_loss", Unit::None, "loss of the policy without its regularizers").titled("loss");
-    LOSS = Metric::value("actor/loss", Unit::None, "loss with its regularizers").shown(&[Shown::under(&LOSS_GAUGE, &["train"])]);
+    POLICY_LOSS =
+        Metric::value("actor/pg_loss", Unit::None, "loss of the policy without its regularizers").titled("loss");
+    LOSS = Metric::value("actor/loss", Unit::None, "loss with its regularizers")
+        .shown(&[Shown::under(&LOSS_GAUGE, &["train"])]);
     KL_LOSS = Metric::value("actor/kl_loss", Unit::Nats, "the KL penalty").only("there is a KL penalty");
     CLIPPED = Metric::value("actor/pg_clipfrac", Unit::Share, "share of tokens whose ratio is clipped")
         .titled("clipped tokens")
         .shown(&[Shown::under(&CLIPPED_GAUGE, &["any"])]);
-    CLIPPED_LOWER = Metric::value("actor/pg_clipfrac_lower", Unit::Share, "share of tokens that are clipped from \
-        below, by the bound for negative advantages")
-        .shown(&[Shown::under(&CLIPPED_GAUGE, &["lower"])]);
+    CLIPPED_LOWER = Metric::value(
+        "actor/pg_clipfrac_lower",
+        Unit::Share,
+        "share of tokens that are clipped from below, by the bound for negative advantages",
+    )
+    .shown(&[Shown::under(&CLIPPED_GAUGE, &["lower"])]);
     POLICY_KL = Metric::value("actor/ppo_kl", Unit::Nats, "mean of old minus new log-probability")
         .titled("approximate KL")
         .shown(&[Shown::by(&KL_GAUGE)]);
@@ -66,12 +71,16 @@ rows! {
     .shown(&[Shown::by(&LOGP_GAUGE)]);
     CORRECTION = Metric::value("rollout_corr/weight_mean", Unit::None, "mean factor that corrects for that difference")
         .shown(&[Shown::by(&CORRECTION_GAUGE)]);
-    BOUNDED = Metric::value("rollout_corr/bounded_fraction", Unit::Share, "share of tokens that the correction masked \
-        or truncated")
-        .shown(&[Shown::by(&BOUNDED_GAUGE)]);
+    BOUNDED = Metric::value(
+        "rollout_corr/bounded_fraction",
+        Unit::Share,
+        "share of tokens that the correction masked or truncated",
+    )
+    .shown(&[Shown::by(&BOUNDED_GAUGE)]);
 
-    WARM_START_STEP = Metric::value("warm_start/global_step", Unit::None, "number of the supervised step, as `step` \
-        has it").of_lines(WARM_START);
+    WARM_START_STEP =
+        Metric::value("warm_start/global_step", Unit::None, "number of the supervised step, as `step` has it")
+            .of_lines(WARM_START);
     WARM_START_LOSS = Metric::value("warm_start/loss", Unit::Nats, "mean cross-entropy of demonstrated tokens")
         .titled("warm start")
         .of_lines(WARM_START)

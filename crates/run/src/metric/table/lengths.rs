@@ -36,22 +36,28 @@ rows! {
         .shown(&[Shown::under(&RESPONSE_GAUGE, &["all"]).choosing("mean"), Shown::by(&LONGEST_GAUGE).choosing("max")]);
     CORRECT_LENGTH = Metric::value("response_length/correct/mean", Unit::Tokens, "mean length of correct responses")
         .shown(&[Shown::under(&RESPONSE_GAUGE, &["correct"])]);
-    INCORRECT_LENGTH = Metric::value("response_length/incorrect/mean", Unit::Tokens, "mean length of incorrect \
-        responses")
-        .shown(&[Shown::under(&RESPONSE_GAUGE, &["incorrect"])]);
-    TRUNCATED = Metric::value("response_length/clip_ratio", Unit::Share, "share of answers that reached the longest \
-        length")
-        .titled("truncated answers")
-        .shown(&[Shown::by(&TRUNCATED_GAUGE)]);
+    INCORRECT_LENGTH =
+        Metric::value("response_length/incorrect/mean", Unit::Tokens, "mean length of incorrect responses")
+            .shown(&[Shown::under(&RESPONSE_GAUGE, &["incorrect"])]);
+    TRUNCATED =
+        Metric::value("response_length/clip_ratio", Unit::Share, "share of answers that reached the longest length")
+            .titled("truncated answers")
+            .shown(&[Shown::by(&TRUNCATED_GAUGE)]);
     PROMPT_LENGTH = Metric::value("prompt_length/{mean,max,min}", Unit::Tokens, "length of the step's prompts")
         .shown(&[Shown::by(&PROMPT_GAUGE).choosing("mean")]);
 
-    LENGTH_VARIATION = Metric::value("aggregation/length_cv", Unit::None, "coefficient of variation of response \
-        lengths within a group")
-        .titled("length variation")
-        .shown(&[Shown::by(&VARIATION_GAUGE)]);
-    LENGTH_VARIATION_POOLED = Metric::value("aggregation/length_cv_pooled", Unit::None, "coefficient of variation of \
-        all response lengths of the step");
+    LENGTH_VARIATION = Metric::value(
+        "aggregation/length_cv",
+        Unit::None,
+        "coefficient of variation of response lengths within a group",
+    )
+    .titled("length variation")
+    .shown(&[Shown::by(&VARIATION_GAUGE)]);
+    LENGTH_VARIATION_POOLED = Metric::value(
+        "aggregation/length_cv_pooled",
+        Unit::None,
+        "coefficient of variation of all response lengths of the step",
+    );
     LENGTH_GAP = Metric::value(
         "aggregation/length_gap",
         Unit::Tokens,
@@ -59,8 +65,11 @@ rows! {
     )
     .titled("length gap")
     .shown(&[Shown::by(&GAP_GAUGE)]);
-    LENGTH_GAP_POOLED = Metric::value("aggregation/length_gap_pooled", Unit::Tokens, "how much longer answers with a \
-        negative advantage are, over all groups of the step together");
+    LENGTH_GAP_POOLED = Metric::value(
+        "aggregation/length_gap_pooled",
+        Unit::Tokens,
+        "how much longer answers with a negative advantage are, over all groups of the step together",
+    );
     PULL = Metric::value(
         "aggregation/pull_{positive,negative}",
         Unit::None,
@@ -70,32 +79,48 @@ rows! {
         Shown::under(&PULL_GAUGE, &["positive"]).choosing("positive"),
         Shown::under(&PULL_GAUGE, &["negative"]).choosing("negative"),
     ]);
-    RULE_PULL = Metric::value("aggregation/{rule}/pull_{positive,negative}", Unit::None, "the pulls as every rule \
-        would have them");
-    RULE_BIAS = Metric::value("aggregation/{rule}/bias", Unit::None, "the negative pull over the positive one under \
-        every rule");
+    RULE_PULL = Metric::value(
+        "aggregation/{rule}/pull_{positive,negative}",
+        Unit::None,
+        "the pulls as every rule would have them",
+    );
+    RULE_BIAS = Metric::value(
+        "aggregation/{rule}/bias",
+        Unit::None,
+        "the negative pull over the positive one under every rule",
+    );
     RULE_SHARE = Metric::value(
         "aggregation/{rule}/share_q{1,2,3,4}",
         Unit::Share,
         "share of the gradient that the shortest (1) to the longest (4) quarter of the responses with an advantage has \
-         under every rule, rounded to four decimal places ([objective.md](objective.md#quantities))",
+        under every rule, rounded to four decimal places ([objective.md](objective.md#quantities))",
     );
     RULE_WEIGHT = Metric::value(
         "aggregation/{rule}/weight_q{1,2,3,4}",
         Unit::None,
         "mean weight of a token in each quarter relative to the mean token of the rule, rounded likewise",
     );
-    QUARTER_LENGTH = Metric::value("aggregation/length_q{1,2,3,4}", Unit::Tokens, "mean length of each quarter, \
-        rounded likewise");
+    QUARTER_LENGTH =
+        Metric::value("aggregation/length_q{1,2,3,4}", Unit::Tokens, "mean length of each quarter, rounded likewise");
 
-    TAKEN_LENGTH = Metric::value("pipeline/completion/taken_length", Unit::Tokens, "mean length of the responses that \
-        the step took").only(COMPLETION);
-    LEFT_LENGTH = Metric::value("pipeline/completion/left_length", Unit::Tokens, "mean length of the responses that \
-        had ended by then and are in no step").only(COMPLETION);
-    WAITING_GROUPS = Metric::value("pipeline/completion/waiting_groups", Unit::None, "complete groups that were in no \
-        step then").only(COMPLETION);
-    UNFINISHED_ANSWERS = Metric::value("pipeline/completion/unfinished_answers", Unit::None, "responses that had not \
-        ended then").only(COMPLETION);
+    TAKEN_LENGTH = Metric::value(
+        "pipeline/completion/taken_length",
+        Unit::Tokens,
+        "mean length of the responses that the step took",
+    )
+    .only(COMPLETION);
+    LEFT_LENGTH = Metric::value(
+        "pipeline/completion/left_length",
+        Unit::Tokens,
+        "mean length of the responses that had ended by then and are in no step",
+    )
+    .only(COMPLETION);
+    WAITING_GROUPS =
+        Metric::value("pipeline/completion/waiting_groups", Unit::None, "complete groups that were in no step then")
+            .only(COMPLETION);
+    UNFINISHED_ANSWERS =
+        Metric::value("pipeline/completion/unfinished_answers", Unit::None, "responses that had not ended then")
+            .only(COMPLETION);
     OVERTAKEN_GROUPS = Metric::count(
         "pipeline/completion/overtaken_groups",
         Unit::None,

@@ -35,28 +35,37 @@ rows! {
     STEP = Metric::value("training/global_step", Unit::None, "number of the step, as `step` has it, under verl's name");
     EPOCH = Metric::value("training/epoch", Unit::None, "passes over the data before the step's first prompt")
         .shown(&[Shown::by(&EPOCH_GAUGE)]);
-    FORKED_AT = Metric::value("training/forked_at_step", Unit::None, "the step of the other run after which this one \
-        begins")
-        .of_lines(&[LineKind::Train, LineKind::Evaluation])
-        .only("the run was forked");
+    FORKED_AT =
+        Metric::value("training/forked_at_step", Unit::None, "the step of the other run after which this one begins")
+            .of_lines(&[LineKind::Train, LineKind::Evaluation])
+            .only("the run was forked");
     PROMPTS_TRIED = Metric::count("training/prompts_tried", Unit::None, "prompts that the step sampled")
         .shown(&[Shown::by(&TRIED_GAUGE)]);
-    DROPPED_GROUPS = Metric::count("training/filter_groups/dropped_groups", Unit::None, "groups that were dropped, \
-        since all their rewards are equal")
-        .only(DYNAMIC);
-    FILLED_UP_GROUPS = Metric::count("training/filter_groups/filled_up_groups", Unit::None, "dropped groups that \
-        filled the step up after all")
-        .only(DYNAMIC);
-    SCORE_OF_ALL = Metric::value("training/filter_groups/score_of_all/mean", Unit::None, "mean raw reward of \
-        everything that was sampled")
-        .only(DYNAMIC);
+    DROPPED_GROUPS = Metric::count(
+        "training/filter_groups/dropped_groups",
+        Unit::None,
+        "groups that were dropped, since all their rewards are equal",
+    )
+    .only(DYNAMIC);
+    FILLED_UP_GROUPS = Metric::count(
+        "training/filter_groups/filled_up_groups",
+        Unit::None,
+        "dropped groups that filled the step up after all",
+    )
+    .only(DYNAMIC);
+    SCORE_OF_ALL = Metric::value(
+        "training/filter_groups/score_of_all/mean",
+        Unit::None,
+        "mean raw reward of everything that was sampled",
+    )
+    .only(DYNAMIC);
 
     SCORE = Metric::value("critic/score/{mean,max,min}", Unit::None, "raw rewards of the step's valid samples")
         .titled("reward")
         .shown(&[Shown::under(&REWARD_GAUGE, &["raw"]).choosing("mean")]);
-    REWARDS = Metric::value("critic/rewards/{mean,max,min}", Unit::None, "rewards of the step's valid samples after \
-        shaping")
-        .shown(&[Shown::under(&REWARD_GAUGE, &["shaped"]).choosing("mean")]);
+    REWARDS =
+        Metric::value("critic/rewards/{mean,max,min}", Unit::None, "rewards of the step's valid samples after shaping")
+            .shown(&[Shown::under(&REWARD_GAUGE, &["shaped"]).choosing("mean")]);
     REWARD_COMPONENT = Metric::value(
         "reward/components/{name}/{mean,max,min}",
         Unit::None,
@@ -66,8 +75,8 @@ rows! {
     .shown(&[Shown::by(&COMPONENT_GAUGE).choosing("mean")]);
 
     SAMPLES = Metric::count("rollout/samples", Unit::None, "samples of the step");
-    INVALID_SAMPLES = Metric::count("rollout/invalid_samples", Unit::None, "samples without a verdict, which were left \
-        out");
+    INVALID_SAMPLES =
+        Metric::count("rollout/invalid_samples", Unit::None, "samples without a verdict, which were left out");
     FAILED_SAMPLES = Metric::count("rollout/failed_samples", Unit::None, "invalid samples that could not be generated");
     LATE_SAMPLES = Metric::count("rollout/late_samples", Unit::None, "invalid samples that took too long");
     COPIED_SAMPLES = Metric::count(
@@ -82,28 +91,42 @@ rows! {
         tests does not count",
     )
     .varies();
-    BEGUN_AGAIN = Metric::count("rollout/begun_again", Unit::None, "generations that the orchestrator repeated").varies();
+    BEGUN_AGAIN =
+        Metric::count("rollout/begun_again", Unit::None, "generations that the orchestrator repeated").varies();
     OUTCOME = Metric::count("rollout/outcome/{outcome}", Unit::None, "samples with that verdict");
-    ALL_CORRECT = Metric::count("rollout/groups_all_correct", Unit::None, "groups whose samples are all correct: they \
-        teach nothing")
-        .shown(&[Shown::under(&UNIFORM_GAUGE, &["correct"])]);
-    ALL_INCORRECT = Metric::count("rollout/groups_all_incorrect", Unit::None, "groups whose samples are all incorrect: \
-        they teach nothing")
-        .shown(&[Shown::under(&UNIFORM_GAUGE, &["incorrect"])]);
+    ALL_CORRECT = Metric::count(
+        "rollout/groups_all_correct",
+        Unit::None,
+        "groups whose samples are all correct: they teach nothing",
+    )
+    .shown(&[Shown::under(&UNIFORM_GAUGE, &["correct"])]);
+    ALL_INCORRECT = Metric::count(
+        "rollout/groups_all_incorrect",
+        Unit::None,
+        "groups whose samples are all incorrect: they teach nothing",
+    )
+    .shown(&[Shown::under(&UNIFORM_GAUGE, &["incorrect"])]);
 
-    TURNS = Metric::value("episodes/turns/{mean,max,min}", Unit::None, "turns that the model sampled in an episode").only(EPISODES);
-    TOOL_CALLS = Metric::value("episodes/tool_calls/mean", Unit::None, "calls of tools in an episode").only(EPISODES);
-    TOOL_ERRORS = Metric::count("episodes/tool_errors", Unit::None, "calls of tools that could not be carried out").only(EPISODES);
-    ADDED_TOKENS = Metric::value("episodes/added_tokens/mean", Unit::Tokens, "tokens of an episode that the \
-        environment added: they are not trained on")
+    TURNS = Metric::value("episodes/turns/{mean,max,min}", Unit::None, "turns that the model sampled in an episode")
         .only(EPISODES);
+    TOOL_CALLS = Metric::value("episodes/tool_calls/mean", Unit::None, "calls of tools in an episode").only(EPISODES);
+    TOOL_ERRORS = Metric::count("episodes/tool_errors", Unit::None, "calls of tools that could not be carried out")
+        .only(EPISODES);
+    ADDED_TOKENS = Metric::value(
+        "episodes/added_tokens/mean",
+        Unit::Tokens,
+        "tokens of an episode that the environment added: they are not trained on",
+    )
+    .only(EPISODES);
     USED_UP = Metric::count(
         "episodes/used_up/{budget}",
         Unit::None,
         "episodes that a budget ended: `turns`, `turn_tokens`, `tokens`, `context`",
     )
     .only(EPISODES);
-    EPISODES_AGAIN = Metric::count("episodes/played_again", Unit::None, "attempts at episodes after the first").only(EPISODES).varies();
+    EPISODES_AGAIN = Metric::count("episodes/played_again", Unit::None, "attempts at episodes after the first")
+        .only(EPISODES)
+        .varies();
     ENVIRONMENT_IDLE = Metric::count(
         "timing_s/environment_idle",
         Unit::Seconds,
@@ -111,17 +134,26 @@ rows! {
     )
     .only(EPISODES)
     .varies();
-    SAME_ENGINE = Metric::value("episodes/same_engine", Unit::None, "share of the turns after the first that the \
-        engine of the turn before sampled")
-        .only(EPISODES)
-        .varies();
-    SEQUENCES = Metric::value("episodes/sequences/mean", Unit::None, "sequences that carry an episode: more than one \
-        where turns have prompts of their own")
-        .only("`turns.earlier_turns = \"rewrite\"`");
-    ENVIRONMENT_TIME = Metric::value("episodes/environment_s/{mean,max,min}", Unit::Seconds, "time of the \
-        environment's steps in an episode")
-        .only(EPISODES)
-        .varies();
+    SAME_ENGINE = Metric::value(
+        "episodes/same_engine",
+        Unit::None,
+        "share of the turns after the first that the engine of the turn before sampled",
+    )
+    .only(EPISODES)
+    .varies();
+    SEQUENCES = Metric::value(
+        "episodes/sequences/mean",
+        Unit::None,
+        "sequences that carry an episode: more than one where turns have prompts of their own",
+    )
+    .only("`turns.earlier_turns = \"rewrite\"`");
+    ENVIRONMENT_TIME = Metric::value(
+        "episodes/environment_s/{mean,max,min}",
+        Unit::Seconds,
+        "time of the environment's steps in an episode",
+    )
+    .only(EPISODES)
+    .varies();
 
     SOURCE_SCORE = Metric::value(
         "data_source/{name}/score/mean",
@@ -131,13 +163,19 @@ rows! {
     )
     .only(SOURCES)
     .shown(&[Shown::by(&SOURCE_GAUGE)]);
-    SOURCE_REWARD = Metric::value("data_source/{name}/rewards/mean", Unit::None, "mean reward of a data source after \
-        shaping").only(SOURCES);
-    SOURCE_LENGTH = Metric::value("data_source/{name}/response_length/mean", Unit::Tokens, "mean length of a data \
-        source's responses").only(SOURCES);
+    SOURCE_REWARD =
+        Metric::value("data_source/{name}/rewards/mean", Unit::None, "mean reward of a data source after shaping")
+            .only(SOURCES);
+    SOURCE_LENGTH = Metric::value(
+        "data_source/{name}/response_length/mean",
+        Unit::Tokens,
+        "mean length of a data source's responses",
+    )
+    .only(SOURCES);
     SOURCE_GROUPS = Metric::count("data_source/{name}/groups", Unit::None, "groups of a data source").only(SOURCES);
-    SOURCE_INVALID = Metric::count("data_source/{name}/invalid_samples", Unit::None, "samples of a data source without \
-        a verdict").only(SOURCES);
+    SOURCE_INVALID =
+        Metric::count("data_source/{name}/invalid_samples", Unit::None, "samples of a data source without a verdict")
+            .only(SOURCES);
     SOURCE_WITHOUT_ADVANTAGE = Metric::count(
         "data_source/{name}/groups_without_advantage",
         Unit::None,

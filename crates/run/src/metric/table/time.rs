@@ -15,24 +15,35 @@ const THROUGHPUT_GAUGE: Gauge = Gauge::of_one(
 );
 
 rows! {
-    GENERATION_TIME = Metric::count("timing_s/gen", Unit::Seconds, "until the last rollout of the step").varies()
+    GENERATION_TIME = Metric::count("timing_s/gen", Unit::Seconds, "until the last rollout of the step")
+        .varies()
         .shown(&[Shown::under(&PART_GAUGE, &["generation"])]);
-    REWARD_TIME = Metric::count("timing_s/reward", Unit::Seconds, "from there until the last verdict").varies()
+    REWARD_TIME = Metric::count("timing_s/reward", Unit::Seconds, "from there until the last verdict")
+        .varies()
         .shown(&[Shown::under(&PART_GAUGE, &["reward"])]);
-    UPDATE_TIME = Metric::count("timing_s/update_actor", Unit::Seconds, "from there until the learner's report").varies()
+    UPDATE_TIME = Metric::count("timing_s/update_actor", Unit::Seconds, "from there until the learner's report")
+        .varies()
         .shown(&[Shown::under(&PART_GAUGE, &["update_actor"])]);
-    WEIGHTS_TIME = Metric::count("timing_s/update_weights", Unit::Seconds, "from there until every engine has the \
-        weights").varies()
-        .shown(&[Shown::under(&PART_GAUGE, &["update_weights"])]);
-    PROOF_TIME = Metric::count("timing_s/proof", Unit::Seconds, "from there until they are proven").varies().only("the \
-        weights were proven after the step")
+    WEIGHTS_TIME =
+        Metric::count("timing_s/update_weights", Unit::Seconds, "from there until every engine has the weights")
+            .varies()
+            .shown(&[Shown::under(&PART_GAUGE, &["update_weights"])]);
+    PROOF_TIME = Metric::count("timing_s/proof", Unit::Seconds, "from there until they are proven")
+        .varies()
+        .only("the weights were proven after the step")
         .shown(&[Shown::under(&PART_GAUGE, &["proof"])]);
-    STEP_TIME = Metric::count("timing_s/step", Unit::Seconds, "the whole step").titled("step time").varies()
+    STEP_TIME = Metric::count("timing_s/step", Unit::Seconds, "the whole step")
+        .titled("step time")
+        .varies()
         .of_lines(&[LineKind::Train, LineKind::WarmStart])
         .shown(&[Shown::under(&PART_GAUGE, &["step"])]);
-    PROBE_TIME = Metric::count("timing_s/probe_gradients", Unit::Seconds, "within `update_actor`: what the gradients \
-        of every rule took").varies()
-        .only("the step is probed");
+    PROBE_TIME = Metric::count(
+        "timing_s/probe_gradients",
+        Unit::Seconds,
+        "within `update_actor`: what the gradients of every rule took",
+    )
+    .varies()
+    .only("the step is probed");
     AUDIT_TIME = Metric::count(
         "timing_s/sampler_audit",
         Unit::Seconds,
@@ -41,13 +52,19 @@ rows! {
     )
     .varies()
     .only("samples are audited");
-    EVALUATION_TIME = Metric::count("timing_s/testing", Unit::Seconds, "the whole evaluation").of_lines(EVALUATION).varies();
+    EVALUATION_TIME =
+        Metric::count("timing_s/testing", Unit::Seconds, "the whole evaluation").of_lines(EVALUATION).varies();
 
     TOTAL_TOKENS = Metric::count("perf/total_num_tokens", Unit::Tokens, "tokens of all samples, each with its prompt");
     TIME_PER_STEP = Metric::count("perf/time_per_step", Unit::Seconds, "the whole step, under verl's name").varies();
-    THROUGHPUT = Metric::value("perf/throughput", Unit::TokensPerSecond, "tokens of all samples with their prompts, \
-        per second of the step").titled("throughput").varies()
-        .shown(&[Shown::by(&THROUGHPUT_GAUGE)]);
+    THROUGHPUT = Metric::value(
+        "perf/throughput",
+        Unit::TokensPerSecond,
+        "tokens of all samples with their prompts, per second of the step",
+    )
+    .titled("throughput")
+    .varies()
+    .shown(&[Shown::by(&THROUGHPUT_GAUGE)]);
     PEAK_MEMORY = Metric::value(
         "perf/max_memory_reserved_gb",
         Unit::GiB,

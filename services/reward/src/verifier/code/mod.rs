@@ -7,7 +7,7 @@ mod test_cache;
 
 use evenkeel_proto::v1::{CodeTask, InvalidReason, Verdict, verify_item::Answer};
 use evenkeel_sandbox::rows::{Erratum, erratum};
-use evenkeel_sandbox::{Limits, ProgramSubmission, ProgramTask, ProgramVerdict};
+use evenkeel_sandbox::{ProgramLimits, ProgramSubmission, ProgramTask, ProgramVerdict};
 
 use super::CodeWork;
 use crate::settings::{CodeSettings, RewardSettings, SandboxStart};
@@ -80,10 +80,10 @@ impl CodeVerifier {
     }
 
     /// The limits on a program that names only its memory in bytes: the highest that the settings allow.
-    pub(super) fn limits_up_to(&self, memory: Option<u64>) -> Limits {
+    pub(super) fn limits_up_to(&self, memory: Option<u64>) -> ProgramLimits {
         let default = &self.settings.limits;
         let max = &self.settings.max_limits;
-        Limits {
+        ProgramLimits {
             cpu: max.cpu,
             program_cpu: max.program_cpu,
             wall: max.wall,

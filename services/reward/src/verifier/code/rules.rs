@@ -9,7 +9,7 @@ use evenkeel_proto::v1::{CodeExtraction, CodeLimits, CodeMode, CodeReward, CodeT
 use evenkeel_sandbox::compare::Tolerance;
 use evenkeel_sandbox::extract::Extraction;
 use evenkeel_sandbox::rows::Tests;
-use evenkeel_sandbox::{Limits, Mode, ProgramSubmission, ProgramTask, RewardRule};
+use evenkeel_sandbox::{Mode, ProgramLimits, ProgramSubmission, ProgramTask, RewardRule};
 
 use super::super::known::known;
 use crate::settings::CodeSettings;
@@ -21,7 +21,7 @@ const MIN_MEMORY: ByteSize = ByteSize::mib(16);
 #[derive(Debug, PartialEq)]
 pub(super) struct Rules {
     mode: Mode,
-    limits: Limits,
+    limits: ProgramLimits,
     extraction: Option<Extraction>,
     reward: RewardRule,
     run_all_tests: bool,
@@ -79,14 +79,14 @@ pub(super) fn rules(task: &CodeTask, settings: &CodeSettings) -> Result<Rules, F
     Ok(Rules { mode, limits, extraction, reward, run_all_tests, tolerance: Tolerance(tolerance) })
 }
 
-fn limits(requested: &CodeLimits, settings: &CodeSettings) -> Result<Limits, FieldError> {
+fn limits(requested: &CodeLimits, settings: &CodeSettings) -> Result<ProgramLimits, FieldError> {
     let default = &settings.limits;
     let max = &settings.max_limits;
     let program_cpu = match requested.program_cpu_ms {
         None => default.program_cpu,
         ms => Some(duration("program_cpu_ms", ms, Duration::ZERO, max.program_cpu.unwrap_or(Duration::MAX))?),
     };
-    Ok(Limits {
+    Ok(ProgramLimits {
         cpu: duration("cpu_ms", requested.cpu_ms, default.cpu, max.cpu)?,
         program_cpu,
         wall: duration("wall_ms", requested.wall_ms, default.wall, max.wall)?,
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_task_without_settings_has_the_workers_rules_and_the_librarys_limits() {
         let rules = rules_of(CodeTask::default()).unwrap();
-        assert_eq!((rules.mode, rules.limits), (Mode::Strict, Limits::default()));
+        assert_eq!((rules.mode, rules.limits), (Mode::Strict, ProgramLimits::default()));
         let settings =
             CodeSettings { mode: ModeSetting::Livecodebench, deterministic: true, ..CodeSettings::default() };
         let rules = super::rules(&CodeTask::default(), &settings).unwrap();

@@ -7,7 +7,7 @@ use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::{CodeTask, CodeTestKind, CodeTests, InvalidReason, LiveCodeBenchCases, Verdict};
 use evenkeel_rpc::admission::{Admission, ClientId, Reservation, Unit};
 use evenkeel_rpc::error::ServiceError;
-use evenkeel_sandbox::rows::{BadRow, BadTests, Kind, Row, Test, Tests};
+use evenkeel_sandbox::rows::{BadRow, BadTests, LiveCodeBenchRow, Test, TestKind, Tests};
 use prost::Message;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
@@ -107,7 +107,7 @@ impl TestCache {
             return Ok(tests);
         }
         let LiveCodeBenchCases { public_test_cases, private_test_cases, metadata } = row;
-        let row = Row {
+        let row = LiveCodeBenchRow {
             public: public_test_cases,
             private: private_test_cases,
             metadata,
@@ -163,8 +163,8 @@ fn parse(tests: CodeTests, max_bytes: usize) -> Result<Tests, TestsError> {
     let mut parsed = Vec::with_capacity(tests.len());
     for (index, test) in tests.into_iter().enumerate() {
         let kind = match test.kind() {
-            CodeTestKind::Stdin => Kind::Stdin,
-            CodeTestKind::Functional => Kind::Functional,
+            CodeTestKind::Stdin => TestKind::Stdin,
+            CodeTestKind::Functional => TestKind::Functional,
             CodeTestKind::Unspecified => {
                 return Err(FieldError::new(format!("tests[{index}].kind"), test.kind, "STDIN or FUNCTIONAL").into());
             }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use evenkeel_math::{
-    Copied, DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
+    CheckLimits, Copied, DecimalComma, Decimals, Equations, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
@@ -20,7 +20,7 @@ pub(crate) fn for_task(task: &MathTask, defaults: &MathDefaults) -> Result<Rules
         "" => defaults.profile,
         name => name.parse()?,
     };
-    let limits = Limits { max_answer_bytes: defaults.max_answer.bytes_usize(), fuel: defaults.fuel };
+    let limits = CheckLimits { max_answer_bytes: defaults.max_answer.bytes_usize(), fuel: defaults.fuel };
     let mut rules = Rules { limits, ..profile.rules() };
     if let Some(settings) = &task.settings {
         override_with(&mut rules, settings, defaults).map_err(|error| error.within("settings"))?;

@@ -2,8 +2,12 @@
 //!
 //! A conversation is one growing list of tokens: what the model sampled is never decoded and encoded again. What an
 //! observation adds is the difference of two renderings of a fixed conversation, with and without it: everything behind
-//! the token that ended the turn before. That this does not depend on the conversation, and that the template leaves
-//! earlier turns as they are, is checked once, when a renderer is made.
+//! the token that ended the turn before. `template_probe` checks once, when a renderer is made, that this does not depend
+//! on the conversation, and that the template leaves earlier turns as they are. `without_template` has what the model
+//! reads of its tools where the template has no place for them.
+
+mod template_probe;
+mod without_template;
 
 use evenkeel_errors::FieldError;
 use serde_json::{Value, json};
@@ -12,14 +16,10 @@ use crate::prompt::{Message, Prompt};
 use crate::renderer::{PromptError, PromptRenderer};
 use crate::template::RenderError;
 
+use without_template::{in_texts, instructions, tool_response};
+
 /// What the model says in the fixed conversations; no template and no task says it.
 const PROBE: &str = "evenkeelprobe";
-
-/// Contents of observations that the checks try.
-const OBSERVED: [&str; 2] = ["ok", "Line 1\n\n  line 2: 3.5 × é <b> {\"a\": [1]}\n"];
-
-/// Around the result of a tool where the template knows none.
-const RESPONSE: [&str; 2] = ["<tool_response>\n", "\n</tool_response>"];
 
 /// How the model is told of its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,19 +249,6 @@ impl TurnRenderer {
         }
     }
 
-    /// Whether the short way has the tokens of the long one.
-    fn is_brief(&self, roles: &[bool]) -> bool {
-        let same =
-            |observations: &[Observation<'_>]| match (self.between(observations), self.between_in_full(observations)) {
-                (Ok(brief), Ok(full)) => brief == full,
-                _ => false,
-            };
-        roles.iter().all(|&by_user| {
-            let [first, second] = OBSERVED.map(|content| observed(by_user, content));
-            same(&[first]) && same(&[second]) && (by_user || same(&[first, second]))
-        })
-    }
-
     /// A text up to the end of the fixed turn in it.
     fn through_turn<'a>(&self, text: &'a str) -> Option<&'a str> {
         let probe = text.find(PROBE)?;
@@ -282,217 +269,14 @@ impl TurnRenderer {
         // One message, since many templates want the roles to alternate.
         let text = |observation: &Observation<'_>| match *observation {
             Observation::User(content) => content.to_owned(),
-            Observation::Tool { content, .. } => format!("{}{content}{}", RESPONSE[0], RESPONSE[1]),
+            Observation::Tool { content, .. } => tool_response(content),
         };
         let texts: Vec<_> = observations.iter().map(text).collect();
         vec![Message::text("user", &texts.join("\n"))]
     }
-
-    fn checked(self, settings: &TurnSettings) -> Result<Self, FieldError> {
-        let asked = [Message::text("user", "?")];
-        let broken = |error: PromptError| FieldError::new("chat template", "refused", error.to_string());
-        let prompt = self.prompts.turns(&asked, true).map_err(broken)?;
-        let mut roles = Vec::new();
-        if !settings.tools.is_empty() {
-            roles.push(false);
-        }
-        if settings.user_speaks {
-            roles.push(true);
-        }
-        let mut kept = self;
-        // A template that knows no tools leaves calls out: there is nothing behind which a result could stand.
-        if settings.is_agent && (kept.tools_in == ToolsIn::SystemPrompt || kept.mentions("tools")) {
-            kept.called = match kept.turn_before(false, &prompt, settings) {
-                Ok(called) => Some(called),
-                // What is to become of earlier turns is for the settings to say.
-                Err(error) if error.field == "earlier_turns" => return Err(error),
-                Err(_) => None,
-            };
-        }
-        for &by_user in &roles {
-            let said = kept.turn_before(by_user, &prompt, settings)?;
-            if !by_user || settings.tools.is_empty() {
-                kept.said = said;
-            }
-        }
-        if !settings.is_agent {
-            kept.called = Some(kept.said.clone());
-        } else if kept.called.is_some() {
-            roles.push(false);
-        }
-        if !kept.is_brief(&roles) {
-            kept.brief = None;
-        }
-        Ok(kept)
-    }
-
-    /// Checks one kind of observation. Returns a turn that the template takes before it.
-    fn turn_before(&self, by_user: bool, prompt: &str, settings: &TurnSettings) -> Result<Message, FieldError> {
-        let role = if by_user || self.tools_in == ToolsIn::SystemPrompt { "user" } else { "tool" };
-        let mut turns = self.turns_to_try(prompt);
-        let mut tails = Vec::new();
-        let mut taken = Vec::new();
-        let mut refusal = String::new();
-        // A turn further down has another one and its observation before it.
-        turns.extend(turns.clone().into_iter().map(|(mut before, turn)| {
-            let earlier = turn.clone();
-            before.push(without_probe(&earlier));
-            before.extend(self.messages(&[observed(by_user, "ok")]));
-            (before, turn)
-        }));
-        for (before, turn) in turns {
-            let is_later = !before.is_empty();
-            let mut messages = [Message::text("user", "?")].into_iter().chain(before).collect::<Vec<_>>();
-            messages.push(turn.clone());
-            let alone = self.prompts.turns(&messages, false);
-            let followed = OBSERVED.map(|content| {
-                let mut messages = messages.clone();
-                messages.extend(self.messages(&[observed(by_user, content)]));
-                self.prompts.turns(&messages, true)
-            });
-            let (Ok(alone), [Ok(first), Ok(second)]) = (&alone, &followed) else {
-                let errors = followed.into_iter().filter_map(Result::err).chain(alone.err());
-                refusal = errors.map(|error| error.to_string()).next().unwrap_or_default();
-                if is_later && taken.contains(&turn) {
-                    return Err(depends_on(role, &format!("it is refused after the second turn ({refusal})")));
-                }
-                continue;
-            };
-            if !settings.keeps_turns {
-                let before = self.through_turn(alone);
-                if before.is_none_or(|before| !first.starts_with(before) || !second.starts_with(before)) {
-                    return Err(rewrites(role));
-                }
-            }
-            let depends = |error: PromptError| depends_on(role, &error.to_string());
-            let tail = [self.behind(first).map_err(depends)?, self.behind(second).map_err(depends)?];
-            for (text, content) in [first, second].into_iter().zip(OBSERVED) {
-                let before = self.through_turn(text).map_or(0, str::len);
-                if !text.get(before..).is_some_and(|behind| behind.contains(content.trim())) {
-                    return Err(depends_on(role, "it leaves out what is observed"));
-                }
-            }
-            tails.push(tail);
-            if !is_later {
-                taken.push(turn);
-            }
-        }
-        if tails.iter().any(|tail| *tail != tails[0]) {
-            return Err(depends_on(role, "its tokens depend on the turns before it"));
-        }
-        taken.into_iter().next().ok_or_else(|| match role {
-            "tool" => no_tools(&format!("the chat template refuses a message of the role `tool`: {refusal}")),
-            _ => FieldError::new(
-                "chat template",
-                "refused",
-                format!("one that takes another message of the user ({refusal})"),
-            ),
-        })
-    }
-
-    /// Turns that the model could sample after the prompt, each with the messages before it.
-    fn turns_to_try(&self, prompt: &str) -> Vec<(Vec<Message>, Message)> {
-        let calls = json!([{"id": "call_1_1", "type": "function", "function": {"name": PROBE, "arguments": {"a": 1}}}]);
-        let mut turns = vec![
-            json!({"role": "assistant", "content": PROBE}),
-            json!({"role": "assistant", "content": format!("One line.\n\nAnother: {PROBE}.")}),
-        ];
-        // A template that knows no tools leaves calls out.
-        if self.tools_in == ToolsIn::Template && self.mentions("tools") {
-            turns.insert(0, json!({"role": "assistant", "content": "", "tool_calls": calls}));
-        }
-        let with_reasoning = turns.iter().cloned().map(|mut turn| {
-            turn["reasoning_content"] = Value::from("Reasons.");
-            turn
-        });
-        // Where the prompt leaves it to the model to think, it does.
-        let thinks = |turn: &Value| {
-            let messages = [Message::text("user", "?"), Message::of(turn.clone())];
-            let text = self.prompts.turns(&messages, false).unwrap_or_default();
-            text.starts_with(prompt) && text.contains("Reasons.")
-        };
-        let thoughtful: Vec<_> = with_reasoning.filter(thinks).collect();
-        let turns = if thoughtful.is_empty() { turns } else { thoughtful };
-        turns.into_iter().map(|turn| (Vec::new(), Message::of(turn))).collect()
-    }
-}
-
-/// An observation of a kind.
-fn observed(by_user: bool, content: &str) -> Observation<'_> {
-    match by_user {
-        true => Observation::User(content),
-        false => Observation::Tool { id: "call_1_1", name: PROBE_TOOL, content },
-    }
-}
-
-/// The tool of the results that are tried; not the probe itself, which must not stand behind the turn.
-const PROBE_TOOL: &str = "tool";
-
-/// The same turn without the word by which a turn is found.
-fn without_probe(turn: &Message) -> Message {
-    let text = Value::Object(turn.fields().clone()).to_string().replace(PROBE, "earlier");
-    serde_json::from_str(&text).map_or_else(|_| turn.clone(), Message::of)
-}
-
-/// What is added to the system message.
-fn instructions(system_prompt: &str, tools: &[Value], tools_in: ToolsIn) -> Option<String> {
-    let mut parts = Vec::new();
-    if !system_prompt.is_empty() {
-        parts.push(system_prompt.to_owned());
-    }
-    if tools_in == ToolsIn::SystemPrompt && !tools.is_empty() {
-        let tools: Vec<_> = tools.iter().map(Value::to_string).collect();
-        parts.push(format!(
-            "# Tools\n\nYou can call these functions, one JSON object each:\n{}\n\n\
-             A call is a JSON object with the name and the arguments, between two tags:\n<tool_call>\n\
-             {{\"name\": \"NAME\", \"arguments\": {{}}}}\n</tool_call>\nThe result follows in the next message.",
-            tools.join("\n")
-        ));
-    }
-    (!parts.is_empty()).then(|| parts.join("\n\n"))
-}
-
-/// A conversation for a template without tools: calls stand in the text, and results of tools are messages of the user.
-fn in_texts(messages: &[Message]) -> Vec<Message> {
-    let mut texts: Vec<Message> = Vec::new();
-    let mut after_tool = false;
-    for message in messages {
-        let content = message.fields().get("content").and_then(Value::as_str).unwrap_or_default();
-        let is_tool = message.role() == "tool";
-        if is_tool {
-            let response = format!("{}{content}{}", RESPONSE[0], RESPONSE[1]);
-            match texts.last_mut().filter(|_| after_tool) {
-                // One message, since many templates want the roles to alternate.
-                Some(last) => last.append(&format!("\n{response}")),
-                None => texts.push(Message::text("user", &response)),
-            }
-        } else if let Some(Value::Array(calls)) = message.fields().get("tool_calls") {
-            let calls = calls.iter().map(|call| format!("<tool_call>\n{}\n</tool_call>", call["function"]));
-            let parts = Some(content.to_owned()).filter(|text| !text.is_empty()).into_iter().chain(calls);
-            texts.push(Message::text("assistant", &parts.collect::<Vec<_>>().join("\n")));
-        } else {
-            texts.push(message.clone());
-        }
-        after_tool = is_tool;
-    }
-    texts
 }
 
 fn no_tools(why: &str) -> FieldError {
     let allowed = format!("\"system-prompt\" for this model, with which the system message names the tools: {why}");
     FieldError::quoted("tools", "template", allowed)
-}
-
-fn rewrites(role: &str) -> FieldError {
-    let allowed = format!(
-        "\"keep\" for this model, with which earlier turns stay in the context as they were sampled, or \"rewrite\", \
-         with which each turn has a prompt of its own: the chat template writes them otherwise once a message of the \
-         role `{role}` follows, as templates do that strip reasoning"
-    );
-    FieldError::quoted("earlier_turns", "as-template", allowed)
-}
-
-fn depends_on(role: &str, why: &str) -> FieldError {
-    let allowed = "a chat template that appends a message with the same tokens whatever the turns before it were";
-    FieldError::new(format!("chat template, messages of the role `{role}`"), why, allowed)
 }
