@@ -16,6 +16,7 @@
 //! Trust asks for scores through [`LearnerScorer`] and [`EngineScorer`], and says what they show. What a run holds back
 //! until then is not decided here: that is for the loop's state, in the orchestrator (`run/state`). No runtime and no
 //! protocol is needed; the traits' futures are all that waits.
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod audit;
@@ -29,8 +30,8 @@ mod remark;
 mod scorer;
 
 pub use audit::{
-    AuditMode, AuditReport, AuditedGroup, AuditedSample, AuditedSampling, DrawnAnswer, DrawnToken, SampleScoring,
-    SamplerAudit, SamplerAuditSettings, ScoredSamples, StepAudit,
+    AuditMode, AuditReport, AuditSchedule, AuditedGroup, AuditedSample, AuditedSampling, DrawnAnswer, DrawnToken,
+    SampleScoring, SamplerAudit, SamplerAuditSettings, ScoredSamples, StepAudit,
 };
 pub use engine_type::EngineType;
 pub use evidence::weights::{DigestComparison, ProofReport, SuspicionReport, TensorDigests};

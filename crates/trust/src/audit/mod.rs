@@ -63,6 +63,17 @@ pub struct AuditedSampling {
     pub distribution: SampledDistribution,
 }
 
+/// Which steps of a run are audited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditSchedule {
+    /// Every so many steps, from the first on; 0 for none.
+    pub every: u64,
+    /// Groups of the first update of a step, which alone have audited samples.
+    pub first_update: u32,
+    /// Steps before this one have been counted.
+    pub from: u64,
+}
+
 /// What audits of this process have found.
 #[derive(Debug, Default)]
 struct AuditState {
@@ -91,11 +102,20 @@ impl SamplerAudit {
         self.settings.mode != AuditMode::Off
     }
 
-    /// The audit of a step whose first prompt has that number.
-    pub fn step(self: &Arc<Self>, step: u64, first: u64) -> StepAudit {
-        let AuditedSampling { seed, samples_ahead, first_update, group_size, .. } = self.sampling;
-        let is_due = self.is_on() && (!samples_ahead || (step - 1).is_multiple_of(self.settings.every));
-        let count = if is_due { self.settings.sequences } else { 0 };
+    /// Which steps are audited from now on, for the state of the loop, which decides it.
+    pub fn schedule(&self) -> AuditSchedule {
+        let every = if self.sampling.samples_ahead { self.settings.every } else { 1 };
+        AuditSchedule {
+            every: if self.is_on() { every } else { 0 },
+            first_update: self.sampling.first_update,
+            from: self.state().next_step,
+        }
+    }
+
+    /// The audit of a step whose first prompt has that number. Where it `is_audited`, samples of it are scored.
+    pub fn step(self: &Arc<Self>, step: u64, first: u64, is_audited: bool) -> StepAudit {
+        let AuditedSampling { seed, first_update, group_size, .. } = self.sampling;
+        let count = if is_audited { self.settings.sequences } else { 0 };
         let (chosen, used) = selection::choose(seed, step, first, first_update.into(), group_size, count);
         let mut state = self.state();
         let is_new = step >= state.next_step;

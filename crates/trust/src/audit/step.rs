@@ -1,4 +1,5 @@
 //! The audit of one step: takes the chosen samples as groups complete, has them scored, and counts what they show.
+//! When they are scored, and which groups wait for that, is decided by the state of the loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub struct StepAudit {
     chosen: ChosenSamples,
     /// Prompts with chosen samples that are not complete.
     missing: BTreeSet<u64>,
-    /// Absent once it has begun.
+    /// Absent once they are taken.
     scoring: Option<SampleScoring>,
     /// What its samples say about copies.
     shown: StepEvidence,
@@ -82,21 +83,14 @@ impl StepAudit {
         self.is_new && self.audit.is_on()
     }
 
-    /// Whether samples of it are scored.
-    fn is_scored(&self) -> bool {
-        self.is_new && !self.chosen.is_empty()
+    /// Whether every chosen sample is there.
+    pub fn is_ready(&self) -> bool {
+        self.missing.is_empty()
     }
 
-    /// The chosen samples, once and as soon as every one is there; at the end of the step (`at_end`) those that are.
-    pub fn begin(&mut self, at_end: bool) -> Option<SampleScoring> {
-        let is_due = self.is_scored() && (at_end || self.missing.is_empty());
-        self.scoring.take_if(|_| is_due)
-    }
-
-    /// The place within the step of the last group that may have chosen samples: the last of the first update. `None`
-    /// where none is scored.
-    pub fn last_audited_group(&self) -> Option<usize> {
-        self.is_scored().then(|| (self.audit.sampling.first_update as usize).saturating_sub(1))
+    /// The chosen samples that are there; once.
+    pub fn take_samples(&mut self) -> Option<SampleScoring> {
+        self.scoring.take()
     }
 
     /// Counts what the step has shown, when it is the step's turn: everything of it is sampled, and `scored` is what

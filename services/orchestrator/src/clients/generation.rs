@@ -101,7 +101,7 @@ impl Generation {
     }
 
     /// Updates the engines to a weights version. A warning reports engines that fail; if all fail the call is retried.
-    /// Only `EngineWeights` calls it, which keeps updates in order.
+    /// Only `WeightSync` calls it in a run, when the state of the loop says so.
     pub(crate) async fn update_weights(&self, weights: &WeightsRef, in_flight: PauseMode) -> Result<(), Halt> {
         let pause_mode = in_flight.into();
         let weights_ref = Some(weights.clone());

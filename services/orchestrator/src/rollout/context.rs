@@ -6,7 +6,7 @@ use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, verify_item};
 use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 
-use super::engine_weights::{EngineWeights, MissingWeights, UpdateCounts};
+use super::engine_weights::{EngineWeights, EnginesSeen, MissingWeights, UpdateCounts};
 use super::environment_idle::EnvironmentIdle;
 use super::group::GroupRequest;
 use super::health::RolloutHealth;
@@ -169,10 +169,8 @@ impl Batch {
 
     /// An attempt at a part of a sample begins. Waits while weights are restored.
     pub(super) async fn begin_attempt(&self) -> AttemptStart {
-        let engines = &self.context.engines;
-        let seen = engines.seen().await;
-        let earliest = if self.spec.by_newest { engines.target() } else { None };
-        AttemptStart { engines: seen, earliest }
+        let EnginesSeen { updates, target, .. } = self.context.engines.seen().await;
+        AttemptStart { engines: updates, earliest: target.filter(|_| self.spec.by_newest) }
     }
 
     /// Has the engines updated to the weights of a part that they lack, unless that was done since the attempt began.
@@ -183,9 +181,8 @@ impl Batch {
         start: AttemptStart,
     ) -> Result<MissingWeights, Halt> {
         match &part.weights {
-            Some(weights) => self.context.engines.restore(weights, start.engines).await,
-            None if self.spec.by_newest => self.context.engines.restore_target(start.engines).await,
-            None => Ok(MissingWeights::Lost),
+            None if !self.spec.by_newest => Ok(MissingWeights::Lost),
+            weights => self.context.engines.restore(weights.as_ref(), start.engines).await,
         }
     }
 

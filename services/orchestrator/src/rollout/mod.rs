@@ -31,7 +31,7 @@ mod verification;
 
 pub(crate) use context::{RolloutContext, RolloutSpec};
 pub(crate) use dropped_samples::DroppedSamples;
-pub(crate) use engine_weights::{EngineWeights, WeightUpdate};
+pub(crate) use engine_weights::{EngineWeights, EnginesSeen, MissingWeights, UpdateCounts, WeightsRequest};
 pub(crate) use group::{GroupRequest, GroupSampling, SampledGroup};
 pub(crate) use played::EpisodeRecord;
 pub(crate) use rollouts::{RolloutEvent, Rollouts, SampleKey};

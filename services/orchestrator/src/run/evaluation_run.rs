@@ -116,7 +116,7 @@ impl EvaluationRequest {
         let services = Arc::new(services);
         let preflight =
             Preflight::of_evaluation(Arc::clone(&services), vocabulary_size, &tokenizer, &benchmarks, &settings);
-        let engines = EngineWeights::new(Arc::clone(&services));
+        let engines = EngineWeights::new();
         let text = (tokenizer, Arc::clone(&encoder.episodes));
         let rollouts = RolloutContext::new(Arc::clone(&services), engines, text, "eval", vocabulary_size, &settings);
         let task = EvaluationTask {

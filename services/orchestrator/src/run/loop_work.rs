@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use evenkeel_proto::v1::{RunState, TrainReport, WeightsRef};
+use evenkeel_proto::v1::{PauseMode, RunState, TrainReport, WeightsRef};
 use tokio::sync::Mutex;
 
 use super::evaluator::Evaluator;
@@ -20,7 +20,6 @@ use crate::clients::{Services, TrainFeed};
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::instruments::{self, TimedPart};
-use crate::rollout::WeightUpdate;
 
 /// Answers of a step that proofs take their text from.
 const PROBE_TEXTS: usize = 256;
@@ -43,27 +42,18 @@ pub(super) enum Done {
     Event(LoopEvent),
     /// All groups of the step are there, and engines sleep where they do while the learner trains.
     Sampled(u64),
-    /// The audit of the samples of the step is over.
+    /// The chosen samples of the step are scored.
     Audited(u64, Scored),
-    /// What the learner gets of the step may be ended, now that the steps before it are.
-    RestDue(u64),
-    /// The engines have these weights.
-    Updated(u64, EnginesUpdated),
+    /// The engines have these weights, after so long.
+    Updated(u64, Duration),
+    /// The weights are checked, where that was due.
+    Proven(u64, Option<ProofReport>),
     /// The learner's report of the step.
     Trained(u64, TrainReport),
     /// The learner has published these weights.
     Published(WeightsRef, Duration),
     /// The checkpoint is written, where one was due, before what follows.
     Kept(Next),
-}
-
-/// An update of the engines.
-#[derive(Debug, Clone)]
-pub(super) struct EnginesUpdated {
-    /// How long it took.
-    pub(super) took: Duration,
-    /// The check of the weights, if there was one.
-    pub(super) proof: Option<ProofReport>,
 }
 
 impl<'a> LoopParts<'a> {
@@ -73,24 +63,33 @@ impl<'a> LoopParts<'a> {
         Ok(Done::Event(LoopEvent::Settled))
     }
 
-    /// Updates the engines, and proves their weights. These are of an `earlier` step where the run has returned to a
-    /// checkpoint after it.
+    /// Updates the engines. The weights are of an `earlier` step where the run has returned to a checkpoint after it.
     pub(super) async fn update_engines(
         self,
-        update: WeightUpdate<'a>,
         reference: WeightsRef,
+        in_flight: PauseMode,
         earlier: Option<u64>,
         published_in: Duration,
     ) -> Result<Done, Halt> {
         let since = Instant::now();
-        self.weights.update_engines(update).await.map_err(|halt| match earlier {
+        self.weights.update_engines(&reference, in_flight).await.map_err(|halt| match earlier {
             Some(step) => weights_gone(halt, step, &reference),
             None => halt,
         })?;
         let took = since.elapsed();
         instruments::part_took(TimedPart::UpdateWeights, published_in + took);
-        let proof = self.proof.prove(&reference).await?;
-        Ok(Done::Updated(reference.version, EnginesUpdated { took, proof }))
+        Ok(Done::Updated(reference.version, took))
+    }
+
+    /// Proves the weights of the engines, where that is due.
+    pub(super) async fn prove(self, reference: WeightsRef) -> Result<Done, Halt> {
+        Ok(Done::Proven(reference.version, self.proof.prove(&reference).await?))
+    }
+
+    /// Updates the engines back to weights that they lack.
+    pub(super) async fn restore(self, reference: WeightsRef, in_flight: PauseMode) -> Result<Done, Halt> {
+        self.weights.restore_engines(&reference, in_flight).await?;
+        Ok(Done::Event(LoopEvent::Restored { version: reference.version }))
     }
 
     /// Evaluates the weights after a step, which the engines have. A stop that is requested meanwhile leaves the rest

@@ -4,8 +4,8 @@
 //! in the order in which it happens; `state` decides that order, `in_progress` and `loop_work` carry it out. Each other
 //! part owns one thing: `preflight` the checks of the services, `changes` whether the run's inputs are what they were,
 //! `warm_start` the supervised steps, `checkpoints` what the run returns to, `weight_sync` the engines' weights,
-//! `training_steps` the learner's steps, `step_sampler` and `step_groups` what steps are made of, `proof` and
-//! `sampler_audit` whether what was said happened, `evaluator` evaluations, `journal` the files.
+//! `training_steps` the learner's steps, `step_sampler` and `step_groups` what steps are made of, `step_clock` their
+//! times, `proof` and `sampler_audit` whether what was said happened, `evaluator` evaluations, `journal` the files.
 
 mod changes;
 mod checkpoints;
@@ -27,6 +27,7 @@ mod run_loop;
 mod sampler_audit;
 mod spans;
 mod state;
+mod step_clock;
 mod step_groups;
 mod step_lengths;
 mod step_metrics;

@@ -1,6 +1,6 @@
-//! The groups of a step on their way to the learner: taken or left out, audited, sent in their order.
+//! The groups of a step on their way to the learner. The state of the loop decides when each of them goes.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use evenkeel_proto::v1::TrainGroup;
 use tracing::Span;
@@ -19,25 +19,14 @@ pub(super) struct StepGroups {
     pub(super) feed: TrainFeed,
     /// What logs say of it belongs there.
     pub(super) span: Span,
-    /// Version of the weights that sample it, or its first groups.
-    pub(super) version: u64,
-    pub(super) began: Instant,
-    /// How long sampling waited for these weights.
-    pub(super) waited: Duration,
     pub(super) batch: StepBatch,
     rewards: (f64, u64),
     audit: Option<StepAudit>,
     kept: KeptTokens,
-    /// Nothing is left to sample, and engines sleep where they do.
-    is_sampled: bool,
-    /// Scoring of audited samples has begun and not ended.
-    is_auditing: bool,
-    is_ended: bool,
-    audited: Option<Scored>,
+    scored: Option<Scored>,
     /// What the audit of its samples saw, up to its end.
     audit_report: Option<AuditReport>,
-    /// Groups from this one on wait for the audit, or for engines that share the learner's memory to sleep.
-    hold_from: usize,
+    /// Groups that the learner does not get yet.
     held: Vec<TrainGroup>,
     closed: Option<(ClosedStep, Option<StepLengths>)>,
     last_rollout: Instant,
@@ -79,24 +68,12 @@ pub(super) struct SampledStep {
 }
 
 impl StepGroups {
-    /// A step that begins. `engines_sleep`: the learner gets nothing before they do.
-    pub(super) fn new(
-        feed: TrainFeed,
-        span: Span,
-        version: u64,
-        waited: Duration,
-        audit: Option<StepAudit>,
-        kept: KeptTokens,
-        engines_sleep: bool,
-    ) -> Self {
-        let held_by_audit = audit.as_ref().map_or(usize::MAX, StepAudit::holds_from);
+    /// A step that begins.
+    pub(super) fn new(feed: TrainFeed, span: Span, audit: Option<StepAudit>, kept: KeptTokens) -> Self {
         let now = Instant::now();
         Self {
             feed,
             span,
-            version,
-            began: now,
-            waited,
             batch: StepBatch {
                 groups: Vec::new(),
                 dynamic: false,
@@ -108,12 +85,8 @@ impl StepGroups {
             rewards: (0.0, 0),
             audit,
             kept,
-            is_sampled: false,
-            is_auditing: false,
-            is_ended: false,
-            audited: None,
+            scored: None,
             audit_report: None,
-            hold_from: if engines_sleep { 0 } else { held_by_audit },
             held: Vec::new(),
             closed: None,
             last_rollout: now,
@@ -121,17 +94,23 @@ impl StepGroups {
         }
     }
 
-    /// A group is complete, whatever becomes of it. Returns audited samples that are to be scored.
-    pub(super) fn finished(&mut self, group: &SampledGroup, engines_sleep: bool) -> Result<Option<Scoring>, Halt> {
-        let Some(audit) = &mut self.audit else { return Ok(None) };
+    /// A group is complete, whatever becomes of it. Returns whether every sample is there that the audit has chosen.
+    pub(super) fn finished(&mut self, group: &SampledGroup) -> Result<bool, Halt> {
+        let Some(audit) = &mut self.audit else { return Ok(false) };
         audit.add(group)?;
-        let scoring = if engines_sleep { None } else { audit.begin(false) };
-        self.is_auditing |= scoring.is_some();
-        Ok(scoring)
+        Ok(audit.is_ready())
     }
 
-    /// The step takes a group, which goes to the learner at that place. One that was left out fills the step up.
-    pub(super) fn take(&mut self, group: Option<SampledGroup>, prompt: u64, index: u32, mask_truncated: bool) {
+    /// The step takes a group, which goes to the learner at that place, or is held. One that was left out fills the
+    /// step up.
+    pub(super) fn take(
+        &mut self,
+        group: Option<SampledGroup>,
+        prompt: u64,
+        index: u32,
+        mask_truncated: bool,
+        is_held: bool,
+    ) {
         let mut group = match group {
             Some(group) => self.counted(group),
             None => match self.batch.dropped.iter().position(|group| group.number() == prompt) {
@@ -140,7 +119,7 @@ impl StepGroups {
             },
         };
         let message = group.take_train(index, mask_truncated, self.kept.tokens);
-        if index as usize >= self.hold_from {
+        if is_held {
             self.held.push(message)
         } else {
             self.feed.push(message)
@@ -180,41 +159,33 @@ impl StepGroups {
         self.closed = Some((closed, lengths));
     }
 
-    /// All of it is sampled, and engines sleep where they do. Returns audited samples that are to be scored.
-    pub(super) fn sampling_ended(&mut self) -> Option<Scoring> {
-        self.is_sampled = true;
+    /// All of it is sampled, and engines sleep where they do.
+    pub(super) fn sampled(&mut self) {
         self.last_verdict = Instant::now();
-        let scoring = self.audit.as_mut().and_then(|audit| audit.begin(true));
-        self.is_auditing |= scoring.is_some();
-        scoring
     }
 
-    /// The audit of its samples is over.
-    pub(super) fn audited(&mut self, scored: Scored) {
-        self.audited = Some(scored);
-        self.is_auditing = false;
-        self.hold_from = usize::MAX;
+    /// The samples that the audit has chosen, to be scored.
+    pub(super) fn take_audited(&mut self) -> Option<Scoring> {
+        self.audit.as_mut()?.take_samples()
+    }
+
+    /// The chosen samples are scored.
+    pub(super) fn scored(&mut self, scored: Scored) {
+        self.scored = Some(scored);
+    }
+
+    /// The learner gets the groups that are held.
+    pub(super) fn release(&mut self) {
         self.held.drain(..).for_each(|group| self.feed.push(group));
     }
 
-    /// Whether nothing of it is left to wait for, and the learner has not been told so.
-    pub(super) fn is_complete(&self) -> bool {
-        self.is_sampled && !self.is_auditing && !self.is_ended
-    }
-
-    /// Whether its samples are still to be added to what the audit knows.
-    pub(super) fn awaits_audit(&self) -> bool {
-        self.audit.is_some()
-    }
-
-    /// Ends what the learner gets of a complete step, after every check: without its end it keeps nothing of a step.
-    pub(super) fn send_rest(&mut self) -> Result<(), Halt> {
+    /// Ends what the learner gets, after every check: without its end it keeps nothing of a step.
+    pub(super) fn end(&mut self) -> Result<(), Halt> {
         if let Some(audit) = self.audit.take() {
-            self.audit_report = audit.finish(self.audited.take())?;
+            self.audit_report = audit.finish(self.scored.take())?;
         }
-        self.held.drain(..).for_each(|group| self.feed.push(group));
+        self.release();
         self.feed.close();
-        self.is_ended = true;
         Ok(())
     }
 

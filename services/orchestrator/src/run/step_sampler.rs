@@ -7,6 +7,7 @@ use evenkeel_proto::v1::FinishReason;
 use evenkeel_proto::{Purpose, SamplingSettings};
 
 use super::sampler_audit::{SamplerAudit, StepAudit};
+use super::state::AuditRules;
 use super::step_groups::KeptTokens;
 use crate::data::{PromptSampler, Prompts};
 use crate::error::RunError;
@@ -97,9 +98,14 @@ impl StepSampler {
         Rollouts::new(Arc::clone(&self.rollouts), self.spec)
     }
 
+    /// Which steps are audited from now on. In order of completion there are none.
+    pub(super) fn audits(&self) -> AuditRules {
+        if self.spec.by_newest { AuditRules::default() } else { self.audit.rules() }
+    }
+
     /// The audit of a step whose first prompt has that number. In order of completion there is none.
-    pub(super) fn audit(&self, step: u64, first_prompt: u64) -> Option<StepAudit> {
-        (!self.spec.by_newest).then(|| self.audit.step(step, first_prompt))
+    pub(super) fn audit(&self, step: u64, first_prompt: u64, is_audited: bool) -> Option<StepAudit> {
+        (!self.spec.by_newest).then(|| self.audit.step(step, first_prompt, is_audited))
     }
 
     /// How steps are sampled.

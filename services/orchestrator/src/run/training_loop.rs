@@ -19,6 +19,40 @@
 //! - **Rewinds**: where the learner has lost its state, [`TrainingLoop::run`] ends and the run begins again from its
 //!   last checkpoint (`run_loop`), with the state that is in it. What was in flight is sampled again.
 //! - **A stop** ends the run after the step that is trained, or at the last whole step.
+//!
+//! Each action, the event that answers it, and the errors ([`RunError`](crate::RunError)) that it can end the run
+//! with. A dash in the second column: it only moves what is there.
+//!
+//! ```text
+//! action                │ answered by                            │ can end the run with
+//! ──────────────────────┼────────────────────────────────────────┼────────────────────────────────────────────────────
+//! BeginStep, StartGroup │ –                                      │ –
+//! Sample                │ SegmentBegan, then SegmentEnded or     │ ServiceLost of engines, verifiers or environments;
+//!                       │ ResponseEnded; GroupFinished after the │ Refused; Sampler where a group has copies
+//!                       │ last verdict of a group                │
+//! Take, Drop            │ –                                      │ –
+//! Close                 │ Sampled                                │ NoSamples, Late, Invalid; ServiceLost or Refused
+//!                       │                                        │ where engines are to sleep
+//! Audit                 │ Audited                                │ Sampler, ServiceLost, Refused
+//! Release               │ –                                      │ –
+//! EndStep               │ –                                      │ Sampler
+//! Train                 │ Trained                                │ ServiceLost, Refused
+//! Publish               │ Published                              │ ServiceLost, Refused, Directory; Diverged where a
+//!                       │                                        │ proof is due
+//! Settle                │ Settled                                │ –
+//! UpdateEngines         │ EnginesUpdated                         │ ServiceLost, Refused; WeightsGone after a resume
+//! Prove                 │ EnginesReady                           │ Unproven, ServiceLost, Refused
+//! Restore               │ Restored                               │ ServiceLost, Refused
+//! Answer                │ –                                      │ –
+//! Evaluate              │ Evaluated                              │ what Sample can; Late, Invalid, Directory, DiskLost
+//! Record                │ Recorded                               │ DiskLost, Directory
+//! Keep                  │ Kept                                   │ ServiceLost, Refused, DiskLost, Directory
+//! Finish                │ the end of the run                     │ –
+//! ```
+//!
+//! Where the learner answers `Audit`, `Train`, `Publish`, `Prove` or `Keep` that it has lost its state, the run rewinds.
+//! An immediate stop ends every action. Samples, proofs and evaluations also tell `WeightsMissing` where engines lack
+//! their weights; `Answer` lets them try again.
 
 use std::time::Duration;
 
@@ -68,9 +102,8 @@ impl<'a> TrainingLoop<'a> {
                 }
             }
             self.in_progress.observe(&self.position);
-            if let Some(event) = self.in_progress.next(&self.position).await? {
-                actions = self.position.state_mut().apply(&self.rules, event);
-            }
+            let event = self.in_progress.next(&self.position).await?;
+            actions = self.position.state_mut().apply(&self.rules, event);
         }
     }
 
@@ -82,9 +115,7 @@ impl<'a> TrainingLoop<'a> {
             // Sample. A step begins once the engines are on their way to its weights; each prompt becomes a group of
             // episodes, and each episode is sampled segment by segment: with `pipeline.partial` by several versions,
             // one after the other.
-            Action::BeginStep { step, version, first_prompt } => {
-                doing.begin_step(step, version, first_prompt, state.version_of(step - 1));
-            }
+            Action::BeginStep(begun) => doing.begin_step(begun, state.version_of(begun.step - 1)),
             Action::StartGroup { step, prompt } => doing.start_group(step, prompt),
             Action::Sample { episode, version, is_last, .. } => doing.sample(episode, version, is_last),
 
@@ -93,10 +124,13 @@ impl<'a> TrainingLoop<'a> {
 
             // Form groups. A step takes groups in data order, or as they finish; it leaves out what teaches nothing.
             // What it takes is sent to the learner as it comes, but for groups that wait for the audit of the step's
-            // samples.
-            Action::Take { step, prompt, index } => doing.take(step, prompt, index),
+            // samples, or for engines to sleep.
+            Action::Take { step, prompt, index, is_held } => doing.take(step, prompt, index, is_held),
             Action::Drop { step, prompt } => doing.leave_out(step, prompt),
             Action::Close(step) => doing.close(step)?,
+            Action::Audit(step) => doing.audit(step),
+            Action::Release(step) => doing.release(step),
+            Action::EndStep(step) => doing.end_step(step)?,
 
             // Advantages and train. The learner makes advantages of the rewards of a group (`crates/objective`), and
             // gradients while later groups are still sampled; its optimizer moves the weights when it has the last
@@ -112,6 +146,11 @@ impl<'a> TrainingLoop<'a> {
             // whose first weights are not proven.
             Action::Settle => doing.settle(),
             Action::UpdateEngines { version } => doing.update_engines(version, state.step_of(version)),
+            Action::Prove { version } => doing.prove(version, state.step_of(version)),
+
+            // Restore. Samples and proofs whose weights the engines lack get them back, as far as the state lets them.
+            Action::Restore { request, version } => doing.restore(request, version),
+            Action::Answer { request, cause } => doing.answer(request, cause),
 
             // Evaluate.
             Action::Evaluate { version } => doing.evaluate(version, state.step_of(version)),

@@ -9,7 +9,7 @@ use evenkeel_run::RunDirectory;
 use crate::clients::Services;
 use crate::error::Halt;
 use crate::events::Activity;
-use crate::rollout::{EngineWeights, WeightUpdate};
+use crate::rollout::{EngineWeights, EnginesSeen, WeightsRequest};
 use crate::settings::EnginesWhileTraining;
 use crate::settings::LoopSettings;
 
@@ -47,22 +47,27 @@ impl WeightSync {
         self.services.learner().publish(self.directory.run_id(), version, self.keep, also_keep).await
     }
 
-    /// Samples of that version are in flight, and of no earlier one.
-    pub(super) fn set_earliest_in_flight(&self, version: Option<u64>) {
-        self.weights.set_earliest(version);
+    /// The loop says what it knows of the engines.
+    pub(super) fn show(&self, seen: EnginesSeen) {
+        self.weights.show(seen);
     }
 
-    /// Samples of these weights wait for [`Self::update_engines`] from now on. `in_flight` says what becomes of samples
-    /// in flight.
-    pub(super) fn begin_update(&self, weights: &WeightsRef, in_flight: PauseMode) -> WeightUpdate<'_> {
-        self.weights.begin_update(weights, in_flight)
+    /// The next sample or proof that asks for weights which the engines lack.
+    pub(super) async fn next_request(&self) -> Option<WeightsRequest> {
+        self.weights.next_request().await
     }
 
-    /// Moves the engines to weights, which wakes engines that sleep.
-    #[tracing::instrument(name = "update_weights", skip_all, fields(version = update.version()))]
-    pub(super) async fn update_engines(&self, update: WeightUpdate<'_>) -> Result<(), Halt> {
+    /// Moves the engines to weights, which wakes engines that sleep. `in_flight` says what becomes of samples in
+    /// flight.
+    #[tracing::instrument(name = "update_weights", skip_all, fields(version = weights.version))]
+    pub(super) async fn update_engines(&self, weights: &WeightsRef, in_flight: PauseMode) -> Result<(), Halt> {
         let _during = self.services.events().during(Activity::Publishing);
-        update.run().await
+        self.services.generation().update_weights(weights, in_flight).await
+    }
+
+    /// Moves the engines back to weights that they lack.
+    pub(super) async fn restore_engines(&self, weights: &WeightsRef, in_flight: PauseMode) -> Result<(), Halt> {
+        self.services.generation().update_weights(weights, in_flight).await
     }
 
     /// Waits until the generation service has accepted every sample that is on its way: an update that overtakes one

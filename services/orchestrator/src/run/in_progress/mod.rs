@@ -1,9 +1,10 @@
 //! What is in progress outside of the loop's state: samples, groups, steps, and calls of services. It decides nothing.
 
 mod begin;
+mod engines;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evenkeel_proto::v1::{RunState, TrainReport, WeightsRef};
 use evenkeel_rpc::BoxFuture;
@@ -11,13 +12,14 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tracing::Instrument;
 
-use super::loop_work::{Done, EnginesUpdated, LoopParts};
+use super::loop_work::{Done, LoopParts};
 use super::position::Position;
 use super::state::{EpisodeId, LoopEvent, Next, PublishedWeights};
+use super::step_clock::StepClock;
 use super::step_groups::StepGroups;
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
-use crate::rollout::{RolloutEvent, Rollouts, SampleKey, SampledGroup};
+use crate::rollout::{RolloutEvent, Rollouts, SampleKey, SampledGroup, WeightsRequest};
 use crate::settings::StepOrder;
 
 type Work<'a> = BoxFuture<'a, Result<Done, Halt>>;
@@ -35,20 +37,16 @@ pub(in crate::run) struct InProgress<'a> {
     finished: BTreeMap<u64, SampledGroup>,
     /// Published weights by version, with how long publishing took.
     weights: BTreeMap<u64, (WeightsRef, Duration)>,
-    /// Updates of the engines by version.
-    updates: BTreeMap<u64, EnginesUpdated>,
-    has_updated: bool,
+    /// Samples and proofs that wait for weights which the engines lack, by the number of their request.
+    requests: BTreeMap<u64, WeightsRequest>,
+    /// Version that the engines got first.
+    first_update: Option<u64>,
     work: FuturesUnordered<Work<'a>>,
     /// Separate, since it may be given up.
     training: Option<Work<'a>>,
-    /// When the learner began the step that it is in, and its report with the time when it came.
-    began: Instant,
-    report: Option<(TrainReport, Instant)>,
-    /// Since when nothing can be sampled for want of weights, and for how long before, since a step began last.
-    idle_since: Option<Instant>,
-    idle: Duration,
-    stops: bool,
-    abandons: bool,
+    /// The learner's report of the step that it has done.
+    report: Option<TrainReport>,
+    clock: StepClock,
 }
 
 impl<'a> InProgress<'a> {
@@ -62,16 +60,12 @@ impl<'a> InProgress<'a> {
             steps: BTreeMap::new(),
             finished: BTreeMap::new(),
             weights: BTreeMap::new(),
-            updates: BTreeMap::new(),
-            has_updated: false,
+            requests: BTreeMap::new(),
+            first_update: None,
             work: FuturesUnordered::new(),
             training: None,
-            began: Instant::now(),
             report: None,
-            idle_since: None,
-            idle: Duration::ZERO,
-            stops: false,
-            abandons: false,
+            clock: StepClock::new(samples_ahead),
         }
     }
 
@@ -83,92 +77,81 @@ impl<'a> InProgress<'a> {
     /// Takes note of where the loop is before it waits.
     pub(in crate::run) fn observe(&mut self, position: &Position) {
         let state = position.state();
-        self.parts.weights.set_earliest_in_flight(state.earliest_in_flight());
+        self.parts.weights.show(state.engines_seen());
         // In data order engines that sample nothing may still evaluate, or be proven.
         let is_idle = self.order == StepOrder::Completion && self.rollouts.is_idle();
-        match (state.awaits_weights() || is_idle, self.idle_since) {
-            (true, None) => self.idle_since = Some(Instant::now()),
-            (false, Some(since)) => {
-                self.idle += since.elapsed();
-                self.idle_since = None;
-            }
-            _ => {}
-        }
+        self.clock.set_idle(state.awaits_weights() || is_idle);
     }
 
     fn forget_weights(&mut self, position: &Position) {
-        let oldest = position.state().published().map(PublishedWeights::version).min().unwrap_or_default();
-        self.weights = self.weights.split_off(&oldest);
+        self.weights = self.weights.split_off(&position.state().oldest_weights());
     }
 
-    /// What happens next. `None`: nothing that the loop must know.
+    /// What happens next.
     ///
     /// # Errors
     /// What ends the run, or returns it to its last checkpoint: the learner has lost its state.
-    pub(in crate::run) async fn next(&mut self, position: &Position) -> Result<Option<LoopEvent>, Halt> {
+    pub(in crate::run) async fn next(&mut self, position: &Position) -> Result<LoopEvent, Halt> {
         let stop = self.parts.services.stop();
+        let state = position.state();
         let done = tokio::select! {
             biased;
             halt = stop.now() => return Err(halt),
             // A report that is there is not thrown away.
             done = next_of(&mut self.training) => done?,
-            () = stop.step_abandoned(), if !self.abandons => {
-                self.abandons = true;
+            () = stop.step_abandoned(), if !state.abandons() => {
                 // Until its report is there, the state of both sides is that of the last whole step.
                 self.training = None;
-                return Ok(Some(LoopEvent::AbandonStep));
+                return Ok(LoopEvent::AbandonStep);
             }
-            _ = stop.any(), if !self.stops => {
-                self.stops = true;
-                return Ok(Some(LoopEvent::Stop));
-            }
+            _ = stop.any(), if !state.stops() => return Ok(LoopEvent::Stop),
             Some(done) = self.work.next() => done?,
+            Some(request) = self.parts.weights.next_request() => return Ok(self.requested(request)),
             event = self.rollouts.next() => return self.rolled_out(event?),
         };
         self.is_done(done, position)
     }
 
-    fn rolled_out(&mut self, event: RolloutEvent) -> Result<Option<LoopEvent>, Halt> {
+    fn rolled_out(&mut self, event: RolloutEvent) -> Result<LoopEvent, Halt> {
         let episode = |key: SampleKey| EpisodeId { prompt: key.group, sample: key.sample };
         let group = match event {
-            RolloutEvent::SegmentBegan(key) => return Ok(Some(LoopEvent::SegmentBegan(episode(key)))),
-            RolloutEvent::SegmentEnded(key) => return Ok(Some(LoopEvent::SegmentEnded(episode(key)))),
-            RolloutEvent::ResponseEnded(key) => return Ok(Some(LoopEvent::ResponseEnded(episode(key)))),
+            RolloutEvent::SegmentBegan(key) => return Ok(LoopEvent::SegmentBegan(episode(key))),
+            RolloutEvent::SegmentEnded(key) => return Ok(LoopEvent::SegmentEnded(episode(key))),
+            RolloutEvent::ResponseEnded(key) => return Ok(LoopEvent::ResponseEnded(episode(key))),
             RolloutEvent::Group(group) => group,
         };
         let prompt = group.number();
         let zero_advantage = group.is_zero_advantage();
-        let step = group.seeded_by();
-        let sleep = self.parts.weights.engines_sleep();
-        if let Some(groups) = self.steps.get_mut(&step)
-            && let Some(scoring) = groups.finished(&group, sleep)?
-        {
-            self.spawn_within(step, self.parts.audit(step, scoring));
-        }
+        let audit_is_ready = match self.steps.get_mut(&group.seeded_by()) {
+            Some(groups) => groups.finished(&group)?,
+            None => false,
+        };
         self.finished.insert(prompt, *group);
-        Ok(Some(LoopEvent::GroupFinished { prompt, zero_advantage }))
+        Ok(LoopEvent::GroupFinished { prompt, zero_advantage, audit_is_ready })
     }
 
-    fn is_done(&mut self, done: Done, position: &Position) -> Result<Option<LoopEvent>, Halt> {
+    fn is_done(&mut self, done: Done, position: &Position) -> Result<LoopEvent, Halt> {
         match done {
-            Done::Event(event) => Ok(Some(event)),
+            Done::Event(event) => Ok(event),
             Done::Sampled(step) => {
-                let scoring = self.steps.get_mut(&step).and_then(StepGroups::sampling_ended);
-                if let Some(scoring) = scoring {
-                    self.spawn_within(step, self.parts.audit(step, scoring));
+                if let Some(groups) = self.steps.get_mut(&step) {
+                    groups.sampled();
                 }
-                self.send_rest(step)
+                Ok(LoopEvent::Sampled(step))
             }
             Done::Audited(step, scored) => {
                 if let Some(groups) = self.steps.get_mut(&step) {
-                    groups.audited(scored);
+                    groups.scored(scored);
                 }
-                self.send_rest(step)
+                Ok(LoopEvent::Audited(step))
             }
-            Done::RestDue(step) => self.send_rest(step),
-            Done::Updated(version, updated) => {
-                self.updates.insert(version, updated);
-                Ok(Some(LoopEvent::EnginesReady { version }))
+            Done::Updated(version, took) => {
+                self.clock.engines_updated(version, took);
+                Ok(LoopEvent::EnginesUpdated { version })
+            }
+            Done::Proven(version, proof) => {
+                self.clock.engines_proven(version, proof);
+                Ok(LoopEvent::EnginesReady { version })
             }
             Done::Trained(step, report) => {
                 self.training = None;
@@ -179,44 +162,25 @@ impl<'a> InProgress<'a> {
                     let what = format!("step {step}");
                     return Err(RunError::Refused { service: Dependency::Learner, what, message }.into());
                 }
-                self.report = Some((report, Instant::now()));
-                Ok(Some(LoopEvent::Trained(step)))
+                self.report = Some(report);
+                self.clock.report_came();
+                Ok(LoopEvent::Trained(step))
             }
             Done::Published(weights, took) => {
                 let published = PublishedWeights::new(&weights);
                 self.add_weights(weights, took);
-                Ok(Some(LoopEvent::Published(published)))
+                Ok(LoopEvent::Published(published))
             }
             Done::Kept(next) => {
                 if next == Next::Step {
-                    self.began = Instant::now();
+                    self.clock.begin_learning();
                     let events = self.parts.services.events();
                     events.at_step(position.step(), position.warm_start_steps());
                     events.enter_phase(RunState::Training);
                 }
-                Ok(Some(LoopEvent::Kept))
+                Ok(LoopEvent::Kept)
             }
         }
-    }
-
-    /// Ends what the learner gets of a step, once everything of it is sampled and audited, and what the audit saw of
-    /// the steps before it is counted.
-    fn send_rest(&mut self, step: u64) -> Result<Option<LoopEvent>, Halt> {
-        if self.steps.range(..step).any(|(_, earlier)| earlier.awaits_audit()) {
-            return Ok(None);
-        }
-        match self.steps.get_mut(&step) {
-            Some(groups) if groups.is_complete() => groups.send_rest()?,
-            _ => return Ok(None),
-        }
-        // It may have waited for this one.
-        let mut later = self.steps.range(step + 1..);
-        if let Some((&next, groups)) = later.next()
-            && groups.is_complete()
-        {
-            self.work.push(Box::pin(std::future::ready(Ok(Done::RestDue(next)))));
-        }
-        Ok(Some(LoopEvent::StepClosed(step)))
     }
 
     /// Ends the run, which could only wait for ever.

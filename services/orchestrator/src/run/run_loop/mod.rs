@@ -196,7 +196,8 @@ impl RunLoop {
     /// Evaluations, checkpoints and GRPO steps, with nothing in flight.
     async fn steps(&mut self, mut position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
         let origin = self.directory.forked_from().map_or(0, |fork| fork.step);
-        let rules = Rules::new(&self.settings, origin, self.evaluator.has_problems());
+        let has_problems = self.evaluator.has_problems();
+        let rules = Rules::new(&self.settings, origin, has_problems, self.sampler.audits());
         let state = position.state().resumed(self.journal.evaluated());
         *position.state_mut() = state;
         self.services.events().forget_samples();

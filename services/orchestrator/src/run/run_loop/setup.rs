@@ -89,7 +89,7 @@ pub(in crate::run) fn prepare(
     let groups = settings.sampling.prompts_per_step;
     let max_lag = settings.pipeline.max_lag;
     let session = Arc::new(TrainingSteps::new(Arc::clone(&services), run_id, seed, groups, max_lag, hash));
-    let engines = EngineWeights::new(Arc::clone(&services));
+    let engines = EngineWeights::new();
     let weights = Arc::new(WeightSync::new(Arc::clone(&services), Arc::clone(&engines), &directory, &settings));
     let text = prompts.train.iter().take(PROBE_PROMPTS).map(|prompt| Arc::clone(&prompt.token_ids)).collect();
     let proof =

@@ -4,7 +4,7 @@
 use super::episodes::{Fate, Group};
 use super::event::ClosedStep;
 use super::staleness::Filling;
-use super::{Action, LoopState, OpenStep, Rules};
+use super::{Action, LoopState, Rules};
 
 impl LoopState {
     /// Begins the next step where that is possible, starts prompts, and gives finished groups to the step. Returns
@@ -20,9 +20,7 @@ impl LoopState {
             if !self.may_begin(rules, step) {
                 return false;
             }
-            let first_prompt = self.prompts.peek();
-            self.steps.push_back(OpenStep::new(step, newest, first_prompt));
-            out.push(Action::BeginStep { step, version: newest, first_prompt });
+            self.open_step(rules, step, newest, out);
         }
         self.take_finished(rules, out);
         self.start_by_newest(rules, newest, out);
@@ -59,8 +57,7 @@ impl LoopState {
             let zero_advantage = matches!(self.groups[&prompt].fate, Fate::Finished { zero_advantage: true });
             self.leave(prompt, at.step, Fate::Taken);
             let Some(open) = self.steps.back_mut() else { return };
-            out.push(Action::Take { step: at.step, prompt, index: open.taken });
-            open.taken += 1;
+            out.push(open.take(prompt));
             open.overtaken += u64::from(self.highest > Some(prompt));
             open.filled_up += u64::from(rules.dynamic && zero_advantage);
             if u64::from(open.taken) == rules.groups {

@@ -3,7 +3,7 @@
 
 use super::episodes::{Fate, Group};
 use super::event::ClosedStep;
-use super::{Action, LoopState, OpenStep, Rules};
+use super::{Action, LoopState, Rules};
 
 impl LoopState {
     /// Begins the next step where that is possible, and decides about the groups of those that have begun. Returns
@@ -42,9 +42,7 @@ impl LoopState {
             return;
         }
         if self.may_begin(rules, step) {
-            let first_prompt = self.prompts.peek();
-            self.steps.push_back(OpenStep::new(step, version, first_prompt));
-            out.push(Action::BeginStep { step, version, first_prompt });
+            self.open_step(rules, step, version, out);
             self.start_prompts(rules, self.steps.len() - 1, out);
         }
     }
@@ -86,18 +84,15 @@ impl LoopState {
                 out.push(Action::Drop { step, prompt });
             } else {
                 group.fate = Fate::Taken;
-                out.push(Action::Take { step, prompt, index: open.taken });
-                open.taken += 1;
+                out.push(open.take(prompt));
             }
         }
         // No prompt is left to try: fill the step up, so that its size stays what the settings say.
         if rules.dynamic && open.next - open.first == rules.prompts_limit {
             let missing = rules.groups.saturating_sub(open.taken.into()).min(open.dropped.len() as u64);
             open.filled_up = missing;
-            for prompt in open.dropped.drain(..missing as usize) {
-                out.push(Action::Take { step, prompt, index: open.taken });
-                open.taken += 1;
-            }
+            let fill: Vec<u64> = open.dropped.drain(..missing as usize).collect();
+            out.extend(fill.into_iter().map(|prompt| open.take(prompt)));
         }
         if u64::from(open.taken) >= rules.groups {
             open.is_full = true;

@@ -10,6 +10,9 @@ use crate::settings::StepOrder;
 pub(super) struct Engines {
     /// The weights that they have, or are on their way to.
     pub(super) version: Option<u64>,
+    /// The weights that the run has last updated them to.
+    #[serde(default)]
+    pub(super) target: Option<u64>,
     /// The weights that they have, proven where that is due.
     pub(super) ready: Option<u64>,
     /// In order of completion: the newest weights that samples may begin with.
@@ -33,8 +36,10 @@ enum Stage {
     Settling(u64),
     /// What was sent is accepted.
     Settled(u64),
-    /// The update is on its way, or the proof of its weights.
+    /// The update is on its way.
     Moving,
+    /// The engines have the weights, which are proven.
+    Proving,
 }
 
 impl Engines {
@@ -49,6 +54,16 @@ impl Engines {
         self.ready = Some(version);
     }
 
+    /// The weights that the run updates them to at the moment.
+    pub(super) fn updating_to(&self) -> Option<u64> {
+        self.version.filter(|_| self.stage == Stage::Moving)
+    }
+
+    /// The weights that are proven at the moment.
+    pub(super) fn proving(&self) -> Option<u64> {
+        self.version.filter(|_| self.stage == Stage::Proving)
+    }
+
     /// Whether they have weights and are not on their way to others.
     fn are_settled(&self) -> bool {
         self.stage == Stage::Idle && self.evaluating.is_none() && self.ready == self.version
@@ -56,6 +71,12 @@ impl Engines {
 }
 
 impl LoopState {
+    /// The earliest version that engines have, or that anything is sampled with which is not trained yet.
+    pub(in crate::run) fn oldest_weights(&self) -> u64 {
+        let published = self.published.iter().map(PublishedWeights::version);
+        published.chain(self.engines.target.or(self.engines.version)).min().unwrap_or_default()
+    }
+
     /// Whether nothing is left to begin before other weights are published, in data order.
     pub(in crate::run) fn awaits_weights(&self) -> bool {
         self.engines.awaits_weights
@@ -134,6 +155,14 @@ impl LoopState {
         out.push(Action::UpdateEngines { version });
         let prompts: Vec<u64> = self.groups.keys().copied().collect();
         prompts.into_iter().for_each(|prompt| self.make_ready(prompt, version));
+    }
+
+    /// The run has updated the engines.
+    pub(super) fn engines_updated(&mut self, version: u64, out: &mut Vec<Action>) {
+        self.restores.updated(version);
+        self.engines.target = Some(version);
+        self.engines.stage = Stage::Proving;
+        out.push(Action::Prove { version });
     }
 
     /// Evaluates the weights that the engines have. Without a lag the step before is over first. Returns whether

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::weights::PublishedWeights;
+use crate::rollout::{MissingWeights, UpdateCounts};
 
 /// One sample of one prompt: a response that is sampled in one segment or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,11 +29,21 @@ pub(in crate::run) enum LoopEvent {
         prompt: u64,
         /// Whether nothing can be learned from it, since all rewards are the same.
         zero_advantage: bool,
+        /// Whether every sample is there that the audit of its step has chosen.
+        audit_is_ready: bool,
     },
-    /// The learner has the last group of a step.
-    StepClosed(u64),
+    /// Nothing of a step is left to sample, what it has is good enough, and engines sleep where they share the
+    /// learner's memory.
+    Sampled(u64),
+    /// The audited samples of a step are scored.
+    Audited(u64),
     /// The generation service has accepted everything that was sent to it.
     Settled,
+    /// The run has updated the engines to these weights.
+    EnginesUpdated {
+        /// Their version.
+        version: u64,
+    },
     /// The engines have these weights, and a proof of them is done where one is due.
     EnginesReady {
         /// Their version.
@@ -44,6 +55,20 @@ pub(in crate::run) enum LoopEvent {
         version: u64,
         /// Whether nothing is left of it.
         complete: bool,
+    },
+    /// Engines lack the weights of a sample or a proof, which waits for an answer.
+    WeightsMissing {
+        /// Number of the request among those that are not answered.
+        request: u64,
+        /// Version of the weights; `None` for those that the run has updated the engines to.
+        version: Option<u64>,
+        /// The updates of the engines when the sample or the proof began.
+        seen: UpdateCounts,
+    },
+    /// The engines have these weights again.
+    Restored {
+        /// Their version.
+        version: u64,
     },
     /// The learner has done the step.
     Trained(u64),
@@ -70,14 +95,7 @@ impl LoopEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::run) enum Action {
     /// A step begins: its groups are sampled from now on.
-    BeginStep {
-        /// The step.
-        step: u64,
-        /// Version of the weights that sample it, or its first groups.
-        version: u64,
-        /// Number of its first prompt, where it has one in advance (in data order).
-        first_prompt: u64,
-    },
+    BeginStep(BegunStep),
     /// A prompt becomes a group of episodes, whose seeds are those of this step.
     StartGroup {
         /// The step that seeds name.
@@ -104,6 +122,8 @@ pub(in crate::run) enum Action {
         prompt: u64,
         /// Place of the group in the step, from 0.
         index: u32,
+        /// Whether the group waits until the step is released.
+        is_held: bool,
     },
     /// Dynamic sampling leaves a finished group out of the step.
     Drop {
@@ -114,13 +134,39 @@ pub(in crate::run) enum Action {
     },
     /// The step has all its groups.
     Close(ClosedStep),
+    /// The samples of the step that the audit has chosen are scored.
+    Audit(u64),
+    /// The learner gets the groups of the step that wait, in their order.
+    Release(u64),
+    /// What the audit saw of the step counts. Then the learner gets the groups that still wait, and is told that it has
+    /// the last one.
+    EndStep(u64),
     /// Answered once the generation service has accepted everything that is on its way to it: an update that overtook a
     /// sample would take its weights away.
     Settle,
-    /// The engines get these weights, which are then proven. Samples that follow may ask for them.
+    /// The engines get these weights. Samples that follow may ask for them.
     UpdateEngines {
         /// Their version.
         version: u64,
+    },
+    /// The weights that the engines have got are proven, where that is due.
+    Prove {
+        /// Their version.
+        version: u64,
+    },
+    /// The engines get weights back that a request asked for.
+    Restore {
+        /// Number of the request.
+        request: u64,
+        /// Version of the weights.
+        version: u64,
+    },
+    /// A request for weights is answered: who asked may try again.
+    Answer {
+        /// Number of the request.
+        request: u64,
+        /// Why the engines lacked the weights.
+        cause: MissingWeights,
     },
     /// The weights are evaluated, which the engines have.
     Evaluate {
@@ -143,6 +189,19 @@ pub(in crate::run) enum Action {
         /// Whether all steps are done.
         completed: bool,
     },
+}
+
+/// How a step begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::run) struct BegunStep {
+    /// The step.
+    pub(in crate::run) step: u64,
+    /// Version of the weights that sample it, or its first groups.
+    pub(in crate::run) version: u64,
+    /// Number of its first prompt, where it has one in advance (in data order).
+    pub(in crate::run) first_prompt: u64,
+    /// Whether samples of it are audited.
+    pub(in crate::run) is_audited: bool,
 }
 
 /// What a step was made of.

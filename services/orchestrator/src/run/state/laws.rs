@@ -5,54 +5,10 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::simulation::{Dice, Simulation, TrainedStep};
-use super::{Action, LoopEvent, LoopState, Rules};
-use crate::settings::{EvaluationSteps, StepOrder};
-
-/// Which prompts have no advantage, by the rules of a seed: about a third.
-fn without_advantage(seed: u64) -> impl Fn(u64) -> bool {
-    move |prompt| Dice(seed.wrapping_add(prompt.wrapping_mul(0x9e37_79b9_7f4a_7c15))).below(3) == 0
-}
-
-/// All rules that settings allow, small.
-fn all_rules() -> impl Strategy<Value = Rules> {
-    let shape = (0..4_u64, 1..7_u64, 0..3_u64, 2..5_u64, 1..4_u32, any::<bool>());
-    let ahead = (0..4_u64, 1..5_u8, 1..9_usize, any::<bool>(), 0..3_u64, any::<bool>(), any::<bool>());
-    (shape, ahead).prop_map(|(shape, ahead)| {
-        let (lag, steps, origin, groups, group_size, dynamic) = shape;
-        let (split, segments, most_in_flight, by_completion, every, ends, keeps_best) = ahead;
-        let order = if by_completion && lag > 0 { StepOrder::Completion } else { StepOrder::Data };
-        let split = if lag > 0 && order == StepOrder::Data { split.min(groups - 1) } else { 0 };
-        let most_segments = match (order, dynamic, lag) {
-            (StepOrder::Completion, ..) | (_, _, 0) => 1,
-            (_, true, _) if split > 0 => 1,
-            (_, true, _) => 2,
-            (_, _, lag) => lag + u64::from(split == 0),
-        };
-        Rules {
-            order,
-            lag,
-            steps: origin + steps,
-            origin,
-            groups,
-            group_size,
-            dynamic,
-            prompts_limit: if dynamic { groups + 3 } else { groups },
-            split,
-            segments: segments.min(most_segments as u8).max(1),
-            most_in_flight,
-            evaluations: (every > 0).then(|| EvaluationSteps { before: ends, after: ends, every: every - 1 }),
-            keeps_best,
-        }
-    })
-}
-
-fn in_data_order() -> impl Strategy<Value = Rules> {
-    all_rules().prop_map(|rules| match rules.order {
-        StepOrder::Data => rules,
-        StepOrder::Completion => Rules { order: StepOrder::Data, ..rules },
-    })
-}
+use super::any_run::{all_rules, in_data_order, without_advantage};
+use super::simulation::{Simulation, TrainedStep};
+use super::{Action, BegunStep, LoopEvent, LoopState, Rules};
+use crate::settings::StepOrder;
 
 /// What a synchronous run of these rules would take for its steps: the next prompts of the data order, one step after
 /// the other.
@@ -228,7 +184,7 @@ proptest! {
         let mut has_report = false;
         for action in simulation.history.take().unwrap().into_iter().flat_map(|(_, actions)| actions) {
             match action {
-                Action::BeginStep { step, .. } => prop_assert!(step == recorded + 1 && kept == recorded),
+                Action::BeginStep(BegunStep { step, .. }) => prop_assert!(step == recorded + 1 && kept == recorded),
                 Action::Sample { .. } => prop_assert!(!has_report, "the learner has the step already"),
                 Action::Publish { .. } => has_report = true,
                 Action::Record(step) => (recorded, has_report) = (step, false),

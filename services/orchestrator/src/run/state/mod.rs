@@ -5,16 +5,21 @@
 //! knows no service, so the same events always have the same answers. A checkpoint holds the state as it is;
 //! [`LoopState::resumed`] is the same run without what was in flight, which is sampled again.
 //!
-//! Nothing else decides order, version or lag. `rules` is what the settings say, `event` what happens and what is done;
-//! `episodes` is what is in flight. `engines`, `learner` and one of `data_order` and `completion` decide in turn.
+//! Nothing else decides order, version or lag; others hold a copy for one request. `rules` is what the settings say,
+//! `event` what happens and what is done; `episodes` is what is in flight. `engines`, `learner` and one of `data_order`
+//! and `completion` decide in turn. `holds` says when the learner gets the groups of a step, `restores` who gets weights
+//! back.
 
 mod completion;
 mod data_order;
 mod engines;
 mod episodes;
 mod event;
+mod holds;
 mod learner;
+mod open_step;
 mod prompts;
+mod restores;
 mod resume;
 mod rules;
 mod segments;
@@ -22,9 +27,17 @@ mod staleness;
 mod weights;
 
 #[cfg(test)]
+mod any_run;
+#[cfg(test)]
 pub(super) mod example;
 #[cfg(test)]
 mod laws;
+#[cfg(test)]
+mod laws_of_holds;
+#[cfg(test)]
+mod laws_of_restores;
+#[cfg(test)]
+mod outside;
 #[cfg(test)]
 mod simulation;
 
@@ -36,12 +49,14 @@ use crate::settings::StepOrder;
 use engines::Engines;
 use episodes::{Fate, Groups, SegmentsLeft};
 use learner::Learner;
+use open_step::OpenStep;
 use prompts::PromptQueue;
+use restores::Restores;
 use staleness::GroupsOut;
 
 pub(crate) use event::EpisodeId;
-pub(in crate::run) use event::{Action, ClosedStep, LoopEvent, Next};
-pub(in crate::run) use rules::Rules;
+pub(in crate::run) use event::{Action, BegunStep, ClosedStep, LoopEvent, Next};
+pub(in crate::run) use rules::{AuditRules, Rules};
 pub(in crate::run) use weights::PublishedWeights;
 
 /// The state of the loop. Steps count from 1.
@@ -72,6 +87,8 @@ pub(in crate::run) struct LoopState {
     /// The published weights that what is not trained yet is sampled with, in order, and the newest.
     published: VecDeque<PublishedWeights>,
     engines: Engines,
+    #[serde(default)]
+    restores: Restores,
     learner: Learner,
     /// Steps whose weights are evaluated, as far back as any is asked for.
     evaluated: BTreeSet<u64>,
@@ -80,51 +97,6 @@ pub(in crate::run) struct LoopState {
     abandons: bool,
     /// No step from this one on is sampled: the run stops before.
     ends_before: Option<u64>,
-}
-
-/// A step that has begun.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct OpenStep {
-    step: u64,
-    /// Version of the weights that sample it, or its first groups.
-    version: u64,
-    /// Number of its first prompt, of the next one that it decides about, and of the one after the last that it has
-    /// started, in data order.
-    first: u64,
-    next: u64,
-    started: u64,
-    /// Groups that it has taken, and those of them that have no advantage and fill it up.
-    taken: u32,
-    filled_up: u64,
-    /// Groups that have no advantage among those that are finished, in data order.
-    zero_advantage: u64,
-    /// Prompts whose groups it has left out, in order.
-    dropped: Vec<u64>,
-    /// Groups that later prompts overtook.
-    overtaken: u64,
-    /// The step has all its groups.
-    is_full: bool,
-    /// The learner has them all.
-    is_closed: bool,
-}
-
-impl OpenStep {
-    fn new(step: u64, version: u64, first: u64) -> Self {
-        Self {
-            step,
-            version,
-            first,
-            next: first,
-            started: first,
-            taken: 0,
-            filled_up: 0,
-            zero_advantage: 0,
-            dropped: Vec::new(),
-            overtaken: 0,
-            is_full: false,
-            is_closed: false,
-        }
-    }
 }
 
 impl LoopState {
@@ -160,9 +132,19 @@ impl LoopState {
 
     /// The earliest version that a segment in flight, an evaluation or a sample to come still needs, as far as engines
     /// have had it.
-    pub(in crate::run) fn earliest_in_flight(&self) -> Option<u64> {
+    fn earliest_in_flight(&self) -> Option<u64> {
         let segments = self.left.earliest().filter(|&version| Some(version) <= self.engines.version);
         segments.into_iter().chain(self.engines.evaluating).min()
+    }
+
+    /// Whether a stop is requested.
+    pub(in crate::run) fn stops(&self) -> bool {
+        self.stops
+    }
+
+    /// Whether no further step is trained.
+    pub(in crate::run) fn abandons(&self) -> bool {
+        self.abandons
     }
 
     /// Whether the learner trains a step or waits for it, so that its report is not in.
@@ -191,13 +173,20 @@ impl LoopState {
             LoopEvent::SegmentBegan(episode) => self.segment_began(episode),
             LoopEvent::SegmentEnded(episode) => self.segment_ended(episode, false),
             LoopEvent::ResponseEnded(episode) => self.segment_ended(episode, true),
-            LoopEvent::GroupFinished { prompt, zero_advantage } => {
+            LoopEvent::GroupFinished { prompt, zero_advantage, audit_is_ready } => {
+                if let Some(step) = self.groups.get(&prompt).and_then(|group| group.step).filter(|_| audit_is_ready) {
+                    self.audit_has_samples(rules, step, &mut actions);
+                }
                 self.group_finished(rules, prompt, zero_advantage, &mut actions);
             }
-            LoopEvent::StepClosed(step) => {
-                self.steps.iter_mut().filter(|open| open.step == step).for_each(|open| open.is_closed = true);
+            LoopEvent::Sampled(step) => self.sampled(step, &mut actions),
+            LoopEvent::Audited(step) => self.audited(step, &mut actions),
+            LoopEvent::WeightsMissing { request, version, seen } => {
+                self.weights_missing(request, version, seen, &mut actions);
             }
+            LoopEvent::Restored { version } => self.restored(version, &mut actions),
             LoopEvent::Settled => self.engines.has_settled(),
+            LoopEvent::EnginesUpdated { version } => self.engines_updated(version, &mut actions),
             LoopEvent::EnginesReady { version } => self.engines.is_ready_with(version),
             LoopEvent::Evaluated { version, complete } => self.evaluated(version, complete),
             LoopEvent::Trained(step) if step == self.step + 1 => self.learner.has_trained(),
@@ -231,7 +220,8 @@ impl LoopState {
                 | match rules.order {
                     StepOrder::Data => self.fill_in_data_order(rules, &mut actions),
                     StepOrder::Completion => self.fill_by_completion(rules, &mut actions),
-                };
+                }
+                | self.restore(&mut actions);
             self.send_segments(rules, &mut actions);
             // Where the run ends is also a decision: what waited for the steps after it goes on.
             if !has_changed && actions.len() == before && self.ends_before == end {

@@ -1,7 +1,7 @@
 //! What the settings of a run decide about its order: nothing here depends on what happens.
 
 use crate::rollout::SegmentTokens;
-use crate::settings::{EvaluationSteps, LoopSettings, StepOrder};
+use crate::settings::{EnginesWhileTraining, EvaluationSteps, LoopSettings, StepOrder};
 
 /// The rules of a run. Steps count from 1, and the weights after step n are those of step n: a step is trained from the
 /// weights of the step before it. A run begins at its `origin`: with step 1 after the weights of step 0, or later where
@@ -34,6 +34,20 @@ pub(in crate::run) struct Rules {
     pub(super) evaluations: Option<EvaluationSteps>,
     /// Whether a checkpoint waits for the evaluation of its weights, which decides whether it stays.
     pub(super) keeps_best: bool,
+    /// Whether engines sleep while the learner trains, which then gets nothing before they do.
+    pub(super) engines_sleep: bool,
+    pub(super) audits: AuditRules,
+}
+
+/// Which steps are audited, and which of their groups wait for that.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::run) struct AuditRules {
+    /// Number of steps from one audited step to the next; 0 where none is audited.
+    pub(in crate::run) every: u64,
+    /// Groups of the first update of a step, the last of which waits.
+    pub(in crate::run) first_update: u32,
+    /// The first step whose samples are not known from before a return to a checkpoint.
+    pub(in crate::run) from: u64,
 }
 
 /// The segments of the responses of a group: by the weights of so many steps after those that sample the first groups
@@ -49,7 +63,7 @@ pub(super) struct Segments {
 impl Rules {
     /// The rules that the settings make of a run which begins after step `origin`; `evaluates`: there are problems to
     /// evaluate on.
-    pub(in crate::run) fn new(settings: &LoopSettings, origin: u64, evaluates: bool) -> Self {
+    pub(in crate::run) fn new(settings: &LoopSettings, origin: u64, evaluates: bool, audits: AuditRules) -> Self {
         let pipeline = &settings.pipeline;
         let sampling = &settings.sampling;
         Self {
@@ -66,6 +80,8 @@ impl Rules {
             most_in_flight: settings.services.max_rollouts.max(1),
             evaluations: evaluates.then(|| settings.evaluation.steps()),
             keeps_best: !settings.checkpoint.keep_best.is_empty(),
+            engines_sleep: sampling.engines_while_training != EnginesWhileTraining::Awake,
+            audits,
         }
     }
 
@@ -82,6 +98,12 @@ impl Rules {
     /// Whether the weights of a step are evaluated.
     pub(super) fn is_evaluated(&self, step: u64) -> bool {
         self.evaluations.is_some_and(|evaluations| evaluations.is_due(step, self.steps))
+    }
+
+    /// Whether samples of a step are audited.
+    pub(super) fn is_audited(&self, step: u64) -> bool {
+        let AuditRules { every, from, .. } = self.audits;
+        every > 0 && step >= from && (step - 1).is_multiple_of(every)
     }
 
     /// Places of the weights that sample a step, one after the other: 1 or more.

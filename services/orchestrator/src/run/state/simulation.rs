@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_proto::v1::WeightsRef;
-
-use super::{Action, ClosedStep, EpisodeId, LoopEvent, LoopState, Next, PublishedWeights, Rules};
+use super::outside::{Outside, Work, weights};
+use super::{Action, BegunStep, ClosedStep, LoopEvent, LoopState, Next, Rules};
 use crate::settings::StepOrder;
 
 /// Numbers that a seed decides.
@@ -17,6 +16,9 @@ impl Dice {
     }
 }
 
+/// What has happened, and what was asked for then.
+pub(super) type History = Vec<(LoopEvent, Vec<Action>)>;
+
 /// What a step that is done was made of: the prompts of its groups in order, with the versions that sampled each
 /// segment of each episode, and the prompts that it left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,16 +28,6 @@ pub(super) struct TrainedStep {
     /// Where the data order goes on, and what waits.
     pub(super) next_prompt: u64,
     pub(super) waiting: Vec<u64>,
-}
-
-/// What is under way outside.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Work {
-    /// A segment that the generation service has not accepted, and one that it has.
-    Sent(EpisodeId, bool, u8),
-    Sampled(EpisodeId, bool, u8),
-    /// An event that comes.
-    Comes(LoopEvent),
 }
 
 /// A run.
@@ -50,29 +42,8 @@ pub(super) struct Simulation<'a> {
     pub(super) checkpoint: (u64, String),
     pub(super) state: LoopState,
     /// What has happened and what was asked for then, where a test wants to know.
-    pub(super) history: Option<Vec<(LoopEvent, Vec<Action>)>>,
+    pub(super) history: Option<History>,
     at: Outside,
-}
-
-/// What the services have.
-#[derive(Default)]
-struct Outside {
-    work: Vec<Work>,
-    /// The versions that sampled each episode of a prompt, and the episodes that are whole.
-    versions: BTreeMap<u64, Vec<Vec<u64>>>,
-    whole: BTreeMap<u64, u32>,
-    open: BTreeMap<u64, TrainedStep>,
-    engines: Option<u64>,
-    /// The weights that are proven, and those that each step is begun with.
-    proven: Option<u64>,
-    begun_with: BTreeMap<u64, u64>,
-    training: Option<u64>,
-    closed: BTreeSet<u64>,
-    stopped: bool,
-}
-
-fn weights(version: u64) -> PublishedWeights {
-    PublishedWeights::new(&WeightsRef::at_path(version, "sha256:ab", format!("/weights/{version}"), 1))
 }
 
 impl<'a> Simulation<'a> {
@@ -109,6 +80,7 @@ impl<'a> Simulation<'a> {
         self.state.begin(self.rules, weights(self.state.version()));
         self.state.apply(self.rules, LoopEvent::Settled);
         let version = self.state.version();
+        self.state.apply(self.rules, LoopEvent::EnginesUpdated { version });
         self.state.apply(self.rules, LoopEvent::EnginesReady { version });
         self.state.apply(self.rules, LoopEvent::Kept);
     }
@@ -158,24 +130,55 @@ impl<'a> Simulation<'a> {
     fn next(&mut self) -> LoopEvent {
         assert!(!self.at.work.is_empty(), "nothing is under way, and the run has not ended: {:#?}", self.state);
         let place = self.dice.below(self.at.work.len());
-        match self.at.work.swap_remove(place) {
-            Work::Sent(episode, is_last, segment) => {
-                self.at.work.push(Work::Sampled(episode, is_last, segment));
+        let work = self.at.work.swap_remove(place);
+        match &work {
+            // The engines have been restarted, or have moved on.
+            Work::Sampled(episode, _, seen) if self.dice.below(6) == 0 => {
+                let version = self.at.versions[&episode.prompt][episode.sample as usize].last().copied();
+                self.at.ask(version.filter(|_| self.rules.is_in_data_order()), *seen, work.clone())
+            }
+            Work::Needs(version, seen, _) if self.dice.below(3) == 0 => {
+                self.at.ask(Some(*version), *seen, work.clone())
+            }
+            _ => self.happens(work),
+        }
+    }
+
+    fn happens(&mut self, work: Work) -> LoopEvent {
+        match work {
+            Work::Sent(episode, is_last) => {
+                self.at.work.push(Work::Sampled(episode, is_last, self.state.engines_seen().updates));
                 LoopEvent::SegmentBegan(episode)
             }
             Work::Sampled(episode, is_last, _) if is_last || self.dice.below(4) == 0 => {
                 let whole = self.at.whole.entry(episode.prompt).or_default();
                 *whole += 1;
                 if *whole == self.rules.group_size {
-                    let prompt = episode.prompt;
-                    let zero_advantage = (self.zero_advantage)(episode.prompt);
-                    self.at.work.push(Work::Comes(LoopEvent::GroupFinished { prompt, zero_advantage }));
+                    self.at.work.push(Work::Finished(episode.prompt));
                 }
                 LoopEvent::ResponseEnded(episode)
             }
             Work::Sampled(episode, ..) => LoopEvent::SegmentEnded(episode),
-            Work::Comes(event) => event,
+            Work::Finished(prompt) => {
+                let audit_is_ready = self.at.finish(prompt);
+                let zero_advantage = (self.zero_advantage)(prompt);
+                LoopEvent::GroupFinished { prompt, zero_advantage, audit_is_ready }
+            }
+            Work::Needs(_, _, event) | Work::Comes(event) => event,
         }
+    }
+
+    /// An event comes that needs the weights of the engines.
+    fn comes_by(&mut self, version: u64, event: LoopEvent) {
+        self.at.work.push(Work::Needs(version, self.state.engines_seen().updates, event));
+    }
+
+    /// Some of the prompts of the first update.
+    fn choose(&mut self, first: u64) -> BTreeSet<u64> {
+        let end = first + u64::from(self.rules.audits.first_update);
+        let mut chosen: BTreeSet<u64> = (first..end).filter(|_| self.dice.below(2) == 0).collect();
+        chosen.insert(first + self.dice.below((end - first) as usize) as u64);
+        chosen
     }
 
     fn comes(&mut self, event: LoopEvent) {
@@ -185,11 +188,14 @@ impl<'a> Simulation<'a> {
     fn perform(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::BeginStep { step, version, .. } => {
+                Action::BeginStep(BegunStep { step, version, first_prompt, is_audited }) => {
                     self.at.begun_with.insert(step, version);
+                    let chosen = if is_audited { self.choose(first_prompt) } else { BTreeSet::new() };
+                    self.at.chosen.insert(step, chosen);
                     assert!(self.at.open.insert(step, TrainedStep::default()).is_none());
                 }
-                Action::StartGroup { prompt, .. } => {
+                Action::StartGroup { step, prompt } => {
+                    self.at.seeded_by.insert(prompt, step);
                     let is_new = self.at.versions.insert(prompt, vec![Vec::new(); self.rules.group_size as usize]);
                     assert!(is_new.is_none(), "prompt {prompt} is started twice");
                 }
@@ -199,9 +205,9 @@ impl<'a> Simulation<'a> {
                     let versions = &mut self.at.versions.get_mut(&episode.prompt).unwrap()[episode.sample as usize];
                     assert_eq!(versions.len(), usize::from(segment));
                     versions.push(by);
-                    self.at.work.push(Work::Sent(episode, is_last, segment));
+                    self.at.work.push(Work::Sent(episode, is_last));
                 }
-                Action::Take { step, prompt, index } => {
+                Action::Take { step, prompt, index, .. } => {
                     let group = self.at.versions.remove(&prompt).unwrap();
                     let open = self.at.open.get_mut(&step).unwrap();
                     open.dropped.retain(|dropped| *dropped != prompt);
@@ -216,8 +222,12 @@ impl<'a> Simulation<'a> {
                     let open = self.at.open.get_mut(&step).unwrap();
                     (open.next_prompt, open.waiting) = (next_prompt, waiting);
                     assert_eq!(open.groups.len() as u64, self.rules.groups);
+                    self.comes(LoopEvent::Sampled(step));
+                }
+                Action::Audit(step) => self.comes(LoopEvent::Audited(step)),
+                Action::Release(_) => {}
+                Action::EndStep(step) => {
                     self.at.closed.insert(step);
-                    self.comes(LoopEvent::StepClosed(step));
                     self.end_of_training();
                 }
                 Action::Settle => self.comes(LoopEvent::Settled),
@@ -228,14 +238,17 @@ impl<'a> Simulation<'a> {
                         assert!(!self.at.work.iter().any(is_sent), "the update overtakes a sample");
                     }
                     self.at.engines = Some(version);
-                    self.comes(LoopEvent::EnginesReady { version });
+                    self.comes(LoopEvent::EnginesUpdated { version });
                 }
+                Action::Prove { version } => self.comes_by(version, LoopEvent::EnginesReady { version }),
+                Action::Restore { version, .. } => self.comes(LoopEvent::Restored { version }),
+                Action::Answer { request, .. } => self.at.go_on(request, self.state.engines_seen().updates),
                 Action::Evaluate { version } => {
                     let complete = !self.at.stopped;
                     if complete {
                         assert!(self.evaluated.insert(self.state.step_of(version)), "it is evaluated already");
                     }
-                    self.comes(LoopEvent::Evaluated { version, complete });
+                    self.comes_by(version, LoopEvent::Evaluated { version, complete });
                 }
                 Action::Train(step) => {
                     assert_eq!(step, self.state.step() + 1);
@@ -265,7 +278,8 @@ impl<'a> Simulation<'a> {
             }
         }
         let is_out = |work: &&Work| matches!(work, Work::Sent(..) | Work::Sampled(..));
-        assert!(self.at.work.iter().filter(is_out).count() <= self.rules.most_in_flight);
+        let out = self.at.work.iter().chain(self.at.lacking.values()).filter(is_out);
+        assert!(out.count() <= self.rules.most_in_flight);
     }
 
     /// The learner has a step once it trains and has all groups.
