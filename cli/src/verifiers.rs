@@ -1,19 +1,19 @@
 //! Custom verifiers that a run starts itself: Python files with reward functions, and programs of the user's own. Each
 //! is watched, restarted where it was, and ends with the run.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::io;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use evenkeel_child::{EXIT, LastLines, ProcessGroup, START, StartedProcess, describe_end};
 use evenkeel_config::human;
-use evenkeel_data::read::printable;
 use evenkeel_orchestrator::VerifierSettings;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{ChildStdin, Command};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -24,17 +24,14 @@ pub(crate) const BRIDGE_FILE: &str = "evenkeel_verifier.py";
 
 /// The variable that says where a verifier is to listen.
 const LISTEN: &str = "EVENKEEL_VERIFIER_LISTEN";
-/// How long it may take until it listens: imports such as torch take long.
-const START: Duration = Duration::from_secs(120);
 /// How often it is tried whether it listens.
 const POLL: Duration = Duration::from_millis(50);
 /// Pauses before a restart: each is twice the one before, and the first again once it has run for longer than the
 /// longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Lines of what it said last, for the error of one that does not start; and the longest of them, in bytes.
+/// Lines of what it said last, for the error of one that does not start.
 const LAST_LINES: usize = 12;
-const MAX_LINE: usize = 4096;
 
 /// The verifiers of one run. Dropping it ends them.
 pub(crate) struct VerifierProcesses {
@@ -79,12 +76,13 @@ struct Program {
     listen: String,
 }
 
-/// A process, and the task that reads what it says.
+/// A process, and the tasks that read what it says.
 struct Running {
-    child: Child,
-    /// Open as long as the process is wanted: waiting for it would close its own handle.
-    _stdin: Option<ChildStdin>,
-    said: JoinHandle<VecDeque<String>>,
+    group: ProcessGroup,
+    /// Open as long as the process is wanted: it ends when this process is gone, however that ended.
+    _stdin: ChildStdin,
+    last_lines: LastLines,
+    readers: [JoinHandle<()>; 2],
 }
 
 impl Program {
@@ -118,8 +116,8 @@ impl Program {
         let mut running = self.spawn()?;
         let until = Instant::now() + START;
         loop {
-            if let Some(status) = running.child.try_wait()? {
-                bail!("{}: {}", self.field, running.last_words(status).await);
+            if let Some(status) = running.group.try_wait()? {
+                bail!("{}: {}", self.field, running.last_words(&Ok(status)).await);
             }
             if TcpStream::connect(&self.listen).await.is_ok() {
                 return Ok(running);
@@ -135,34 +133,13 @@ impl Program {
 
     fn spawn(&self) -> Result<Running> {
         let (program, arguments) = self.words.split_first().context("a program without a name")?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .env(LISTEN, &self.listen)
-            // It ends when this process is gone, however that ended.
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Ctrl-C ends the run after its step, whose answers are still to be judged.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .with_context(|| format!("{}: {program}", self.field))?;
-        let out = child.stdout.take();
-        let err = child.stderr.take();
-        let field = self.field.clone();
-        let said = tokio::spawn(async move {
-            let out = async {
-                if let Some(out) = out { read_lines(BufReader::new(out), &field).await } else { VecDeque::new() }
-            };
-            let err = async {
-                if let Some(err) = err { read_lines(BufReader::new(err), &field).await } else { VecDeque::new() }
-            };
-            let (mut out, err) = tokio::join!(out, err);
-            out.extend(err);
-            out
-        });
-        let stdin = child.stdin.take();
-        Ok(Running { child, _stdin: stdin, said })
+        let mut command = Command::new(program);
+        command.args(arguments).env(LISTEN, &self.listen);
+        let started = ProcessGroup::start(command, &self.field, LastLines::up_to(LAST_LINES));
+        let started = started.with_context(|| format!("{}: {program}", self.field))?;
+        let StartedProcess { group, stdin, stdout, last_lines, reader } = started;
+        let output = tokio::spawn(last_lines.clone().follow(stdout, self.field.clone()));
+        Ok(Running { group, _stdin: stdin, last_lines, readers: [output, reader] })
     }
 
     /// Restarts the process whenever it ends.
@@ -170,13 +147,9 @@ impl Program {
         let mut pause = FIRST_PAUSE;
         loop {
             let began = Instant::now();
-            match running.child.wait().await {
-                Ok(status) => {
-                    let words = running.last_words(status).await;
-                    tracing::warn!(again_in = %human(pause), "{}: {words}; it is started again", self.field);
-                }
-                Err(error) => tracing::warn!(%error, "{} cannot be watched", self.field),
-            }
+            let status = running.group.wait().await;
+            let words = running.last_words(&status).await;
+            tracing::warn!(again_in = %human(pause), "{}: {words}; it is started again", self.field);
             sleep(pause).await;
             pause = if began.elapsed() > LONGEST_PAUSE { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
             running = loop {
@@ -195,48 +168,10 @@ impl Program {
 
 impl Running {
     /// How it ended, with what it said last.
-    async fn last_words(&mut self, status: ExitStatus) -> String {
-        let lines = timeout(Duration::from_secs(1), &mut self.said).await;
-        let lines = lines.ok().and_then(Result::ok).unwrap_or_default();
-        let skipped = lines.len().saturating_sub(LAST_LINES);
-        let text: Vec<String> = lines.into_iter().skip(skipped).collect();
-        match text.is_empty() {
-            true => format!("ended with {status}"),
-            false => format!("ended with {status}: {}", text.join(" | ")),
-        }
-    }
-}
-
-/// Reads lines to the end, passes them on to the log and keeps the last ones.
-async fn read_lines(mut reader: impl AsyncBufRead + Unpin, field: &str) -> VecDeque<String> {
-    let mut last = VecDeque::new();
-    while let Ok(Some(line)) = next_line(&mut reader).await {
-        let line = printable(line.trim_end());
-        tracing::info!("{field}: {line}");
-        if last.len() == LAST_LINES {
-            last.pop_front();
-        }
-        last.push_back(line);
-    }
-    last
-}
-
-/// The next line, of which a long one is cut; `None` at the end.
-async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<String>> {
-    let mut line = Vec::new();
-    loop {
-        let bytes = reader.fill_buf().await?;
-        if bytes.is_empty() {
-            return Ok((!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned()));
-        }
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let used = end.map_or(bytes.len(), |end| end + 1);
-        let room = MAX_LINE.saturating_sub(line.len());
-        line.extend_from_slice(&bytes[..used.min(room)]);
-        reader.consume(used);
-        if end.is_some() {
-            return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
-        }
+    async fn last_words(self, status: &io::Result<ExitStatus>) -> String {
+        let [output, errors] = self.readers;
+        let _ = timeout(EXIT, async { tokio::join!(output, errors) }).await;
+        self.last_lines.behind(&describe_end(status))
     }
 }
 
@@ -244,14 +179,50 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<
 mod tests {
     use super::*;
 
+    async fn start(command: &[&str]) -> Result<VerifierProcesses> {
+        let command = command.iter().map(|word| (*word).to_owned()).collect();
+        let settings = VerifierSettings { command, ..VerifierSettings::default() };
+        VerifierProcesses::start(&[("words".to_owned(), settings)].into(), Path::new(".")).await
+    }
+
     #[tokio::test]
-    async fn a_line_without_end_is_cut_and_the_next_one_is_read() {
-        let text = "x".repeat(3 * MAX_LINE) + "\nnext\nlast";
-        let mut reader = BufReader::new(text.as_bytes());
-        let mut lines = Vec::new();
-        while let Some(line) = next_line(&mut reader).await.unwrap() {
-            lines.push(line);
+    async fn a_verifier_that_ends_before_it_listens_is_refused_with_its_last_words() {
+        let error = start(&["sh", "-c", "echo Traceback; echo out of shelves >&2; exit 3"]).await.err().unwrap();
+        let text = error.to_string();
+        assert!(text.starts_with("data.verifiers.words.command: ended with exit status: 3: "), "{text}");
+        assert!(text.contains("Traceback") && text.contains("out of shelves"), "{text}");
+        let error = start(&["/no/such/verifier"]).await.err().unwrap();
+        assert_eq!(error.to_string(), "data.verifiers.words.command: /no/such/verifier");
+    }
+
+    /// Notes the process that it starts, listens, and ends with the first connection.
+    const SHORT: &str = r#"
+import os, socket, subprocess, sys
+host, port = os.environ["EVENKEEL_VERIFIER_LISTEN"].rsplit(":", 1)
+started = subprocess.Popen(["sleep", "1000"])
+print(started.pid, file=open(sys.argv[1], "a"))
+socket.create_server((host, int(port))).accept()
+"#;
+
+    #[tokio::test]
+    async fn a_verifier_that_ends_is_started_again_without_what_it_has_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = folder.path().join("notes");
+        let started = || -> Vec<String> {
+            std::fs::read_to_string(&notes).unwrap_or_default().lines().map(str::to_owned).collect()
+        };
+        let lives = |id: &String| std::fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|words| !words.is_empty());
+        let running = start(&["python3", "-c", SHORT, notes.to_str().unwrap()]).await.unwrap();
+        assert_eq!(running.endpoints()["words"].len(), 1);
+        let until = Instant::now() + Duration::from_secs(30);
+        while started().len() < 2 && Instant::now() < until {
+            sleep(POLL).await;
         }
-        assert_eq!((lines[0].len(), lines[1].as_str(), lines[2].as_str()), (MAX_LINE, "next\n", "last"));
+        assert!(started().len() >= 2 && !lives(&started()[0]), "{:?}", started());
+        drop(running);
+        while started().iter().any(lives) && Instant::now() < until {
+            sleep(POLL).await;
+        }
+        assert!(!started().iter().any(lives), "{:?}", started());
     }
 }

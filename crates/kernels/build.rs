@@ -92,10 +92,7 @@ struct Image {
 
 impl Image {
     fn file(&self) -> String {
-        match self.ptx {
-            true => format!("{}.ptx", self.name),
-            false => format!("{}.sm_{}.cubin", self.name, self.architecture),
-        }
+        if self.ptx { format!("{}.ptx", self.name) } else { format!("{}.sm_{}.cubin", self.name, self.architecture) }
     }
 
     fn arguments(&self) -> Vec<String> {

@@ -98,13 +98,10 @@ impl Chart {
         let constants = self.constants()?;
         let steps = self.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
         let first = constants.first()?.1;
-        let values = match constants.iter().all(|(_, value)| number(*value) == number(first)) {
-            true => number(first),
-            false => constants
-                .iter()
-                .map(|(label, value)| format!("{label} {}", number(*value)))
-                .collect::<Vec<_>>()
-                .join(", "),
+        let values = if constants.iter().all(|(_, value)| number(*value) == number(first)) {
+            number(first)
+        } else {
+            constants.iter().map(|(label, value)| format!("{label} {}", number(*value))).collect::<Vec<_>>().join(", ")
         };
         let when = match steps {
             1 => format!("at {} {}", self.x_label, number(self.series.first()?.points.first()?.x)),

@@ -92,10 +92,7 @@ fn encoded(text: &str) -> String {
 
 /// A cell as RFC 4180 has it: in quotes where it could be taken for more than one.
 pub fn csv_cell(cell: &str) -> String {
-    match cell.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.to_owned(),
-    }
+    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
 }
 
 /// A finite x, in order.

@@ -91,10 +91,7 @@ pub fn number(value: f64) -> String {
         _ if size >= 1.0 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     };
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// A share in percent, with its standard error where it has one: `12.5 ± 1.0 %`.

@@ -217,10 +217,7 @@ impl PromptRenderer {
         }
         messages.extend_from_slice(followed_by);
         let text = template.render(&conversation(&messages), &self.arguments_for(&messages)?)?;
-        match messages.iter().any(|message| prints_parts(message, &text)) {
-            true => Err(PromptError::Parts),
-            false => Ok(text),
-        }
+        if messages.iter().any(|message| prints_parts(message, &text)) { Err(PromptError::Parts) } else { Ok(text) }
     }
 
     /// Adds the system message, and to it the instructions.

@@ -9,10 +9,7 @@ const ALLOWED: &str = "a key of at most 16 parts";
 
 /// Refuses a key with too many parts.
 pub(crate) fn check_parts(origin: &str, parts: usize) -> Result<(), ConfigError> {
-    match parts > MAX_PARTS {
-        true => Err(ConfigError::Malformed { origin: shortened(origin), allowed: ALLOWED }),
-        false => Ok(()),
-    }
+    if parts > MAX_PARTS { Err(ConfigError::Malformed { origin: shortened(origin), allowed: ALLOWED }) } else { Ok(()) }
 }
 
 /// Refuses TOML with a key of too many parts, without reading it: its tables would be as deep.

@@ -74,10 +74,7 @@ impl Override {
 
 /// Refuses a value whose own keys have too many parts. Dots of a plain text are no key.
 fn check_value(origin: &str, text: &str) -> Result<(), ConfigError> {
-    match text.contains('=') {
-        true => check_toml(origin, text),
-        false => Ok(()),
-    }
+    if text.contains('=') { check_toml(origin, text) } else { Ok(()) }
 }
 
 /// The text as one TOML value.

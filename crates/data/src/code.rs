@@ -101,12 +101,11 @@ pub(crate) fn task(row: &DataRow) -> Result<Option<Task>, RowError> {
 pub(crate) fn check_outputs(task: &Task) -> Result<(), RowError> {
     let Some(TestsSource::LiveCodeBench(cases)) = task.tests() else { return Ok(()) };
     let blank = |column: &str| is_empty(column) || tests_column::expects_nothing(column);
-    match blank(&cases.public_test_cases) && blank(&cases.private_test_cases) {
-        true => {
-            let error = refused("output", "empty in every test", "an output that not every program has");
-            Err(invalid(task.question_id(), error))
-        }
-        false => Ok(()),
+    if blank(&cases.public_test_cases) && blank(&cases.private_test_cases) {
+        let error = refused("output", "empty in every test", "an output that not every program has");
+        Err(invalid(task.question_id(), error))
+    } else {
+        Ok(())
     }
 }
 

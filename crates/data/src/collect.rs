@@ -97,9 +97,10 @@ impl<'a> Collector<'a> {
 
     fn refuse(&self, error: &RowError, path: &Path, place: RowLocation) -> Result<(), DataError> {
         let refuses = self.refuse_faults && error.reason.is_fault();
-        match refuses || matches!(error.reason, Reason::UnknownVerifier | Reason::UnknownEnvironment) {
-            true => Err(DataError::file(path, format!("{place}: {error}"))),
-            false => Ok(()),
+        if refuses || matches!(error.reason, Reason::UnknownVerifier | Reason::UnknownEnvironment) {
+            Err(DataError::file(path, format!("{place}: {error}")))
+        } else {
+            Ok(())
         }
     }
 

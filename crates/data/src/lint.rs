@@ -25,12 +25,11 @@ fn messages_as_text(prompt: &Prompt) -> Vec<Suspicion> {
     let is_list = text.starts_with('[') && text.ends_with(']') && text.contains("\"role\"");
     let messages =
         is_list.then(|| serde_json::from_str::<Vec<serde_json::Map<_, serde_json::Value>>>(text).ok()).flatten();
-    match messages.is_some_and(|messages| messages.iter().all(|message| message.contains_key("role"))) {
-        true => {
-            let message = "the prompt is the JSON text of messages, and is asked as one message of JSON".to_owned();
-            vec![Suspicion { code: MESSAGES_AS_TEXT, message }]
-        }
-        false => Vec::new(),
+    if messages.is_some_and(|messages| messages.iter().all(|message| message.contains_key("role"))) {
+        let message = "the prompt is the JSON text of messages, and is asked as one message of JSON".to_owned();
+        vec![Suspicion { code: MESSAGES_AS_TEXT, message }]
+    } else {
+        Vec::new()
     }
 }
 

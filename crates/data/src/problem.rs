@@ -81,11 +81,12 @@ impl Problem {
         let prompt = fields.prompt(row)?;
         let task = fields.task(row)?.with_rules(rules);
         let some_blank = task.golds().any(is_blank);
-        let task = match some_blank {
-            false => task,
-            true => task.with_golds(|gold| !is_blank(gold)).ok_or_else(|| {
+        let task = if some_blank {
+            task.with_golds(|gold| !is_blank(gold)).ok_or_else(|| {
                 RowError::field(Reason::EmptyGold, FieldError::new("the gold answer", "empty", "a text or a number"))
-            })?,
+            })?
+        } else {
+            task
         };
         let id = match fields.id(row) {
             Some(Value::String(id)) if !id.is_empty() => Id::Text(id.clone()),

@@ -54,9 +54,10 @@ fn without_non_finite(text: &str) -> Option<String> {
     let mut in_text = false;
     let mut found = false;
     while let Some(first) = rest.chars().next() {
-        let word = match in_text {
-            true => None,
-            false => ["NaN", "-Infinity", "Infinity"].into_iter().find(|word| rest.starts_with(word)),
+        let word = if in_text {
+            None
+        } else {
+            ["NaN", "-Infinity", "Infinity"].into_iter().find(|word| rest.starts_with(word))
         };
         let length = match (word, first) {
             (Some(word), _) => word.len(),

@@ -22,8 +22,8 @@ pub const VERIFIERS: &str = "verifiers:";
 
 /// Where an environment comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin<'a> {
-    /// It comes with the program and needs nothing.
+pub enum EnvironmentOrigin<'a> {
+    /// An environment that comes with the program and needs nothing.
     BuiltIn(BuiltIn),
     /// [`PYTHON`]: it comes with the program and needs the sandbox's interpreter.
     Sandbox,
@@ -37,7 +37,7 @@ pub enum Origin<'a> {
     Verifiers(&'a str),
 }
 
-impl<'a> Origin<'a> {
+impl<'a> EnvironmentOrigin<'a> {
     /// The origin of a name.
     ///
     /// # Errors
@@ -147,13 +147,13 @@ mod tests {
 
     #[test]
     fn a_name_says_where_an_environment_comes_from() {
-        let of = |name| Origin::of("data.environment", name);
-        assert_eq!(of("calculator"), Ok(Origin::BuiltIn(BuiltIn::Calculator)));
-        assert_eq!(of("python"), Ok(Origin::Sandbox));
-        assert_eq!(of("games/shop.py"), Ok(Origin::File("games/shop.py")));
-        assert_eq!(of("openenv:ws://localhost:8000"), Ok(Origin::OpenEnv("ws://localhost:8000")));
-        assert_eq!(of("agent:solve.py"), Ok(Origin::Agent("solve.py")));
-        assert_eq!(of("verifiers:gsm8k"), Ok(Origin::Verifiers("gsm8k")));
+        let of = |name| EnvironmentOrigin::of("data.environment", name);
+        assert_eq!(of("calculator"), Ok(EnvironmentOrigin::BuiltIn(BuiltIn::Calculator)));
+        assert_eq!(of("python"), Ok(EnvironmentOrigin::Sandbox));
+        assert_eq!(of("games/shop.py"), Ok(EnvironmentOrigin::File("games/shop.py")));
+        assert_eq!(of("openenv:ws://localhost:8000"), Ok(EnvironmentOrigin::OpenEnv("ws://localhost:8000")));
+        assert_eq!(of("agent:solve.py"), Ok(EnvironmentOrigin::Agent("solve.py")));
+        assert_eq!(of("verifiers:gsm8k"), Ok(EnvironmentOrigin::Verifiers("gsm8k")));
         for (name, allowed) in [
             (
                 "calculater",

@@ -39,7 +39,7 @@ pub trait Environment: Send {
 
 /// What a turn led to.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Step {
+pub struct StepResult {
     /// What the model sees next.
     pub messages: Vec<EnvironmentMessage>,
     /// Whether the episode is over.
@@ -53,8 +53,8 @@ pub struct Step {
 }
 
 /// Carries out a turn: its calls in their order, each answered by a message, or what the user says to it.
-pub fn step(environment: &mut dyn Environment, message: &AssistantMessage, finish_reason: FinishReason) -> Step {
-    let mut step = Step::default();
+pub fn step(environment: &mut dyn Environment, message: &AssistantMessage, finish_reason: FinishReason) -> StepResult {
+    let mut step = StepResult::default();
     if message.tool_calls.is_empty() {
         match environment.reply(message, finish_reason) {
             Some(content) => step.messages.push(user_says(content)),

@@ -1,13 +1,13 @@
 //! An episode as the run sees it, which drives it: opening, waiting for an action, stepping, scoring, closed; failed or
 //! lost.
 //!
-//! It decides what may be sent, and which events of a worker count. A step is never repeated: an episode that failed or
+//! The states decide what may be sent, and which events of a worker count. A step is never repeated: an episode that failed or
 //! was lost begins again from the start, as another attempt, or not at all.
 
-/// Where an episode is.
+/// Where an attempt at an episode is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It was opened, and the worker has not said so.
+pub enum AttemptState {
+    /// The request to open was sent, and the worker has not answered.
     Opening,
     /// The worker waits for this turn.
     Waiting {
@@ -21,7 +21,7 @@ pub enum State {
     },
     /// The environment has ended it, or was told to end it, and scores it.
     Scoring,
-    /// It has its result.
+    /// The result has arrived.
     Closed,
     /// The worker gave it up, or broke the protocol.
     Failed {
@@ -56,9 +56,9 @@ pub enum Said {
 /// Whether an event counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// It does.
+    /// The event counts.
     Taken,
-    /// It is of an earlier turn or attempt, or of an episode that is over: it is counted and dropped.
+    /// An event of an earlier turn or attempt, or of an episode that is over, is counted and dropped.
     Late,
     /// The worker broke the protocol: the episode has failed.
     Violation(&'static str),
@@ -71,27 +71,27 @@ pub struct NotWaiting;
 
 /// One attempt at an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Episode {
-    attempt: u32,
-    state: State,
+pub struct EpisodeAttempt {
+    number: u32,
+    state: AttemptState,
     /// Turns that were sent.
     turns: u32,
 }
 
-impl Episode {
+impl EpisodeAttempt {
     /// The first attempt, whose request to open is sent.
     pub fn open() -> Self {
-        Self { attempt: 1, state: State::Opening, turns: 0 }
+        Self { number: 1, state: AttemptState::Opening, turns: 0 }
     }
 
     /// Where it is.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> AttemptState {
         self.state
     }
 
     /// The number of the attempt, from 1.
-    pub fn attempt(&self) -> u32 {
-        self.attempt
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// The turns that were sent so far.
@@ -101,7 +101,7 @@ impl Episode {
 
     /// Whether nothing can happen to it any more.
     pub fn is_over(&self) -> bool {
-        matches!(self.state, State::Closed | State::Failed { .. } | State::Lost)
+        matches!(self.state, AttemptState::Closed | AttemptState::Failed { .. } | AttemptState::Lost)
     }
 
     /// The next turn is sent. Returns its number.
@@ -109,8 +109,8 @@ impl Episode {
     /// # Errors
     /// The worker does not wait for one.
     pub fn act(&mut self) -> Result<u32, NotWaiting> {
-        let State::Waiting { turn } = self.state else { return Err(NotWaiting) };
-        self.state = State::Stepping { turn };
+        let AttemptState::Waiting { turn } = self.state else { return Err(NotWaiting) };
+        self.state = AttemptState::Stepping { turn };
         self.turns = turn;
         Ok(turn)
     }
@@ -120,31 +120,31 @@ impl Episode {
     /// # Errors
     /// The worker does not wait for an action.
     pub fn end(&mut self) -> Result<(), NotWaiting> {
-        let State::Waiting { .. } = self.state else { return Err(NotWaiting) };
-        self.state = State::Scoring;
+        let AttemptState::Waiting { .. } = self.state else { return Err(NotWaiting) };
+        self.state = AttemptState::Scoring;
         Ok(())
     }
 
     /// The worker says something of that attempt.
     pub fn receive(&mut self, attempt: u32, said: Said) -> Received {
-        if self.is_over() || attempt < self.attempt {
+        if self.is_over() || attempt < self.number {
             return Received::Late;
         }
-        if attempt > self.attempt {
+        if attempt > self.number {
             return self.violate("an event of an attempt that was not made");
         }
         self.state = match (self.state, said) {
-            (_, Said::Failed { retryable }) => State::Failed { retryable },
-            (State::Opening, Said::Opened) => State::Waiting { turn: 1 },
-            (State::Opening, _) => return self.violate("an event before the episode was open"),
+            (_, Said::Failed { retryable }) => AttemptState::Failed { retryable },
+            (AttemptState::Opening, Said::Opened) => AttemptState::Waiting { turn: 1 },
+            (AttemptState::Opening, _) => return self.violate("an event before the episode was open"),
             (_, Said::Opened) => return Received::Late,
-            (State::Stepping { turn }, Said::Observed { turn: of, done }) if turn == of => match done {
-                true => State::Scoring,
-                false => State::Waiting { turn: turn + 1 },
+            (AttemptState::Stepping { turn }, Said::Observed { turn: of, done }) if turn == of => match done {
+                true => AttemptState::Scoring,
+                false => AttemptState::Waiting { turn: turn + 1 },
             },
             (_, Said::Observed { turn, .. }) if (1..=self.turns).contains(&turn) => return Received::Late,
             (_, Said::Observed { .. }) => return self.violate("an observation of a turn that was not sent"),
-            (State::Scoring, Said::Scored) => State::Closed,
+            (AttemptState::Scoring, Said::Scored) => AttemptState::Closed,
             (_, Said::Scored) => return self.violate("a score before the end of the episode"),
         };
         Received::Taken
@@ -153,18 +153,18 @@ impl Episode {
     /// The connection to its worker was lost, or a deadline has passed.
     pub fn lose(&mut self) {
         if !self.is_over() {
-            self.state = State::Lost;
+            self.state = AttemptState::Lost;
         }
     }
 
     /// The next attempt at the whole episode, where this one failed or was lost and fewer than `limit` were made.
     pub fn again(&self, limit: u32) -> Option<Self> {
-        let helps = matches!(self.state, State::Lost | State::Failed { retryable: true });
-        (helps && self.attempt < limit).then(|| Self { attempt: self.attempt + 1, ..Self::open() })
+        let helps = matches!(self.state, AttemptState::Lost | AttemptState::Failed { retryable: true });
+        (helps && self.number < limit).then(|| Self { number: self.number + 1, ..Self::open() })
     }
 
     fn violate(&mut self, what: &'static str) -> Received {
-        self.state = State::Failed { retryable: true };
+        self.state = AttemptState::Failed { retryable: true };
         Received::Violation(what)
     }
 }
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn an_episode_goes_through_its_turns_to_its_score() {
-        let mut episode = Episode::open();
+        let mut episode = EpisodeAttempt::open();
         assert_eq!(episode.act(), Err(NotWaiting));
         assert_eq!(episode.receive(1, Said::Opened), Received::Taken);
         assert_eq!(episode.act(), Ok(1));
@@ -218,18 +218,8 @@ mod tests {
         assert_eq!(episode.receive(1, Said::Observed { turn: 1, done: true }), Received::Late, "of the turn before");
         assert_eq!(episode.receive(1, Said::Observed { turn: 2, done: true }), Received::Taken);
         assert_eq!(episode.receive(1, Said::Scored), Received::Taken);
-        assert_eq!((episode.state(), episode.turns(), episode.again(9)), (State::Closed, 2, None));
+        assert_eq!((episode.state(), episode.turns(), episode.again(9)), (AttemptState::Closed, 2, None));
         assert_eq!(episode.receive(1, Said::Scored), Received::Late);
-    }
-
-    #[test]
-    fn a_single_answer_is_an_episode_of_one_turn() {
-        let mut episode = Episode::open();
-        episode.receive(1, Said::Opened);
-        assert_eq!(episode.act(), Ok(1));
-        episode.receive(1, Said::Observed { turn: 1, done: true });
-        episode.receive(1, Said::Scored);
-        assert_eq!((episode.state(), episode.turns()), (State::Closed, 1));
     }
 
     #[test]
@@ -241,25 +231,25 @@ mod tests {
             (&[Said::Opened, Said::Observed { turn: 0, done: false }], "was not sent"),
         ];
         for (events, words) in cases {
-            let mut episode = Episode::open();
+            let mut episode = EpisodeAttempt::open();
             let last = events.iter().map(|said| episode.receive(1, *said)).last();
             assert!(matches!(last, Some(Received::Violation(what)) if what.contains(words)), "{events:?}: {last:?}");
-            assert_eq!(episode.state(), State::Failed { retryable: true });
+            assert_eq!(episode.state(), AttemptState::Failed { retryable: true });
         }
     }
 
     #[test]
     fn a_lost_episode_begins_again_from_the_start_as_often_as_it_may() {
-        let mut first = Episode::open();
+        let mut first = EpisodeAttempt::open();
         first.receive(1, Said::Opened);
         first.act().unwrap();
         first.lose();
         let mut second = first.again(2).unwrap();
-        assert_eq!((second.attempt(), second.state(), second.turns()), (2, State::Opening, 0));
+        assert_eq!((second.number(), second.state(), second.turns()), (2, AttemptState::Opening, 0));
         assert_eq!(second.receive(1, Said::Observed { turn: 1, done: true }), Received::Late, "of the attempt before");
         second.receive(2, Said::Failed { retryable: true });
         assert_eq!(second.again(2), None);
-        let mut refused = Episode::open();
+        let mut refused = EpisodeAttempt::open();
         refused.receive(1, Said::Failed { retryable: false });
         assert_eq!(refused.again(9), None, "nothing else would come of it");
     }
@@ -267,7 +257,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_happens_in_whatever_order_turns_count_up_by_one_and_the_end_is_the_end(moves in moves()) {
-            let mut episode = Episode::open();
+            let mut episode = EpisodeAttempt::open();
             let mut sent = 0;
             let mut taken = 0;
             for step in moves {
@@ -281,9 +271,9 @@ mod tests {
                     Move::End => drop(episode.end()),
                     Move::Lose => episode.lose(),
                     Move::Again => if let Some(next) = episode.again(3) {
-                        let may = matches!(episode.state(), State::Lost | State::Failed { retryable: true });
+                        let may = matches!(episode.state(), AttemptState::Lost | AttemptState::Failed { retryable: true });
                         prop_assert!(may);
-                        prop_assert_eq!((next.attempt(), next.state()), (before.attempt() + 1, State::Opening));
+                        prop_assert_eq!((next.number(), next.state()), (before.number() + 1, AttemptState::Opening));
                         (episode, sent, taken) = (next, 0, 0);
                         continue;
                     },
@@ -294,11 +284,11 @@ mod tests {
                                 taken += 1;
                                 prop_assert_eq!(turn, taken);
                             }
-                            (Received::Taken, Said::Scored) => prop_assert_eq!(episode.state(), State::Closed),
+                            (Received::Taken, Said::Scored) => prop_assert_eq!(episode.state(), AttemptState::Closed),
                             (Received::Late, _) => prop_assert_eq!(episode, before, "what is late changes nothing"),
                             _ => {}
                         }
-                        prop_assert!(received != Received::Taken || attempt == before.attempt());
+                        prop_assert!(received != Received::Taken || attempt == before.number());
                     }
                 }
                 if before.is_over() {

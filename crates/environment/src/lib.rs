@@ -5,7 +5,7 @@
 //! - [`tool_calls`] takes what the model said apart: reasoning, text and calls of tools.
 //! - [`budget`] is what an episode may use.
 //! - [`BuiltIn`] names the environments that come with the program, each an [`Environment`].
-//! - [`Description`] is what the model is told of one, and [`Origin`] where one comes from.
+//! - [`Description`] is what the model is told of one, and [`EnvironmentOrigin`] where one comes from.
 //!
 //! The protocol is `evenkeel.v1.Environment`, whose messages are used as they are.
 #![forbid(unsafe_code)]
@@ -24,6 +24,6 @@ mod rational;
 mod tool;
 
 pub use built_in::BuiltIn;
-pub use description::{AGENT, Description, Descriptions, OPENENV, Origin, PYTHON, VERIFIERS};
-pub use environment::{Environment, MAX_CONTENT, Step, TaskError, answered, cut, read_call, step, user_says};
+pub use description::{AGENT, Description, Descriptions, EnvironmentOrigin, OPENENV, PYTHON, VERIFIERS};
+pub use environment::{Environment, MAX_CONTENT, StepResult, TaskError, answered, cut, read_call, step, user_says};
 pub use tool::Tool;

@@ -5,7 +5,7 @@ use evenkeel_proto::v1::{Act, EnvironmentEvent};
 
 /// Where a worker is with an episode.
 #[derive(Debug, Clone, PartialEq)]
-enum State {
+enum SessionState {
     Opening,
     /// Nothing is in progress.
     Waiting,
@@ -19,11 +19,11 @@ enum State {
 /// What is to be done with an action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Acted {
-    /// It is the next one: it is carried out.
+    /// The next action: it is carried out.
     CarryOut,
-    /// It is the last one again: this was the answer.
+    /// The last action again: this was the answer.
     Again(Box<EnvironmentEvent>),
-    /// It is the one that is carried out at the moment: its answer follows.
+    /// The action that is carried out at the moment: its answer follows.
     InProgress,
 }
 
@@ -48,17 +48,17 @@ pub enum Refused {
 
 /// One attempt at an episode, on a worker.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Session {
+pub struct EpisodeSession {
     attempt: u32,
-    state: State,
+    state: SessionState,
     /// The last action, and its answer once there is one.
     last: Option<(Act, Option<EnvironmentEvent>)>,
 }
 
-impl Session {
+impl EpisodeSession {
     /// An attempt that is to be opened.
     pub fn new(attempt: u32) -> Self {
-        Self { attempt, state: State::Opening, last: None }
+        Self { attempt, state: SessionState::Opening, last: None }
     }
 
     /// The number of the attempt.
@@ -68,8 +68,8 @@ impl Session {
 
     /// The environment is ready.
     pub fn opened(&mut self) {
-        if self.state == State::Opening {
-            self.state = State::Waiting;
+        if self.state == SessionState::Opening {
+            self.state = SessionState::Waiting;
         }
     }
 
@@ -90,23 +90,23 @@ impl Session {
             };
         }
         match self.state {
-            State::Waiting if act.turn == done + 1 => {
-                self.state = State::Stepping;
+            SessionState::Waiting if act.turn == done + 1 => {
+                self.state = SessionState::Stepping;
                 self.last = Some((act, None));
                 Ok(Acted::CarryOut)
             }
-            State::Waiting => Err(Refused::Turn { found: act.turn, next: done + 1 }),
-            State::Opening => Err(Refused::State("not open yet")),
-            State::Stepping => Err(Refused::State("carrying out the turn before")),
-            State::Scoring => Err(Refused::State("being scored")),
-            State::Over => Err(Refused::State("over")),
+            SessionState::Waiting => Err(Refused::Turn { found: act.turn, next: done + 1 }),
+            SessionState::Opening => Err(Refused::State("not open yet")),
+            SessionState::Stepping => Err(Refused::State("carrying out the turn before")),
+            SessionState::Scoring => Err(Refused::State("being scored")),
+            SessionState::Over => Err(Refused::State("over")),
         }
     }
 
     /// The action is carried out; `answer` is sent, and kept for the case that it is asked for again.
     pub fn observed(&mut self, answer: &EnvironmentEvent, done: bool) {
-        if self.state == State::Stepping {
-            self.state = if done { State::Scoring } else { State::Waiting };
+        if self.state == SessionState::Stepping {
+            self.state = if done { SessionState::Scoring } else { SessionState::Waiting };
             if let Some((_, kept)) = &mut self.last {
                 *kept = Some(answer.clone());
             }
@@ -116,16 +116,16 @@ impl Session {
     /// Whether a request to end the episode with a score has to be answered: not where its score is on its way, or was
     /// sent.
     pub fn end(&mut self) -> bool {
-        let ends = matches!(self.state, State::Waiting);
+        let ends = matches!(self.state, SessionState::Waiting);
         if ends {
-            self.state = State::Scoring;
+            self.state = SessionState::Scoring;
         }
         ends
     }
 
-    /// Its result was sent, or it was given up.
+    /// The result was sent, or the episode was given up.
     pub fn close(&mut self) {
-        self.state = State::Over;
+        self.state = SessionState::Over;
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::episode::{Episode, Received, Said};
+    use crate::episode::{EpisodeAttempt, Received, Said};
 
     fn act(turn: u32, content: &str) -> Act {
         let message = AssistantMessage { content: content.to_owned(), ..AssistantMessage::default() };
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_same_turn_again_has_the_same_answer_and_is_not_carried_out_again() {
-        let mut session = Session::new(1);
+        let mut session = EpisodeSession::new(1);
         session.opened();
         assert_eq!(session.act(act(1, "a")), Ok(Acted::CarryOut));
         assert_eq!(session.act(Act { deadline_ms: Some(9), ..act(1, "a") }), Ok(Acted::InProgress));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_action_at_the_wrong_time_is_refused() {
-        let mut session = Session::new(1);
+        let mut session = EpisodeSession::new(1);
         assert_eq!(session.act(act(1, "a")), Err(Refused::State("not open yet")));
         session.opened();
         for turn in [0, 2, 7] {
@@ -184,8 +184,8 @@ mod tests {
         fn an_episode_over_a_connection_that_repeats_itself_carries_out_every_turn_once(
             repeats in proptest::collection::vec((0..3_usize, 0..3_usize), 8), turns in 1..6_u32,
         ) {
-            let mut episode = Episode::open();
-            let mut session = Session::new(1);
+            let mut episode = EpisodeAttempt::open();
+            let mut session = EpisodeSession::new(1);
             session.opened();
             prop_assert_eq!(episode.receive(1, Said::Opened), Received::Taken);
             let mut carried_out = Vec::new();

@@ -100,12 +100,11 @@ impl Download<'_> {
             }
         }
         out.sync_all().map_err(HubError::file(path))?;
-        match have == size {
-            true => Ok(()),
-            false => {
-                let reason = format!("{have} of the {size} bytes that the hub lists came");
-                Err(HubError::Unreachable { url: self.url.clone(), reason })
-            }
+        if have == size {
+            Ok(())
+        } else {
+            let reason = format!("{have} of the {size} bytes that the hub lists came");
+            Err(HubError::Unreachable { url: self.url.clone(), reason })
         }
     }
 }

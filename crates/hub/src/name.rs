@@ -39,9 +39,10 @@ impl ModelName {
         let parts: Vec<&str> = repository.split('/').collect();
         let is_repository = parts.len() <= 2 && parts.iter().all(|part| is_part(part) && !part.contains("--"));
         let is_revision = |revision: &str| revision.len() <= MAX_LENGTH && revision.split('/').all(is_part);
-        match is_repository && revision.is_none_or(is_revision) {
-            true => Ok(Self { repository: repository.to_owned(), revision: revision.map(str::to_owned) }),
-            false => Err(refused()),
+        if is_repository && revision.is_none_or(is_revision) {
+            Ok(Self { repository: repository.to_owned(), revision: revision.map(str::to_owned) })
+        } else {
+            Err(refused())
         }
     }
 

@@ -35,12 +35,11 @@ pub struct UntiedCopy {
 pub fn write_untied(source: &Folder, to: &Path) -> Result<UntiedCopy, FolderError> {
     let plan = Plan::of(source)?;
     if fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
-        return match plan.is_complete(to) {
-            true => Ok(UntiedCopy { head_bytes: plan.embedding.bytes, written: false }),
-            false => {
-                let allowed = "a folder that does not exist yet, or a complete copy of this model";
-                Err(FolderError::of(to, FieldError::new("the folder", "not empty and no copy of this model", allowed)))
-            }
+        return if plan.is_complete(to) {
+            Ok(UntiedCopy { head_bytes: plan.embedding.bytes, written: false })
+        } else {
+            let allowed = "a folder that does not exist yet, or a complete copy of this model";
+            Err(FolderError::of(to, FieldError::new("the folder", "not empty and no copy of this model", allowed)))
         };
     }
     let failed = |error: io::Error| FolderError::of(to, error);

@@ -103,9 +103,10 @@ impl Packed {
             for (ids, scored) in continuations {
                 packed.append(config, shared, ids, scored)?;
             }
-            match packed.sequences() > before {
-                true => Ok(()),
-                false => Err(ModelError::input("continuations of a prefix", 0, "1 or more")),
+            if packed.sequences() > before {
+                Ok(())
+            } else {
+                Err(ModelError::input("continuations of a prefix", 0, "1 or more"))
             }
         })
     }

@@ -159,10 +159,8 @@ pub fn parameter_specs(config: &Config) -> (Vec<ParameterSpec>, ModelIds) {
     });
     let layers = layers.collect();
     let norm = list.norm(names.norm.into(), hidden);
-    let head = match config.tie_word_embeddings {
-        true => embedding,
-        false => list.matrix(names.head.into(), config.vocab_size, hidden),
-    };
+    let head =
+        if config.tie_word_embeddings { embedding } else { list.matrix(names.head.into(), config.vocab_size, hidden) };
     let head = LinearIds { weight: head, bias: None, adapter: None };
     (list.0, ModelIds { embedding, layers, norm, head })
 }

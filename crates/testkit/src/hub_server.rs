@@ -195,21 +195,19 @@ impl Repository {
     /// The digest by which the hub lists a file.
     pub fn digest(&self, name: &str) -> String {
         let bytes = &self.files[name];
-        match Self::is_large(name) {
-            true => sha256(bytes),
-            false => git_blob(bytes),
-        }
+        if Self::is_large(name) { sha256(bytes) } else { git_blob(bytes) }
     }
 
     fn listing(&self) -> String {
         let sibling = |(name, bytes): (&String, &Vec<u8>)| {
             let size = bytes.len();
             let digest = self.digest(name);
-            match Self::is_large(name) {
-                true => format!(
+            if Self::is_large(name) {
+                format!(
                     r#"{{"rfilename": "{name}", "size": {size}, "blobId": "0", "lfs": {{"sha256": "{digest}", "size": {size}}}}}"#
-                ),
-                false => format!(r#"{{"rfilename": "{name}", "size": {size}, "blobId": "{digest}"}}"#),
+                )
+            } else {
+                format!(r#"{{"rfilename": "{name}", "size": {size}, "blobId": "{digest}"}}"#)
             }
         };
         let siblings: Vec<String> = self.files.iter().map(sibling).collect();

@@ -27,10 +27,10 @@ pub(crate) struct Catalog(BTreeMap<String, Arc<Entry>>);
 /// One environment.
 pub(crate) struct Entry {
     description: Description,
-    source: Source,
+    source: EnvironmentSource,
 }
 
-enum Source {
+enum EnvironmentSource {
     BuiltIn(BuiltIn),
     Programs(Programs),
     OpenEnv(OpenEnvServer),
@@ -53,27 +53,27 @@ impl Catalog {
             all.insert(description.name.clone(), Arc::new(Entry { description, source }));
         };
         for built_in in BuiltIn::ALL {
-            add(built_in.into(), Source::BuiltIn(built_in));
+            add(built_in.into(), EnvironmentSource::BuiltIn(built_in));
         }
-        add(Sandbox::description(), Source::Sandbox(Box::new(Sandbox::new(&settings.sandbox, processes))));
+        add(Sandbox::description(), EnvironmentSource::Sandbox(Box::new(Sandbox::new(&settings.sandbox, processes))));
         for path in &settings.files {
             let (programs, description) = Programs::start(settings, path).await?;
-            add(description, Source::Programs(programs));
+            add(description, EnvironmentSource::Programs(programs));
         }
         for address in &settings.openenv {
             let (server, description) = OpenEnvServer::find(address, settings.openenv_range).await?;
-            add(description, Source::OpenEnv(server));
+            add(description, EnvironmentSource::OpenEnv(server));
         }
         if !(settings.agents.is_empty() && settings.verifiers.is_empty()) {
             let endpoint = Endpoint::start().await.map_err(EnvironmentError::Endpoint)?;
             let room = Arc::new(Semaphore::new(settings.max_agents));
             for path in &settings.agents {
                 let (program, description) = AgentProgram::find(settings, path, &endpoint, &room)?;
-                add(description, Source::Agent(program));
+                add(description, EnvironmentSource::Agent(program));
             }
             for (name, env) in &settings.verifiers {
                 let (taskset, description) = Taskset::start(settings, name, env, &endpoint).await?;
-                add(description, Source::Taskset(taskset));
+                add(description, EnvironmentSource::Taskset(taskset));
             }
         }
         Ok(Self(all))
@@ -113,24 +113,26 @@ impl Entry {
     pub(crate) async fn open(&self, request: &OpenEpisode, limit: Duration) -> Result<Played, Failure> {
         let OpenEpisode { task, seed, .. } = request;
         match &self.source {
-            Source::BuiltIn(built_in) => {
+            EnvironmentSource::BuiltIn(built_in) => {
                 let opened = at_once("opening it", limit, || built_in.open(task, *seed))?;
                 let invalid = |error: evenkeel_environment::TaskError| {
                     Failure::new(EpisodeFailure::TaskInvalid, error.to_string())
                 };
                 opened.map(Played::BuiltIn).map_err(invalid)
             }
-            Source::Programs(programs) => programs.open((task, *seed), limit).await.map(Played::Program),
-            Source::Sandbox(sandbox) => within("opening it", limit, sandbox.open()).await.map(Played::Sandboxed),
-            Source::OpenEnv(server) => {
+            EnvironmentSource::Programs(programs) => programs.open((task, *seed), limit).await.map(Played::Program),
+            EnvironmentSource::Sandbox(sandbox) => {
+                within("opening it", limit, sandbox.open()).await.map(Played::Sandboxed)
+            }
+            EnvironmentSource::OpenEnv(server) => {
                 let opening = server.open((task, *seed), &request.episode_id);
                 within("opening it", limit, opening).await.map(Played::OpenEnv)
             }
-            Source::Agent(program) => {
+            EnvironmentSource::Agent(program) => {
                 let opening = within(FIRST, limit, program.open(task, *seed));
                 opening.await.map(|episode| Played::Agent(Box::new(episode)))
             }
-            Source::Taskset(taskset) => {
+            EnvironmentSource::Taskset(taskset) => {
                 let opening = within(FIRST, limit, taskset.open(task, *seed));
                 opening.await.map(|episode| Played::Agent(Box::new(episode)))
             }

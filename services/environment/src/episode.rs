@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_environment::session::{Acted, Session};
+use evenkeel_environment::session::{Acted, EpisodeSession};
 use evenkeel_proto::v1::environment_event::Kind;
 use evenkeel_proto::v1::{Act, EnvironmentEvent, Observed, OpenEpisode, Opened, Scored};
 use evenkeel_rpc::error::micros;
@@ -31,12 +31,12 @@ pub(crate) type Events = mpsc::Sender<Result<EnvironmentEvent, Status>>;
 
 /// Limits of a worker.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct WorkerLimits {
     pub(crate) step: Duration,
     pub(crate) idle: Duration,
 }
 
-impl Limits {
+impl WorkerLimits {
     /// The limit of a request, at most the worker's.
     fn step(self, deadline_ms: Option<u64>) -> Duration {
         deadline_ms.map_or(self.step, |limit| Duration::from_millis(limit).min(self.step))
@@ -62,7 +62,7 @@ pub(crate) enum Request {
 pub(crate) struct EpisodeTask {
     pub(crate) id: String,
     pub(crate) attempt: u32,
-    pub(crate) limits: Limits,
+    pub(crate) limits: WorkerLimits,
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) events: Events,
     /// Its place, and how it ends.
@@ -115,7 +115,7 @@ impl EpisodeTask {
             Err(failure) => return failure.into(),
         };
         drop(open);
-        let mut session = Session::new(self.attempt);
+        let mut session = EpisodeSession::new(self.attempt);
         session.opened();
         let opened = self.event(Kind::Opened(Opened { request: played.request() }));
         if self.send_event(opened.clone()).await.is_err() {
@@ -143,7 +143,13 @@ impl EpisodeTask {
     }
 
     /// Carries out an action, or answers it as it was answered before.
-    async fn act(&mut self, act: Act, entry: &Entry, session: &mut Session, played: &mut Played) -> Result<(), Over> {
+    async fn act(
+        &mut self,
+        act: Act,
+        entry: &Entry,
+        session: &mut EpisodeSession,
+        played: &mut Played,
+    ) -> Result<(), Over> {
         let turn = act.turn;
         let deadline_ms = act.deadline_ms;
         let acted = Action {

@@ -18,7 +18,6 @@ mod counts;
 mod episode;
 mod error;
 mod failure;
-mod lines;
 mod openenv;
 mod played;
 mod program;

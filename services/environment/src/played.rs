@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use evenkeel_environment::{Environment, Step, Tool, step};
+use evenkeel_environment::{Environment, StepResult, Tool, step};
 use evenkeel_proto::v1::{EpisodeFailure, ModelRequest, Verdict};
 use tokio::time::{Instant, timeout};
 
@@ -29,7 +29,12 @@ impl Played {
     ///
     /// # Errors
     /// A step that takes longer than `limit`, an environment that fails. The episode is over then.
-    pub(crate) async fn step(&mut self, tools: &[Tool], action: Action, limit: Duration) -> Result<Step, Failure> {
+    pub(crate) async fn step(
+        &mut self,
+        tools: &[Tool],
+        action: Action,
+        limit: Duration,
+    ) -> Result<StepResult, Failure> {
         let message = &action.message;
         let finish_reason = action.finish_reason;
         match self {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_environment::{Description, PYTHON, Step, Tool, answered, read_call};
+use evenkeel_environment::{Description, PYTHON, StepResult, Tool, answered, read_call};
 use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, ToolCall};
 use evenkeel_sandbox::{CellOutcome, CellPool, CellSession, CellSettings, Interpreter, WorkerProcessCommand, guest};
 use serde_json::json;
@@ -113,8 +113,8 @@ fn start(settings: &SandboxSettings, processes: Option<WorkerProcesses>) -> Resu
 
 impl SandboxEpisode {
     /// Runs the programs of a turn, one after the other. What a program does wrong is an observation.
-    pub(crate) async fn step(&mut self, tools: &[Tool], message: &AssistantMessage) -> Result<Step, Failure> {
-        let mut step = Step { done: message.tool_calls.is_empty(), ..Step::default() };
+    pub(crate) async fn step(&mut self, tools: &[Tool], message: &AssistantMessage) -> Result<StepResult, Failure> {
+        let mut step = StepResult { done: message.tool_calls.is_empty(), ..StepResult::default() };
         for call in &message.tool_calls {
             let said = match code(tools, call) {
                 Ok(code) => self.run(code).await?,

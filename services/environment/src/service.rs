@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::catalog::Catalog;
 use crate::counts::Episodes;
-use crate::episode::Limits;
+use crate::episode::WorkerLimits;
 use crate::settings::EnvironmentSettings;
 use crate::stream::{EpisodeStream, MAX_UNREAD};
 
@@ -21,7 +21,7 @@ use crate::stream::{EpisodeStream, MAX_UNREAD};
 pub(crate) struct EnvironmentService {
     catalog: Arc<Catalog>,
     episodes: Arc<Episodes>,
-    limits: Limits,
+    limits: WorkerLimits,
     drain: Drain,
     info: ServerInfo,
 }
@@ -31,7 +31,7 @@ impl EnvironmentService {
         Self {
             catalog: Arc::new(catalog),
             episodes: Episodes::new(settings.max_episodes),
-            limits: Limits { step: settings.step_deadline, idle: settings.idle_timeout },
+            limits: WorkerLimits { step: settings.step_deadline, idle: settings.idle_timeout },
             info: ServerInfo::new(&settings.name, drain.clone()),
             drain,
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one, resolved_threads};
-use evenkeel_environment::{OPENENV, Origin};
+use evenkeel_environment::{EnvironmentOrigin, OPENENV};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::server::ServerSettings;
 use evenkeel_sandbox::CellSettings;
@@ -174,17 +174,17 @@ impl EnvironmentSettings {
     #[must_use]
     pub fn with<'a>(mut self, names: impl Iterator<Item = &'a String>) -> Self {
         for name in names.collect::<BTreeSet<_>>() {
-            match Origin::of("data.environment", name) {
-                Ok(Origin::File(path)) if !self.files.iter().any(|file| file.as_os_str() == path) => {
+            match EnvironmentOrigin::of("data.environment", name) {
+                Ok(EnvironmentOrigin::File(path)) if !self.files.iter().any(|file| file.as_os_str() == path) => {
                     self.files.push(path.into());
                 }
-                Ok(Origin::OpenEnv(address)) if !self.openenv.iter().any(|known| known == address) => {
+                Ok(EnvironmentOrigin::OpenEnv(address)) if !self.openenv.iter().any(|known| known == address) => {
                     self.openenv.push(address.to_owned());
                 }
-                Ok(Origin::Agent(path)) if !self.agents.iter().any(|known| known.as_os_str() == path) => {
+                Ok(EnvironmentOrigin::Agent(path)) if !self.agents.iter().any(|known| known.as_os_str() == path) => {
                     self.agents.push(path.into());
                 }
-                Ok(Origin::Verifiers(taskset)) => {
+                Ok(EnvironmentOrigin::Verifiers(taskset)) => {
                     self.verifiers.entry(taskset.to_owned()).or_default();
                 }
                 // Known already, or refused with the settings of the data.
@@ -208,7 +208,7 @@ impl Settings for EnvironmentSettings {
             ("max_agents", self.max_agents as u64),
         ])?;
         for address in &self.openenv {
-            Origin::of("openenv", &format!("{OPENENV}{address}"))
+            EnvironmentOrigin::of("openenv", &format!("{OPENENV}{address}"))
                 .map_err(|error| FieldError::quoted("openenv", address, error.allowed.trim_start_matches(OPENENV)))?;
         }
         self.sandbox.validate().map_err(|error| error.within("sandbox"))?;

@@ -19,7 +19,7 @@ use tonic::Status;
 
 use crate::catalog::Catalog;
 use crate::counts::Episodes;
-use crate::episode::{EpisodeTask, Events, Limits, MAX_WAITING, Request};
+use crate::episode::{EpisodeTask, Events, MAX_WAITING, Request, WorkerLimits};
 use crate::failure::Failure;
 use crate::rewards::Rewards;
 
@@ -36,7 +36,7 @@ const MAX_ID: usize = 1024;
 pub(crate) struct EpisodeStream {
     catalog: Arc<Catalog>,
     episodes: Arc<Episodes>,
-    limits: Limits,
+    limits: WorkerLimits,
     drain: Drain,
     events: Events,
     open: HashMap<String, OpenEpisodeHandle>,
@@ -64,7 +64,7 @@ impl EpisodeStream {
     pub(crate) fn new(
         catalog: Arc<Catalog>,
         episodes: Arc<Episodes>,
-        limits: Limits,
+        limits: WorkerLimits,
         drain: Drain,
         events: Events,
     ) -> Self {

@@ -70,10 +70,10 @@ impl From<&RolloutTurn> for ShownTurn {
 
 /// The stream of samples of a run. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SampleStream(Arc<Shared>);
+pub(crate) struct SampleStream(Arc<SharedSamples>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedSamples {
     readers: AtomicUsize,
     kept: Mutex<Kept>,
 }

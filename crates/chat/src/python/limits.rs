@@ -44,9 +44,10 @@ pub(super) fn too_deep() -> Error {
 pub(super) fn items(value: &Value) -> Result<Vec<Value>, Error> {
     let most = MAX_TEXT / size_of::<Value>();
     let items: Vec<Value> = value.try_iter()?.take(most + 1).collect();
-    match items.len() > most {
-        true => Err(exception(format!("the template makes a list of more than {most} items"))),
-        false => Ok(items),
+    if items.len() > most {
+        Err(exception(format!("the template makes a list of more than {most} items")))
+    } else {
+        Ok(items)
     }
 }
 

@@ -86,10 +86,7 @@ impl Walk<'_, '_, '_> {
                 "the template makes a value with more than {MAX_NESTED} others nested in it"
             )));
         }
-        match (self.top + self.nested).is_multiple_of(VALUES_PER_FUEL) {
-            true => self.state.consume_fuel(1),
-            false => Ok(()),
-        }
+        if (self.top + self.nested).is_multiple_of(VALUES_PER_FUEL) { self.state.consume_fuel(1) } else { Ok(()) }
     }
 }
 

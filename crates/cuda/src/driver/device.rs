@@ -68,9 +68,10 @@ impl Device {
     /// [`DriverError::Capability`].
     pub fn check(&self) -> Result<(), DriverError> {
         let Self { cuda_device_id: number, device_ver: capability, .. } = *self;
-        match capability >= Self::CAPABILITY {
-            true => Ok(()),
-            false => Err(DriverError::Capability { number, name: self.device_name.clone(), capability }),
+        if capability >= Self::CAPABILITY {
+            Ok(())
+        } else {
+            Err(DriverError::Capability { number, name: self.device_name.clone(), capability })
         }
     }
 }

@@ -174,9 +174,10 @@ impl<'a> Csv<'a> {
                 continue;
             }
             values.push(value);
-            let values = match is_long {
-                true => Err(format!("longer than {most} bytes or {MAX_COLUMNS} columns, allowed: up to both")),
-                false => Ok(values),
+            let values = if is_long {
+                Err(format!("longer than {most} bytes or {MAX_COLUMNS} columns, allowed: up to both"))
+            } else {
+                Ok(values)
             };
             return Ok(Some(Record { line, values }));
         }

@@ -41,8 +41,9 @@ pub(super) fn head_dim(json: &Value) -> Result<usize> {
     }
     let hidden = size(json, "hidden_size")?;
     let heads = size(json, "num_attention_heads")?;
-    match heads > 0 && hidden.is_multiple_of(heads) {
-        true => Ok(hidden / heads),
-        false => Err(refused("hidden_size", hidden, format!("a multiple of num_attention_heads = {heads}"))),
+    if heads > 0 && hidden.is_multiple_of(heads) {
+        Ok(hidden / heads)
+    } else {
+        Err(refused("hidden_size", hidden, format!("a multiple of num_attention_heads = {heads}")))
     }
 }

@@ -57,8 +57,8 @@ impl Window {
 
     /// Refuses a window that leaves out a part of some sequence.
     pub(super) fn refuse_shorter_than(&self, context: usize) -> Result<()> {
-        match self.width < context {
-            true => Err(ModelError::Unsupported {
+        if self.width < context {
+            Err(ModelError::Unsupported {
                 field: "sliding_window".into(),
                 value: self.width.to_string(),
                 reason: format!(
@@ -66,8 +66,9 @@ impl Window {
                      {context}, at most {} is computed as it stands",
                     self.width
                 ),
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 }

@@ -162,9 +162,12 @@ mod tests {
         let parameters = Parameters::random(&tiny(), 1, 0.1, &Device::Cpu).unwrap();
         let options = SaveOptions { dtype: DType::BF16, ..SaveOptions::default() };
         save_parameters(narrow.path(), &parameters, options).unwrap();
-        let [half, whole] = [true, false].map(|is_half| match is_half {
-            true => BaseWeights::load_in_bf16(narrow.path(), tiny()).unwrap(),
-            false => BaseWeights::load(narrow.path(), tiny()).unwrap(),
+        let [half, whole] = [true, false].map(|is_half| {
+            if is_half {
+                BaseWeights::load_in_bf16(narrow.path(), tiny()).unwrap()
+            } else {
+                BaseWeights::load(narrow.path(), tiny()).unwrap()
+            }
         });
         let mut bytes = [0, 0];
         for (half, whole) in half.weights.iter().zip(&whole.weights) {

@@ -211,8 +211,9 @@ fn targets(path: &Path, names: &BTreeSet<String>) -> Result<Vec<LinearModule>> {
         };
         targets.insert(module);
     }
-    match targets.is_empty() {
-        true => Err(ModelError::Corrupt { path: path.to_owned(), reason: "holds no adapter".to_owned() }),
-        false => Ok(targets.into_iter().collect()),
+    if targets.is_empty() {
+        Err(ModelError::Corrupt { path: path.to_owned(), reason: "holds no adapter".to_owned() })
+    } else {
+        Ok(targets.into_iter().collect())
     }
 }

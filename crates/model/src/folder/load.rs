@@ -94,9 +94,10 @@ impl StoredParameters {
     /// # Errors
     /// As [`read`](Self::read), of the first that fails.
     pub fn read_all(&self, ids: &[ParameterId], device: &Device) -> Result<Vec<Tensor>> {
-        match device.is_cpu() {
-            true => in_parallel(ids.len(), |at| self.read(ids[at], device)),
-            false => ids.iter().map(|&id| self.read(id, device)).collect(),
+        if device.is_cpu() {
+            in_parallel(ids.len(), |at| self.read(ids[at], device))
+        } else {
+            ids.iter().map(|&id| self.read(id, device)).collect()
         }
     }
 }
@@ -193,12 +194,11 @@ impl Shards {
             // Some folders have a tied head twice.
             let harmless = tied && name == HEAD;
             if !harmless && !specs.iter().any(|spec| &spec.name == name) {
-                let reason = match name.ends_with("rotary_emb.inv_freq") {
-                    true => {
-                        "is a buffer of old exporters, which engines refuse or read as a parameter: write the weights \
+                let reason = if name.ends_with("rotary_emb.inv_freq") {
+                    "is a buffer of old exporters, which engines refuse or read as a parameter: write the weights \
                         without it"
-                    }
-                    false => "is not a parameter of this architecture: config.json and weights disagree",
+                } else {
+                    "is not a parameter of this architecture: config.json and weights disagree"
                 };
                 let reason = reason.into();
                 return Err(ModelError::Tensor { path: self.files[at].0.clone(), tensor: name.clone(), reason });

@@ -61,9 +61,8 @@ impl FreshShape {
     /// # Errors
     /// [`ModelError::Input`] with the first field that is out of range; an empty field means the shape as a whole.
     pub fn validate(&self) -> Result<()> {
-        let require = |field: &str, value: String, holds: bool, allowed: String| match holds {
-            true => Ok(()),
-            false => Err(ModelError::input(field, value, allowed)),
+        let require = |field: &str, value: String, holds: bool, allowed: String| {
+            if holds { Ok(()) } else { Err(ModelError::input(field, value, allowed)) }
         };
         let vocabulary = self.vocabulary_size;
         let allowed = format!("at least {CHARACTER_TOKENS}, the tokens of the character tokenizer");

@@ -249,9 +249,10 @@ impl Spelling {
 
     /// A token as it is, if it is spelled in these letters, and otherwise spelled in them.
     fn of(&self, token: &str) -> String {
-        match token.chars().all(|letter| self.0.contains(&letter)) {
-            true => token.to_owned(),
-            false => token.bytes().map(|byte| self.0[usize::from(byte)]).collect(),
+        if token.chars().all(|letter| self.0.contains(&letter)) {
+            token.to_owned()
+        } else {
+            token.bytes().map(|byte| self.0[usize::from(byte)]).collect()
         }
     }
 }

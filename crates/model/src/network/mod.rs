@@ -258,9 +258,10 @@ impl<K: Kernels> TrainableModel for Network<K> {
 }
 
 fn validate_temperature(temperature: f32) -> Result<()> {
-    match temperature.is_finite() && temperature > 0.0 {
-        true => Ok(()),
-        false => Err(ModelError::input("temperature", temperature, "a finite number above 0")),
+    if temperature.is_finite() && temperature > 0.0 {
+        Ok(())
+    } else {
+        Err(ModelError::input("temperature", temperature, "a finite number above 0"))
     }
 }
 

@@ -198,10 +198,8 @@ impl Support<'_> {
         let sums = self.sums(mean, logit, common);
         let count = |condition: &dyn Fn(f32) -> bool| self.logits.iter().filter(|&&other| condition(other)).count();
         // Of those as likely as the last common one, the first by their ids are common as well.
-        let beyond = match common > f32::NEG_INFINITY {
-            true => count(&|other| other >= common).saturating_sub(COMMON_RANKS),
-            false => 0,
-        };
+        let beyond =
+            if common > f32::NEG_INFINITY { count(&|other| other >= common).saturating_sub(COMMON_RANKS) } else { 0 };
         let weight_of = |logit: f32| self.logits.iter().position(|&other| other == logit).map(|at| self.weights[at]);
         let tied = if beyond > 0 { f64::from(weight_of(common).unwrap_or(0.0)) * beyond as f64 } else { 0.0 };
         let place_of_target = place(target);

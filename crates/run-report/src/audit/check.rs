@@ -141,9 +141,10 @@ impl Audit {
         };
         let sampled = answers(|of| of.sampled);
         let trained = answers(|of| of.trained);
-        let _ = match trained == sampled {
-            true => write!(text, "; all {sampled} answers that were sampled were sent to the learner"),
-            false => write!(text, "; {trained} of the {sampled} answers that were sampled were sent to the learner"),
+        let _ = if trained == sampled {
+            write!(text, "; all {sampled} answers that were sampled were sent to the learner")
+        } else {
+            write!(text, "; {trained} of the {sampled} answers that were sampled were sent to the learner")
         };
         if let Some(OvertakenLengths { taken, left }) = &self.overtaken {
             let _ = write!(
@@ -181,9 +182,10 @@ fn check_prompts(mut seen: Vec<(u64, u64)>, waiting: &[u64], prompts: u64, fault
         if let [(first, before), (second, after)] = *pair
             && first == second
         {
-            faults.add(match before == after {
-                true => format!("prompt {first} is in step {before} twice"),
-                false => format!("prompt {first} is in step {before} and in step {after}"),
+            faults.add(if before == after {
+                format!("prompt {first} is in step {before} twice")
+            } else {
+                format!("prompt {first} is in step {before} and in step {after}")
             });
         }
     }

@@ -77,9 +77,10 @@ pub fn page(data: &RunData<'_>) -> Page {
 /// The sections of the page: results, training, answers, what the aggregation did, what was lost, time, settings.
 fn sections(data: &RunData<'_>) -> Vec<Section> {
     let RunData { summary, steps, warm_start, evaluations, earlier, .. } = *data;
-    let curves = match steps.is_empty() && warm_start.is_empty() && evaluations.is_empty() {
-        true => Html::paragraph("No step is done yet."),
-        false => figures(charts::results(steps, evaluations, earlier)),
+    let curves = if steps.is_empty() && warm_start.is_empty() && evaluations.is_empty() {
+        Html::paragraph("No step is done yet.")
+    } else {
+        figures(charts::results(steps, evaluations, earlier))
     };
     vec![
         Section::new("overview", "", overview::overview(summary)),

@@ -30,11 +30,10 @@ fn lead(summary: &Summary) -> String {
     };
     if let Some(ForkOrigin { run_id, step, changed, changed_inputs, .. }) = &summary.forked_from {
         let _ = write!(text, " It was forked from run {run_id} after step {step}");
-        match changed.is_empty() {
-            true => text.push_str(" with the same settings."),
-            false => {
-                let _ = write!(text, " with other settings: {}.", changed.join("; "));
-            }
+        if changed.is_empty() {
+            text.push_str(" with the same settings.")
+        } else {
+            let _ = write!(text, " with other settings: {}.", changed.join("; "));
         }
         if !changed_inputs.is_empty() {
             let _ = write!(text, " What it reads differs: {}.", changed_inputs.join("; "));
@@ -73,9 +72,8 @@ fn tiles(summary: &Summary) -> Html {
     };
     let share = |value| percent(value, None);
     // Up to ten steps the first ten are the last ten, and nothing has changed between them.
-    let ends = |first, last| match summary.steps > ENDS as u64 {
-        true => change(first, last, number),
-        false => change(first, None, number),
+    let ends = |first, last| {
+        if summary.steps > ENDS as u64 { change(first, last, number) } else { change(first, None, number) }
     };
     let rewards = if summary.steps > ENDS as u64 { "Reward, first to last ten" } else { "Reward, mean" };
     let steps =

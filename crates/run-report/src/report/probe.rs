@@ -61,10 +61,8 @@ fn table(rules: &[&str], used: Option<&str>, steps: &Curves) -> Html {
         let own = norm(rule);
         let times = own.zip(of_used).map(|(own, used)| own / used);
         let rate = mean(steps, &format!("probe/{rule}/learning_rate"));
-        let cosine = |other: &&str| match other == rule {
-            true => "1".to_owned(),
-            false => shown(mean(steps, &cosine(steps, rule, other))),
-        };
+        let cosine =
+            |other: &&str| if other == rule { "1".to_owned() } else { shown(mean(steps, &cosine(steps, rule, other))) };
         let cells = [labelled(rule, used), shown(own), shown(times), shown(rate)];
         table.row(cells.into_iter().chain(rules.iter().map(cosine)));
     }

@@ -204,16 +204,14 @@ fn expectation(start: &PlanePoint, end: &PlanePoint) -> String {
     let deviations = |place: &PlanePoint| place.deviations().map_or_else(|| "–".to_owned(), number);
     let from = deviations(start);
     let to = deviations(end);
-    match first == last {
-        true => format!(
-            " {read} the criterion {} from start to end: the gap is {from} deviations, then {to}.",
-            first.text()
-        ),
-        false => format!(
+    if first == last {
+        format!(" {read} the criterion {} from start to end: the gap is {from} deviations, then {to}.", first.text())
+    } else {
+        format!(
             " {read} the criterion {} at the start, with a gap of {from} deviations, and {} at the end, with {to}.",
             first.text(),
             last.text()
-        ),
+        )
     }
 }
 

@@ -57,10 +57,7 @@ pub(super) fn table(steps: &Curves) -> Html {
 /// Decimals with which a number is shown where it stands alone; none where it has a power of ten.
 fn decimals(value: f64) -> usize {
     let text = number(value);
-    match text.contains('e') {
-        true => 0,
-        false => text.split_once('.').map_or(0, |(_, decimals)| decimals.len()),
-    }
+    if text.contains('e') { 0 } else { text.split_once('.').map_or(0, |(_, decimals)| decimals.len()) }
 }
 
 #[cfg(test)]

@@ -49,10 +49,7 @@ fn shown(group: &[Rollout]) -> Html {
         group.len(),
         outcome(first)
     );
-    let gold = match first.gold.is_empty() {
-        true => String::new(),
-        false => format!(" · gold {}", first.gold.join(" or ")),
-    };
+    let gold = if first.gold.is_empty() { String::new() } else { format!(" · gold {}", first.gold.join(" or ")) };
     let heading = Html::element("p", &[], Html::element("b", &[], title).with(gold.as_str()));
     let answers = distinct(group).into_iter().map(|(rollout, count)| answer(rollout, count)).collect::<Html>();
     let content = heading.with(Html::element("pre", &[], cut(&first.prompt, PROMPT)));
@@ -168,10 +165,8 @@ fn courses(samples: &TrainingSamples) -> Html {
     let last = mean(&|rates| rates[rates.len() - 1]);
     let count = |of: &dyn Fn(f64) -> bool| again.iter().filter(|(_, course)| of(course.change())).count();
     let (kept, read) = samples.steps;
-    let of_steps = match kept == read {
-        true => format!("{kept} steps"),
-        false => format!("{read} of {kept} steps, evenly spread"),
-    };
+    let of_steps =
+        if kept == read { format!("{kept} steps") } else { format!("{read} of {kept} steps, evenly spread") };
     let text = format!(
         "{all} problems came more than once in {of_steps}: on average {} of the answers were right at the first time \
          and {} at the last; {} problems got better and {} worse. One of them over all steps: evenkeel show RUN \

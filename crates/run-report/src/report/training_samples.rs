@@ -119,9 +119,12 @@ impl Cached {
         let chosen = chosen(files);
         self.solved.retain(|step, solved| chosen.get(step) == Some(&solved.bytes));
         for (other, bytes) in &chosen {
-            self.solved.entry(*other).or_insert_with(|| match *other == step {
-                true => solved(*bytes, rollouts.iter()),
-                false => solved(*bytes, read(&files[other].0).collect::<Vec<_>>().iter()),
+            self.solved.entry(*other).or_insert_with(|| {
+                if *other == step {
+                    solved(*bytes, rollouts.iter())
+                } else {
+                    solved(*bytes, read(&files[other].0).collect::<Vec<_>>().iter())
+                }
             });
         }
         let mut problems: BTreeMap<u64, Course> = BTreeMap::new();

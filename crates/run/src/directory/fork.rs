@@ -71,13 +71,15 @@ impl ForkOrigin {
     /// What the user should know when the run starts, a sentence each.
     pub fn notes(&self) -> Vec<String> {
         let Self { run_id, step, changed, changed_inputs, .. } = self;
-        let settings = match changed.is_empty() {
-            true => "with the same settings".to_owned(),
-            false => format!("with other settings: {}", changed.join("; ")),
+        let settings = if changed.is_empty() {
+            "with the same settings".to_owned()
+        } else {
+            format!("with other settings: {}", changed.join("; "))
         };
-        let inputs = match changed_inputs.is_empty() {
-            true => String::new(),
-            false => format!(", and with other inputs: {}", changed_inputs.join("; ")),
+        let inputs = if changed_inputs.is_empty() {
+            String::new()
+        } else {
+            format!(", and with other inputs: {}", changed_inputs.join("; "))
         };
         let mut notes = vec![format!("forked from run `{run_id}` after step {step}, {settings}{inputs}")];
         let decides_held_out = |change: &String| {

@@ -68,9 +68,10 @@ fn partial(distinct: &[&Vec<(u32, f64)>], answer: &[(u32, f64)]) -> f64 {
         let next: BTreeMap<u32, f64> = together.iter().map(|other| other[at]).collect();
         let chance = next.values().map(|log_p| libm::exp(*log_p)).sum::<f64>();
         if chance < NEARLY_CERTAIN && chance > 0.0 {
-            log_factor += match next.contains_key(token) {
-                true => libm::log((PARTIAL + (1.0 - PARTIAL) * chance) / chance),
-                false => libm::log1p(-PARTIAL),
+            log_factor += if next.contains_key(token) {
+                libm::log((PARTIAL + (1.0 - PARTIAL) * chance) / chance)
+            } else {
+                libm::log1p(-PARTIAL)
             };
         }
         together.retain(|other| other[at].0 == *token);

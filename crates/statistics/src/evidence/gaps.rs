@@ -66,10 +66,9 @@ impl ShareBets {
     /// Adds a case.
     pub fn add(&mut self, happened: bool) {
         let tolerated = self.tolerated;
-        self.wealth.multiply(SUPPOSED.map(|supposed| match happened {
-            true => supposed / tolerated,
-            false => (1.0 - supposed) / (1.0 - tolerated),
-        }));
+        self.wealth.multiply(
+            SUPPOSED.map(|supposed| if happened { supposed / tolerated } else { (1.0 - supposed) / (1.0 - tolerated) }),
+        );
     }
 
     /// The evidence so far.

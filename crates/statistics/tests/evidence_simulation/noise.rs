@@ -44,10 +44,7 @@ fn common(rng: &mut ChaCha12Rng, noise: &mut [f64]) {
 }
 
 fn rare(rng: &mut ChaCha12Rng, noise: &mut [f64]) {
-    noise.fill_with(|| match uniform(rng) < 0.03 {
-        true => 5.0 * Distribution::<f64>::sample(&StandardNormal, rng),
-        false => 0.0,
-    });
+    noise.fill_with(|| if uniform(rng) < 0.03 { 5.0 * Distribution::<f64>::sample(&StandardNormal, rng) } else { 0.0 });
 }
 
 impl Shape {

@@ -13,7 +13,7 @@ use crate::action::Action;
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct ChatAnswer {
     /// Number of the turn, from 1.
     turn: u32,
     content: String,
@@ -25,7 +25,7 @@ pub(super) struct Answer {
     tokens: (u32, u32),
 }
 
-impl Answer {
+impl ChatAnswer {
     /// The turn of the model that answers this request. A turn with a call that cannot be read is a text, and so is
     /// every turn without tools.
     pub(super) fn to(request: &ChatRequest, action: Action) -> Self {
@@ -119,7 +119,10 @@ impl Answer {
             said["reasoning_content"] = self.reasoning.as_str().into();
         }
         if !self.calls.is_empty() {
-            let call = |(id, name, arguments): &(String, String, String)| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+            let call = |(id, name, arguments): &(String, String, String)| {
+                let function = json!({"name": name, "arguments": arguments});
+                json!({"id": id, "type": "function", "function": function})
+            };
             said["tool_calls"] = self.calls.iter().map(call).collect();
         }
         said
@@ -176,7 +179,7 @@ mod tests {
     #[test]
     fn a_turn_is_a_completion_with_its_calls() {
         let request = request(TOOLS);
-        let answer = Answer::to(&request, action(""));
+        let answer = ChatAnswer::to(&request, action(""));
         let mut whole = answer.whole(&request);
         whole["created"] = 0.into();
         let call = json!({"id": "call_1_1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}});
@@ -196,7 +199,7 @@ mod tests {
     #[test]
     fn a_call_that_cannot_be_read_or_that_no_tool_takes_is_text() {
         for (request, error) in [(request(TOOLS), "not valid JSON"), (request(""), "")] {
-            let answer = Answer::to(&request, action(error));
+            let answer = ChatAnswer::to(&request, action(error));
             assert_eq!((answer.content.as_str(), answer.finish_reason), ("I call. <tool_call>...", "stop"));
             assert!(answer.calls.is_empty());
         }
@@ -205,7 +208,7 @@ mod tests {
     #[test]
     fn a_stream_is_one_chunk_the_tokens_where_they_are_wanted_and_the_end() {
         let request = request(&format!("{TOOLS}, \"stream\": true, \"stream_options\": {{\"include_usage\": true}}"));
-        let events = Answer::to(&request, action("")).events(&request);
+        let events = ChatAnswer::to(&request, action("")).events(&request);
         let data: Vec<_> = events.split("\n\n").filter_map(|event| event.strip_prefix("data: ")).collect();
         let [chunk, usage, "[DONE]"] = data[..] else { panic!("{events}") };
         let [chunk, usage]: [Value; 2] = [chunk, usage].map(|json| serde_json::from_str(json).unwrap());

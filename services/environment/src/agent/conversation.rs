@@ -3,7 +3,7 @@
 use evenkeel_proto::v1::{EnvironmentMessage, MessageRole};
 use serde_json::{Map, Value};
 
-use super::answer::Answer;
+use super::answer::ChatAnswer;
 use super::request::ChatRequest;
 
 /// What was asked last, and how it was answered.
@@ -14,7 +14,7 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn new(asked: ChatRequest, answer: &Answer) -> Self {
+    pub(super) fn new(asked: ChatRequest, answer: &ChatAnswer) -> Self {
         Self { asked, answer: answer.message() }
     }
 
@@ -70,11 +70,12 @@ mod tests {
         let call = ToolCall { id: "c".into(), name: "f".into(), arguments: "{\"x\": 1}".into(), error: String::new() };
         let said = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
         let action = Action { message: said, finish_reason: FinishReason::Stop, turn: 1, tokens: (0, 0) };
-        let conversation = Conversation::new(first.clone(), &Answer::to(&first, action));
+        let conversation = Conversation::new(first.clone(), &ChatAnswer::to(&first, action));
 
         // As clients repeat it: with nulls, another spelling of the arguments, and reasoning or none.
-        let answer = json!({"role": "assistant", "content": null, "reasoning_content": "Hm", "refusal": null, "tool_calls": [
-            {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}}]});
+        let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}});
+        let answer = json!({"role": "assistant", "content": null, "reasoning_content": "Hm", "refusal": null,
+            "tool_calls": [call]});
         let result = json!({"role": "tool", "tool_call_id": "c", "content": "2"});
         let tail = conversation.tail(&request(&json!([asked, answer, result]), &tools)).unwrap();
         assert_eq!((tail.len(), tail[0].role(), tail[0].content.as_str()), (1, MessageRole::Tool, "2"));

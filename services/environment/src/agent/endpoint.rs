@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::answer::{Answer, json_of, refusal};
+use super::answer::{ChatAnswer, json_of, refusal};
 use super::request::ChatRequest;
 use crate::failure::Failure;
 
@@ -43,7 +43,7 @@ const LIMITS: HttpLimits = HttpLimits {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) request: ChatRequest,
-    pub(super) reply: oneshot::Sender<Answer>,
+    pub(super) reply: oneshot::Sender<ChatAnswer>,
 }
 
 /// Where the requests of each open episode go.

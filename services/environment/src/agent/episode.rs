@@ -1,10 +1,10 @@
 //! An agent's requests as the turns of an episode: each is answered by the next action, and the agent's next one is
 //! what is observed.
 
-use evenkeel_environment::Step;
+use evenkeel_environment::StepResult;
 use evenkeel_proto::v1::{ModelRequest, Verdict};
 
-use super::answer::Answer;
+use super::answer::ChatAnswer;
 use super::conversation::Conversation;
 use super::endpoint::{Asked, Desk};
 use super::run::Run;
@@ -25,7 +25,7 @@ pub(crate) struct AgentEpisode {
     /// The last turn.
     last: Option<Conversation>,
     /// The answer to the last request, whose client was gone: it may ask again.
-    undelivered: Option<Answer>,
+    undelivered: Option<ChatAnswer>,
     turn: u32,
     score: Option<Score>,
 }
@@ -65,24 +65,24 @@ impl AgentEpisode {
     ///
     /// # Errors
     /// An agent that fails.
-    pub(crate) async fn step(&mut self, action: Action) -> Result<Step, Failure> {
+    pub(crate) async fn step(&mut self, action: Action) -> Result<StepResult, Failure> {
         let asked = self.asked.take().ok_or_else(|| Failure::refused("the agent has asked nothing"))?;
         self.turn = action.turn;
-        let answer = Answer::to(&asked.request, action);
+        let answer = ChatAnswer::to(&asked.request, action);
         let Asked { request, reply } = asked;
         self.last = Some(Conversation::new(request, &answer));
         self.undelivered = reply.send(answer).err();
         match self.next().await? {
             Next::Ends(score) => {
                 self.score = score;
-                Ok(Step { done: true, ..Step::default() })
+                Ok(StepResult { done: true, ..StepResult::default() })
             }
             Next::Asks(asked) => {
                 let tail = self.last.as_ref().and_then(|last| last.tail(&asked.request));
                 let conversation = if tail.is_some() { Vec::new() } else { asked.request.conversation() };
                 let request = ModelRequest { conversation, max_tokens: asked.request.max_tokens };
                 self.asked = Some(asked);
-                Ok(Step { messages: tail.unwrap_or_default(), request: Some(request), ..Step::default() })
+                Ok(StepResult { messages: tail.unwrap_or_default(), request: Some(request), ..StepResult::default() })
             }
         }
     }
@@ -100,7 +100,7 @@ impl AgentEpisode {
                 let message = format!("the agent asks on after {MAX_USED_UP} answers that were cut off at once");
                 return Err(Failure::crashed(message));
             }
-            let _ = asked.reply.send(Answer::used_up(self.turn + answered));
+            let _ = asked.reply.send(ChatAnswer::used_up(self.turn + answered));
             self.undelivered = None;
             match self.next().await? {
                 Next::Asks(asked) => self.asked = Some(asked),

@@ -3,29 +3,24 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::time::Duration;
 
+use evenkeel_child::JsonProcess;
 use evenkeel_proto::v1::EpisodeFailure;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::io::AsyncWriteExt;
+use tokio::process::{ChildStdin, Command};
 use tokio::sync::{Mutex, mpsc, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::group::{Group, Started};
 use super::run::{Aborts, Ended, Run};
 use crate::failure::Failure;
-use crate::lines::answer;
 use crate::score::Score;
 
-/// How long a process may take until it says what it is: imports take long.
-const START: Duration = Duration::from_secs(120);
 /// How long a process may take to end an episode that nobody wants any more.
 const CANCEL: Duration = Duration::from_secs(5);
-/// How long it is waited for the last words of a process.
-const EXIT: Duration = Duration::from_secs(2);
 
 /// Makes the command of a process.
 pub(super) type Launch = Arc<dyn Fn() -> Command + Send + Sync>;
@@ -50,8 +45,6 @@ struct Live {
 /// What a process says first.
 #[derive(Debug, Deserialize)]
 pub(super) struct Hello {
-    #[serde(default)]
-    error: String,
     /// What decides how its episodes go.
     #[serde(default)]
     pub(super) fingerprint: String,
@@ -121,52 +114,39 @@ impl Host {
     }
 
     async fn start(&self) -> Result<(Arc<Live>, Hello), Failure> {
-        let started = Group::start((self.launch)(), self.name.clone()).map_err(Failure::crashed)?;
-        let Started { mut group, stdin, stdout, last_lines, reader } = started;
-        let mut answers = BufReader::new(stdout);
-        let said = timeout(START, answer(&mut answers)).await;
-        let hello = match said {
-            Ok(Ok(said)) => serde_json::from_slice::<Hello>(&said).ok(),
-            _ => None,
-        };
-        let hello = match hello {
-            Some(hello) if hello.error.is_empty() => hello,
-            Some(hello) => return Err(Failure::crashed(hello.error)),
-            None => {
-                let status = match timeout(EXIT, group.wait()).await {
-                    Ok(Err(status)) => status,
-                    _ => "did not say what it plays".to_owned(),
-                };
-                let _ = timeout(EXIT, reader).await;
-                return Err(Failure::crashed(last_lines.behind(&format!("the process {status}"))));
-            }
-        };
+        let started = JsonProcess::start((self.launch)(), &self.name).await;
+        let (process, hello) = started.map_err(Failure::crashed)?;
         let (lines, receiver) = mpsc::unbounded_channel();
         let waiting = StdMutex::new(Some(HashMap::new()));
-        let task = StdMutex::new(None);
-        let live = Arc::new(Live { lines, waiting, task });
-        let served = Arc::downgrade(&live);
-        let task = tokio::spawn(async move {
-            // Whole lines, whoever goes away meanwhile.
-            let writing = tokio::spawn(write(stdin, receiver));
-            let _stops_writing = Aborts(writing.abort_handle());
-            read(&mut answers, |said| {
+        let live = Arc::new(Live { lines, waiting, task: StdMutex::new(None) });
+        let task = tokio::spawn(serve(process, receiver, Arc::downgrade(&live)));
+        *live.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(Aborts(task.abort_handle()));
+        Ok((live, hello))
+    }
+}
+
+/// Owns a process until it ends: passes requests on to it, and its results to those who wait for them.
+async fn serve(process: JsonProcess, lines: mpsc::UnboundedReceiver<String>, served: Weak<Live>) {
+    let JsonProcess { requests, mut answers } = process;
+    // Whole lines, whoever goes away meanwhile.
+    let writing = tokio::spawn(write(requests, lines));
+    let _stops_writing = Aborts(writing.abort_handle());
+    while let Ok(line) = answers.next().await {
+        match serde_json::from_slice::<Said>(&line) {
+            Ok(said) => {
                 if let Some(live) = served.upgrade() {
                     live.said(said);
                 }
-            })
-            .await;
-            let status = match timeout(EXIT, group.wait()).await {
-                Ok(Err(status)) => status,
-                _ => "closed its pipe".to_owned(),
-            };
-            let _ = timeout(EXIT, reader).await;
-            if let Some(live) = served.upgrade() {
-                live.end(&last_lines.behind(&format!("its process {status}")));
             }
-        });
-        *live.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(Aborts(task.abort_handle()));
-        Ok((live, hello))
+            Err(error) => {
+                tracing::warn!(%error, "a process that plays episodes says what is no result");
+                break;
+            }
+        }
+    }
+    let end = answers.end().await;
+    if let Some(live) = served.upgrade() {
+        live.end(&format!("its process {end}"));
     }
 }
 
@@ -174,19 +154,6 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>
     while let Some(line) = lines.recv().await {
         if stdin.write_all(line.as_bytes()).await.is_err() || stdin.flush().await.is_err() {
             return;
-        }
-    }
-}
-
-/// Reads results until there are no more, or what is none.
-async fn read(answers: &mut BufReader<ChildStdout>, said: impl Fn(Said)) {
-    while let Ok(line) = answer(answers).await {
-        match serde_json::from_slice::<Said>(&line) {
-            Ok(result) => said(result),
-            Err(error) => {
-                tracing::warn!(%error, "a process that plays episodes says what is no result");
-                return;
-            }
         }
     }
 }

@@ -8,7 +8,7 @@
 //! | `conversation` | whether it goes on with the conversation before |
 //! | `answer` | what it is answered with |
 //! | `episode` | an agent's requests as the turns of an episode |
-//! | `program`, `group` | a program that is started for each episode, and ended with all that it has started |
+//! | `program` | a program that is started for each episode, and ended with all that it has started |
 //! | `taskset`, `host` | tasksets of verifiers: processes that play several episodes at once |
 //!
 //! What an agent does wrong is no failure of the model: its episode has no reward then.
@@ -17,7 +17,6 @@ mod answer;
 mod conversation;
 mod endpoint;
 mod episode;
-mod group;
 mod host;
 mod program;
 mod request;

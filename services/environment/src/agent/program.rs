@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::Duration;
 
+use evenkeel_child::{EXIT, LastLines, ProcessGroup, StartedProcess, describe_end};
 use evenkeel_environment::{AGENT, Description};
 use evenkeel_host::FileDigest;
 use evenkeel_proto::FieldError;
@@ -21,7 +22,6 @@ use tokio::time::timeout;
 
 use super::endpoint::Endpoint;
 use super::episode::AgentEpisode;
-use super::group::{Group, Started};
 use super::run::{Aborts, Ended, Run};
 use crate::error::EnvironmentError;
 use crate::failure::Failure;
@@ -30,15 +30,13 @@ use crate::settings::EnvironmentSettings;
 
 /// Longest line of its output that may be a score, in bytes.
 const MAX_LINE: usize = 64 << 10;
-/// How long it is waited for the end of the output of a program that has ended.
-const EXIT: Duration = Duration::from_secs(2);
 
-/// A program, and how many of it may run.
+/// A program, and how many copies of it may run.
 pub(crate) struct AgentProgram {
     path: PathBuf,
-    /// Of a Python file.
+    /// The interpreter of a Python file.
     python: Option<PathBuf>,
-    /// Of the file when the worker was started.
+    /// Digest of the file when the worker was started.
     digest: String,
     room: Arc<Semaphore>,
     endpoint: Arc<Endpoint>,
@@ -97,7 +95,9 @@ impl AgentProgram {
         // The key is for clients that want one: the URL is what nobody else knows.
         command.env("OPENAI_BASE_URL", desk.base_url()).env("OPENAI_API_KEY", "evenkeel");
         command.env("EVENKEEL_SEED", seed.to_string()).env("PYTHONHASHSEED", "0");
-        let started = Group::start(command, self.path.display().to_string()).map_err(Failure::crashed)?;
+        let name = self.path.display().to_string();
+        let started = ProcessGroup::start(command, &name, LastLines::default());
+        let started = started.map_err(|error| Failure::crashed(format!("{name}: {error}")))?;
         let mut line = if task.is_empty() { b"{}".to_vec() } else { task.to_vec() };
         line.push(b'\n');
         let (sender, ended) = oneshot::channel();
@@ -111,8 +111,8 @@ impl AgentProgram {
 }
 
 /// Gives a program its task and waits for its end.
-async fn play(started: Started, line: Vec<u8>) -> Ended {
-    let Started { mut group, mut stdin, stdout, last_lines, reader } = started;
+async fn play(started: StartedProcess, line: Vec<u8>) -> Ended {
+    let StartedProcess { mut group, mut stdin, stdout, last_lines, reader } = started;
     // It need not read it.
     let writing = tokio::spawn(async move {
         let _ = stdin.write_all(&line).await;
@@ -122,9 +122,9 @@ async fn play(started: Started, line: Vec<u8>) -> Ended {
     let _stops_reading = Aborts(reading.abort_handle());
     let status = group.wait().await;
     let said = timeout(EXIT, reading).await;
-    if let Err(status) = status {
+    if !status.as_ref().is_ok_and(ExitStatus::success) {
         let _ = timeout(EXIT, reader).await;
-        return Err(Failure::crashed(last_lines.behind(&format!("the agent {status}"))));
+        return Err(Failure::crashed(last_lines.behind(&format!("the agent {}", describe_end(&status)))));
     }
     match said {
         Ok(Ok(line)) => score_of(&line),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use evenkeel_environment::{Step, Tool, answered, read_call, user_says};
+use evenkeel_environment::{StepResult, Tool, answered, read_call, user_says};
 use evenkeel_proto::v1::{AssistantMessage, Verdict};
 use serde_json::{Value, json};
 
-use super::kind::Kind;
+use super::kind::ActionKind;
 use super::reply::Seen;
 use super::socket::Socket;
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ use crate::rewards::Rewards;
 /// An episode with a socket of its own.
 pub(crate) struct OpenEnvEpisode {
     socket: Socket,
-    kind: Arc<Kind>,
+    kind: Arc<ActionKind>,
     /// What `reset` let be seen, until the model is told.
     first: String,
     /// Of `reset` and all steps.
@@ -25,21 +25,21 @@ pub(crate) struct OpenEnvEpisode {
 }
 
 impl OpenEnvEpisode {
-    pub(super) fn new(socket: Socket, kind: Arc<Kind>, first: &Seen, range: [f64; 2]) -> Self {
+    pub(super) fn new(socket: Socket, kind: Arc<ActionKind>, first: &Seen, range: [f64; 2]) -> Self {
         // What a model reads before its first turn is the row's prompt.
-        let text = if matches!(*kind, Kind::Tools(_)) { String::new() } else { first.text.clone() };
+        let text = if matches!(*kind, ActionKind::Tools(_)) { String::new() } else { first.text.clone() };
         let mut rewards = Rewards::default();
         rewards.add(first.reward);
         Self { socket, kind, first: text, rewards, range, done: false }
     }
 
     /// Carries out a turn: each call is a step of the environment, or its text is.
-    pub(crate) async fn step(&mut self, tools: &[Tool], message: &AssistantMessage) -> Result<Step, Failure> {
-        let mut step = Step::default();
+    pub(crate) async fn step(&mut self, tools: &[Tool], message: &AssistantMessage) -> Result<StepResult, Failure> {
+        let mut step = StepResult::default();
         let mut rewards = Rewards::default();
         if message.tool_calls.is_empty() {
             let seen = match self.kind.of_text(&message.content) {
-                None => return Ok(Step { done: true, ..step }),
+                None => return Ok(StepResult { done: true, ..step }),
                 Some(Ok(action)) => self.act(action).await?,
                 Some(Err(seen)) => seen,
             };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::reply::Seen;
 use super::schema;
-use super::socket::{Answer, Socket};
+use super::socket::{Socket, SocketAnswer};
 use crate::failure::Failure;
 use crate::program::require_name;
 
@@ -17,7 +17,7 @@ const MAX_TOOLS: usize = 128;
 
 /// How a turn becomes an action.
 #[derive(Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ActionKind {
     /// Each call of a tool is one; a turn without a call ends the episode.
     Tools(Vec<Tool>),
     /// The text of the turn is one, in this field.
@@ -26,12 +26,12 @@ pub(super) enum Kind {
     Act([Tool; 1]),
 }
 
-impl Kind {
+impl ActionKind {
     /// Asks a server for its tools, and for the fields of its actions where it has none.
     pub(super) async fn ask(address: &str) -> Result<Self, Failure> {
         let mut socket = Socket::connect(address).await?;
         let listed = socket.ask(json!({"type": "step", "data": {"type": "list_tools"}})).await;
-        if let Ok(Answer::Observation(data)) = &listed
+        if let Ok(SocketAnswer::Observation(data)) = &listed
             && let Some(tools) = data["observation"]["tools"].as_array()
         {
             return Self::of_tools(tools);
@@ -127,20 +127,20 @@ mod tests {
 
     #[test]
     fn actions_are_texts_calls_or_fields_as_the_server_says() {
-        let of = |properties: Value| Kind::of_schema(&json!({"action": {"properties": properties}}));
+        let of = |properties: Value| ActionKind::of_schema(&json!({"action": {"properties": properties}}));
         let metadata = json!({"type": "object"});
         let text = of(json!({"metadata": metadata, "message": {"type": "string"}})).unwrap();
-        assert_eq!(text, Kind::Text("message".into()));
+        assert_eq!(text, ActionKind::Text("message".into()));
         assert_eq!(text.of_text("hi"), Some(Ok(json!({"message": "hi"}))));
         let act = of(json!({"metadata": metadata, "row": {"type": "integer"}, "column": {"type": "integer"}})).unwrap();
         assert_eq!((act.tools()[0].name.as_str(), act.user_speaks()), ("act", true));
         assert!(act.tools()[0].parameters["properties"].get("metadata").is_none());
         assert!(of(json!({"metadata": metadata})).is_err());
         let tools = json!([{"name": "echo", "description": "Says it.", "input_schema": {"type": "object"}}]);
-        let tools = Kind::of_tools(tools.as_array().unwrap()).unwrap();
+        let tools = ActionKind::of_tools(tools.as_array().unwrap()).unwrap();
         assert_eq!((tools.of_text("hi"), tools.user_speaks()), (None, false));
         let call = tools.of_call("echo", json!({"a": 1}).as_object().unwrap().clone());
         assert_eq!(call, json!({"type": "call_tool", "tool_name": "echo", "arguments": {"a": 1}}));
-        assert!(Kind::of_tools(json!([{"name": "a b"}]).as_array().unwrap()).is_err());
+        assert!(ActionKind::of_tools(json!([{"name": "a b"}]).as_array().unwrap()).is_err());
     }
 }

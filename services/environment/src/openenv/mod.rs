@@ -23,7 +23,7 @@ use crate::error::EnvironmentError;
 use crate::failure::Failure;
 
 pub(crate) use episode::OpenEnvEpisode;
-use kind::Kind;
+use kind::ActionKind;
 use reply::Seen;
 use socket::Socket;
 
@@ -40,7 +40,7 @@ const MAX_ID: usize = 255;
 /// A server of one environment.
 pub(crate) struct OpenEnvServer {
     address: String,
-    kind: Arc<Kind>,
+    kind: Arc<ActionKind>,
     /// The sums of an episode's rewards that count as 0 and 1.
     range: [f64; 2],
 }
@@ -53,7 +53,7 @@ impl OpenEnvServer {
     pub(crate) async fn find(address: &str, range: [f64; 2]) -> Result<(Self, Description), EnvironmentError> {
         let until = Instant::now() + FIND;
         loop {
-            let asked = timeout(ATTEMPT, Kind::ask(address)).await;
+            let asked = timeout(ATTEMPT, ActionKind::ask(address)).await;
             let failure = match asked {
                 Ok(Ok(kind)) => {
                     let digest = evenkeel_host::sha256(kind.description().to_string());

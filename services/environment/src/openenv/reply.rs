@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::socket::Answer;
+use super::socket::SocketAnswer;
 use crate::failure::Failure;
 
 /// An observation, taken apart.
@@ -19,10 +19,10 @@ pub(super) struct Seen {
 impl Seen {
     /// # Errors
     /// An observation without one, or a tool that the server cannot reach: that is no fault of the model.
-    pub(super) fn of(answer: Answer) -> Result<Self, Failure> {
+    pub(super) fn of(answer: SocketAnswer) -> Result<Self, Failure> {
         match answer {
-            Answer::Refused(why) => Ok(Self { text: format!("error: {why}"), is_error: true, ..Self::default() }),
-            Answer::Observation(mut data) => {
+            SocketAnswer::Refused(why) => Ok(Self { text: format!("error: {why}"), is_error: true, ..Self::default() }),
+            SocketAnswer::Observation(mut data) => {
                 let observation = data.get_mut("observation").map(Value::take);
                 let Some(Value::Object(fields)) = observation else {
                     return Err(Failure::crashed("the server gave an observation that is not an object"));
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn seen(data: Value) -> Seen {
-        Seen::of(Answer::Observation(data)).unwrap()
+        Seen::of(SocketAnswer::Observation(data)).unwrap()
     }
 
     #[test]
@@ -116,6 +116,6 @@ mod tests {
         assert_eq!(called(failed, Value::Null), ("error: it broke".into(), true));
         let late =
             json!({"observation": {"tool_name": "a", "error": {"error_type": "timeout", "message": "timed out"}}});
-        assert_eq!(Seen::of(Answer::Observation(late)).unwrap_err().message, "timed out");
+        assert_eq!(Seen::of(SocketAnswer::Observation(late)).unwrap_err().message, "timed out");
     }
 }

@@ -34,23 +34,23 @@ impl Socket {
 
     /// Sends a request and waits for its answer: the fields of `data` of an answer of the kind `observation`. The
     /// caller limits the time; what it does not wait for ends the socket.
-    pub(super) async fn ask(&mut self, request: Value) -> Result<Answer, Failure> {
+    pub(super) async fn ask(&mut self, request: Value) -> Result<SocketAnswer, Failure> {
         let (reply, answer) = oneshot::channel();
         let gone = || Failure::crashed("the server closed the connection");
         self.requests.send((request.to_string(), reply)).await.map_err(|_| gone())?;
-        Answer::of(answer.await.map_err(|_| gone())??)
+        SocketAnswer::of(answer.await.map_err(|_| gone())??)
     }
 }
 
 /// What a server says to a request.
 #[derive(Debug, PartialEq)]
-pub(super) enum Answer {
+pub(super) enum SocketAnswer {
     Observation(Value),
     /// The request does not fit what the environment takes; the session goes on.
     Refused(String),
 }
 
-impl Answer {
+impl SocketAnswer {
     fn of(mut said: Value) -> Result<Self, Failure> {
         let data = said.get_mut("data").map(Value::take).unwrap_or_default();
         let text = |field: &str| data.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn every_error_of_a_server_means_what_it_is() {
-        let of = |code: &str| Answer::of(json!({"type": "error", "data": {"code": code, "message": "no"}}));
+        let of = |code: &str| SocketAnswer::of(json!({"type": "error", "data": {"code": code, "message": "no"}}));
         let kind = |code: &str| of(code).unwrap_err().kind;
-        assert_eq!(of("VALIDATION_ERROR"), Ok(Answer::Refused("no".into())));
+        assert_eq!(of("VALIDATION_ERROR"), Ok(SocketAnswer::Refused("no".into())));
         assert_eq!(kind("CAPACITY_REACHED"), EpisodeFailure::Overloaded);
         for code in ["EXECUTION_ERROR", "FACTORY_ERROR", "SESSION_ERROR", "ANOTHER", ""] {
             assert_eq!(kind(code), EpisodeFailure::Crashed, "{code}");
@@ -161,9 +161,10 @@ mod tests {
         for code in ["INVALID_JSON", "UNKNOWN_TYPE"] {
             assert_eq!(kind(code), EpisodeFailure::Internal, "{code}");
         }
-        assert!(Answer::of(json!({"type": "state", "data": {}})).unwrap_err().message.contains("`state`"));
+        assert!(SocketAnswer::of(json!({"type": "state", "data": {}})).unwrap_err().message.contains("`state`"));
         let errors = json!([{"loc": ["text"], "msg": "Field required"}]);
-        let refused = Answer::of(json!({"type": "error", "data": {"code": "VALIDATION_ERROR", "errors": errors}}));
-        assert_eq!(refused, Ok(Answer::Refused("`text`: Field required".into())));
+        let refused =
+            SocketAnswer::of(json!({"type": "error", "data": {"code": "VALIDATION_ERROR", "errors": errors}}));
+        assert_eq!(refused, Ok(SocketAnswer::Refused("`text`: Field required".into())));
     }
 }

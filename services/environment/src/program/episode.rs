@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use evenkeel_environment::{Step, Tool, answered, read_call, user_says};
+use evenkeel_environment::{StepResult, Tool, answered, read_call, user_says};
 use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, FinishReason, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,13 +20,13 @@ pub(crate) struct ProgramEpisode {
     place: Place,
     /// The start of the process that it is in.
     start: u64,
-    /// Its name there.
+    /// What the process calls it.
     id: String,
 }
 
 /// What the file did, or why it did not.
 #[derive(Deserialize)]
-struct Answer<T> {
+struct ProgramAnswer<T> {
     #[serde(default)]
     task_error: String,
     #[serde(default)]
@@ -51,7 +51,7 @@ struct Scored {
     score: Option<Score>,
 }
 
-impl<T> Answer<T> {
+impl<T> ProgramAnswer<T> {
     fn value(self) -> Result<T, Failure> {
         match self.value {
             _ if !self.task_error.is_empty() => Err(Failure::new(EpisodeFailure::TaskInvalid, self.task_error)),
@@ -72,7 +72,7 @@ impl ProgramEpisode {
         };
         let id = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
         let request = json!({"do": "open", "episode": id, "task": task, "seed": seed});
-        let (start, answer) = place.ask::<Answer<Nothing>>(In::Any, request, limit).await?;
+        let (start, answer) = place.ask::<ProgramAnswer<Nothing>>(In::Any, request, limit).await?;
         // From here on it is closed when it is dropped, also where it was refused.
         let episode = Self { place, start, id };
         answer.value()?;
@@ -86,7 +86,7 @@ impl ProgramEpisode {
         message: &AssistantMessage,
         finish_reason: FinishReason,
         limit: Duration,
-    ) -> Result<Step, Failure> {
+    ) -> Result<StepResult, Failure> {
         let read: Vec<_> = message.tool_calls.iter().map(|call| read_call(tools, call)).collect();
         let valid: Vec<Value> = message
             .tool_calls
@@ -97,14 +97,15 @@ impl ProgramEpisode {
                 Some(json!({"name": call.name, "arguments": arguments, "id": call.id}))
             })
             .collect();
-        let mut step = Step::default();
+        let mut step = StepResult::default();
         let mut seen = Seen { observations: Vec::new(), done: false, tool_errors: 0, reward: None };
         if !valid.is_empty() || message.tool_calls.is_empty() {
             let finish_reason = if finish_reason == FinishReason::Length { "length" } else { "stop" };
             let request = json!({
-                "do": "step", "episode": self.id, "text": message.content, "calls": valid, "finish_reason": finish_reason,
+                "do": "step", "episode": self.id,
+                "text": message.content, "calls": valid, "finish_reason": finish_reason,
             });
-            let (_, answer) = self.place.ask::<Answer<Seen>>(In::Start(self.start), request, limit).await?;
+            let (_, answer) = self.place.ask::<ProgramAnswer<Seen>>(In::Start(self.start), request, limit).await?;
             seen = answer.value()?;
         }
         (step.done, step.tool_errors, step.reward) = (seen.done, seen.tool_errors, seen.reward);
@@ -130,7 +131,7 @@ impl ProgramEpisode {
     /// What the file makes of the episode.
     pub(crate) async fn verdict(&mut self, id: &str, limit: Duration) -> Result<Option<Verdict>, Failure> {
         let request = json!({"do": "score", "episode": self.id});
-        let (_, answer) = self.place.ask::<Answer<Scored>>(In::Start(self.start), request, limit).await?;
+        let (_, answer) = self.place.ask::<ProgramAnswer<Scored>>(In::Start(self.start), request, limit).await?;
         answer.value()?.score.map(|score| score.verdict(id)).transpose()
     }
 }

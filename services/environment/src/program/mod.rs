@@ -35,7 +35,7 @@ const MAX_NAME: usize = 64;
 struct Launch {
     python: PathBuf,
     path: PathBuf,
-    /// Of the file when the worker was started.
+    /// Digest of the file when the worker was started.
     digest: String,
     /// Address space of each process, in bytes.
     max_memory: u64,
@@ -51,8 +51,6 @@ pub(crate) struct Programs {
 /// What a file says of its environment.
 #[derive(Deserialize)]
 struct Hello {
-    #[serde(default)]
-    error: String,
     #[serde(default)]
     system_prompt: String,
     #[serde(default)]

@@ -29,7 +29,7 @@ use connect::Connections;
 pub use environment::describe_environments;
 pub(crate) use environment::{EnvironmentClient, EpisodeLink};
 pub(crate) use generation::Generation;
-pub(crate) use learner::{Learner, NotScored, ScoreQuery};
+pub(crate) use learner::{LearnerClient, NotScored, ScoreQuery};
 pub(crate) use outage::Outage;
 pub(crate) use proven::ProvenEngine;
 pub(crate) use retrier::Retrier;
@@ -72,7 +72,7 @@ pub(crate) struct Services {
     /// By name.
     custom_verifiers: BTreeMap<String, VerifierClient>,
     /// An evaluation without a run has none.
-    learner: Option<Learner>,
+    learner: Option<LearnerClient>,
 }
 
 impl Services {
@@ -89,7 +89,7 @@ impl Services {
         let services = Self::without_learner(endpoints, settings, events.clone(), stop)?;
         let connections = Connections::new(settings)?;
         let retrier = services.retrier.clone();
-        let learner = Learner::connect(&endpoints.learner, &connections, retrier, events)?;
+        let learner = LearnerClient::connect(&endpoints.learner, &connections, retrier, events)?;
         Ok(Self { learner: Some(learner), ..services })
     }
 
@@ -173,7 +173,7 @@ impl Services {
         &self.custom_verifiers
     }
 
-    pub(crate) fn learner(&self) -> &Learner {
+    pub(crate) fn learner(&self) -> &LearnerClient {
         self.learner.as_ref().expect("only runs call the learner, and they connect to one")
     }
 

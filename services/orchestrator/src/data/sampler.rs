@@ -10,7 +10,7 @@ use rand::seq::SliceRandom;
 #[derive(Debug, Clone)]
 pub(crate) struct PromptSampler {
     length: usize,
-    sources: Vec<Source>,
+    sources: Vec<SourceOrder>,
     /// How many of the positions before `next_position` are of each source.
     counts: Vec<u64>,
     next_position: u64,
@@ -18,7 +18,7 @@ pub(crate) struct PromptSampler {
 
 /// The problems of one source, in an order of their own.
 #[derive(Debug, Clone)]
-struct Source {
+struct SourceOrder {
     /// Relative to the sum of all.
     share: f64,
     /// Problems of the source, by their indices in the whole list.
@@ -60,7 +60,7 @@ impl PromptSampler {
         let total: f64 = sources.iter().map(|(number, ..)| weight(*number)).sum();
         let sources: Vec<_> = sources
             .into_iter()
-            .map(|(number, indices, order)| Source { share: weight(number) / total, indices, order })
+            .map(|(number, indices, order)| SourceOrder { share: weight(number) / total, indices, order })
             .collect();
         Self { length, counts: vec![0; sources.len()], next_position: 0, sources }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_chat::{Observation, PastTurn, Prompt, PromptError, PromptRenderer, TurnRenderer, TurnSettings};
 use evenkeel_environment::budget::Budget;
 use evenkeel_environment::tool_calls::{self, CallForm, Turn};
-use evenkeel_environment::{Description, Descriptions, Origin};
+use evenkeel_environment::{Description, Descriptions, EnvironmentOrigin};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EnvironmentMessage, MessageRole};
 use serde_json::Value;
@@ -121,8 +121,8 @@ impl EpisodeText {
         let mut texts = BTreeMap::new();
         for name in settings.data.environment.iter().chain(&settings.data.environments) {
             if !texts.contains_key(name) {
-                let environment = match Origin::of("data.environment", name)? {
-                    Origin::BuiltIn(built_in) => Description::from(built_in),
+                let environment = match EnvironmentOrigin::of("data.environment", name)? {
+                    EnvironmentOrigin::BuiltIn(built_in) => Description::from(built_in),
                     _ => described.get(name).cloned().ok_or_else(|| {
                         let allowed = "an environment that a worker has described (endpoints.environment)";
                         FieldError::quoted("data.environment", name, allowed)

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_data::{Cancel, Cancelled, DataReport, Purpose};
-use evenkeel_environment::{Description, Descriptions, Origin};
+use evenkeel_environment::{Description, Descriptions, EnvironmentOrigin};
 use evenkeel_host::{FileDigest, FileStamp};
 use evenkeel_run::{Input, InputKind};
 
@@ -87,8 +87,8 @@ pub(crate) fn of_rewards<'a>(files: impl Iterator<Item = &'a Path>, known: Known
 pub(crate) fn of_environments(described: &Descriptions) -> Vec<Input> {
     let described = described.values().filter(|environment| !environment.digest.is_empty());
     let input = |environment: &Description| {
-        let path = match Origin::of("environment", &environment.name) {
-            Ok(Origin::Agent(path)) => Path::new(path),
+        let path = match EnvironmentOrigin::of("environment", &environment.name) {
+            Ok(EnvironmentOrigin::Agent(path)) => Path::new(path),
             _ => Path::new(&environment.name),
         };
         Input {

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use evenkeel_run_report::{RenderedPage, RunView, event};
 use serde::Serialize;
 
-use super::sse::{Sent, Source};
+use super::sse::{EventSource, Sent};
 use crate::error::RunError;
 use crate::live::{LiveRun, doing};
 use crate::sample_stream::Reading;
@@ -46,7 +46,7 @@ impl RunReader {
     }
 }
 
-impl Source for RunReader {
+impl EventSource for RunReader {
     async fn next(&mut self) -> Option<Vec<Bytes>> {
         let mut news = match &mut self.live {
             Some(live) => live.news().await,
@@ -75,7 +75,7 @@ pub(super) async fn page_of(view: &Arc<RunView>, live: Option<&LiveRun>) -> Resu
 impl Live {
     async fn news(&mut self) -> Vec<Bytes> {
         #[derive(Serialize)]
-        struct State<'a> {
+        struct StateNews<'a> {
             text: &'a str,
             ended: bool,
         }
@@ -83,7 +83,7 @@ impl Live {
         let progress = self.run.progress();
         let doing = doing(&progress);
         if doing != self.doing {
-            news.push(event("state", &State { text: &doing, ended: progress.has_ended() }).into());
+            news.push(event("state", &StateNews { text: &doing, ended: progress.has_ended() }).into());
             self.doing = doing;
         }
         if self.services.is_none_or(|last| last.elapsed() >= SERVICES_PAUSE) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use evenkeel_run_report::{RenderedPage, RunsView};
 
-use super::sse::{Sent, Source};
+use super::sse::{EventSource, Sent};
 use crate::error::RunError;
 
 /// One reader of the list.
@@ -21,7 +21,7 @@ impl RunsReader {
     }
 }
 
-impl Source for RunsReader {
+impl EventSource for RunsReader {
     async fn next(&mut self) -> Option<Vec<Bytes>> {
         match page_of(&self.view, &self.chosen).await {
             Ok(rendered) => Some(self.sent.missing(&rendered)),

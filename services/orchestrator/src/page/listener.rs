@@ -17,7 +17,7 @@ use crate::instruments::{self, PageConnection};
 
 /// What connections may cost.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct PageLimits {
     /// Connections at once; further ones are refused.
     pub(super) connections: usize,
     /// Until the header of a request is complete, from the opening of a connection or the end of an answer.
@@ -26,7 +26,7 @@ pub(super) struct Limits {
     pub(super) limit: Duration,
 }
 
-impl Default for Limits {
+impl Default for PageLimits {
     fn default() -> Self {
         Self { connections: 32, header: Duration::from_secs(15), limit: Duration::from_secs(20) }
     }
@@ -44,7 +44,7 @@ const BUSY: &[u8] =
     Connection: close\r\n\r\ntoo many readers of this page";
 
 /// Serves until it is dropped.
-pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits) {
+pub(super) async fn serve(listener: TcpListener, router: Router, limits: PageLimits) {
     let free = Arc::new(Semaphore::new(limits.connections));
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     // Dropped with this future.
@@ -85,7 +85,7 @@ async fn refuse(mut stream: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits) {
+async fn connection(stream: TcpStream, router: Router, limits: PageLimits) {
     let stream = StallTimeout::new(stream, limits.limit);
     let limits = Http1Limits { header: limits.header, buffer: BUFFER, keep_alive: true };
     serve_connection(stream, router, limits, &CancellationToken::new()).await;

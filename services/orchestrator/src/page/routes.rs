@@ -68,14 +68,14 @@ async fn guard(State(hosts): State<Hosts>, request: Request, next: Next) -> Resp
     response
 }
 
-type Choice = Query<Vec<(String, String)>>;
+type RunQuery = Query<Vec<(String, String)>>;
 
 /// The runs that a query names.
-fn chosen(Query(query): Choice) -> Vec<String> {
+fn chosen(Query(query): RunQuery) -> Vec<String> {
     query.into_iter().filter(|(key, _)| key == "run").map(|(_, name)| name).take(MAX_CHOSEN).collect()
 }
 
-async fn runs_page(State(shown): State<Arc<Runs>>, query: Choice) -> Response {
+async fn runs_page(State(shown): State<Arc<Runs>>, query: RunQuery) -> Response {
     let chosen = chosen(query);
     match list::page_of(&shown.list, &chosen).await {
         Ok(rendered) => {
@@ -87,7 +87,7 @@ async fn runs_page(State(shown): State<Arc<Runs>>, query: Choice) -> Response {
     }
 }
 
-async fn list_events(State(shown): State<Arc<Runs>>, query: Choice) -> Response {
+async fn list_events(State(shown): State<Arc<Runs>>, query: RunQuery) -> Response {
     sse::respond(RunsReader::new(Arc::clone(&shown.list), chosen(query)))
 }
 

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::hosts::Hosts;
-use super::listener::{Limits, serve};
+use super::listener::{PageLimits, serve};
 use super::routes::router;
 use super::shown::Runs;
 use crate::live::LiveRun;
@@ -51,7 +51,7 @@ impl PageServer {
         let address = listener.local_addr().map_err(listen)?;
         warn_of_plaintext("the page", address, "page.insecure");
         let runs = Arc::new(Runs::new(folder));
-        let task = tokio::spawn(serve(listener, router(Arc::clone(&runs), hosts, auth), Limits::default()));
+        let task = tokio::spawn(serve(listener, router(Arc::clone(&runs), hosts, auth), PageLimits::default()));
         Ok(Self { address, runs, task })
     }
 

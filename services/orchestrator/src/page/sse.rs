@@ -19,13 +19,13 @@ const SILENCE: Duration = Duration::from_secs(10);
 const RETRY: u32 = 2000;
 
 /// What a stream sends: called repeatedly, for one reader.
-pub(super) trait Source: Send + 'static {
+pub(super) trait EventSource: Send + 'static {
     /// What is new since the last call; empty for nothing. `None` ends the stream.
     fn next(&mut self) -> impl Future<Output = Option<Vec<Bytes>>> + Send;
 }
 
 /// The answer with the stream of a source. It begins with `hello`, after which a browser discards what it had.
-pub(super) fn respond(source: impl Source) -> Response {
+pub(super) fn respond(source: impl EventSource) -> Response {
     let hello = Bytes::from(format!("retry: {RETRY}\n\n{}", event("hello", &env!("CARGO_PKG_VERSION"))));
     let begin = (source, vec![hello], None::<Instant>);
     let chunks = stream::unfold(begin, |(mut source, mut ready, mut last)| async move {

@@ -8,7 +8,7 @@ use evenkeel_telemetry::TraceContext;
 
 use super::engine_weights::{EngineWeights, EnginesSeen, MissingWeights, UpdateCounts};
 use super::environment_idle::EnvironmentIdle;
-use super::group::GroupRequest;
+use super::group_request::GroupRequest;
 use super::health::RolloutHealth;
 use super::played::Played;
 use super::response_part::ResponsePart;

@@ -15,10 +15,10 @@ pub(super) enum Place {
 
 /// The idle time of all samples of a run together. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct EnvironmentIdle(Arc<Mutex<Counts>>);
+pub(super) struct EnvironmentIdle(Arc<Mutex<PlaceCounts>>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct PlaceCounts {
     sampled: usize,
     waiting: usize,
     since: Option<Instant>,
@@ -45,13 +45,13 @@ impl EnvironmentIdle {
         std::mem::take(&mut counts.total) + running
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, PlaceCounts> {
         // A poisoned lock is harmless: a metric is at stake.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Counts {
+impl PlaceCounts {
     fn is_idle(&self) -> bool {
         self.sampled == 0 && self.waiting > 0
     }

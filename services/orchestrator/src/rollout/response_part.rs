@@ -5,7 +5,7 @@ use std::sync::Arc;
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{FinishReason, Segment, WeightsRef};
 
-use super::group::GroupRequest;
+use super::group_request::GroupRequest;
 
 /// A part that is to be sampled.
 #[derive(Debug, Clone)]

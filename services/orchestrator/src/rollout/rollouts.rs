@@ -12,10 +12,12 @@ use tracing::{Instrument, Span};
 
 use super::context::{Batch, RolloutContext, RolloutSpec};
 use super::dropped_samples::DroppedSamples;
-use super::episode::{Episode, SegmentEnd};
-use super::group::{GroupRequest, InFlightGroup, SampledGroup};
+use super::group_request::GroupRequest;
 use super::health::HealthMonitor;
+use super::in_flight_group::InFlightGroup;
+use super::in_flight_sample::{InFlightSample, SegmentEnd};
 use super::sample::Sample;
+use super::sampled_group::SampledGroup;
 use super::spans::record_prompt;
 use crate::error::{Halt, RunError};
 use crate::instruments::{self, AtStage, Stage};
@@ -41,7 +43,7 @@ pub(crate) enum RolloutEvent {
 
 /// What a task has done.
 enum Done {
-    Segment(Box<Episode>, SegmentEnd),
+    Segment(Box<InFlightSample>, SegmentEnd),
     Sample(Box<Sample>),
 }
 
@@ -50,7 +52,7 @@ pub(crate) struct Rollouts {
     batch: Arc<Batch>,
     groups: BTreeMap<u64, InFlightGroup>,
     /// Episodes whose next segment nobody has asked for; `None` before the first.
-    waiting: HashMap<SampleKey, (Option<Box<Episode>>, AtStage)>,
+    waiting: HashMap<SampleKey, (Option<Box<InFlightSample>>, AtStage)>,
     tasks: JoinSet<Result<(SampleKey, Done), Halt>>,
     /// Segments that are with the generation service; no more than there are tasks.
     began: (mpsc::UnboundedSender<SampleKey>, mpsc::UnboundedReceiver<SampleKey>),
@@ -91,7 +93,8 @@ impl Rollouts {
             return;
         };
         drop(queued);
-        let mut episode = waiting.unwrap_or_else(|| Box::new(Episode::new(&self.batch, group.request(), key.sample)));
+        let mut episode =
+            waiting.unwrap_or_else(|| Box::new(InFlightSample::new(&self.batch, group.request(), key.sample)));
         let began = self.began.0.clone();
         let task = async move {
             let stage = AtStage::enter(Stage::Generating);

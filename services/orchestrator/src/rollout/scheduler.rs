@@ -8,8 +8,9 @@ use tracing::Span;
 
 use super::context::{RolloutContext, RolloutSpec};
 use super::dropped_samples::DroppedSamples;
-use super::group::{GroupRequest, SampledGroup};
+use super::group_request::GroupRequest;
 use super::rollouts::{RolloutEvent, Rollouts, SampleKey};
+use super::sampled_group::SampledGroup;
 use super::segment::SegmentTokens;
 use crate::error::Halt;
 

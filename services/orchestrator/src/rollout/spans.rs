@@ -5,8 +5,9 @@ use std::time::SystemTime;
 use evenkeel_proto::Label;
 use evenkeel_telemetry::{Span, TraceContext, record_span, spans_are_wanted};
 
-use super::group::{GroupRequest, SampledGroup};
+use super::group_request::GroupRequest;
 use super::sample::Sample;
+use super::sampled_group::SampledGroup;
 
 /// The trace of a prompt: the span that those of its samples are children of.
 pub(super) fn trace_of_prompt(run_id: &str, request: &GroupRequest) -> TraceContext {

@@ -19,7 +19,7 @@ pub(super) enum Talk {
 }
 
 /// What precedes the next turn.
-pub(super) struct Next {
+pub(super) struct NextTurn {
     pub(super) before: BeforeTurn,
     /// What is said, for the record.
     pub(super) messages: Vec<EnvironmentMessage>,
@@ -88,7 +88,7 @@ impl Talk {
         text: &EpisodeText,
         (turn, last): (Turn, u32),
         observed: Observed,
-    ) -> Result<Next, Stuck> {
+    ) -> Result<NextTurn, Stuck> {
         match self {
             Self::Row { asked, past } if text.rewrites() => {
                 let messages = text.cut_all(observed.messages)?;
@@ -96,11 +96,11 @@ impl Talk {
                 let asked = asked.as_deref();
                 let asked = asked.ok_or_else(|| RunError::Defect("a prompt without what the row asks".to_owned()))?;
                 let before = BeforeTurn::Prompt(text.later_prompt(asked, past)?);
-                Ok(Next { before, messages, is_agents: false })
+                Ok(NextTurn { before, messages, is_agents: false })
             }
             Self::Row { .. } => {
                 let (messages, added) = text.observe(observed.messages, last)?;
-                Ok(Next { before: BeforeTurn::Added(added), messages, is_agents: false })
+                Ok(NextTurn { before: BeforeTurn::Added(added), messages, is_agents: false })
             }
             Self::Agent { conversation, max_tokens } => {
                 let request = observed.request.ok_or(Stuck::Worker("an agent that asks nothing"))?;
@@ -108,7 +108,7 @@ impl Talk {
                 if !request.conversation.is_empty() {
                     *conversation = read(&request)?;
                     let before = BeforeTurn::Prompt(prompt_of(text, conversation)?);
-                    return Ok(Next { before, messages: Vec::new(), is_agents: true });
+                    return Ok(NextTurn { before, messages: Vec::new(), is_agents: true });
                 }
                 let messages = observed.messages;
                 conversation.push(turn, messages.clone());
@@ -116,7 +116,7 @@ impl Talk {
                     Some(added) => BeforeTurn::Added(added),
                     None => BeforeTurn::Prompt(prompt_of(text, conversation)?),
                 };
-                Ok(Next { before, messages, is_agents: false })
+                Ok(NextTurn { before, messages, is_agents: false })
             }
         }
     }

@@ -3,7 +3,7 @@
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
 use evenkeel_proto::{FieldError, FlatResponse, flatten, validate_token_ids};
 
-use super::group::GroupRequest;
+use super::group_request::GroupRequest;
 use super::response_part::ResponsePart;
 
 /// How a rollout differs from the sample that was requested.
@@ -113,7 +113,7 @@ mod tests {
     use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 
     use super::*;
-    use crate::rollout::group::GroupSampling;
+    use crate::rollout::group_request::GroupSampling;
 
     fn request() -> GroupRequest {
         with_temperature(1.0)

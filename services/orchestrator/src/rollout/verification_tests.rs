@@ -28,7 +28,7 @@ const PAUSES: RetryPolicy = RetryPolicy::new(Duration::from_millis(1), Duration:
 
 /// What a worker does with an item instead of judging it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Fault {
+enum WorkerFault {
     Internal,
     /// The worker ends the stream.
     Lost,
@@ -44,7 +44,7 @@ enum Fault {
 /// A worker that counts what it is sent.
 #[derive(Clone, Default)]
 struct Worker {
-    faults: Arc<Mutex<VecDeque<Fault>>>,
+    faults: Arc<Mutex<VecDeque<WorkerFault>>>,
     sends: Arc<AtomicU32>,
 }
 
@@ -63,12 +63,12 @@ impl Worker {
         let invalid = |reason| Ok(Some(Verdict::invalid(&item.id, reason, "as scripted")));
         match self.faults.lock().unwrap().pop_front() {
             None => Ok(Some(good)),
-            Some(Fault::Internal) => invalid(InvalidReason::Internal),
-            Some(Fault::Late) => invalid(InvalidReason::Deadline),
-            Some(Fault::UnknownTests) => invalid(InvalidReason::UnknownTests),
-            Some(Fault::Violation) => Ok(Some(Verdict { reward: Some(f64::NAN), ..good })),
-            Some(Fault::Silent) => Ok(None),
-            Some(Fault::Lost) => Err(()),
+            Some(WorkerFault::Internal) => invalid(InvalidReason::Internal),
+            Some(WorkerFault::Late) => invalid(InvalidReason::Deadline),
+            Some(WorkerFault::UnknownTests) => invalid(InvalidReason::UnknownTests),
+            Some(WorkerFault::Violation) => Ok(Some(Verdict { reward: Some(f64::NAN), ..good })),
+            Some(WorkerFault::Silent) => Ok(None),
+            Some(WorkerFault::Lost) => Err(()),
         }
     }
 }
@@ -141,7 +141,7 @@ impl Fixture {
     }
 
     /// A sample's verification by a worker that has these faults first, and how often it was sent.
-    async fn verify(&self, faults: &[Fault]) -> (VerificationOutcome, u32) {
+    async fn verify(&self, faults: &[WorkerFault]) -> (VerificationOutcome, u32) {
         *self.worker.faults.lock().unwrap() = faults.iter().copied().collect();
         self.worker.sends.store(0, Ordering::SeqCst);
         let verdict = self.services.reward().await_verdict();
@@ -166,7 +166,7 @@ fn retries(outcome: &VerificationOutcome) -> u32 {
 #[tokio::test]
 async fn failures_of_all_kinds_share_the_attempts_of_a_sample() {
     let fixture = Fixture::start(Duration::from_secs(60)).await;
-    let all = [Fault::Internal, Fault::Lost, Fault::Late, Fault::Violation];
+    let all = [WorkerFault::Internal, WorkerFault::Lost, WorkerFault::Late, WorkerFault::Violation];
     for (first, second, third) in all.iter().flat_map(|a| all.iter().flat_map(move |b| all.map(|c| (*a, *b, c)))) {
         let (outcome, sends) = fixture.verify(&[first, second, third]).await;
         assert!(matches!(outcome, VerificationOutcome::Invalid { .. }), "{first:?} {second:?} {third:?}: {outcome:?}");
@@ -182,7 +182,7 @@ async fn failures_of_all_kinds_share_the_attempts_of_a_sample() {
 #[tokio::test]
 async fn an_item_that_is_not_answered_in_time_has_used_an_attempt() {
     let fixture = Fixture::start(Duration::from_millis(200)).await;
-    for faults in [[Fault::Silent; 3], [Fault::Lost, Fault::Silent, Fault::Internal]] {
+    for faults in [[WorkerFault::Silent; 3], [WorkerFault::Lost, WorkerFault::Silent, WorkerFault::Internal]] {
         let (outcome, sends) = fixture.verify(&faults).await;
         assert!(matches!(outcome, VerificationOutcome::Invalid { late: true, .. }), "{faults:?}: {outcome:?}");
         assert_eq!((sends, retries(&outcome)), (3, 2), "{faults:?}");
@@ -193,10 +193,10 @@ async fn an_item_that_is_not_answered_in_time_has_used_an_attempt() {
 async fn tests_are_sent_once_free_of_charge() {
     let fixture = Fixture::start(Duration::from_secs(60)).await;
     for faults in [
-        [Fault::UnknownTests, Fault::Internal, Fault::Late, Fault::Violation],
-        [Fault::Internal, Fault::UnknownTests, Fault::Lost, Fault::Internal],
-        [Fault::Lost, Fault::Internal, Fault::UnknownTests, Fault::Late],
-        [Fault::UnknownTests, Fault::UnknownTests, Fault::Late, Fault::UnknownTests],
+        [WorkerFault::UnknownTests, WorkerFault::Internal, WorkerFault::Late, WorkerFault::Violation],
+        [WorkerFault::Internal, WorkerFault::UnknownTests, WorkerFault::Lost, WorkerFault::Internal],
+        [WorkerFault::Lost, WorkerFault::Internal, WorkerFault::UnknownTests, WorkerFault::Late],
+        [WorkerFault::UnknownTests, WorkerFault::UnknownTests, WorkerFault::Late, WorkerFault::UnknownTests],
     ] {
         let (outcome, sends) = fixture.verify(&faults).await;
         assert!(matches!(outcome, VerificationOutcome::Invalid { .. }), "{faults:?}: {outcome:?}");
@@ -209,7 +209,7 @@ async fn a_worker_that_is_away_is_an_outage_as_long_as_a_verdict_is_awaited() {
     let fixture = Fixture::start(Duration::from_secs(60)).await;
     let services = Arc::clone(&fixture.services);
     let request = fixture.request();
-    *fixture.worker.faults.lock().unwrap() = [Fault::Silent].into();
+    *fixture.worker.faults.lock().unwrap() = [WorkerFault::Silent].into();
     let verifying = tokio::spawn(async move {
         let verdict = services.reward().await_verdict();
         verify(&verdict, request, ATTEMPTS, PAUSES).await

@@ -10,6 +10,7 @@ use evenkeel_run::{BEST_FILE, Best, BestKeeper, ForkOrigin, RunDirectory};
 use super::changes::ChangeGate;
 use super::journal::RunJournal;
 use super::position::Position;
+use super::run_context::RunContext;
 use crate::clients::Services;
 use crate::error::{CheckpointError, Halt, Incompatible, StateProblem};
 use crate::events::{Activity, Event};
@@ -34,23 +35,16 @@ pub(super) struct CheckpointKeeper {
 }
 
 impl CheckpointKeeper {
-    pub(super) fn new(
-        services: Arc<Services>,
-        settings: &CheckpointSettings,
-        directory: &RunDirectory,
-        gate: ChangeGate,
-    ) -> Self {
-        let run_id = directory.run_id().to_owned();
-        let identity = directory.identity().to_owned();
-        let forked_from = directory.forked_from().cloned();
-        let best = BestKeeper::new(&settings.keep_best, directory.path());
+    pub(super) fn new(context: &RunContext, gate: ChangeGate) -> Self {
+        let directory = &context.directory;
+        let settings = context.settings.checkpoint.clone();
         Self {
-            services,
-            settings: settings.clone(),
-            run_id,
-            identity,
-            forked_from,
-            best,
+            services: context.services(),
+            run_id: directory.run_id().to_owned(),
+            identity: directory.identity().to_owned(),
+            forked_from: directory.forked_from().cloned(),
+            best: BestKeeper::new(&settings.keep_best, directory.path()),
+            settings,
             directory: directory.clone(),
             gate,
             last: None,

@@ -14,6 +14,7 @@ use evenkeel_run::{
 use evenkeel_run_report::{Audit, EarlierCache, EventFiles, GalleryCache, RunData, TrainingCache, run_page};
 
 use super::position::Position;
+use super::run_context::RunContext;
 use crate::clients::Retrier;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
@@ -49,12 +50,8 @@ pub(super) struct RunJournal {
 }
 
 impl RunJournal {
-    pub(super) fn open(
-        directory: RunDirectory,
-        resolved: ResolvedRecipe,
-        retrier: Retrier,
-        events: Events,
-    ) -> Result<Self, RunError> {
+    pub(super) fn open(context: &RunContext, resolved: ResolvedRecipe) -> Result<Self, RunError> {
+        let directory = context.directory.clone();
         let file = |name, kind| MetricsFile::open(directory.path(), name, kind);
         let steps = file(METRICS_FILE, StepKind::Train)?;
         let warm_start = file(WARM_START_FILE, StepKind::WarmStart)?;
@@ -80,8 +77,8 @@ impl RunJournal {
             training: TrainingCache::default(),
             earlier: EarlierCache::default(),
             versions: BTreeMap::new(),
-            retrier,
-            events,
+            retrier: context.services.retrier().clone(),
+            events: context.services.events().clone(),
         })
     }
 

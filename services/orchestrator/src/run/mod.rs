@@ -23,6 +23,7 @@ mod prompt_record;
 mod proof;
 mod records;
 mod rollout_record;
+mod run_context;
 mod run_loop;
 mod sampler_audit;
 mod spans;

@@ -10,6 +10,7 @@ use evenkeel_proto::v1::{
 };
 
 use super::head;
+use super::run_context::RunContext;
 use super::training_steps::TrainingSteps;
 use crate::clients::Services;
 use crate::data::Prompts;
@@ -24,7 +25,7 @@ use crate::text::Tokenizer;
 pub(super) struct Preflight {
     services: Arc<Services>,
     /// `None` for an evaluation without a run, which has no learner.
-    session: Option<Arc<TrainingSteps>>,
+    training: Option<Arc<TrainingSteps>>,
     vocabulary_size: u32,
     tokenizer_digest: String,
     /// Longest prompt and response together that are trained on, in tokens.
@@ -44,28 +45,20 @@ pub(super) struct Preflight {
 
 impl Preflight {
     pub(super) fn new(
-        services: Arc<Services>,
-        session: Arc<TrainingSteps>,
-        vocabulary_size: u32,
-        tokenizer: &Tokenizer,
+        context: &RunContext,
+        training: Arc<TrainingSteps>,
         prompts: &Prompts,
         benchmarks: &Benchmarks,
-        settings: &LoopSettings,
     ) -> Self {
+        let RunContext { settings, tokenizer, vocabulary_size, .. } = context;
         let mut task_kinds = benchmarks.kinds();
         task_kinds.extend(prompts.kinds());
         Self {
-            services,
-            session: Some(session),
-            vocabulary_size,
-            tokenizer_digest: tokenizer.digest().to_owned(),
+            training: Some(training),
             context_tokens: prompts.training_context(&settings.sampling),
-            evaluation_tokens: benchmarks.context_tokens(),
-            math_profile: settings.data.math_profile.clone(),
             environments: owned(&prompts.environments() | &benchmarks.environments()),
             task_kinds: task_kinds.into_iter().collect(),
-            shaping: settings.shaping.clone(),
-            live_versions: u64::from(settings.pipeline.max_lag) + 1,
+            ..Self::of_evaluation(context.services(), *vocabulary_size, tokenizer, benchmarks, settings)
         }
     }
 
@@ -79,7 +72,7 @@ impl Preflight {
     ) -> Self {
         Self {
             services,
-            session: None,
+            training: None,
             vocabulary_size,
             tokenizer_digest: tokenizer.digest().to_owned(),
             context_tokens: 0,
@@ -99,15 +92,15 @@ impl Preflight {
     #[tracing::instrument(name = "preflight", skip_all)]
     pub(super) async fn run(&self) -> Result<BTreeMap<String, String>, Halt> {
         self.services.events().enter_phase(RunState::Starting);
-        let learner = match self.session {
+        let learner = match self.training {
             Some(_) => Some(self.services.learner().status().await?),
             None => None,
         };
         let generation = self.services.generation().status().await?;
         self.services.reward().connected(self.services.stop()).await?;
         let reward = self.services.reward().statuses().await?;
-        if let (Some(session), Some(learner)) = (&self.session, &learner) {
-            session.check_settings(&learner.settings_hash)?;
+        if let (Some(training), Some(learner)) = (&self.training, &learner) {
+            training.check_settings(&learner.settings_hash)?;
             self.check_model(Dependency::Learner, learner.model.as_ref(), self.context_tokens)?;
         }
         let asked = self.context_tokens.max(self.evaluation_tokens);

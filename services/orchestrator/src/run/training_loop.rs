@@ -119,8 +119,8 @@ impl<'a> TrainingLoop<'a> {
             Action::StartGroup { step, prompt } => doing.start_group(step, prompt),
             Action::Sample { episode, version, is_last, .. } => doing.sample(episode, version, is_last),
 
-            // Verify. A response that is whole goes to its verifier at once (`rollout/episode.rs`), and its verdict
-            // becomes a reward (`rollout/shaping.rs`). A group comes back when all of its episodes have theirs.
+            // Verify. A response that is whole goes to its verifier at once (`rollout/in_flight_sample.rs`), and its
+            // verdict becomes a reward (`rollout/shaping.rs`). A group comes back when all of its episodes have theirs.
 
             // Form groups. A step takes groups in data order, or as they finish; it leaves out what teaches nothing.
             // What it takes is sent to the learner as it comes, but for groups that wait for the audit of the step's

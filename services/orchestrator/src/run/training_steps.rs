@@ -6,6 +6,7 @@ use evenkeel_proto::v1::{SupervisedBatch, SupervisedExample, TrainHeader, TrainK
 use evenkeel_telemetry::TraceContext;
 
 use super::position::Position;
+use super::run_context::RunContext;
 use crate::clients::{Services, TrainFeed};
 use crate::error::{Halt, Incompatible};
 
@@ -18,23 +19,23 @@ pub(super) struct TrainingSteps {
     run_id: String,
     seed: u64,
     groups_per_step: u32,
+    /// How many versions behind a step's weights its samples may be.
     max_lag: u32,
     learner_settings_hash: OnceLock<String>,
 }
 
 impl TrainingSteps {
-    /// `max_lag` is how many versions behind a step's weights its samples may be. `learner_settings_hash` is the digest
-    /// of the learner's settings in the recipe. Absent: whatever the learner has is accepted.
-    pub(super) fn new(
-        services: Arc<Services>,
-        run_id: &str,
-        seed: u64,
-        groups_per_step: u32,
-        max_lag: u32,
-        learner_settings_hash: Option<String>,
-    ) -> Self {
-        let learner_settings_hash = learner_settings_hash.map_or_else(OnceLock::new, OnceLock::from);
-        Self { services, run_id: run_id.to_owned(), seed, groups_per_step, max_lag, learner_settings_hash }
+    /// `learner_settings_hash` is the digest of the learner's settings in the recipe. Absent: whatever the learner has is
+    /// accepted.
+    pub(super) fn new(context: &RunContext, learner_settings_hash: Option<String>) -> Self {
+        Self {
+            services: context.services(),
+            run_id: context.directory.run_id().to_owned(),
+            seed: context.settings.run.seed,
+            groups_per_step: context.settings.sampling.prompts_per_step,
+            max_lag: context.settings.pipeline.max_lag,
+            learner_settings_hash: learner_settings_hash.map_or_else(OnceLock::new, OnceLock::from),
+        }
     }
 
     /// Compares the settings that the learner reports with those of the run.

@@ -8,6 +8,7 @@ use evenkeel_run::MetricsLine;
 
 use super::journal::RunJournal;
 use super::position::Position;
+use super::run_context::RunContext;
 use super::spans::record_warm_start_step;
 use super::step_metrics::warm_start_values;
 use super::training_steps::TrainingSteps;
@@ -22,7 +23,7 @@ use crate::settings::WarmStartSettings;
 /// Supervised steps on demonstrations before the first GRPO step.
 pub(super) struct WarmStart {
     services: Arc<Services>,
-    session: Arc<TrainingSteps>,
+    training: Arc<TrainingSteps>,
     weights: Arc<WeightSync>,
     settings: WarmStartSettings,
     encoder: Encoder,
@@ -32,14 +33,14 @@ pub(super) struct WarmStart {
 
 impl WarmStart {
     pub(super) fn new(
-        services: Arc<Services>,
-        session: Arc<TrainingSteps>,
+        context: &RunContext,
+        training: Arc<TrainingSteps>,
         weights: Arc<WeightSync>,
-        settings: &WarmStartSettings,
         encoder: Encoder,
         demonstrations: Option<Demonstrations>,
     ) -> Self {
-        Self { services, session, weights, settings: settings.clone(), encoder, demonstrations }
+        let settings = context.settings.warm_start.clone();
+        Self { services: context.services(), training, weights, settings, encoder, demonstrations }
     }
 
     /// Does the steps that remain. A stop between two of them keeps nothing: checkpoints are of GRPO steps.
@@ -64,16 +65,16 @@ impl WarmStart {
     async fn step(&self, position: &mut Position, journal: &mut RunJournal) -> Result<(), Halt> {
         let began = Instant::now();
         let step = position.warm_start_steps() + 1;
-        let feed = self.session.supervised_step(position, &self.examples(step)?);
-        let trace = self.session.warm_start_trace(step);
+        let feed = self.training.supervised_step(position, &self.examples(step)?);
+        let trace = self.training.warm_start_trace(step);
         let what = format!("warm-start step {step}");
-        let report = trace.scope(self.session.train(&feed, &what)).await?;
+        let report = trace.scope(self.training.train(&feed, &what)).await?;
 
         let mut line = MetricsLine::new(StepKind::WarmStart, step, report.version);
         warm_start_values(&mut line, &report, began.elapsed());
         journal.append(&line).await?;
         instruments::part_took(TimedPart::WarmStart, began.elapsed());
-        record_warm_start_step(self.session.run_id(), step, report.version, trace, began.elapsed());
+        record_warm_start_step(self.training.run_id(), step, report.version, trace, began.elapsed());
         position.finish_warm_start_step(report.version);
         self.services.events().at_step(position.step(), position.warm_start_steps());
         journal.announce(line);

@@ -6,12 +6,12 @@ use std::time::Duration;
 use evenkeel_proto::v1::{PauseMode, SleepLevel, WeightsRef};
 use evenkeel_run::RunDirectory;
 
+use super::run_context::RunContext;
 use crate::clients::Services;
 use crate::error::Halt;
 use crate::events::Activity;
 use crate::rollout::{EngineWeights, EnginesSeen, WeightsRequest};
 use crate::settings::EnginesWhileTraining;
-use crate::settings::LoopSettings;
 
 /// How often the generation service is asked for what it has accepted.
 const ACCEPTED_INTERVAL: Duration = Duration::from_millis(5);
@@ -27,15 +27,14 @@ pub(super) struct WeightSync {
 }
 
 impl WeightSync {
-    pub(super) fn new(
-        services: Arc<Services>,
-        weights: Arc<EngineWeights>,
-        directory: &RunDirectory,
-        settings: &LoopSettings,
-    ) -> Self {
-        let keep = settings.checkpoint.keep_weights;
-        let engines = settings.sampling.engines_while_training;
-        Self { services, weights, directory: directory.clone(), keep, engines }
+    pub(super) fn new(context: &RunContext, weights: Arc<EngineWeights>) -> Self {
+        Self {
+            services: context.services(),
+            weights,
+            directory: context.directory.clone(),
+            keep: context.settings.checkpoint.keep_weights,
+            engines: context.settings.sampling.engines_while_training,
+        }
     }
 
     /// Publishes the weights of that version. The versions `also_keep` are kept besides the last ones.

@@ -25,10 +25,10 @@ const MAX_START_REQUESTS: usize = 4;
 /// share the runs.
 #[derive(Clone)]
 pub struct OrchestratorService {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
-struct Shared {
+struct ServerState {
     settings: OrchestratorSettings,
     reader: Arc<dyn RecipeReader>,
     drain: Drain,
@@ -43,7 +43,7 @@ struct Shared {
 impl OrchestratorService {
     /// `drain` is the server's: when it begins, the active run is stopped after its step.
     pub fn new(settings: OrchestratorSettings, reader: Arc<dyn RecipeReader>, drain: Drain) -> Self {
-        let shared = Shared {
+        let shared = ServerState {
             settings,
             reader,
             info: ServerInfo::new(NAME, drain.clone()),

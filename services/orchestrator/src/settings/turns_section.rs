@@ -138,7 +138,7 @@ impl LoopSettings {
     pub(super) fn validate_turns(&self) -> Result<(), FieldError> {
         let named = self.data.environment.iter().chain(&self.data.environments);
         for name in named.clone() {
-            if evenkeel_environment::Origin::of("data.environment", name)?.is_agent() {
+            if evenkeel_environment::EnvironmentOrigin::of("data.environment", name)?.is_agent() {
                 let turns = self.turns.max_turns;
                 let allowed = format!("at most {MOST_REWRITTEN} with `{name}`");
                 FieldError::ensure(turns <= MOST_REWRITTEN, "turns.max_turns", turns, allowed)?;

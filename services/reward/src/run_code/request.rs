@@ -42,7 +42,7 @@ impl RunCode {
             return Err(Refused::invalid(vec![fault(&["body"], "model_attributes_type", "Input should be an object")]));
         };
         let mut faults = Vec::new();
-        let mut reader = Reader { fields: &fields, faults: &mut faults };
+        let mut reader = FieldReader { fields: &fields, faults: &mut faults };
         let request = Self {
             code: reader.required("code"),
             language: reader.required("language"),
@@ -72,12 +72,12 @@ impl RunCode {
 }
 
 /// Reads fields and gathers what is wrong with them.
-struct Reader<'a> {
+struct FieldReader<'a> {
     fields: &'a Map<String, Value>,
     faults: &'a mut Vec<Value>,
 }
 
-impl Reader<'_> {
+impl FieldReader<'_> {
     fn required(&mut self, name: &str) -> String {
         if self.fields.contains_key(name) {
             return self.text(name).unwrap_or_default();
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn what_verl_sends_is_read() {
-        let body = json!({"code": "print(1)", "stdin": "5", "language": "python", "compile_timeout": 10, "run_timeout": 2,
-            "memory_limit_MB": 1024, "files": {}, "fetch_files": []});
+        let body = json!({"code": "print(1)", "stdin": "5", "language": "python", "compile_timeout": 10,
+            "run_timeout": 2, "memory_limit_MB": 1024, "files": {}, "fetch_files": []});
         let request = read(&body).unwrap();
         assert_eq!((request.code.as_str(), request.stdin.as_str()), ("print(1)", "5"));
         assert_eq!((request.run_timeout, request.memory, request.unserved()), (2.0, Some(1 << 30), None));

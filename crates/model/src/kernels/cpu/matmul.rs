@@ -153,9 +153,12 @@ mod tests {
 
     fn check(sizes: [usize; 3], transposed: [bool; 2], alpha: f32, store: Store, seed: u64) {
         let [m, n, inner] = sizes;
-        let view = |data, rows, columns, transposed: bool| match transposed {
-            false => View::rows_of(data, rows, columns, columns),
-            true => View::rows_of(data, columns, rows, rows).t(),
+        let view = |data, rows, columns, transposed: bool| {
+            if transposed {
+                View::rows_of(data, columns, rows, rows).t()
+            } else {
+                View::rows_of(data, rows, columns, columns)
+            }
         };
         let a = values(m * inner, seed);
         let b = values(inner * n, seed + 1);

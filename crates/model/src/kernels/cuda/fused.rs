@@ -63,9 +63,10 @@ impl<D: Device> Cuda<D> {
         if most == 0 {
             return Ok(None);
         }
-        let counts = match library.takes_empty_sequences() {
-            true => all.chunks(most).map(<[RowSpan]>::len).collect(),
-            false => FusedShape::calls_without_empty_sequences(all.len(), most),
+        let counts = if library.takes_empty_sequences() {
+            all.chunks(most).map(<[RowSpan]>::len).collect()
+        } else {
+            FusedShape::calls_without_empty_sequences(all.len(), most)
         };
         let Some(layout) = self.layout(shape, starts, &all, counts)? else { return Ok(None) };
         let mut workspace = 0;

@@ -115,9 +115,10 @@ impl<D: Device> Cuda<D> {
     /// # Errors
     /// 0, or no multiple of 4: each piece begins at an address that is divisible by 16.
     pub fn with_moment_piece(self, values: usize) -> Result<Self> {
-        match values > 0 && values.is_multiple_of(4) {
-            true => Ok(Self { moment_piece: values, ..self }),
-            false => Err(ModelError::input("values of a piece of moments", values, "a multiple of 4, above 0")),
+        if values > 0 && values.is_multiple_of(4) {
+            Ok(Self { moment_piece: values, ..self })
+        } else {
+            Err(ModelError::input("values of a piece of moments", values, "a multiple of 4, above 0"))
         }
     }
 

@@ -156,9 +156,10 @@ mod tests {
                 let mut memory = self.memory.borrow_mut();
                 let mut slot = slot.borrow_mut();
                 for i in 0..*bytes {
-                    match to_device {
-                        true => drop(memory.insert(at + i as u64, slot[i])),
-                        false => slot[i] = memory.get(&(at + i as u64)).copied().unwrap_or(0xff),
+                    if to_device {
+                        drop(memory.insert(at + i as u64, slot[i]))
+                    } else {
+                        slot[i] = memory.get(&(at + i as u64)).copied().unwrap_or(0xff)
                     }
                 }
             }

@@ -47,9 +47,10 @@ pub(super) fn validate_blocks(options: &NetworkOptions) -> Result<()> {
         return Err(ModelError::input("share of the blocks", first, format!("at most {}", end.min(blocks))));
     }
     let fewest = fewest_gradients(blocks);
-    match options.gradients_at_once >= fewest {
-        true => Ok(()),
-        false => Err(ModelError::input("gradients_at_once", options.gradients_at_once, format!("{fewest} or more"))),
+    if options.gradients_at_once >= fewest {
+        Ok(())
+    } else {
+        Err(ModelError::input("gradients_at_once", options.gradients_at_once, format!("{fewest} or more")))
     }
 }
 

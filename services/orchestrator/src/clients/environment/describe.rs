@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use evenkeel_environment::{Description, Descriptions, Origin};
+use evenkeel_environment::{Description, Descriptions, EnvironmentOrigin};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::environment_client::EnvironmentClient;
 use evenkeel_proto::v1::{EnvironmentGetStatusRequest, EnvironmentInfo};
@@ -30,7 +30,9 @@ pub async fn describe_environments(settings: &LoopSettings, workers: &[String]) 
     let named = settings.data.environment.iter().chain(&settings.data.environments);
     let wanted: BTreeSet<&str> = named
         .map(String::as_str)
-        .filter(|name| !matches!(Origin::of("data.environment", name), Ok(Origin::BuiltIn(_)) | Err(_)))
+        .filter(|name| {
+            !matches!(EnvironmentOrigin::of("data.environment", name), Ok(EnvironmentOrigin::BuiltIn(_)) | Err(_))
+        })
         .collect();
     if wanted.is_empty() || workers.is_empty() {
         return Ok(Descriptions::new());

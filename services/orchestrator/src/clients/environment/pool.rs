@@ -16,7 +16,7 @@ const MAX_EVENTS: usize = 8;
 
 /// The workers.
 pub(super) struct Pool {
-    state: Mutex<State>,
+    state: Mutex<ConnectedWorkers>,
     /// A worker has room, or there is another one.
     changed: Notify,
     /// Episodes that one worker may have.
@@ -25,7 +25,7 @@ pub(super) struct Pool {
 }
 
 #[derive(Default)]
-struct State {
+struct ConnectedWorkers {
     workers: BTreeMap<ServerAddress, Worker>,
     /// Addresses that no name is resolved to any more: their workers only finish their episodes.
     unwanted: BTreeSet<ServerAddress>,
@@ -60,7 +60,7 @@ impl Pool {
         Arc::new(Self { state: Mutex::default(), changed: Notify::new(), most, waiting: AtomicUsize::new(0) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectedWorkers> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,7 +161,7 @@ impl Pool {
 
     fn assign(self: &Arc<Self>, request: &OpenEpisode) -> Option<EpisodeLink> {
         let mut state = self.state();
-        let State { workers, unwanted, .. } = &mut *state;
+        let ConnectedWorkers { workers, unwanted, .. } = &mut *state;
         let id = &request.episode_id;
         let has_room = |worker: &Worker| {
             // The attempt before may be on its way out.
@@ -296,10 +296,8 @@ mod tests {
         assert!(pool.keep_alive(&address).is_some());
         requests.recv().await;
         drop(other);
-        let closed = requests.recv().await.unwrap().kind;
-        assert!(
-            matches!(closed, Some(Kind::Close(close)) if close.episode_id == "2" && close.reason() == CloseReason::Cancelled)
-        );
+        let Some(Kind::Close(close)) = requests.recv().await.unwrap().kind else { panic!("the episode is ended") };
+        assert_eq!((close.episode_id.as_str(), close.reason()), ("2", CloseReason::Cancelled));
         pool.lost(&address, connection);
         assert_eq!(link.next().await, None);
         assert!(!pool.is_connected());

@@ -5,7 +5,7 @@ mod score;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use evenkeel_proto::v1::learner_client::LearnerClient;
+use evenkeel_proto::v1::learner_client::LearnerClient as LearnerStub;
 use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
@@ -25,16 +25,16 @@ use crate::error::{Halt, RunError};
 use crate::events::Events;
 
 /// The learner of a run.
-pub(crate) struct Learner {
+pub(crate) struct LearnerClient {
     endpoint: String,
-    client: LearnerClient<ClientChannel>,
+    client: LearnerStub<ClientChannel>,
     retrier: Retrier,
     events: Events,
     /// Whether weights are published with a tied head written out.
     write_out_head: AtomicBool,
 }
 
-impl Learner {
+impl LearnerClient {
     pub(super) fn connect(
         endpoint: &str,
         connections: &Connections,
@@ -42,7 +42,7 @@ impl Learner {
         events: Events,
     ) -> Result<Self, RunError> {
         let limit = connections.max_message();
-        let client = LearnerClient::new(connections.channel("endpoints.learner", endpoint)?)
+        let client = LearnerStub::new(connections.channel("endpoints.learner", endpoint)?)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
         Ok(Self { endpoint: endpoint.to_owned(), client, retrier, events, write_out_head: AtomicBool::new(false) })

@@ -9,7 +9,7 @@ use evenkeel_rpc::error::Reason;
 use tokio_stream::StreamExt;
 use tonic::Status;
 
-use super::Learner;
+use super::LearnerClient;
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 
@@ -62,7 +62,7 @@ impl fmt::Display for NotScored {
     }
 }
 
-impl Learner {
+impl LearnerClient {
     /// Log-probabilities of each (prompt, response) under the weights of that version, one for each token of the
     /// response.
     pub(crate) async fn score(

@@ -57,7 +57,7 @@ pub(super) struct RunLoop {
     proof: Arc<Proof>,
     warm_start: WarmStart,
     evaluator: Evaluator,
-    session: Arc<TrainingSteps>,
+    training: Arc<TrainingSteps>,
     sampler: StepSampler,
     writer: StepWriter,
     idle_times: IdleTimes,
@@ -217,7 +217,7 @@ impl RunLoop {
         });
         let parts = LoopParts {
             services: &self.services,
-            session: &self.session,
+            session: &self.training,
             weights: &self.weights,
             proof: &self.proof,
             evaluator: &self.evaluator,

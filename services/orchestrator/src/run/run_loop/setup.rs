@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use evenkeel_run::{ForkOrigin, InputRecord, RunDirectory};
+use evenkeel_data::DataReport;
+use evenkeel_run::{ForkOrigin, Input, InputRecord, RunDirectory};
 
 use super::checked::Checked;
 use super::start_files::StartFiles;
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
+use crate::data::{EpisodeTexts, Prompts};
 use crate::error::RunError;
 use crate::events::Events;
 use crate::inputs::Known;
@@ -23,6 +25,7 @@ use crate::run::journal::RunJournal;
 use crate::run::preflight::Preflight;
 use crate::run::proof::Proof;
 use crate::run::rollout_record::RolloutRecord;
+use crate::run::run_context::RunContext;
 use crate::run::sampler_audit::SamplerAudit;
 use crate::run::step_sampler::StepSampler;
 use crate::run::step_writer::StepWriter;
@@ -44,107 +47,128 @@ pub(in crate::run) fn prepare(
 ) -> Result<RunLoop, RunError> {
     let loading = Loading { limits: options.limits, cancel: options.cancel };
     let mut gate = ChangeGate::new(directory.path(), options.accept_changed_inputs);
+    let (checked, found) = read_inputs(&resolved, &directory, endpoints, &loading, &mut gate)?;
+    let start_files = begin_files(&resolved, &mut directory, &checked.report, found, &mut gate)?;
+    let announcement = Announcement {
+        problems: checked.prompts.train.len(),
+        notes: notes(&resolved, &directory, &checked),
+        warning: checked.report.warning(),
+        start_files,
+    };
+    let services = Services::connect(&checked.endpoints, &checked.settings.services, events, stop)?;
+    build(resolved, directory, services, checked, gate, announcement)
+}
+
+/// Reads what the recipe names. Says of files that cannot be loaded any more that they were changed, where they were.
+fn read_inputs(
+    resolved: &ResolvedRecipe,
+    directory: &RunDirectory,
+    endpoints: &Endpoints,
+    loading: &Loading,
+    gate: &mut ChangeGate,
+) -> Result<(Checked, Vec<Input>), RunError> {
     let known = Known {
         inputs: directory.begun_with().map_or(&[], |begun_with| &begun_with.inputs),
         read_again: resolved.settings.checkpoint.read_inputs_again,
         cancel: &|| loading.cancel.is_cancelled(),
     };
-    let checked = Checked::of(&resolved, directory.path(), endpoints, &loading)
+    let checked = Checked::of(resolved, directory.path(), endpoints, loading)
         .and_then(|mut checked| checked.inputs(known).map(|found| (checked, found)));
-    let (checked, found) = match checked {
-        Ok(checked) => checked,
-        Err(RunError::Cancelled) => return Err(RunError::Cancelled),
-        Err(error) => {
-            // What cannot be loaded any more may be so because it was changed.
-            gate.admit(directory.begun_with().map(InputRecord::changed_data).unwrap_or_default())?;
-            return Err(error);
-        }
-    };
-    let Checked { settings, encoder, vocabulary_size, context, prompts, benchmarks, demonstrations, report, .. } =
-        checked;
-    let tokenizer = encoder.tokenizer.clone();
-    let episodes = Arc::clone(&encoder.episodes);
-    let unread_arguments = encoder.prompts.unread_arguments();
-    let mut notes = resolved.notes.clone();
+    if !matches!(checked, Ok(_) | Err(RunError::Cancelled)) {
+        gate.admit(directory.begun_with().map(InputRecord::changed_data).unwrap_or_default())?;
+    }
+    checked
+}
+
+/// The files that a run starts with, which a new one writes at once.
+fn begin_files(
+    resolved: &ResolvedRecipe,
+    directory: &mut RunDirectory,
+    report: &DataReport,
+    found: Vec<Input>,
+    gate: &mut ChangeGate,
+) -> Result<StartFiles, RunError> {
     let start_files = match directory.begun_with() {
-        None => StartFiles::of_new_run(&resolved, &report, found),
+        None => StartFiles::of_new_run(resolved, report, found),
         Some(begun_with) => {
             gate.admit(begun_with.changes(&found))?;
-            StartFiles::of_resumed_run(&resolved, &report, found, begun_with)
+            StartFiles::of_resumed_run(resolved, report, found, begun_with)
         }
     };
     if !directory.is_resumed() {
         directory.compare_with_origin(start_files.inputs())?;
-        start_files.write(&directory)?;
+        start_files.write(directory)?;
     }
+    Ok(start_files)
+}
+
+/// What the user should know about the settings.
+fn notes(resolved: &ResolvedRecipe, directory: &RunDirectory, checked: &Checked) -> Vec<String> {
+    let mut notes = resolved.notes.clone();
     notes.extend(directory.forked_from().into_iter().flat_map(ForkOrigin::notes));
-    notes.extend(checked.notes);
-    let endpoints = checked.endpoints;
-    let settings = Arc::new(settings);
-    let prompts = Arc::new(prompts);
-    let services = Arc::new(Services::connect(&endpoints, &settings.services, events.clone(), stop)?);
-    let run_id = directory.run_id();
-    let hash = resolved.learner_settings_hash.clone();
-    let seed = settings.run.seed;
-    let groups = settings.sampling.prompts_per_step;
-    let max_lag = settings.pipeline.max_lag;
-    let session = Arc::new(TrainingSteps::new(Arc::clone(&services), run_id, seed, groups, max_lag, hash));
-    let engines = EngineWeights::new();
-    let weights = Arc::new(WeightSync::new(Arc::clone(&services), Arc::clone(&engines), &directory, &settings));
-    let text = prompts.train.iter().take(PROBE_PROMPTS).map(|prompt| Arc::clone(&prompt.token_ids)).collect();
-    let proof =
-        Proof::new(Arc::clone(&services), Arc::clone(&engines), &settings, &tokenizer, vocabulary_size, context, text);
-    let proof = Arc::new(proof);
-    let rollouts = RolloutContext::new(
-        Arc::clone(&services),
-        engines,
-        (tokenizer.clone(), episodes),
-        run_id,
+    notes.extend(checked.notes.iter().cloned());
+    notes.extend(checked.prompts.too_few(checked.settings.sampling.prompts_per_step));
+    notes.extend(checked.encoder.prompts.unread_arguments());
+    notes
+}
+
+fn build(
+    resolved: ResolvedRecipe,
+    directory: RunDirectory,
+    services: Services,
+    checked: Checked,
+    gate: ChangeGate,
+    announcement: Announcement,
+) -> Result<RunLoop, RunError> {
+    let Checked { settings, encoder, vocabulary_size, prompts, benchmarks, demonstrations, .. } = checked;
+    let context = RunContext {
+        services: Arc::new(services),
+        settings: Arc::new(settings),
+        directory,
+        tokenizer: encoder.tokenizer.clone(),
         vocabulary_size,
-        &settings,
-    );
-    let rollouts = Arc::new(rollouts);
-    let audit = SamplerAudit::new(
-        Arc::clone(&services),
-        &settings,
-        tokenizer.end_id(),
-        resolved.groups_of_first_update,
-        Arc::clone(&proof),
-    );
-    notes.extend(prompts.too_few(settings.sampling.prompts_per_step));
-    notes.extend(unread_arguments);
-    let announcement = Announcement { problems: prompts.train.len(), notes, warning: report.warning(), start_files };
+    };
+    let prompts = Arc::new(prompts);
+    let training = Arc::new(TrainingSteps::new(&context, resolved.learner_settings_hash.clone()));
+    let engine_weights = EngineWeights::new();
+    let weights = Arc::new(WeightSync::new(&context, Arc::clone(&engine_weights)));
+    let proof = Arc::new(proof(&context, Arc::clone(&engine_weights), checked.context, &prompts));
+    let rollouts = Arc::new(rollout_context(&context, engine_weights, Arc::clone(&encoder.episodes)));
+    let audit = sampler_audit(&context, resolved.groups_of_first_update, Arc::clone(&proof));
+    let rollout_record = RolloutRecord::new(&context.settings, context.tokenizer.clone());
     Ok(RunLoop {
-        preflight: Preflight::new(
-            Arc::clone(&services),
-            Arc::clone(&session),
-            vocabulary_size,
-            &tokenizer,
-            &prompts,
-            &benchmarks,
-            &settings,
-        ),
-        checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory, gate),
-        evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, directory.clone()),
-        writer: StepWriter::new(Arc::clone(&session), &prompts, RolloutRecord::new(&settings, tokenizer)),
-        sampler: StepSampler::new(rollouts, prompts, &settings, audit),
+        preflight: Preflight::new(&context, Arc::clone(&training), &prompts, &benchmarks),
+        checkpoints: CheckpointKeeper::new(&context, gate),
+        evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, context.directory.clone()),
+        writer: StepWriter::new(Arc::clone(&training), &prompts, rollout_record),
+        sampler: StepSampler::new(rollouts, prompts, &context.settings, audit),
         idle_times: IdleTimes::default(),
-        warm_start: WarmStart::new(
-            Arc::clone(&services),
-            Arc::clone(&session),
-            Arc::clone(&weights),
-            &settings.warm_start,
-            encoder,
-            demonstrations,
-        ),
-        journal: RunJournal::open(directory.clone(), resolved, services.retrier().clone(), events)?,
-        session,
+        warm_start: WarmStart::new(&context, Arc::clone(&training), Arc::clone(&weights), encoder, demonstrations),
+        journal: RunJournal::open(&context, resolved)?,
+        training,
         weights,
         proof,
-        services,
-        settings,
-        directory,
+        services: context.services,
+        settings: context.settings,
+        directory: context.directory,
         announcement,
         done_before: 0,
     })
+}
+
+/// The proof of the engines' weights; `tokens` is what the model can take at once.
+fn proof(context: &RunContext, engine_weights: Arc<EngineWeights>, tokens: usize, prompts: &Prompts) -> Proof {
+    let RunContext { settings, tokenizer, vocabulary_size, .. } = context;
+    let text = prompts.train.iter().take(PROBE_PROMPTS).map(|prompt| Arc::clone(&prompt.token_ids)).collect();
+    Proof::new(context.services(), engine_weights, settings, tokenizer, *vocabulary_size, tokens, text)
+}
+
+fn rollout_context(context: &RunContext, engine_weights: Arc<EngineWeights>, episodes: EpisodeTexts) -> RolloutContext {
+    let texts = (context.tokenizer.clone(), episodes);
+    let run_id = context.directory.run_id();
+    RolloutContext::new(context.services(), engine_weights, texts, run_id, context.vocabulary_size, &context.settings)
+}
+
+fn sampler_audit(context: &RunContext, first_update: Option<u32>, proof: Arc<Proof>) -> Arc<SamplerAudit> {
+    SamplerAudit::new(context.services(), &context.settings, context.tokenizer.end_id(), first_update, proof)
 }

@@ -41,10 +41,10 @@ pub(super) struct LazyPool {
     folder: Option<PathBuf>,
     processes: Option<WorkerProcesses>,
     settings: PoolSettings,
-    state: Mutex<State>,
+    state: Mutex<LazyState>,
 }
 
-enum State {
+enum LazyState {
     Absent,
     Ready(Arc<Pool>),
     Failed(SandboxError, Instant),
@@ -60,7 +60,7 @@ impl LazyPool {
                 queue: settings.max_items,
                 memory_bytes: settings.code.memory.map(ByteSize::bytes),
             },
-            state: Mutex::new(State::Absent),
+            state: Mutex::new(LazyState::Absent),
         }
     }
 
@@ -68,18 +68,18 @@ impl LazyPool {
     pub(super) fn get(&self, progress: &dyn Fn(&str)) -> Result<Arc<Pool>, SandboxError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
-            State::Ready(pool) => return Ok(Arc::clone(pool)),
-            State::Failed(error, when) if when.elapsed() < RETRY_DELAY => return Err(error.clone()),
-            State::Failed(..) | State::Absent => {}
+            LazyState::Ready(pool) => return Ok(Arc::clone(pool)),
+            LazyState::Failed(error, when) if when.elapsed() < RETRY_DELAY => return Err(error.clone()),
+            LazyState::Failed(..) | LazyState::Absent => {}
         }
         match self.start(progress) {
             Ok(pool) => {
-                *state = State::Ready(Arc::clone(&pool));
+                *state = LazyState::Ready(Arc::clone(&pool));
                 Ok(pool)
             }
             Err(error) => {
                 tracing::error!("programs cannot be judged: {error}");
-                *state = State::Failed(error.clone(), Instant::now());
+                *state = LazyState::Failed(error.clone(), Instant::now());
                 Err(error)
             }
         }

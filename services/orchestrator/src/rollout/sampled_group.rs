@@ -1,145 +1,15 @@
-//! A group: all samples of one prompt in one step, from its request to the message for the learner.
+//! A group whose samples are over: what it teaches, and its message for the learner.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use evenkeel_data::{EnvironmentTask, Task};
+use evenkeel_data::Task;
 use evenkeel_proto::v1::{FinishReason, RewardComponent, Segment, TrainGroup, TrainSample};
-use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
-use tracing::Span;
 
+use super::group_request::GroupRequest;
 use super::sample::{RewardPart, Sample};
-use crate::data::{Asked, Prompt};
-
-/// How the samples of a group are drawn.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct GroupSampling {
-    /// Sampling settings; the seed is each sample's own.
-    pub(crate) settings: SamplingSettings,
-    /// How many there are.
-    pub(crate) samples: u32,
-}
-
-/// A group that is to be sampled.
-#[derive(Debug, Clone)]
-pub(crate) struct GroupRequest {
-    pub(super) id: GroupId,
-    pub(super) prompt_token_ids: Arc<[u32]>,
-    /// What answers are judged against.
-    pub(super) task: Task,
-    /// Where it is done in several turns.
-    pub(super) environment: Option<EnvironmentTask>,
-    /// What the row asks, where turns have prompts of their own.
-    pub(super) asked: Option<Arc<Asked>>,
-    /// What it counts as in metrics by data source.
-    pub(super) data_source: Arc<str>,
-    /// Name of the problem, and its place in its set, from 0.
-    pub(super) problem: (Arc<str>, u64),
-    /// The task with long tests named by their digest.
-    pub(super) named: Option<Task>,
-    pub(super) sampling: Arc<GroupSampling>,
-}
-
-impl GroupRequest {
-    /// The group of prompt `number` of a step; numbers count through the whole data order. It is at `index` of its set.
-    pub(crate) fn new(
-        purpose: Purpose,
-        step: u64,
-        number: u64,
-        (index, prompt): (u64, &Prompt),
-        sampling: &Arc<GroupSampling>,
-    ) -> Self {
-        Self {
-            id: GroupId { purpose, step, prompt: number },
-            prompt_token_ids: Arc::clone(&prompt.token_ids),
-            task: prompt.task.clone(),
-            environment: prompt.environment.clone(),
-            asked: prompt.asked.clone(),
-            data_source: Arc::clone(&prompt.data_source),
-            problem: (Arc::clone(&prompt.id), index),
-            named: prompt.task.named(),
-            sampling: Arc::clone(sampling),
-        }
-    }
-
-    /// The number of its prompt.
-    pub(crate) fn number(&self) -> u64 {
-        self.id.prompt
-    }
-}
-
-/// A group that still waits for samples.
-#[derive(Debug)]
-pub(super) struct InFlightGroup {
-    request: Arc<GroupRequest>,
-    began: SystemTime,
-    /// When the last response ended.
-    last_rollout: Instant,
-    /// What logs say of it belongs there.
-    span: Span,
-    samples: Vec<Option<Sample>>,
-    missing: usize,
-}
-
-impl InFlightGroup {
-    pub(super) fn new(request: GroupRequest, span: Span) -> Self {
-        let size = request.sampling.samples as usize;
-        Self {
-            request: Arc::new(request),
-            began: SystemTime::now(),
-            last_rollout: Instant::now(),
-            span,
-            samples: vec![None; size],
-            missing: size,
-        }
-    }
-
-    pub(super) fn span(&self) -> &Span {
-        &self.span
-    }
-
-    /// A response has ended.
-    pub(super) fn rollout_ended(&mut self) {
-        self.last_rollout = Instant::now();
-    }
-
-    pub(super) fn request(&self) -> &Arc<GroupRequest> {
-        &self.request
-    }
-
-    /// Adds a finished sample. Returns whether it was the last one.
-    pub(super) fn add(&mut self, number: u32, sample: Sample) -> bool {
-        if let Some(slot) = self.samples.get_mut(number as usize)
-            && slot.replace(sample).is_none()
-        {
-            self.missing -= 1;
-        }
-        self.missing == 0
-    }
-
-    /// The samples that are over.
-    pub(super) fn finished(&self) -> impl Iterator<Item = &Sample> {
-        self.samples.iter().flatten()
-    }
-
-    /// How many are not.
-    pub(super) fn missing(&self) -> usize {
-        self.missing
-    }
-
-    /// The group with the samples that it has.
-    pub(super) fn finish(self) -> SampledGroup {
-        let samples: Vec<Sample> = self.samples.into_iter().flatten().collect();
-        let segments = samples.iter().flat_map(|sample| &sample.segments);
-        let versions = segments.filter_map(|segment| segment.policy_version).map(|version| version..=version);
-        let versions = versions.reduce(|all, one| *all.start().min(one.start())..=*all.end().max(one.end()));
-        let sampled = (self.began, SystemTime::now());
-        let last_rollout = self.last_rollout;
-        SampledGroup { request: self.request, sampled, last_rollout, versions, samples }
-    }
-}
 
 /// A group whose last verdict is in.
 #[derive(Debug, Clone)]
@@ -155,6 +25,19 @@ pub(crate) struct SampledGroup {
 }
 
 impl SampledGroup {
+    /// A group that is complete now.
+    pub(super) fn new(
+        request: Arc<GroupRequest>,
+        began: SystemTime,
+        last_rollout: Instant,
+        samples: Vec<Sample>,
+    ) -> Self {
+        let segments = samples.iter().flat_map(|sample| &sample.segments);
+        let versions = segments.filter_map(|segment| segment.policy_version).map(|version| version..=version);
+        let versions = versions.reduce(|all, one| *all.start().min(one.start())..=*all.end().max(one.end()));
+        Self { request, sampled: (began, SystemTime::now()), last_rollout, versions, samples }
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.request.number()
     }
@@ -296,8 +179,12 @@ fn component((name, RewardPart { weight, value }): (&str, RewardPart)) -> Reward
 #[cfg(test)]
 pub(super) mod tests {
     use evenkeel_proto::v1::Outcome;
+    use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
+    use tracing::Span;
 
     use super::*;
+    use crate::rollout::group_request::GroupSampling;
+    use crate::rollout::in_flight_group::InFlightGroup;
     use crate::rollout::sample::{Rewards, SampleStatus, VerdictDetail};
 
     /// A group with these raw rewards; `None` is a sample that failed.
@@ -316,6 +203,7 @@ pub(super) mod tests {
             sampling: sampling.into(),
         };
         let mut group = InFlightGroup::new(request, Span::none());
+        let size = raw.len();
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {
                 id: id.sample(number).to_string(),
@@ -339,7 +227,7 @@ pub(super) mod tests {
                 rollout_retries: 0,
                 episode: None,
             };
-            assert_eq!(group.add(number, sample), number as usize + 1 == group.samples.len());
+            assert_eq!(group.add(number, sample), number as usize + 1 == size);
         }
         group.finish()
     }

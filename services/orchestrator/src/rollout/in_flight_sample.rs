@@ -1,0 +1,254 @@
+//! One sample from its request to its reward: the response is sampled segment by segment, verified and scored. When
+//! each segment is sampled, and by which weights, is decided by others.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use evenkeel_proto::SamplingSettings;
+use evenkeel_proto::v1::{FinishReason, Segment, WeightsRef};
+use evenkeel_rpc::retry::RetryPolicy;
+use evenkeel_telemetry::TraceContext;
+
+use super::bare::is_bare;
+use super::context::Batch;
+use super::generated_part::{AcceptedRollout, Attempts, Generated, PartGenerator};
+use super::group_request::GroupRequest;
+use super::response_part::ResponsePart;
+use super::sample::{Sample, SampleStatus, VerdictDetail, mean_log_probability, parts_of};
+use super::spans::{record_sample, trace_of_prompt};
+use super::verification::{VerificationOutcome, verify};
+use crate::clients::Services;
+use crate::error::Halt;
+
+/// Longest pause between two verifications of a sample.
+const LONGEST_VERIFY_PAUSE: Duration = Duration::from_secs(1);
+
+/// One sample of a group, as far as its response is.
+pub(super) struct InFlightSample {
+    batch: Arc<Batch>,
+    request: Arc<GroupRequest>,
+    number: u32,
+    /// How the whole response is drawn.
+    whole: SamplingSettings,
+    /// The response so far, and how many tokens that is.
+    before: Vec<Segment>,
+    sampled: u32,
+    attempts: Attempts,
+    /// When its first segment was asked for.
+    began: Option<SystemTime>,
+    /// Span of the sample. All samples of a prompt share a trace.
+    span: TraceContext,
+}
+
+/// How a segment has ended.
+pub(super) enum SegmentEnd {
+    /// The response goes on.
+    GoesOn,
+    /// The response is whole.
+    Whole(Box<AcceptedRollout>),
+    /// The attempts are used up.
+    Exhausted {
+        /// Why the last one failed.
+        message: String,
+        /// Whether any took too long.
+        late: bool,
+    },
+}
+
+impl InFlightSample {
+    pub(super) fn new(batch: &Arc<Batch>, request: &Arc<GroupRequest>, number: u32) -> Self {
+        let span = trace_of_prompt(batch.run_id(), request).child();
+        Self {
+            whole: batch.sampling(request, number),
+            attempts: Attempts::new(batch.services().settings().sample_attempts),
+            batch: Arc::clone(batch),
+            request: Arc::clone(request),
+            number,
+            before: Vec::new(),
+            sampled: 0,
+            began: None,
+            span,
+        }
+    }
+
+    pub(super) fn id(&self) -> String {
+        self.request.id.sample(self.number).to_string()
+    }
+
+    pub(super) fn services(&self) -> &Services {
+        self.batch.services()
+    }
+
+    pub(super) fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    pub(super) fn request(&self) -> &GroupRequest {
+        &self.request
+    }
+
+    /// How the whole response is drawn.
+    pub(super) fn whole(&self) -> &SamplingSettings {
+        &self.whole
+    }
+
+    /// The seed of whatever an environment draws: the sample's own.
+    pub(super) fn seed(&self) -> u64 {
+        self.whole.seed
+    }
+
+    pub(super) fn span(&self) -> TraceContext {
+        self.span
+    }
+
+    /// Whether any attempt to sample took too long.
+    pub(super) fn was_late(&self) -> bool {
+        self.attempts.late
+    }
+
+    /// Samples the next segment of its response, by these weights; the last one is as long as it gets. `accepted` is
+    /// called once the request is with the generation service. An episode of several turns is one segment: all of them
+    /// are sampled by these weights, so that it is accepted with the last one.
+    ///
+    /// # Errors
+    /// What ends the whole run: a sample that can never be generated, a service that stays away, a stop.
+    pub(super) async fn sample(
+        &mut self,
+        weights: Option<WeightsRef>,
+        is_last: bool,
+        mut accepted: impl FnMut(),
+    ) -> Result<SegmentEnd, Halt> {
+        self.began.get_or_insert_with(SystemTime::now);
+        if let Some(task) = self.request.environment.clone() {
+            let end = self.play(&task, weights).await;
+            accepted();
+            return end;
+        }
+        let sampling = self.batch.segment(&self.whole, is_last, self.sampled);
+        let part = ResponsePart {
+            weights,
+            prompt: None,
+            before: std::mem::take(&mut self.before),
+            engine: String::new(),
+            is_last: is_last || sampling.max_tokens + self.sampled == self.whole.max_tokens,
+            sampling,
+        };
+        let generated = match self.generate_part(&part, &mut accepted).await? {
+            Generated::Accepted(generated) => generated,
+            Generated::Exhausted { last } => {
+                return Ok(SegmentEnd::Exhausted { message: last, late: self.attempts.late });
+            }
+        };
+        let tokens = generated.tokens as u32;
+        if part.ends(tokens - self.sampled, generated.rollout.finish_reason()) {
+            return Ok(SegmentEnd::Whole(generated));
+        }
+        (self.before, self.sampled) = (generated.rollout.segments, tokens);
+        Ok(SegmentEnd::GoesOn)
+    }
+
+    /// Generates a part of the response.
+    ///
+    /// # Errors
+    /// As [`PartGenerator::generate`].
+    pub(super) async fn generate_part(
+        &mut self,
+        part: &ResponsePart,
+        accepted: &mut impl FnMut(),
+    ) -> Result<Generated, Halt> {
+        let generator = PartGenerator {
+            batch: &self.batch,
+            request: &self.request,
+            number: self.number,
+            span: self.span,
+            attempts: &mut self.attempts,
+        };
+        generator.generate(part, accepted).await
+    }
+
+    /// Verifies and scores a response that is whole.
+    ///
+    /// # Errors
+    /// A service that stays away; a stop.
+    pub(super) async fn verify(self, accepted: AcceptedRollout) -> Result<Sample, Halt> {
+        let began = self.began;
+        let span = self.span;
+        let prompt = trace_of_prompt(self.batch.run_id(), &self.request);
+        let sample = self.score(accepted).await?;
+        record_sample(&sample, prompt, span, began.unwrap_or_else(SystemTime::now));
+        Ok(sample)
+    }
+
+    /// Gives the sample up.
+    pub(super) fn give_up(self, message: String, late: bool) -> Sample {
+        let began = self.began;
+        let span = self.span;
+        let prompt = trace_of_prompt(self.batch.run_id(), &self.request);
+        let sample = self.failed(message, late);
+        record_sample(&sample, prompt, span, began.unwrap_or_else(SystemTime::now));
+        sample
+    }
+
+    async fn score(self, accepted: AcceptedRollout) -> Result<Sample, Halt> {
+        let AcceptedRollout { rollout, tokens, mut played } = accepted;
+        let request = self.batch.verify_request(&self.request, &rollout, played.as_ref(), self.span)?;
+        let text = request.completion().to_owned();
+        let settings = self.services().settings();
+        let initial = self.services().retry_policy().initial_pause();
+        let pauses = RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE));
+        let outcome = match played.as_mut().and_then(|played| played.verdict.take()) {
+            Some(verdict) => VerificationOutcome::of_environment(verdict),
+            None => {
+                let verifier = self.services().verifier(self.request.task.verifier())?;
+                verify(&verifier.await_verdict(), request, settings.verify_attempts, pauses).await
+            }
+        };
+        let (status, verdict_detail, verify_retries) = match outcome {
+            VerificationOutcome::Verdict { reward, detail, retries } => {
+                let bare = || is_bare(&text, detail.extracted.as_deref());
+                let (rewards, components) = self.batch.rewards(&reward, tokens, bare);
+                (SampleStatus::Valid { outcome: reward.outcome, rewards, components }, detail, retries)
+            }
+            VerificationOutcome::Invalid { reason, retries, late } => {
+                tracing::warn!(reason, "no verdict, the sample is left out");
+                (SampleStatus::Invalid { reason, late }, VerdictDetail::default(), retries)
+            }
+        };
+        Ok(Sample {
+            id: self.id(),
+            engine: rollout.engine.clone(),
+            finish_reason: rollout.finish_reason(),
+            text,
+            parts: parts_of(&rollout.segments),
+            mean_log_probability: mean_log_probability(&rollout.segments),
+            segments: rollout.segments,
+            contexts: played.as_mut().map(|played| std::mem::take(&mut played.contexts)).unwrap_or_default(),
+            tokens,
+            status,
+            verdict_detail,
+            verify_retries,
+            rollout_retries: self.attempts.failed,
+            episode: played.map(|played| Box::new(played.record)),
+        })
+    }
+
+    fn failed(self, message: String, late: bool) -> Sample {
+        tracing::warn!(message, "the sample cannot be generated and is left out");
+        Sample {
+            id: self.id(),
+            engine: String::new(),
+            segments: Vec::new(),
+            contexts: Vec::new(),
+            text: String::new(),
+            parts: Vec::new(),
+            mean_log_probability: None,
+            finish_reason: FinishReason::Failed,
+            tokens: 0,
+            status: SampleStatus::Failed { message, late },
+            verdict_detail: VerdictDetail::default(),
+            verify_retries: 0,
+            rollout_retries: self.attempts.failed,
+            episode: None,
+        }
+    }
+}
