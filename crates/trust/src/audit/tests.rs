@@ -110,15 +110,13 @@ fn step(
 ) -> Result<AuditReport, crate::fake::FakeError> {
     let learner = FakeLearner::default();
     let first = step * u64::from(GROUPS);
-    let mut of_step = audit.step(step, first);
-    let mut scored = None;
+    let mut of_step = audit.step(step, first, true);
     for place in order {
         of_step.add(&FakeGroup { number: first + place, drawing })?;
-        if let Some(scoring) = of_step.begin(false) {
-            scored = Some(now(scoring.run(&learner))?);
-        }
     }
-    let report = of_step.finish(scored)?;
+    assert!(of_step.is_ready());
+    let scored = now(of_step.take_samples().expect("they are taken once").run(&learner))?;
+    let report = of_step.finish(Some(scored))?;
     Ok(report.expect("the audit is on"))
 }
 
@@ -154,7 +152,7 @@ fn another_temperature_is_found_within_a_few_steps() {
 #[test]
 fn one_seed_for_a_whole_group_shows_without_any_scores() {
     let (audit, _) = audit(AuditMode::Stop, false);
-    let mut of_step = audit.step(1, 4);
+    let mut of_step = audit.step(1, 4, true);
     let mut groups = 0..u64::from(GROUPS);
     let error = groups.find_map(|place| of_step.add(&FakeGroup { number: 4 + place, drawing: Drawing::OneSeed }).err());
     let error = error.expect("found").to_string();
@@ -190,18 +188,28 @@ fn what_is_counted_does_not_depend_on_which_group_is_complete_first() {
 fn a_step_counts_once_also_where_a_run_returns_to_a_checkpoint() {
     let (audit, _) = audit(AuditMode::Stop, false);
     let counted = run(&audit, 2, Drawing::Honest).unwrap().tokens;
-    let mut again = audit.step(2, 8);
-    assert_eq!(again.last_audited_group(), None);
+    assert_eq!(audit.schedule(), AuditSchedule { every: 1, first_update: GROUPS, from: 3 });
+    let mut again = audit.step(2, 8, false);
     again.add(&FakeGroup { number: 8, drawing: Drawing::OneSeed }).unwrap();
-    assert!(again.begin(true).is_none());
     assert_eq!(again.finish(None).unwrap().unwrap().tokens, counted);
 }
 
 #[test]
+fn samples_are_ready_once_their_groups_are_complete_and_at_once_where_none_are_chosen() {
+    let (audit, _) = audit(AuditMode::Stop, false);
+    assert!(audit.step(1, 4, false).is_ready());
+    let mut of_step = audit.step(2, 8, true);
+    assert!(!of_step.is_ready());
+    for place in 0..u64::from(GROUPS) {
+        of_step.add(&FakeGroup { number: 8 + place, drawing: Drawing::Honest }).unwrap();
+    }
+    assert!(of_step.is_ready() && of_step.take_samples().is_some() && of_step.take_samples().is_none());
+}
+
+#[test]
 fn ahead_of_training_every_few_steps_are_scored() {
-    let (audit, _) = audit(AuditMode::Stop, true);
-    let scored: Vec<_> = (1..=5).map(|number| audit.step(number, number * 4).last_audited_group()).collect();
-    assert_eq!(scored, [Some(3), None, None, None, Some(3)]);
+    let every = |ahead| audit(AuditMode::Stop, ahead).0.schedule().every;
+    assert_eq!((every(false), every(true)), (1, SamplerAuditSettings::default().every));
 }
 
 #[test]
@@ -209,11 +217,11 @@ fn samples_that_cannot_be_scored_are_counted_and_said_once() {
     let (audit, said) = audit(AuditMode::Stop, false);
     let learner = FakeLearner { not_scored: Some("the folder is gone"), ..FakeLearner::default() };
     for number in 1..=2 {
-        let mut of_step = audit.step(number, number * 4);
+        let mut of_step = audit.step(number, number * 4, true);
         for place in 0..u64::from(GROUPS) {
             of_step.add(&FakeGroup { number: number * 4 + place, drawing: Drawing::Honest }).unwrap();
         }
-        let scored = now(of_step.begin(true).unwrap().run(&learner)).unwrap();
+        let scored = now(of_step.take_samples().unwrap().run(&learner)).unwrap();
         let report = of_step.finish(Some(scored)).unwrap().unwrap();
         assert_eq!((report.sequences, report.not_possible), (0, 8));
     }
@@ -224,8 +232,8 @@ fn samples_that_cannot_be_scored_are_counted_and_said_once() {
 #[test]
 fn an_audit_that_is_off_says_nothing() {
     let (audit, _) = audit(AuditMode::Off, false);
-    let mut of_step = audit.step(1, 4);
+    assert_eq!(audit.schedule().every, 0);
+    let mut of_step = audit.step(1, 4, false);
     of_step.add(&FakeGroup { number: 4, drawing: Drawing::OneSeed }).unwrap();
-    assert!(of_step.begin(true).is_none());
     assert_eq!(of_step.finish(None).unwrap(), None);
 }

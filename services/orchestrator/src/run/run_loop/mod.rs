@@ -21,13 +21,13 @@ use super::journal::RunJournal;
 use super::loop_work::LoopParts;
 use super::position::Position;
 use super::preflight::Preflight;
-use super::proof::Proof;
 use super::records::Records;
 use super::state::Rules;
 use super::step_sampler::StepSampler;
 use super::step_writer::StepWriter;
 use super::training_loop::TrainingLoop;
 use super::training_steps::TrainingSteps;
+use super::trust::RunProof;
 use super::warm_start::WarmStart;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
@@ -54,7 +54,7 @@ pub(super) struct RunLoop {
     preflight: Preflight,
     checkpoints: CheckpointKeeper,
     weights: Arc<WeightSync>,
-    proof: Arc<Proof>,
+    proof: RunProof,
     warm_start: WarmStart,
     evaluator: Evaluator,
     training: Arc<TrainingSteps>,
