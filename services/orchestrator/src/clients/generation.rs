@@ -15,11 +15,12 @@ use evenkeel_rpc::client::ClientChannel;
 use evenkeel_rpc::dispatch::{DispatchError, Dispatcher, Pending};
 use evenkeel_rpc::error::{Reason, has_reason};
 use evenkeel_rpc::items::GenerateItems;
+use evenkeel_trust::EngineScores;
 use tonic::Status;
 
 use super::connect::Connections;
-use super::proven::{EngineScores, ProvenEngine};
-use super::{Outage, Retrier, exact};
+use super::tensor_digests::tensor_digests;
+use super::{Outage, Retrier};
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
@@ -141,7 +142,7 @@ impl Generation {
         version: u64,
         sequences: &[Vec<u32>],
         temperature: f32,
-    ) -> Result<Option<Vec<ProvenEngine>>, Halt> {
+    ) -> Result<Option<Vec<EngineScores>>, Halt> {
         let sequences = sequences.iter().map(|ids| TokenSequence { token_ids: ids.clone() }).collect();
         let version = Some(version);
         let temperature = Some(temperature);
@@ -174,9 +175,10 @@ impl Generation {
                     format!("engine {}: {why}", engine.engine)
                 });
                 let failures = failures.collect::<Vec<_>>().join("; ");
-                match proven.is_empty() {
-                    true => Err(Status::unavailable(format!("no engine scores tokens: {failures}"))),
-                    false => Ok(Some((proven, failures))),
+                if proven.is_empty() {
+                    Err(Status::unavailable(format!("no engine scores tokens: {failures}")))
+                } else {
+                    Ok(Some((proven, failures)))
                 }
             }
         };
@@ -195,7 +197,7 @@ impl Generation {
     /// Where an engine has digests of its tensors they decide. What they prove is said once.
     fn decide_exactly(&self, engine: &EngineProof, version: u64) -> Result<(), Halt> {
         let Some(exact) = &engine.exact else { return Ok(()) };
-        let message = exact::verdict(&engine.engine, version, exact)?;
+        let message = tensor_digests(exact).verdict(&engine.engine, version)?;
         let mut said = self.proven_exactly.lock().unwrap_or_else(PoisonError::into_inner);
         if said.insert((engine.engine.clone(), exact.state)) {
             self.events.emit(Event::Note { message });
@@ -222,7 +224,7 @@ impl Generation {
 }
 
 /// The scores of one engine, one for every token but the first of each sequence.
-fn scores_of(engine: EngineProof, request: &ProveWeightsRequest) -> Result<ProvenEngine, Halt> {
+fn scores_of(engine: EngineProof, request: &ProveWeightsRequest) -> Result<EngineScores, Halt> {
     let complete = engine.scores.len() == request.sequences.len()
         && engine
             .scores
@@ -236,6 +238,6 @@ fn scores_of(engine: EngineProof, request: &ProveWeightsRequest) -> Result<Prove
         );
     }
     let is_exact = engine.exact.as_ref().is_some_and(|exact| exact.state() == ExactProofState::Equal);
-    let scores = EngineScores { prompt: engine.scores.into_iter().map(|scores| scores.log_probabilities).collect() };
-    Ok(ProvenEngine { name: engine.engine, scores, is_exact })
+    let scores = engine.scores.into_iter().map(|scores| scores.log_probabilities).collect();
+    Ok(EngineScores { engine: engine.engine, scores, is_exact })
 }

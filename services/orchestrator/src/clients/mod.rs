@@ -5,13 +5,12 @@
 
 mod connect;
 mod environment;
-mod exact;
 mod generation;
 mod learner;
 mod outage;
-mod proven;
 mod retrier;
 mod stop;
+mod tensor_digests;
 mod train_feed;
 mod verifier;
 
@@ -29,9 +28,8 @@ use connect::Connections;
 pub use environment::describe_environments;
 pub(crate) use environment::{EnvironmentClient, EpisodeLink};
 pub(crate) use generation::Generation;
-pub(crate) use learner::{LearnerClient, NotScored, ScoreQuery};
+pub(crate) use learner::{LearnerClient, ScoreQuery};
 pub(crate) use outage::Outage;
-pub(crate) use proven::ProvenEngine;
 pub(crate) use retrier::Retrier;
 pub(crate) use stop::Stop;
 pub(crate) use train_feed::TrainFeed;

@@ -13,6 +13,7 @@ use evenkeel_data::{Cancelled, DataError};
 use evenkeel_model_folder::FolderError;
 use evenkeel_proto::FieldError;
 use evenkeel_run::RunFilesError;
+use evenkeel_trust::{SamplerFault, WeightsFault};
 
 use crate::dependency::Dependency;
 
@@ -270,6 +271,21 @@ impl From<RunFilesError> for RunError {
             RunFilesError::File { path, source } => Self::File { path, source },
             RunFilesError::Defect(message) => Self::Defect(message),
         }
+    }
+}
+
+impl From<WeightsFault> for RunError {
+    fn from(fault: WeightsFault) -> Self {
+        match fault {
+            WeightsFault::Diverged { version, mean } => Self::Diverged { version, mean },
+            WeightsFault::Unproven { engine, version, message } => Self::Unproven { engine, version, message },
+        }
+    }
+}
+
+impl From<SamplerFault> for RunError {
+    fn from(SamplerFault { engine, step, check, message }: SamplerFault) -> Self {
+        Self::Sampler { engine, step, check, message }
     }
 }
 

@@ -58,9 +58,10 @@ impl RunJournal {
         let evaluations = file(EVALUATION_FILE, StepKind::Evaluation)?;
         let prompts = PromptFile::open(directory.path())?;
         let rollouts = RolloutFolder::open(directory.path(), resolved.settings.run.rollouts_disk.bytes())?;
-        let tensorboard = match resolved.settings.run.tensorboard {
-            true => Some(shown(directory.path(), [&warm_start, &steps, &evaluations])?),
-            false => None,
+        let tensorboard = if resolved.settings.run.tensorboard {
+            Some(shown(directory.path(), [&warm_start, &steps, &evaluations])?)
+        } else {
+            None
         };
         Ok(Self {
             directory,
@@ -149,9 +150,10 @@ impl RunJournal {
         let (is_kept, removed) = written;
         if !removed.is_empty() && !std::mem::replace(&mut self.has_noted_thinning, true) {
             let bound = self.resolved.settings.run.rollouts_disk;
-            let what = match is_kept {
-                true => "samples of old steps are thinned out",
-                false => "samples of steps that are not evaluated are not kept any more",
+            let what = if is_kept {
+                "samples of old steps are thinned out"
+            } else {
+                "samples of steps that are not evaluated are not kept any more"
             };
             let message =
                 format!("rollouts/ has reached run.rollouts_disk = {bound}: {what}; rollouts/thinned.json lists them");

@@ -4,21 +4,22 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{PauseMode, RunState, TrainReport, WeightsRef};
+use evenkeel_trust::{ProofReport, SampleScoring, ScoredSamples};
 use tokio::sync::Mutex;
 
 use super::evaluator::Evaluator;
 use super::position::Position;
-use super::proof::{Proof, ProofReport};
 use super::records::Records;
-use super::sampler_audit::{Scored, Scoring};
 use super::state::{LoopEvent, Next};
 use super::step_sampler::StepSampler;
 use super::step_writer::FinishedStep;
 use super::training_steps::TrainingSteps;
+use super::trust::{RunLearner, RunProof};
 use super::weight_sync::WeightSync;
 use crate::clients::{Services, TrainFeed};
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
+use crate::events::Activity;
 use crate::instruments::{self, TimedPart};
 
 /// Answers of a step that proofs take their text from.
@@ -30,7 +31,7 @@ pub(super) struct LoopParts<'a> {
     pub(super) services: &'a Services,
     pub(super) session: &'a TrainingSteps,
     pub(super) weights: &'a WeightSync,
-    pub(super) proof: &'a Proof,
+    pub(super) proof: &'a RunProof,
     pub(super) evaluator: &'a Evaluator,
     pub(super) sampler: &'a StepSampler,
     pub(super) records: &'a Mutex<Records<'a>>,
@@ -43,7 +44,7 @@ pub(super) enum Done {
     /// All groups of the step are there, and engines sleep where they do while the learner trains.
     Sampled(u64),
     /// The chosen samples of the step are scored.
-    Audited(u64, Scored),
+    Audited(u64, ScoredSamples),
     /// The engines have these weights, after so long.
     Updated(u64, Duration),
     /// The weights are checked, where that was due.
@@ -114,8 +115,9 @@ impl<'a> LoopParts<'a> {
     }
 
     /// Scores audited samples of a step, and judges them.
-    pub(super) async fn audit(self, step: u64, scoring: Scoring) -> Result<Done, Halt> {
-        Ok(Done::Audited(step, scoring.run().await?))
+    pub(super) async fn audit(self, step: u64, scoring: SampleScoring) -> Result<Done, Halt> {
+        let _during = self.services.events().during(Activity::Proving);
+        Ok(Done::Audited(step, scoring.run(&RunLearner(self.services.learner())).await?))
     }
 
     /// Trains the groups of a step, which may still be sampled.

@@ -5,7 +5,7 @@
 //! part owns one thing: `preflight` the checks of the services, `changes` whether the run's inputs are what they were,
 //! `warm_start` the supervised steps, `checkpoints` what the run returns to, `weight_sync` the engines' weights,
 //! `training_steps` the learner's steps, `step_sampler` and `step_groups` what steps are made of, `step_clock` their
-//! times, `proof` and `sampler_audit` whether what was said happened, `evaluator` evaluations, `journal` the files.
+//! times, `trust` whether what was said happened, `evaluator` evaluations, `journal` the files.
 
 mod changes;
 mod checkpoints;
@@ -20,12 +20,10 @@ mod loop_work;
 mod position;
 mod preflight;
 mod prompt_record;
-mod proof;
 mod records;
 mod rollout_record;
 mod run_context;
 mod run_loop;
-mod sampler_audit;
 mod spans;
 mod state;
 mod step_clock;
@@ -36,6 +34,7 @@ mod step_sampler;
 mod step_writer;
 mod training_loop;
 mod training_steps;
+mod trust;
 mod warm_start;
 mod weight_sync;
 

@@ -104,10 +104,7 @@ impl Position {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let write = |position: &Self| serde_json::to_vec(position).expect("numbers and texts can be serialized");
         let whole = write(self);
-        match whole.len() > MOST_BYTES {
-            false => whole,
-            true => write(&Self { state: self.state.at_rest(), ..self.clone() }),
-        }
+        if whole.len() > MOST_BYTES { write(&Self { state: self.state.at_rest(), ..self.clone() }) } else { whole }
     }
 
     /// Reads the state of a run of that identity.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::TrainReport;
+use evenkeel_trust::ProofReport;
 
-use super::proof::ProofReport;
 use super::step_groups::SampledStep;
 use super::step_metrics::{StepTimes, Waits};
 use super::step_writer::FinishedStep;

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use evenkeel_proto::v1::TrainGroup;
+use evenkeel_trust::{AuditReport, SampleScoring, ScoredSamples, StepAudit};
 use tracing::Span;
 
-use super::sampler_audit::{AuditReport, Scored, Scoring, StepAudit};
 use super::state::ClosedStep;
 use super::step_lengths::StepLengths;
 use crate::clients::TrainFeed;
@@ -23,7 +23,7 @@ pub(super) struct StepGroups {
     rewards: (f64, u64),
     audit: Option<StepAudit>,
     kept: KeptTokens,
-    scored: Option<Scored>,
+    scored: Option<ScoredSamples>,
     /// What the audit of its samples saw, up to its end.
     audit_report: Option<AuditReport>,
     /// Groups that the learner does not get yet.
@@ -165,12 +165,12 @@ impl StepGroups {
     }
 
     /// The samples that the audit has chosen, to be scored.
-    pub(super) fn take_audited(&mut self) -> Option<Scoring> {
+    pub(super) fn take_audited(&mut self) -> Option<SampleScoring> {
         self.audit.as_mut()?.take_samples()
     }
 
     /// The chosen samples are scored.
-    pub(super) fn scored(&mut self, scored: Scored) {
+    pub(super) fn scored(&mut self, scored: ScoredSamples) {
         self.scored = Some(scored);
     }
 

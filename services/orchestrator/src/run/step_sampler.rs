@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_proto::v1::FinishReason;
 use evenkeel_proto::{Purpose, SamplingSettings};
+use evenkeel_trust::{AuditSchedule, SamplerAudit, StepAudit};
 
-use super::sampler_audit::{SamplerAudit, StepAudit};
 use super::state::AuditRules;
 use super::step_groups::KeptTokens;
 use crate::data::{PromptSampler, Prompts};
@@ -100,7 +100,11 @@ impl StepSampler {
 
     /// Which steps are audited from now on. In order of completion there are none.
     pub(super) fn audits(&self) -> AuditRules {
-        if self.spec.by_newest { AuditRules::default() } else { self.audit.rules() }
+        if self.spec.by_newest {
+            return AuditRules::default();
+        }
+        let AuditSchedule { every, first_update, from } = self.audit.schedule();
+        AuditRules { every, first_update, from }
     }
 
     /// The audit of a step whose first prompt has that number. In order of completion there is none.

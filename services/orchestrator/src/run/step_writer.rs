@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use evenkeel_proto::v1::{StepKind, TrainReport};
 use evenkeel_run::MetricsLine;
+use evenkeel_trust::ProofReport;
 
 use super::journal::RunJournal;
 use super::prompt_record::prompt_line;
-use super::proof::ProofReport;
 use super::rollout_record::RolloutRecord;
 use super::spans::record_step;
 use super::step_groups::SampledStep;
 use super::step_metrics::{StepTimes, Waits, source_values, step_values};
 use super::training_steps::TrainingSteps;
+use super::trust::{audit_values, proof_values};
 use crate::data::Prompts;
 use crate::error::Halt;
 use crate::rollout::record_prompt;
@@ -54,8 +55,8 @@ impl StepWriter {
         let mut line = MetricsLine::new(StepKind::Train, step, report.version);
         step_values(&mut line, &sampled.batch, report, sampled.epoch, *times);
         source_values(&mut line, &self.data_sources, &sampled.batch.groups);
-        proof.iter().for_each(|proof| proof.add_to(&mut line));
-        sampled.audit.iter().for_each(|audit| audit.add_to(&mut line));
+        proof.iter().for_each(|proof| proof_values(&mut line, proof));
+        sampled.audit.iter().for_each(|audit| audit_values(&mut line, audit));
         if *says_waits {
             waits.add_to(&mut line);
         }

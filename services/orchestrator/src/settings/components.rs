@@ -34,9 +34,10 @@ impl ShapingSettings {
 
     /// Each setting that shapes rewards, its value, and what it adds to the size of a shaped reward at most.
     pub fn bounds(&self) -> Vec<(String, f64, f64)> {
-        let (largest, name) = match self.correct.abs() >= self.wrong.abs() {
-            true => (self.correct, "shaping.correct"),
-            false => (self.wrong, "shaping.wrong"),
+        let (largest, name) = if self.correct.abs() >= self.wrong.abs() {
+            (self.correct, "shaping.correct")
+        } else {
+            (self.wrong, "shaping.wrong")
         };
         let of_weight = |(component, weight): (&str, f64)| match component {
             CORRECTNESS => (name.to_owned(), largest, weight * largest.abs()),

@@ -227,13 +227,14 @@ impl DataSettings {
             files: source.files.clone(),
             rules: self.row_rules(Some(source)),
         };
-        let sources = match self.sources.is_empty() {
-            false => self.sources.iter().map(source).collect(),
-            true => vec![FileSource {
+        let sources = if self.sources.is_empty() {
+            vec![FileSource {
                 source: DataSource { name: self.name(), weight: 1.0 },
                 files: self.files.clone(),
                 rules: self.row_rules(None),
-            }],
+            }]
+        } else {
+            self.sources.iter().map(source).collect()
         };
         FileSet {
             sources,

@@ -6,10 +6,8 @@ mod data_section;
 mod loop_sections;
 mod page_section;
 mod pipeline_section;
-mod proof_section;
 mod rollouts;
 mod rollouts_room;
-mod sampler_audit_section;
 mod section;
 mod sources;
 mod trails_section;
@@ -23,6 +21,8 @@ use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
+pub use evenkeel_trust::{AuditMode, ProofSettings, SamplerAuditSettings};
+
 pub use benchmarks::{AnswerSampling, BenchmarkSettings, EvaluationSettings};
 pub use data_section::{
     CopiedAnswers, DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording,
@@ -33,9 +33,7 @@ pub use loop_sections::{
 };
 pub use page_section::PageSettings;
 pub use pipeline_section::{PipelineSettings, StepOrder};
-pub use proof_section::ProofSettings;
 pub use rollouts::KeptRollouts;
-pub use sampler_audit_section::{AuditMode, SamplerAuditSettings};
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
 pub use turns_section::{EarlierTurns, ToolCallSetting, ToolsSetting, TurnsSettings};
@@ -103,11 +101,20 @@ impl LoopSettings {
         if metric.is_empty() || known.contains(metric) {
             return Ok(());
         }
-        let allowed = match known.is_empty() {
-            true => "empty, since nothing is evaluated".to_owned(),
-            false => format!("empty, or one of {}", known.join(", ")),
+        let allowed = if known.is_empty() {
+            "empty, since nothing is evaluated".to_owned()
+        } else {
+            format!("empty, or one of {}", known.join(", "))
         };
         Err(FieldError::quoted("checkpoint.keep_best", metric, allowed))
+    }
+
+    /// Where no sample of a run can be audited: why.
+    pub(crate) fn audit_note(&self) -> Option<String> {
+        let is_on = self.sampler_audit.mode != AuditMode::Off && self.pipeline.order == StepOrder::Completion;
+        let why = "the sampler audit is not possible here: pipeline.order = \"completion\" chooses the samples of a \
+            step by their lengths";
+        is_on.then(|| why.to_owned())
     }
 
     /// The settings that decide what the run computes. What may change when it is resumed (`run` but `seed`,

@@ -126,9 +126,10 @@ impl PipelineSettings {
         let split = self.split;
         let versions = self.max_versions;
         if !self.partial {
-            return match versions == Self::default().max_versions {
-                true => Ok(()),
-                false => Err(FieldError::new("max_versions", versions, "absent without pipeline.partial = true")),
+            return if versions == Self::default().max_versions {
+                Ok(())
+            } else {
+                Err(FieldError::new("max_versions", versions, "absent without pipeline.partial = true"))
             };
         }
         // A split needs weights of its own for the first part of the later responses.

@@ -26,9 +26,10 @@ impl RunSettings {
         let a_step = (samples * (f64::from(sampling.max_tokens) * per_token + BYTES_PER_SAMPLE)) as u64;
         let all = a_step.saturating_mul(self.steps);
         let bound = self.rollouts_disk.bytes();
-        let thinned = match all > bound {
-            true => format!("then old steps are thinned out; whole answers would take some {} in all", size(all)),
-            false => format!("of which whole answers take some {}", size(all)),
+        let thinned = if all > bound {
+            format!("then old steps are thinned out; whole answers would take some {} in all", size(all))
+        } else {
+            format!("of which whole answers take some {}", size(all))
         };
         Some(format!(
             "{which} of every step are kept in rollouts/ of the run directory: up to some {} a step, at most {} in all \

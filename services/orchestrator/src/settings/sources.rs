@@ -114,9 +114,10 @@ impl Scalar {
 impl From<&FilterSettings> for Filter {
     fn from(settings: &FilterSettings) -> Self {
         let end = |end: &Option<Scalar>| end.as_ref().and_then(Scalar::number);
-        let accepts = match settings.values.is_empty() {
-            false => Accepts::Values(settings.values.iter().map(Scalar::to_string).collect()),
-            true => Accepts::Range { min: end(&settings.min), max: end(&settings.max) },
+        let accepts = if settings.values.is_empty() {
+            Accepts::Range { min: end(&settings.min), max: end(&settings.max) }
+        } else {
+            Accepts::Values(settings.values.iter().map(Scalar::to_string).collect())
         };
         Self { field: settings.field.clone(), accepts }
     }

@@ -60,9 +60,10 @@ pub async fn describe_environments(settings: &LoopSettings, workers: &[String]) 
         let lacking = wanted.iter().copied().find(|name| of(name).is_none()).unwrap_or_default();
         if !infos.is_empty() || Instant::now() > until {
             let have: BTreeSet<_> = infos.iter().map(|info| info.name.as_str()).collect();
-            let allowed = match have.is_empty() {
-                true => format!("one of an environment worker, and none answers at {}", workers.join(", ")),
-                false => format!("one of the environment workers, which have {}", Vec::from_iter(have).join(", ")),
+            let allowed = if have.is_empty() {
+                format!("one of an environment worker, and none answers at {}", workers.join(", "))
+            } else {
+                format!("one of the environment workers, which have {}", Vec::from_iter(have).join(", "))
             };
             return Err(RunError::Setting(FieldError::quoted("data.environment", lacking, allowed)));
         }

@@ -95,9 +95,10 @@ impl Pool {
     /// The worker at an address gets new episodes, or none any more.
     pub(super) fn want(&self, address: &ServerAddress, is_wanted: bool) {
         let mut state = self.state();
-        match is_wanted {
-            true => state.unwanted.remove(address),
-            false => state.unwanted.insert(address.clone()),
+        if is_wanted {
+            state.unwanted.remove(address)
+        } else {
+            state.unwanted.insert(address.clone())
         };
     }
 

@@ -16,7 +16,7 @@ use evenkeel_rpc::error::{Reason, has_reason};
 use tokio_stream::StreamExt;
 use tonic::{Code, Response, Status, Streaming};
 
-pub(crate) use score::{NotScored, ScoreQuery};
+pub(crate) use score::ScoreQuery;
 
 use super::connect::Connections;
 use super::{Retrier, TrainFeed};

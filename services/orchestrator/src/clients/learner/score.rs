@@ -149,9 +149,10 @@ impl LearnerClient {
             let lengths = found.iter().map(|response| response.log_probabilities.len());
             lengths.eq(items.iter().map(|item| item.response_token_ids.len()))
         };
-        match found.as_ref().is_ok_and(|found| !complete(found)) {
-            false => Ok(found),
-            true => Err(refused("its scores are not one for each token of each response".to_owned())),
+        if found.as_ref().is_ok_and(|found| !complete(found)) {
+            Err(refused("its scores are not one for each token of each response".to_owned()))
+        } else {
+            Ok(found)
         }
     }
 }

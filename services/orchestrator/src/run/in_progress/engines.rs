@@ -54,9 +54,10 @@ impl<'a> InProgress<'a> {
         of_step: u64,
         work: impl Future<Output = Result<Done, Halt>> + Send + 'a,
     ) {
-        match of_step > 0 && self.first_update != Some(version) {
-            true => self.work.push(Box::pin(self.parts.session.trace(of_step).scope(work))),
-            false => self.work.push(Box::pin(work)),
+        if of_step > 0 && self.first_update != Some(version) {
+            self.work.push(Box::pin(self.parts.session.trace(of_step).scope(work)))
+        } else {
+            self.work.push(Box::pin(work))
         }
     }
 

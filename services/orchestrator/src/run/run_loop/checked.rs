@@ -100,7 +100,7 @@ impl Checked {
             .into_iter()
             .chain(settings.pipeline.note())
             .chain(settings.run.rollouts_note(&settings.sampling))
-            .chain(settings.sampler_audit.note(settings.pipeline.order))
+            .chain(settings.audit_note())
             .collect();
         let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), named)?;
         let needed = &prompts.verifiers() | &benchmarks.verifiers();

@@ -21,13 +21,13 @@ use super::journal::RunJournal;
 use super::loop_work::LoopParts;
 use super::position::Position;
 use super::preflight::Preflight;
-use super::proof::Proof;
 use super::records::Records;
 use super::state::Rules;
 use super::step_sampler::StepSampler;
 use super::step_writer::StepWriter;
 use super::training_loop::TrainingLoop;
 use super::training_steps::TrainingSteps;
+use super::trust::RunProof;
 use super::warm_start::WarmStart;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
@@ -54,7 +54,7 @@ pub(super) struct RunLoop {
     preflight: Preflight,
     checkpoints: CheckpointKeeper,
     weights: Arc<WeightSync>,
-    proof: Arc<Proof>,
+    proof: RunProof,
     warm_start: WarmStart,
     evaluator: Evaluator,
     training: Arc<TrainingSteps>,
@@ -164,9 +164,10 @@ impl RunLoop {
         started: &mut bool,
     ) -> Result<RunOutcome, Halt> {
         self.journal.set_versions(self.preflight.run().await?);
-        let mut position = match from_checkpoint {
-            true => self.checkpoints.restore(&mut self.journal).await?,
-            false => self.checkpoints.start().await?,
+        let mut position = if from_checkpoint {
+            self.checkpoints.restore(&mut self.journal).await?
+        } else {
+            self.checkpoints.start().await?
         };
         if self.settings.run.steps < position.step() {
             let allowed = format!("at least {}, the steps that are done", position.step());

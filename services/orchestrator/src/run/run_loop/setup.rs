@@ -9,7 +9,7 @@ use super::checked::Checked;
 use super::start_files::StartFiles;
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
-use crate::data::{EpisodeTexts, Prompts};
+use crate::data::EpisodeTexts;
 use crate::error::RunError;
 use crate::events::Events;
 use crate::inputs::Known;
@@ -23,18 +23,14 @@ use crate::run::evaluator::Evaluator;
 use crate::run::idle_times::IdleTimes;
 use crate::run::journal::RunJournal;
 use crate::run::preflight::Preflight;
-use crate::run::proof::Proof;
 use crate::run::rollout_record::RolloutRecord;
 use crate::run::run_context::RunContext;
-use crate::run::sampler_audit::SamplerAudit;
 use crate::run::step_sampler::StepSampler;
 use crate::run::step_writer::StepWriter;
 use crate::run::training_steps::TrainingSteps;
+use crate::run::trust::{RunProof, sampler_audit};
 use crate::run::warm_start::WarmStart;
 use crate::run::weight_sync::WeightSync;
-
-/// Prompts that the first proofs take their text from.
-const PROBE_PROMPTS: usize = 1024;
 
 /// Checks everything that needs no service, and builds the run from its parts.
 pub(in crate::run) fn prepare(
@@ -132,9 +128,9 @@ fn build(
     let training = Arc::new(TrainingSteps::new(&context, resolved.learner_settings_hash.clone()));
     let engine_weights = EngineWeights::new();
     let weights = Arc::new(WeightSync::new(&context, Arc::clone(&engine_weights)));
-    let proof = Arc::new(proof(&context, Arc::clone(&engine_weights), checked.context, &prompts));
+    let proof = RunProof::new(&context, Arc::clone(&engine_weights), checked.context, &prompts);
     let rollouts = Arc::new(rollout_context(&context, engine_weights, Arc::clone(&encoder.episodes)));
-    let audit = sampler_audit(&context, resolved.groups_of_first_update, Arc::clone(&proof));
+    let audit = sampler_audit(&context, resolved.groups_of_first_update, &proof);
     let rollout_record = RolloutRecord::new(&context.settings, context.tokenizer.clone());
     Ok(RunLoop {
         preflight: Preflight::new(&context, Arc::clone(&training), &prompts, &benchmarks),
@@ -156,19 +152,8 @@ fn build(
     })
 }
 
-/// The proof of the engines' weights; `tokens` is what the model can take at once.
-fn proof(context: &RunContext, engine_weights: Arc<EngineWeights>, tokens: usize, prompts: &Prompts) -> Proof {
-    let RunContext { settings, tokenizer, vocabulary_size, .. } = context;
-    let text = prompts.train.iter().take(PROBE_PROMPTS).map(|prompt| Arc::clone(&prompt.token_ids)).collect();
-    Proof::new(context.services(), engine_weights, settings, tokenizer, *vocabulary_size, tokens, text)
-}
-
 fn rollout_context(context: &RunContext, engine_weights: Arc<EngineWeights>, episodes: EpisodeTexts) -> RolloutContext {
     let texts = (context.tokenizer.clone(), episodes);
     let run_id = context.directory.run_id();
     RolloutContext::new(context.services(), engine_weights, texts, run_id, context.vocabulary_size, &context.settings)
-}
-
-fn sampler_audit(context: &RunContext, first_update: Option<u32>, proof: Arc<Proof>) -> Arc<SamplerAudit> {
-    SamplerAudit::new(context.services(), &context.settings, context.tokenizer.end_id(), first_update, proof)
 }

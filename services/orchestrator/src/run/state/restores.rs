@@ -44,10 +44,7 @@ impl Restores {
     /// Why engines that had been seen so lack a version.
     fn cause(&self, seen: UpdateCounts, version: u64, is_updating: bool) -> MissingWeights {
         let stayed = !is_updating && self.counts.has_same_version(seen);
-        match stayed && self.last == Some(version) {
-            true => MissingWeights::Lost,
-            false => MissingWeights::Superseded,
-        }
+        if stayed && self.last == Some(version) { MissingWeights::Lost } else { MissingWeights::Superseded }
     }
 
     /// Whether the engines were updated to the version since they were seen.

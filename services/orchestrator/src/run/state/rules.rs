@@ -119,10 +119,7 @@ impl Rules {
     /// Whether the weights of step `by` sample anything of the steps from `from` on, in data order.
     pub(super) fn samples(&self, by: u64, from: u64) -> bool {
         let last = (by + self.lag + 1).min(self.steps);
-        let first = match by <= self.origin {
-            true => from,
-            false => (by + self.lag + 2).saturating_sub(self.places()).max(from),
-        };
+        let first = if by <= self.origin { from } else { (by + self.lag + 2).saturating_sub(self.places()).max(from) };
         (first..=last).any(|step| (0..self.places()).any(|place| self.sampled_by(step, place) == by))
     }
 

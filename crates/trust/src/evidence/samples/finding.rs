@@ -1,0 +1,104 @@
+//! What a failed check says: the number, what it means, and what to look at.
+
+use super::check::SamplerCheck;
+use super::engine::EngineChecks;
+use super::engines::FailedCheck;
+
+impl FailedCheck<'_> {
+    /// The number, what it means, and what to look at.
+    pub(crate) fn finding(&self) -> String {
+        let Self { checks, check, threshold, .. } = *self;
+        let sums = &checks.sums;
+        let (what, look) = match check {
+            SamplerCheck::Temperature => temperature(checks),
+            SamplerCheck::Truncation => truncation(checks),
+            SamplerCheck::EndToken => end_token(checks),
+            SamplerCheck::LogProbabilities => log_probabilities(checks),
+            SamplerCheck::Copies => copies(checks),
+        };
+        let evidence = checks.evidence(check);
+        format!(
+            "{what}; evidence {evidence:.1e}, allowed: below {threshold:.1e}, after {} tokens of {} samples; {look}",
+            sums.tokens, sums.sequences
+        )
+    }
+}
+
+fn end_token(engine: &EngineChecks) -> (String, &'static str) {
+    let (expected, seen) = engine.ends();
+    (
+        format!("answers ended {seen} times, expected were {expected:.1}"),
+        "the engine ignores the end of sequence or stops at something else (ignore_eos, min_tokens, a stop list or a \
+         bias of its own), or takes end tokens out of answers",
+    )
+}
+
+fn copies(engine: &EngineChecks) -> (String, &'static str) {
+    let sums = &engine.sums;
+    (
+        format!(
+            "{} answers are equal to an earlier one of their prompt, expected were {:.2}",
+            sums.copies, sums.expected_copies
+        ),
+        "samples of a prompt share their random numbers: the engine ignores the seed of a request, or answers from a \
+         cache",
+    )
+}
+
+fn temperature(engine: &EngineChecks) -> (String, &'static str) {
+    let sums = &engine.sums;
+    let tokens = (sums.tokens - sums.outside).max(1) as f64;
+    let mean = sums.surprise / tokens;
+    let variance = sums.variance / tokens;
+    let relative = 1.0 / (1.0 + mean / variance).max(0.01);
+    let what = format!(
+        "log p + entropy of its tokens is {mean:+.4} nats on average, which should be 0 (variance {variance:.2}): as \
+         of a temperature {relative:.2} times that of the settings"
+    );
+    let look = if engine.are_tokens_too_likely() {
+        "its tokens are too likely: it samples at a lower temperature, greedily, or cuts off unlikely tokens \
+             (vLLM: --generation-config vllm, so that the model's folder sets nothing)"
+    } else {
+        "its tokens are too unlikely: it samples at a higher temperature, or penalises repetition (vLLM: \
+             --generation-config vllm, so that the model's folder sets nothing)"
+    };
+    (what, look)
+}
+
+fn truncation(engine: &EngineChecks) -> (String, &'static str) {
+    let names = ["in the least likely 1 %", "in the least likely 5 %", "beyond rank 50", "below 0.05 of the likeliest"];
+    let counts =
+        engine.rare().zip(names).map(|((expected, seen), name)| format!("{name} {seen} of {expected:.1} expected"));
+    let outside = match engine.sums.outside {
+        0 => String::new(),
+        outside => format!(", and {outside} that the settings exclude"),
+    };
+    (
+        format!("tokens {}{outside}", counts.collect::<Vec<_>>().join(", ")),
+        "the engine truncates by a top-p, top-k or min-p that the run does not have, or not by those that it has \
+         (vLLM: --generation-config vllm, so that the model's folder sets nothing)",
+    )
+}
+
+fn log_probabilities(engine: &EngineChecks) -> (String, &'static str) {
+    let sums = &engine.sums;
+    let tokens = (sums.tokens - sums.outside).max(1) as f64;
+    let size = (sums.squared_gap / tokens).sqrt();
+    let mean = sums.gap / tokens;
+    let slope = sums.gap_by_surprise / sums.squared_surprise.max(f64::MIN_POSITIVE);
+    let what = format!(
+        "its log-probabilities of its own tokens are {size:.2e} nats (root mean square) from the learner's under the \
+         same version, {mean:+.2e} on average, with a slope of {slope:+.2e} on log p + entropy; the worst sample is \
+         {:.2e} away",
+        sums.worst_sequence
+    );
+    let look = if engine.are_gaps_large() {
+        "they are not those of these tokens after this prompt: ids exchanged, a prompt that was cut or another \
+             one, answers from a cache, or log-probabilities that are not the engine's; where a narrower or quantized \
+             type is meant, raise proof.tolerance"
+    } else {
+        "it samples from, and reports, another distribution than was asked for: a slope is another temperature, a \
+             mean a truncation (vLLM: --generation-config vllm, so that the model's folder sets nothing)"
+    };
+    (what, look)
+}

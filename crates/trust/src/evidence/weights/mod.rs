@@ -1,0 +1,22 @@
+//! Evidence about an engine's weights: are they those of the version that it reports?
+//!
+//! A [`Suspicion`] is one way of having other weights, and predicts how the engine's scores would differ from the
+//! learner's. [`EnginesEvidence`] says of every engine how far each is decided; [`TensorDigests`] decide all of them at once.
+
+mod digests;
+mod engine;
+mod engines;
+mod first_sight;
+mod gap;
+mod report;
+mod scored_text;
+mod suspicion;
+
+pub use digests::{DigestComparison, TensorDigests};
+pub(crate) use engine::CalibratedNoise;
+pub(crate) use engines::EnginesEvidence;
+pub(crate) use first_sight::{check_finite, check_model};
+pub(crate) use gap::{slope, towards};
+pub use report::{ProofReport, SuspicionReport};
+pub(crate) use scored_text::ScoredText;
+pub(crate) use suspicion::{ProofVersions, Suspicion};

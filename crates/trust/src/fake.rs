@@ -1,0 +1,176 @@
+//! A learner and engines for tests, whose log-probabilities are plain functions of tokens and weights.
+
+use std::future::{Future, ready};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use crate::evidence::samples::policy::Policy;
+use crate::fault::{SamplerFault, WeightsFault};
+use crate::remark::{Remark, RemarkSink};
+use crate::scorer::{
+    EngineScorer, EngineScores, LearnerScorer, LearnerToken, NotScored, PromptedResponse, PublishedWeights,
+    SampledDistribution, TensorGroup, TokenScores,
+};
+
+/// Tokens that there are.
+pub(crate) const VOCABULARY: u32 = 64;
+
+/// What a version moves log-probabilities by, each in a direction of its own.
+const STEP: f32 = 2e-3;
+
+/// What ends a fake run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(crate) enum FakeError {
+    #[error(transparent)]
+    Weights(#[from] WeightsFault),
+    #[error(transparent)]
+    Sampler(#[from] SamplerFault),
+}
+
+/// The weights of a small model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FakeWeights {
+    pub(crate) embeddings: u64,
+    pub(crate) mlp: u64,
+    /// How much of the adapters is added.
+    pub(crate) adapters: f32,
+    /// Which model it is.
+    pub(crate) model: u64,
+}
+
+impl FakeWeights {
+    pub(crate) fn of(version: u64) -> Self {
+        Self { embeddings: version, mlp: version, adapters: 1.0, model: 1 }
+    }
+
+    /// Log-probabilities of all tokens but the first.
+    fn scores(&self, sequence: &[u32]) -> Vec<f32> {
+        let score = |at: usize| {
+            let context = sequence[..=at].iter().fold(7_u64, |hash, id| mixed(hash ^ u64::from(*id)));
+            let part = |seed: u64| wave(context ^ mixed(seed));
+            let moved = |version: u64, seed: u64| STEP * (1..=version).map(|step| part(seed << 32 | step)).sum::<f32>();
+            let adapted = 0.05 * self.adapters * part(4).powi(9);
+            -2.0 - part(self.model).abs() + moved(self.embeddings, 2) + moved(self.mlp, 3) + adapted
+        };
+        (1..sequence.len()).map(score).collect()
+    }
+}
+
+/// The learner.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FakeLearner {
+    /// Why it has no published weights.
+    pub(crate) not_scored: Option<&'static str>,
+    /// What every log-probability is lower by.
+    pub(crate) lower: f32,
+}
+
+impl LearnerScorer for FakeLearner {
+    type Error = FakeError;
+
+    fn score(
+        &self,
+        sequences: &[Vec<u32>],
+        weights: &PublishedWeights,
+    ) -> impl Future<Output = Result<Result<TokenScores, NotScored>, FakeError>> + Send {
+        let mut tensors = FakeWeights::of(weights.version);
+        match &weights.replaced {
+            None => {}
+            Some(replaced) => match &replaced.group {
+                TensorGroup::Adapters => tensors.adapters = 0.0,
+                TensorGroup::Named(name) if name == "embeddings" => tensors.embeddings = replaced.version,
+                TensorGroup::Named(_) => tensors.mlp = replaced.version,
+            },
+        }
+        let scores = sequences.iter().map(|sequence| tensors.scores(sequence)).collect();
+        ready(Ok(self.not_scored.map_or(Ok(scores), |why| Err(NotScored(why.to_owned())))))
+    }
+
+    fn score_in_memory(
+        &self,
+        sequences: &[Vec<u32>],
+        version: u64,
+    ) -> impl Future<Output = Result<TokenScores, FakeError>> + Send {
+        let tensors = FakeWeights::of(version);
+        let lower = |score: f32| score - self.lower;
+        ready(Ok(sequences.iter().map(|sequence| tensors.scores(sequence).into_iter().map(lower).collect()).collect()))
+    }
+
+    fn view(
+        &self,
+        responses: &[PromptedResponse<'_>],
+        _: u64,
+        _: &SampledDistribution,
+    ) -> impl Future<Output = Result<Result<Vec<Vec<LearnerToken>>, NotScored>, FakeError>> + Send {
+        let view = |response: &PromptedResponse<'_>| {
+            let tokens = response.response.iter().enumerate();
+            tokens.map(|(at, &id)| policy(response.prompt, at).view(id as usize)).collect()
+        };
+        let views = responses.iter().map(view).collect();
+        ready(Ok(self.not_scored.map_or(Ok(views), |why| Err(NotScored(why.to_owned())))))
+    }
+}
+
+/// Engines that have these weights.
+#[derive(Debug, Clone)]
+pub(crate) struct FakeEngines {
+    pub(crate) weights: FakeWeights,
+    /// Largest noise of a token, in nats.
+    pub(crate) noise: f32,
+}
+
+impl EngineScorer for FakeEngines {
+    type Error = FakeError;
+
+    fn score(&self, sequences: &[Vec<u32>]) -> impl Future<Output = Result<Vec<EngineScores>, FakeError>> + Send {
+        let noisy = |sequence: &Vec<u32>| {
+            let scores = self.weights.scores(sequence).into_iter().enumerate();
+            let noise = |at: usize| self.noise * wave(mixed(u64::from(sequence[0]) << 32 | at as u64) ^ key(sequence));
+            scores.map(|(at, score)| score + noise(at)).collect()
+        };
+        let scores = sequences.iter().map(noisy).collect();
+        ready(Ok(vec![EngineScores { engine: "fake".to_owned(), scores, is_exact: false }]))
+    }
+}
+
+/// The policy that the token at that place of a response is drawn from.
+pub(crate) fn policy(prompt: &[u32], at: usize) -> Policy {
+    let seed = mixed(key(prompt) ^ at as u64);
+    Policy::of((0..VOCABULARY).map(|id| f64::from(3.0 * wave(mixed(seed ^ u64::from(id) << 20)))))
+}
+
+/// The output of a future that waits for nothing.
+pub(crate) fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+/// A sink with the remarks that it took.
+pub(crate) fn remarks() -> (RemarkSink, Arc<Mutex<Vec<Remark>>>) {
+    let taken = Arc::new(Mutex::new(Vec::new()));
+    let sink = RemarkSink::new({
+        let taken = Arc::clone(&taken);
+        move |remark| taken.lock().unwrap().push(remark)
+    });
+    (sink, taken)
+}
+
+fn key(ids: &[u32]) -> u64 {
+    ids.iter().fold(11, |hash, id| mixed(hash ^ u64::from(*id)))
+}
+
+/// A number without a pattern, from -1 to 1.
+pub(crate) fn wave(number: u64) -> f32 {
+    (mixed(number) >> 40) as f32 / (1 << 23) as f32 - 1.0
+}
+
+fn mixed(number: u64) -> u64 {
+    let mut number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    for shift in [33, 29, 32] {
+        number = (number ^ number >> shift).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    }
+    number
+}

@@ -1,0 +1,116 @@
+//! The proof of weights in a run: when learner and engines are asked.
+
+use std::sync::Arc;
+
+use evenkeel_proto::BASE_GROUP;
+use evenkeel_proto::v1::WeightsRef;
+use evenkeel_trust::{ProbeText, ProofReport, TensorGroup, WeightsProof};
+
+use super::engine_scorer::RunEngines;
+use super::learner_scorer::RunLearner;
+use super::remarks;
+use crate::clients::Services;
+use crate::data::Prompts;
+use crate::error::Halt;
+use crate::events::Activity;
+use crate::rollout::EngineWeights;
+use crate::run::run_context::RunContext;
+
+/// Prompts that the first proofs take their text from.
+const PROBE_PROMPTS: usize = 1024;
+
+/// Checks the weights of the engines.
+pub(in crate::run) struct RunProof {
+    proof: Arc<WeightsProof>,
+    services: Arc<Services>,
+    weights: Arc<EngineWeights>,
+    /// The temperature of the run, at which each engine also samples a token after each sequence.
+    temperature: f32,
+}
+
+impl RunProof {
+    /// Proofs over the text of a run. `tokens` is what the model can take at once.
+    pub(in crate::run) fn new(
+        context: &RunContext,
+        weights: Arc<EngineWeights>,
+        tokens: usize,
+        prompts: &Prompts,
+    ) -> Self {
+        let RunContext { settings, tokenizer, vocabulary_size, .. } = context;
+        let prompts = prompts.train.iter().take(PROBE_PROMPTS).map(|prompt| Arc::clone(&prompt.token_ids)).collect();
+        let vocabulary = tokenizer.vocabulary_size().min(*vocabulary_size);
+        let plain = tokenizer.clone();
+        let text = ProbeText::new(settings.run.seed, prompts, vocabulary, move |id| plain.is_plain(id));
+        let remarks = remarks(context.services.events());
+        Self {
+            proof: Arc::new(WeightsProof::new(settings.proof.clone(), tokens, text, remarks)),
+            services: context.services(),
+            weights,
+            temperature: settings.sampling.temperature,
+        }
+    }
+
+    /// What is known of the engines, which the sampler audit needs as well.
+    pub(in crate::run) fn shared(&self) -> Arc<WeightsProof> {
+        Arc::clone(&self.proof)
+    }
+
+    /// The version of which the learner must keep the published folder, if any: the one that this process began with.
+    pub(in crate::run) fn anchor(&self) -> Option<u64> {
+        self.proof.anchor()
+    }
+
+    /// One sentence for the end of a run: what is proven of its weights. `None` where proofs are off.
+    pub(in crate::run) fn conclusion(&self) -> Option<String> {
+        self.proof.conclusion()
+    }
+
+    /// Notes the learner's scores of the weights that a run begins with, or returns to.
+    pub(in crate::run) async fn begin(&self, version: u64) -> Result<(), Halt> {
+        if !self.proof.is_on() {
+            return Ok(());
+        }
+        let groups = self.services.learner().status().await?.tensor_groups;
+        let groups: Vec<_> = groups.into_iter().map(tensor_group).collect();
+        let _during = self.services.events().during(Activity::Proving);
+        self.proof.begin(version, &groups, &self.learner()).await
+    }
+
+    /// Notes the learner's scores of its weights after `steps` steps, where a proof of them is due; `answers` are
+    /// prompts with their answers of the newest step.
+    pub(in crate::run) async fn note(
+        &self,
+        version: u64,
+        steps: u64,
+        answers: impl FnOnce() -> Vec<Vec<u32>>,
+    ) -> Result<(), Halt> {
+        if !self.proof.is_due(steps) {
+            return Ok(());
+        }
+        let answers = answers();
+        let _during = self.services.events().during(Activity::Proving);
+        self.proof.note(version, answers, &self.learner()).await
+    }
+
+    /// Checks the weights that the engines have now, if the learner's scores of them are noted.
+    pub(in crate::run) async fn prove(&self, weights: &WeightsRef) -> Result<Option<ProofReport>, Halt> {
+        let Some(due) = self.proof.take_due(weights.version) else { return Ok(None) };
+        let _during = self.services.events().during(Activity::Proving);
+        let engines = RunEngines {
+            generation: self.services.generation(),
+            weights: &self.weights,
+            reference: weights,
+            temperature: self.temperature,
+        };
+        self.proof.prove(due, &self.learner(), &engines).await.map(Some)
+    }
+
+    fn learner(&self) -> RunLearner<'_> {
+        RunLearner(self.services.learner())
+    }
+}
+
+/// A group of tensors by the learner's name for it.
+fn tensor_group(name: String) -> TensorGroup {
+    if name == BASE_GROUP { TensorGroup::Adapters } else { TensorGroup::Named(name) }
+}
