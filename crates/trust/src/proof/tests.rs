@@ -12,6 +12,9 @@ use crate::remark::Remark;
 const F32: f32 = 2e-6;
 const NARROW: f32 = 0.05;
 
+/// What an engine has when it should have a version.
+type LyingEngine = fn(u64) -> FakeWeights;
+
 fn proof() -> (WeightsProof, Arc<Mutex<Vec<Remark>>>) {
     let prompt = |number: u32| (0..40).map(|at| (number * 31 + at * at * 7 + at) % VOCABULARY).collect();
     let text = ProbeText::new(5, (0..64).map(prompt).collect(), VOCABULARY, |_| true);
@@ -85,7 +88,7 @@ fn an_honest_engine_of_a_narrow_type_is_not_accused_and_may_stay_undecided() {
 
 #[test]
 fn other_weights_are_found_at_the_first_look_in_f32_and_named() {
-    let lies: [(fn(u64) -> FakeWeights, &str); 4] = [
+    let lies: [(LyingEngine, &str); 4] = [
         (|_| FakeWeights::of(3), "it still has the weights of version 3"),
         (|version| FakeWeights { embeddings: 3, ..FakeWeights::of(version) }, "its embeddings are still those"),
         (|version| FakeWeights { mlp: 3, ..FakeWeights::of(version) }, "its mlp are still those of version 3"),
