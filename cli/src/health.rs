@@ -19,13 +19,15 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_BYTES: u64 = 1 << 10;
 const ALLOWED: &str = "http://HOST:PORT (gRPC), http://HOST:PORT/PATH (HTTP), and the same with https";
 
-/// What to ask.
 #[derive(Debug, PartialEq, Eq)]
 enum HealthProbe<'u> {
     /// The health of a gRPC server.
     Grpc(&'u str),
-    /// A page.
-    Http { encrypted: bool, address: &'u str, path: &'u str },
+    Http {
+        encrypted: bool,
+        address: &'u str,
+        path: &'u str,
+    },
 }
 
 impl<'u> HealthProbe<'u> {

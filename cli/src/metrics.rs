@@ -11,7 +11,6 @@ use crate::arguments::{MetricsOptions, TableFormat};
 use crate::runs::require_run;
 use crate::terminal::unless_reader_left;
 
-/// Prints the table.
 pub(crate) fn print(options: &MetricsOptions) -> Result<ExitCode> {
     require_run(&options.run)?;
     let table = MetricsTable::of(&RunRecord::read(&options.run)?);

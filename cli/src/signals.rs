@@ -8,14 +8,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Number of SIGHUP, as the kernel counts.
 const HANGUP: u32 = 1;
 
-/// What was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// Ctrl-C.
     Interrupt,
-    /// SIGTERM.
     Terminate,
-    /// SIGHUP.
     HangUp,
 }
 
@@ -61,7 +57,6 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())?, hang_up })
     }
 
-    /// The next one.
     pub(crate) async fn next(&mut self) -> Received {
         let hang_up = async {
             match &mut self.hang_up {

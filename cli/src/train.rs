@@ -147,7 +147,6 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
 /// How a run that was asked to end ends.
 struct Ending {
     grace: Duration,
-    /// The first signal.
     first: Option<Received>,
     /// When a step is given up, and when the process ends whatever it does; after a signal of a scheduler only.
     limits: Option<(Instant, Instant)>,
@@ -158,7 +157,6 @@ struct Ending {
 enum Limit {
     /// The time for the current step.
     Step,
-    /// All of it.
     Grace,
 }
 

@@ -19,7 +19,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// The program that calls reward functions and speaks the protocol of verifiers.
 pub(crate) const BRIDGE: &str = include_str!("../python/evenkeel_verifier.py");
-/// Its name.
 pub(crate) const BRIDGE_FILE: &str = "evenkeel_verifier.py";
 
 /// The variable that says where a verifier is to listen.

@@ -63,7 +63,6 @@ fn checks(python: &Path) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// One of them.
 fn check(python: &Path, name: &str) {
     let output = Command::new(python).arg(checks_file()).arg(name).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

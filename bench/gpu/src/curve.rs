@@ -117,7 +117,6 @@ impl Numbers {
     }
 }
 
-/// The recipe's settings.
 pub(crate) fn settings(device: &str, dtype: ComputeType, threads: usize, warm_start: u64) -> TrainingSettings {
     let mut settings = TrainingSettings {
         optimizer: OptimizerSettings {

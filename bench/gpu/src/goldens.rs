@@ -16,9 +16,7 @@ use crate::report::Part;
 
 const FAMILIES: [&str; 2] = ["qwen2", "qwen3"];
 
-/// Largest errors.
 struct Limits {
-    /// Of a logit.
     logit: f64,
     /// Of a log-probability, nats.
     logp: f64,
@@ -34,7 +32,6 @@ const F32: Limits = Limits { logit: 1e-5, logp: 1e-5, gradient: 1e-5, gradients:
 /// 0.043 and 0.028.
 const BF16: Limits = Limits { logit: 0.16, logp: 0.09, gradient: 0.08, gradients: 0.055 };
 
-/// Everything.
 pub(crate) fn all(part: &mut Part<'_>, goldens: &Path, device: &Device) -> Result<()> {
     forward_only(part, goldens, device)?;
     for family in FAMILIES {

@@ -14,9 +14,7 @@ use crate::shapes::{PEAK, qwen3_1_7b};
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Effort {
-    /// One shape.
     Once,
-    /// Several lengths.
     Table,
 }
 

@@ -90,7 +90,6 @@ fn one(part: &mut Part<'_>, case: &Case, device: &Device, peer: &Peer) -> Result
     Ok(())
 }
 
-/// Seconds.
 struct Measured {
     pass: f64,
     update: Option<f64>,

@@ -8,7 +8,6 @@ use evenkeel_model::{Config, Network, NetworkOptions, Parameters, Recompute, Tra
 /// A set of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KernelPath {
-    /// candle's tensor operations.
     Portable,
     /// What the learner chooses: on a GPU Evenkeel's own kernels and cuBLASLt.
     Chosen,

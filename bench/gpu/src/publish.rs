@@ -77,7 +77,6 @@ fn shared(config: &Config) -> Result<Parameters> {
     Ok(Parameters::new(config, views.collect::<candle_core::Result<_>>()?, &Device::Cpu)?)
 }
 
-/// Seconds.
 struct Times {
     published: f64,
     read: f64,

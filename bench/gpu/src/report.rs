@@ -69,7 +69,6 @@ impl<'a> Part<'a> {
         (last, self.checks.iter().map(|check| check.passed).collect())
     }
 
-    /// Records a measurement.
     pub(crate) fn fact(&mut self, fact: Value) {
         println!("       {}: {fact}", self.name);
         self.facts.push(fact);
@@ -120,7 +119,6 @@ impl Drop for Scratch {
     }
 }
 
-/// A run.
 pub(crate) struct Report {
     out: PathBuf,
     what: String,

@@ -44,7 +44,6 @@ impl Recipe {
         Ok(Self { problems: arithmetic::dataset(SEED, 256, &Rules::default()).train, ids, characters })
     }
 
-    /// Its fresh model.
     pub(crate) fn model() -> Result<(Config, Parameters)> {
         let model = FreshModel { shape: FreshShape::default(), seed: SEED };
         let config = model.config();

@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 const IDS: u32 = 20;
 
 struct Engine {
-    /// The longest sample.
     sample: Duration,
     model: String,
     label: Mutex<String>,

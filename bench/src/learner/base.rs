@@ -48,7 +48,6 @@ pub(crate) fn measure(model: &Path, reps: usize, tokens: usize) -> Result<Bases>
     Ok(Bases { tokens, f32, bf16, ratio })
 }
 
-/// One of them.
 pub(crate) fn beside(model: &Path, base_type: BaseType, reps: usize, tokens: usize) -> Result<Beside> {
     let before = mebibytes("VmRSS:")?;
     let mut learner = Learner::open(model, settings(Some(LoraSettings { base_type, ..LoraSettings::default() })))?;

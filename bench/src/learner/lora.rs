@@ -26,7 +26,6 @@ pub(crate) struct Updates {
     trained: usize,
     full: Vec<f64>,
     lora: Vec<f64>,
-    /// Writing a version.
     publish: Vec<f64>,
     /// The learner's scores for a proof, of the current version and of two that are suspected.
     proof: Vec<f64>,

@@ -47,7 +47,6 @@ struct BatchResponse {
     logp: Vec<f32>,
 }
 
-/// What is printed.
 #[derive(Default, Serialize)]
 struct Measured {
     seconds: Vec<f64>,

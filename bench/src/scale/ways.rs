@@ -50,7 +50,6 @@ impl Way {
     }
 }
 
-/// Everything that answers.
 pub(crate) struct Ways {
     verifier: Verifier,
     echo: Channel,

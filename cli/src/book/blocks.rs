@@ -3,10 +3,8 @@
 
 use super::pages::Page;
 
-/// A fenced block.
 #[derive(Debug, Clone)]
 pub(super) struct PageBlock {
-    /// Page and line.
     pub(super) place: String,
     pub(super) language: String,
     pub(super) marks: Vec<String>,

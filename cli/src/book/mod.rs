@@ -13,7 +13,6 @@ mod tools;
 
 use std::path::{Path, PathBuf};
 
-/// The repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

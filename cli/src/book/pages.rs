@@ -34,7 +34,6 @@ pub(super) fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Every page.
 pub(super) fn all() -> Vec<Page> {
     let root = super::root();
     let mut paths: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root.join(name)).into();

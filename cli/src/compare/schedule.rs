@@ -11,11 +11,8 @@ use crate::signals::Signals;
 /// What happens while jobs run.
 #[derive(Debug)]
 pub(super) enum JobEvent {
-    /// A job began.
     Began,
-    /// GRPO steps done.
     Step(usize, u64),
-    /// It ended.
     Ended(usize, JobOutcome),
 }
 

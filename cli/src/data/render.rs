@@ -88,7 +88,6 @@ pub(super) fn render(options: &DataRenderOptions) -> Result<ExitCode> {
 }
 
 struct Renderer {
-    /// The folder's name.
     model: String,
     template: ChatTemplate,
     tokenizer: Tokenizer,

@@ -24,7 +24,6 @@ use crate::runs::require_run;
 use crate::terminal::note;
 use source::StoredWeights;
 
-/// Writes the folder.
 pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
     require_run(&options.run)?;
     let run = RunRecord::read(&options.run)?;

@@ -10,7 +10,6 @@ use evenkeel_run::RunRecord;
 
 /// Weights that a run still has.
 pub(super) struct StoredWeights {
-    /// GRPO steps done.
     pub(super) step: u64,
     /// A checkpoint, or a published version.
     pub(super) folder: PathBuf,

@@ -24,7 +24,6 @@ pub(super) struct Rows {
     pub(super) dropped: BTreeMap<Reason, u64>,
     kinds: Vec<TaskKind>,
     pub(super) marked: MarkedPrompts,
-    /// The longest prompt.
     pub(super) longest_tokens: u64,
     /// What the model takes at once, in tokens.
     pub(super) context: u64,
@@ -87,7 +86,6 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Renders every prompt.
     fn look(&mut self, problems: &[Problem], renderer: &PromptRenderer) -> Result<(), PromptError> {
         for problems in problems.chunks(RENDERED_TOGETHER) {
             let asked: Vec<(&Prompt, Option<&str>)> = problems.iter().map(Problem::asked).collect();
@@ -104,7 +102,6 @@ impl Rows {
         self.kinds.contains(&kind)
     }
 
-    /// In one sentence.
     pub(super) fn summary(&self) -> String {
         let kinds: Vec<&str> = self.kinds.iter().map(|kind| kind.name()).collect();
         let left_out = self.dropped.values().sum::<u64>();

@@ -103,7 +103,6 @@ impl<S: Sample> Longest<S> {
         }
     }
 
-    /// From the longest.
     pub(super) fn finish(self) -> impl Iterator<Item = S> {
         self.kept.into_values().rev()
     }

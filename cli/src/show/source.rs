@@ -16,9 +16,7 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Ranges of steps that an error lists.
 const MAX_RANGES: usize = 12;
 
-/// What is shown.
 pub(super) enum ShownFiles {
-    /// Files of answers.
     Evaluation {
         files: Vec<PathBuf>,
         /// The step, where its training samples are kept as well.

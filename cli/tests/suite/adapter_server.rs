@@ -105,7 +105,6 @@ impl AdapterServer {
     }
 }
 
-/// Answers one request.
 fn serve(client: &TcpStream, shared: &SharedServer) -> Option<()> {
     let mut request = Request::read(client)?;
     let answer = match request.path() {

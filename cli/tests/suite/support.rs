@@ -81,7 +81,6 @@ impl Process {
         Self(command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary starts"))
     }
 
-    /// SIGKILL.
     pub(crate) fn kill(mut self) {
         self.0.kill().expect("it still runs");
         self.0.wait().expect("it ends");

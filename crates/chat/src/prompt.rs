@@ -14,12 +14,7 @@ pub enum Prompt {
     /// A conversation, with at least one user message.
     Messages(Vec<Message>),
     /// A conversation where the model has a template, a text where it has none or prompts go in raw.
-    Either {
-        /// The conversation.
-        messages: Vec<Message>,
-        /// The text.
-        text: String,
-    },
+    Either { messages: Vec<Message>, text: String },
 }
 
 impl Prompt {

@@ -55,7 +55,6 @@ pub enum PromptError {
 /// A prompt as the model sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedPrompt {
-    /// The text.
     pub text: String,
     /// The tokens of the text: those that it spells out, and no others.
     pub token_ids: Vec<u32>,

@@ -61,7 +61,6 @@ impl From<&serde_json::Map<String, serde_json::Value>> for TemplateValue {
 }
 
 impl FromIterator<TemplateValue> for TemplateValue {
-    /// A list.
     fn from_iter<I: IntoIterator<Item = Self>>(items: I) -> Self {
         Self(Value::from_object(List(items.into_iter().map(|item| item.0).collect())))
     }

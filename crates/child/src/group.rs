@@ -21,9 +21,7 @@ pub struct ProcessGroup {
 pub struct StartedProcess {
     /// The process and those that it starts.
     pub group: ProcessGroup,
-    /// Where it reads.
     pub stdin: ChildStdin,
-    /// Where it answers.
     pub stdout: ChildStdout,
     /// The end of its error output.
     pub last_lines: LastLines,

@@ -19,7 +19,6 @@ const MAX_ANSWER: usize = 128 << 20;
 /// A process that has said what it is. Dropping its answers ends it.
 #[derive(Debug)]
 pub struct JsonProcess {
-    /// Where requests go.
     pub requests: ChildStdin,
     /// Where answers come from.
     pub answers: Answers,

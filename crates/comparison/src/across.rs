@@ -14,11 +14,8 @@ const MEASURES: [Measure; 3] = [Measure::LastAccuracy, Measure::PeakAccuracy, Me
 /// The arms that all tasks have, in a measure that all of their runs have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AcrossTasks {
-    /// Of what.
     pub measure: Measure,
-    /// The tasks.
     pub tasks: Vec<String>,
-    /// Each arm.
     pub arms: Vec<ArmAcrossTasks>,
     /// Each pair of them.
     pub pairs: Vec<PairAcrossTasks>,
@@ -27,7 +24,6 @@ pub struct AcrossTasks {
 /// An arm over tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmAcrossTasks {
-    /// The varied settings.
     pub arm: Arm,
     /// How tables call it.
     pub label: String,

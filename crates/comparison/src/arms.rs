@@ -11,7 +11,6 @@ use crate::run::Arm;
 /// An arm of a task over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmSummary {
-    /// The varied settings.
     pub arm: Arm,
     /// How tables call it.
     pub label: String,
@@ -32,27 +31,21 @@ pub struct ArmSummary {
 /// A seed without a result.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FailedSeed {
-    /// The seed.
     pub seed: u64,
-    /// Why.
     pub reason: String,
 }
 
 /// A seed that collapsed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CollapsedSeed {
-    /// The seed.
     pub seed: u64,
-    /// How.
     pub collapse: Collapse,
 }
 
 /// A measure of an arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasureSummary {
-    /// Which.
     pub measure: Measure,
-    /// Over seeds.
     pub mean: Mean,
     /// Of each seed, in their order.
     pub by_seed: Vec<f64>,
@@ -77,17 +70,13 @@ pub struct ByChance {
 /// Peak and last accuracies of a benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkSummary {
-    /// Its name.
     pub name: String,
     /// Samples for each problem (k).
     pub samples: Option<u32>,
-    /// Highest mean@k.
     pub peak_accuracy: Peak,
     /// Highest best@k, which another evaluation may have.
     pub peak_best: Option<Peak>,
-    /// Last mean@k.
     pub last_accuracy: Mean,
-    /// Last best@k.
     pub last_best: Option<Mean>,
 }
 

@@ -13,9 +13,7 @@ use crate::outcome::{Accuracies, RunValues};
 pub struct Band {
     /// The arm, by position among the task's arms.
     pub arm: usize,
-    /// Of what.
     pub quantity: Quantity,
-    /// By ascending step.
     pub points: Vec<BandPoint>,
 }
 
@@ -30,18 +28,13 @@ pub enum Quantity {
     /// best@k, average over benchmarks.
     Best,
     /// mean@k of one of several benchmarks.
-    BenchmarkAccuracy {
-        /// Its name.
-        benchmark: String,
-    },
+    BenchmarkAccuracy { benchmark: String },
 }
 
 /// A step of a band.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BandPoint {
-    /// The step.
     pub step: u64,
-    /// Mean over seeds.
     pub mean: f64,
     /// Student's interval of the mean (95 %), where it has one. Each step's by itself: not of the whole curve.
     pub interval: Option<Interval>,

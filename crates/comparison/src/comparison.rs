@@ -24,7 +24,6 @@ const FORMAT: u32 = 2;
 pub struct Comparison {
     /// Version of this form.
     pub format: u32,
-    /// What was requested.
     pub options: Options,
     /// Each task, by name.
     pub tasks: Vec<TaskComparison>,

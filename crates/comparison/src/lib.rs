@@ -1,7 +1,7 @@
 //! Arms of runs: planned, read from their directories, compared seed by seed, and shown.
 //!
-//! A [`Study`] or a [`ComparisonRequest`] says what is compared, [`ComparisonPlan`] makes the arms, [`StoredRun`] reads a
-//! run, and [`write_results`] writes the files of a comparison. What recipes mean comes from the caller
+//! A [`Study`] or a [`ComparisonRequest`] says what is compared, [`ComparisonPlan`] makes the arms, [`StoredRun`] reads
+//! a run, and [`write_results`] writes the files of a comparison. What recipes mean comes from the caller
 //! ([`ComparedRecipes`]): nothing here knows a service, and nothing starts a process.
 //!
 //! The comparison itself is pure: runs come as plain values, and what is drawn at random comes from a seed.

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 /// A mean over seeds with Student's interval of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Mean {
-    /// The mean.
     pub value: f64,
     /// Its standard error; absent with one seed, and where the seeds do not differ.
     pub standard_error: Option<f64>,

@@ -21,7 +21,6 @@ pub(crate) struct Accuracy {
 /// also the expected drop from it to the last one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PeakByChance {
-    /// The expectation.
     pub expected: f64,
     /// It was computed from standard errors over problems, and the true one is at most as high.
     pub is_bound: bool,
@@ -50,7 +49,6 @@ pub(crate) struct Accuracies {
     pub(crate) best: Option<Accuracy>,
 }
 
-/// A finished run.
 #[derive(Debug, Clone)]
 pub(crate) struct RunValues {
     pub(crate) seed: u64,

@@ -20,7 +20,6 @@ pub struct PairedDifference {
     pub first: usize,
     /// The second, after the first.
     pub second: usize,
-    /// Of what.
     pub measure: Measure,
     /// The seeds that both arms have, ascending.
     pub seeds: Vec<u64>,
@@ -31,7 +30,6 @@ pub struct PairedDifference {
     /// The interval of the studentised bootstrap, from 5 seeds on: what Student's may miss where differences are
     /// skewed.
     pub studentised: Option<Interval>,
-    /// The sign-flip test.
     pub sign_flip: SignFlip,
     /// Its p-value after Holm over the pairs of arms, for this measure and task.
     pub adjusted_p: f64,

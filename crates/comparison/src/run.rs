@@ -11,7 +11,6 @@ pub struct Run {
     pub name: String,
     /// What it was trained on. Runs of one task are compared with each other, tasks are averaged over.
     pub task: String,
-    /// What was varied.
     pub arm: Arm,
     /// Its seed. Runs of different arms with the same seed are a pair: they share initial weights, data order and
     /// sample seeds.
@@ -27,7 +26,6 @@ pub struct Run {
     pub rule: Option<String>,
     /// Lengths of answers in training, by ascending step; steps without a gap are left out.
     pub lengths: Vec<Lengths>,
-    /// How it ended.
     pub state: RunEnd,
 }
 
@@ -52,7 +50,6 @@ impl Run {
 /// The lengths of a training step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Lengths {
-    /// The step.
     pub step: u64,
     /// Coefficient of variation of lengths within a group.
     pub variation: f64,
@@ -111,9 +108,7 @@ impl Arm {
 /// An evaluation of the weights after a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
-    /// Steps done before.
     pub step: u64,
-    /// Accuracies by benchmark.
     pub benchmarks: BTreeMap<String, Scores>,
 }
 
@@ -131,7 +126,6 @@ pub struct Scores {
 /// One accuracy, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
-    /// The accuracy.
     pub value: f64,
     /// By how much another evaluation of the same weights on the same problems differs.
     pub sampling_error: Option<f64>,

@@ -18,7 +18,6 @@ use crate::run::{Arm, Run, RunEnd};
 /// A task with its arms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskComparison {
-    /// Its name.
     pub task: String,
     /// What all of its runs have in common, by name.
     pub identity: BTreeMap<String, String>,
@@ -37,7 +36,6 @@ pub struct TaskComparison {
     /// Where its runs lie in the plane of the paper's criterion, and what became of its expectations. Absent where
     /// lengths are unknown.
     pub criterion: Option<Criterion>,
-    /// Curves over seeds.
     pub bands: Vec<Band>,
 }
 

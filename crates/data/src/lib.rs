@@ -2,8 +2,8 @@
 //!
 //! - [`Task`]: what an answer is judged against: mathematics with gold answers, code with tests, or a payload for a
 //!   verifier of the user's own. One value, unchanged from the row of a data set to the reward service's request.
-//! - [`DataRow`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel verify`
-//!   read the same rows.
+//! - [`DataRow`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel
+//!   verify` read the same rows.
 //! - [`Collector`]: rows to problems, duplicates merged, what is at fault dropped by [`Reason`]; [`DataReport`] has the
 //!   counts and examples.
 //! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`],

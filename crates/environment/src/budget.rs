@@ -15,7 +15,6 @@ pub struct Budget {
 /// What was used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsedUp {
-    /// All turns.
     Turns,
     /// The tokens of a turn: it was cut off.
     TurnTokens,
@@ -26,7 +25,6 @@ pub enum UsedUp {
 }
 
 impl UsedUp {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Turns, Self::TurnTokens, Self::Tokens, Self::Context];
 
     /// As it is written.

@@ -20,7 +20,6 @@ impl BuiltIn {
     /// All of them, in the order of their names.
     pub const ALL: [Self; 2] = [Self::Calculator, Self::GuessNumber];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Calculator => "calculator",

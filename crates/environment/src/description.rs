@@ -80,7 +80,6 @@ impl<'a> EnvironmentOrigin<'a> {
 /// What a model is told of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// Its name.
     pub name: String,
     /// What the model is told beforehand; empty for nothing.
     pub system_prompt: String,
@@ -94,7 +93,6 @@ pub struct Description {
     pub is_agent: bool,
 }
 
-/// Descriptions by name.
 pub type Descriptions = BTreeMap<String, Description>;
 
 impl Description {

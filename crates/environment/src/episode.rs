@@ -1,8 +1,8 @@
 //! An episode as the run sees it, which drives it: opening, waiting for an action, stepping, scoring, closed; failed or
 //! lost.
 //!
-//! The states decide what may be sent, and which events of a worker count. A step is never repeated: an episode that failed or
-//! was lost begins again from the start, as another attempt, or not at all.
+//! The states decide what may be sent, and which events of a worker count. A step is never repeated: an episode that
+//! failed or was lost begins again from the start, as another attempt, or not at all.
 
 /// Where an attempt at an episode is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,6 @@ pub enum Said {
 /// Whether an event counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// The event counts.
     Taken,
     /// An event of an earlier turn or attempt, or of an episode that is over, is counted and dropped.
     Late,
@@ -84,7 +83,6 @@ impl EpisodeAttempt {
         Self { number: 1, state: AttemptState::Opening, turns: 0 }
     }
 
-    /// Where it is.
     pub fn state(&self) -> AttemptState {
         self.state
     }

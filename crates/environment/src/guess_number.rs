@@ -10,10 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::environment::{Environment, TaskError};
 use crate::tool::Tool;
 
-/// Largest bound.
 const MAX_BOUND: i64 = 1_000_000_000_000;
 
-/// A game.
 pub(crate) struct GuessNumber {
     tools: Vec<Tool>,
     low: i64,

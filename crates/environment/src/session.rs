@@ -35,7 +35,6 @@ pub enum Refused {
     Turn {
         /// The turn of the action.
         found: u32,
-        /// The next turn.
         next: u32,
     },
     /// The last turn with another content.

@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 /// A tool, as the model is told of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name.
     pub name: String,
-    /// What it does.
     pub description: String,
     /// Its arguments: a JSON schema of an object.
     pub parameters: Value,

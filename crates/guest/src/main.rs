@@ -1,5 +1,6 @@
 //! `evenkeel-guest`: builds the interpreter of the sandbox before a reward worker needs it. Worker processes of
-//! packages, which have the compressed component beside it, and of programs without an interpreter are this program too.
+//! packages, which have the compressed component beside it, and of programs without an interpreter are this program
+//! too.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};

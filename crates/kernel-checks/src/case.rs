@@ -9,7 +9,6 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::memory::rounded;
 
-/// Both types.
 pub const TYPES: [Type; 2] = [Type::F32, Type::Bf16];
 
 /// A source of shapes and values.
@@ -60,7 +59,6 @@ impl Case {
     }
 }
 
-/// The CPU's kernels.
 pub fn cpu() -> Cpu {
     Cpu::new().unwrap()
 }

@@ -28,7 +28,6 @@ pub use library::{Factors, attend};
 pub use memory::{Block, Buffer, Poison, poison_guards};
 pub use product::multiply;
 
-/// Runs kernels.
 pub trait Runner: Send + Sync {
     /// The device whose launches are computed.
     fn properties(&self) -> DeviceProperties;
@@ -60,7 +59,6 @@ pub trait Runner: Send + Sync {
 /// A check of some kernels, by name. It fails by panicking.
 pub type Check = (&'static str, fn(&dyn Runner));
 
-/// All checks.
 pub const CHECKS: [Check; 26] = [
     ("attention::output_and_gradients_are_those_of_the_cpu", attention::whole),
     ("attention::rows_of_one_and_of_4097_scores_are_those_of_the_formulas", attention::long_rows),

@@ -4,8 +4,8 @@
 //!   gives a [`Recipe`] whose settings fit together.
 //! - [`Recipe::resolved`] is what the orchestrator runs; [`LayeredRecipes`] does the same for its server.
 //! - [`preconditions`] has what a run requires besides valid settings.
-//! - [`dry_run()`] finds everything that keeps a run from starting and what it will cost; [`Plan`] estimates the time of
-//!   a step on a number of GPUs.
+//! - [`dry_run()`] finds everything that keeps a run from starting and what it will cost; [`Plan`] estimates the time
+//!   of a step on a number of GPUs.
 //!
 //! A recipe has a section of every service, so that this library stands above the services and none of them may use it.
 //! It prints nothing and starts no process of a service: what a dry run needs started, its caller hands in as

@@ -60,9 +60,9 @@ pub struct Recipe {
     pub checkpoint: CheckpointSettings,
     /// Whether the engines have the weights that they say they have.
     pub proof: ProofSettings,
-    /// Whether samples are drawn as the settings say. The learner scores a few samples of each step, chosen by the run's
-    /// seed before anything is known about them; temperature, truncation, end tokens, log-probabilities and copies are
-    /// tested.
+    /// Whether samples are drawn as the settings say. The learner scores a few samples of each step, chosen by the
+    /// run's seed before anything is known about them; temperature, truncation, end tokens, log-probabilities and
+    /// copies are tested.
     pub sampler_audit: SamplerAuditSettings,
     /// The page in which the run is watched.
     pub page: PageSettings,

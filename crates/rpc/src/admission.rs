@@ -77,7 +77,6 @@ impl Admission {
         Reservation { queue: Arc::clone(&self.0), client, amount: 0 }
     }
 
-    /// The reserved amount.
     pub fn reserved(&self) -> u64 {
         self.0.state().reserved
     }
@@ -152,7 +151,6 @@ impl Reservation {
         self.amount = amount;
     }
 
-    /// The reserved amount.
     pub fn amount(&self) -> u64 {
         self.amount
     }

@@ -3,7 +3,6 @@
 /// A member of a pool with capacity for another item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate<K> {
-    /// Identifies it.
     pub key: K,
     /// Unfinished work, in the same unit for all.
     pub outstanding: u64,

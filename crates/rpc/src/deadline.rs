@@ -20,7 +20,6 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// No deadline.
     pub const NEVER: Self = Self { at: None };
 
     /// That much time from now.

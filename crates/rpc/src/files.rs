@@ -11,9 +11,7 @@ const MAX_BYTES: u64 = 1 << 20;
 pub struct FileError {
     /// The setting, with its path.
     pub setting: String,
-    /// The file.
     pub path: PathBuf,
-    /// What is wrong.
     pub message: String,
 }
 
@@ -23,7 +21,6 @@ impl FileError {
     }
 }
 
-/// Reads a file.
 pub(crate) fn read(setting: &str, path: &Path) -> Result<Vec<u8>, FileError> {
     evenkeel_host::read(path, MAX_BYTES).map_err(|error| FileError::new(setting, path, format_args!("it {error}")))
 }

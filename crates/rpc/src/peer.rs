@@ -56,7 +56,6 @@ impl ClientId {
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The client's host.
     pub fn host(self) -> Host {
         self.host
     }

@@ -20,7 +20,6 @@ pub(crate) const HTTP_1: &[u8] = b"http/1.1";
 pub(crate) struct Named<'a> {
     /// The path of the setting.
     pub(crate) setting: &'a str,
-    /// The setting's value.
     pub(crate) path: &'a Path,
 }
 

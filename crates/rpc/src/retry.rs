@@ -134,7 +134,6 @@ pub struct Retries {
     policy: RetryPolicy,
     backoff: Backoff,
     failures: u32,
-    /// The first failure.
     since: Option<Instant>,
 }
 

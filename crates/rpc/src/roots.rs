@@ -7,13 +7,11 @@ use evenkeel_proto::FieldError;
 /// Where a named folder or file may be.
 #[derive(Debug, Clone, Copy)]
 pub enum Roots<'a> {
-    /// Anywhere.
     Anywhere,
     /// Below one of these folders; nowhere if there are none.
     Below {
         /// The path of the setting.
         setting: &'a str,
-        /// The folders.
         folders: &'a [PathBuf],
     },
 }

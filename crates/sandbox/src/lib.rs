@@ -1,9 +1,9 @@
 //! Runs model-written Python against tests, in CPython inside wasmtime.
 //!
 //! From the outside in: a [`Pool`] takes [`ProgramTask`]s (a [`ProgramSubmission`], [`rows::Tests`], a [`Mode`],
-//! [`ProgramLimits`]) and returns a [`ProgramVerdict`] on each. [`extract`] finds the program of a completion, `judge` runs
-//! its tests and turns what it did into outcomes, with [`compare`] for its outputs. An `executor` runs a program, in
-//! this process or in a worker process ([`WorkerProcessCommand`]), by means of `sandbox`: an instance of the
+//! [`ProgramLimits`]) and returns a [`ProgramVerdict`] on each. [`extract`] finds the program of a completion, `judge`
+//! runs its tests and turns what it did into outcomes, with [`compare`] for its outputs. An `executor` runs a program,
+//! in this process or in a worker process ([`WorkerProcessCommand`]), by means of `sandbox`: an instance of the
 //! interpreter in wasmtime. [`guest`] finds the compiled interpreter and has it built if it is missing. Without the
 //! feature `interpreter` there are pools of worker processes alone, which another program runs: none of wasmtime is
 //! compiled.

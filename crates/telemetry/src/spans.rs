@@ -15,13 +15,9 @@ static TAKING: OnceLock<Taking> = OnceLock::new();
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SpanValue {
-    /// Yes or no.
     Bool(bool),
-    /// A whole number.
     Int(i64),
-    /// A number.
     Float(f64),
-    /// A text.
     Text(String),
 }
 
@@ -65,7 +61,6 @@ pub struct Span {
     pub name: Cow<'static, str>,
     pub began: SystemTime,
     pub ended: SystemTime,
-    /// Attributes by name.
     pub attributes: Vec<(&'static str, SpanValue)>,
     /// Spans of other traces that belong to it: the prompts of a gradient, the step of a prompt.
     pub links: Vec<TraceContext>,

@@ -3,9 +3,10 @@
 //! Calls carry the context in the `traceparent` header, items of a stream in a field of their own. Within a process it
 //! belongs to the task that [`TraceContext::scope`] runs.
 //!
-//! OpenTelemetry's propagator and tracing-opentelemetry are not used, because three things differ: the trace of a sample follows from its id ([`TraceContext::for_id`]), while a tracer draws random trace ids;
-//! a context is a value that crosses threads with its item, not a property of the thread's current span; and a
-//! malformed `traceparent` is refused as the standard requires, while the propagator (0.33) accepts ids of any length.
+//! OpenTelemetry's propagator and tracing-opentelemetry are not used, because three things differ: the trace of a
+//! sample follows from its id ([`TraceContext::for_id`]), while a tracer draws random trace ids; a context is a value
+//! that crosses threads with its item, not a property of the thread's current span; and a malformed `traceparent` is
+//! refused as the standard requires, while the propagator (0.33) accepts ids of any length.
 
 use std::fmt;
 use std::future::Future;
@@ -69,7 +70,6 @@ impl TraceContext {
         CURRENT.scope(self, future).await
     }
 
-    /// The trace id.
     pub fn trace_bytes(self) -> [u8; 16] {
         self.trace
     }

@@ -25,12 +25,7 @@ pub enum SpansError {
     #[error(
         "spans cannot be sent to `{endpoint}` (allowed: http://HOST:PORT of an OTLP collector over gRPC): {message}"
     )]
-    Endpoint {
-        /// The endpoint.
-        endpoint: String,
-        /// Why not.
-        message: String,
-    },
+    Endpoint { endpoint: String, message: String },
     /// Exporting is already set up.
     #[error("a collector for spans is already set up")]
     Again,

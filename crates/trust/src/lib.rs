@@ -6,12 +6,12 @@
 //!   tokens, reported log-probabilities and copies are tested.
 //! - `evidence`: what scores say, as pure functions of them.
 //!
-//! **False alarms.** Evidence is an e-process ([`evenkeel_statistics::evidence`]) and may be looked at after every step.
-//! Of 10,000 honest runs at most 4 are accused by the proof and 4 by the audit, whatever their length; that a part is
-//! called proven which is stale by half or more has a chance of 1 in 1,000. **Power.** In f32 every fault shows at the
-//! first look, in a few hundred tokens. With noise σ of a narrow type 165 σ²/(s d)² tokens find 19 of 20 faults, where
-//! a share s of the movement d is missing. What moves less than 0.15 σ is never decided: the proof says *undecided*.
-//! `docs/statistics.md` has the assumptions, simulations and tables.
+//! **False alarms.** Evidence is an e-process ([`evenkeel_statistics::evidence`]) and may be looked at after every
+//! step. Of 10,000 honest runs at most 4 are accused by the proof and 4 by the audit, whatever their length; that a
+//! part is called proven which is stale by half or more has a chance of 1 in 1,000. **Power.** In f32 every fault shows
+//! at the first look, in a few hundred tokens. With noise σ of a narrow type 165 σ²/(s d)² tokens find 19 of 20 faults,
+//! where a share s of the movement d is missing. What moves less than 0.15 σ is never decided: the proof says
+//! *undecided*. `docs/statistics.md` has the assumptions, simulations and tables.
 //!
 //! Trust asks for scores through [`LearnerScorer`] and [`EngineScorer`], and says what they show. What a run holds back
 //! until then is not decided here: that is for the loop's state, in the orchestrator (`run/state`). No runtime and no

@@ -25,7 +25,6 @@ use crate::settings::{EngineSettings, EngineTlsSettings};
 /// How long aborted responses may take to reach their clients.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Starts engines.
 pub struct Engine;
 
 impl Engine {

@@ -13,7 +13,6 @@ use tokio::task::JoinError;
 /// An error of the engine. Errors of requests are reported to their clients only.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// An invalid setting.
     #[error(transparent)]
     Setting(#[from] FieldError),
     /// A file that a setting names.
@@ -21,16 +20,10 @@ pub enum EngineError {
     Named(#[from] FileError),
     /// The port is in use, or the address is invalid or not local.
     #[error("cannot listen on {address} (setting `listen`): {source}")]
-    Listen {
-        /// The setting's value.
-        address: String,
-        /// The system's error.
-        source: io::Error,
-    },
+    Listen { address: String, source: io::Error },
     /// The configuration or the weights of the model.
     #[error("{folder}: {source}")]
     Model {
-        /// The model's folder.
         folder: PathBuf,
         /// What is wrong with it.
         source: ModelError,
@@ -38,7 +31,6 @@ pub enum EngineError {
     /// An invalid file in the model's folder.
     #[error("{path}: {reason}")]
     File {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it, including the value if there is a single one.
         reason: String,

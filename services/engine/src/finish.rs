@@ -11,7 +11,6 @@ pub(crate) enum FinishReason {
     StopText(String),
     /// `max_tokens`, or the end of the context.
     Length,
-    /// It was aborted.
     Abort,
     /// The step failed, or its logits are not finite.
     Error(String),

@@ -26,7 +26,6 @@ const FIRST: &str = "the first request of the agent";
 /// All of them, by name.
 pub(crate) struct Catalog(BTreeMap<String, Arc<Entry>>);
 
-/// One environment.
 pub(crate) struct Entry {
     description: Description,
     source: EnvironmentSource,

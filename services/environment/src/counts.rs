@@ -17,11 +17,9 @@ const UNKNOWN: &str = "unknown";
 /// How an episode ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// With a score.
     Scored,
     /// Whoever opened it ended it, or went away.
     Closed,
-    /// Without a result.
     Failed(EpisodeFailure),
 }
 

@@ -54,7 +54,6 @@ pub(crate) enum Request {
     Act(Act),
     /// A budget is used up: what was reached is scored, within so many milliseconds.
     End(Option<u64>),
-    /// It goes on.
     Hear,
 }
 

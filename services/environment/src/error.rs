@@ -8,41 +8,20 @@ use evenkeel_rpc::server::ServerError;
 /// Errors of the service.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvironmentError {
-    /// An invalid setting.
     #[error("environment.{0}")]
     Setting(FieldError),
     /// A Python file whose environment cannot be played.
     #[error("environment.files: {path}: {message}", path = path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
+    File { path: PathBuf, message: String },
     /// An OpenEnv server that cannot be used.
     #[error("environment.openenv: {address}: {message}")]
-    OpenEnv {
-        /// Its address.
-        address: String,
-        /// Why.
-        message: String,
-    },
+    OpenEnv { address: String, message: String },
     /// An agent that cannot be played.
     #[error("environment.agents: {path}: {message}", path = path.display())]
-    Agent {
-        /// Its file.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
+    Agent { path: PathBuf, message: String },
     /// A taskset of verifiers that cannot be played.
     #[error("environment.verifiers: {taskset}: {message}")]
-    Verifiers {
-        /// Its name.
-        taskset: String,
-        /// Why.
-        message: String,
-    },
+    Verifiers { taskset: String, message: String },
     /// No port for agents on loopback.
     #[error("environment.agents: no port on loopback: {0}")]
     Endpoint(std::io::Error),

@@ -17,7 +17,6 @@ use crate::episode::WorkerLimits;
 use crate::settings::EnvironmentSettings;
 use crate::stream::{EpisodeStream, MAX_UNREAD};
 
-/// An environment worker.
 pub(crate) struct EnvironmentService {
     catalog: Arc<Catalog>,
     episodes: Arc<Episodes>,

@@ -11,7 +11,6 @@ use evenkeel_rpc::server::ServerError;
 /// Why the service could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerationError {
-    /// An invalid setting.
     #[error("setting `generation.{0}`")]
     Setting(FieldError),
     /// A port that is taken, or a file in the server's settings that cannot be used.
@@ -22,32 +21,22 @@ pub enum GenerationError {
     Agents(#[from] ClientError),
     /// A file in the engines' settings that cannot be used.
     #[error("cannot use {path} (setting `generation.{setting}`): {message}", path = path.display())]
-    File {
-        /// The setting.
-        setting: &'static str,
-        /// Its value.
-        path: PathBuf,
-        /// What is wrong.
-        message: String,
-    },
+    File { setting: &'static str, path: PathBuf, message: String },
     /// An engine that is up, but whose samples would bias or break training.
     #[error("engine {endpoint}: {refusal}")]
     Engine {
-        /// Its URL.
         endpoint: String,
         /// What is wrong and what is allowed.
         refusal: FieldError,
     },
     /// No HTTP client for an engine can be made of the settings.
     #[error("engine {endpoint}: {message}")]
-    Client {
-        /// Its URL.
-        endpoint: String,
-        /// What is wrong.
-        message: String,
-    },
+    Client { endpoint: String, message: String },
     /// No engine answered in time.
-    #[error("no engine answered within {} (setting `generation.engine.startup_timeout`): {last_errors}", human(*waited))]
+    #[error(
+        "no engine answered within {} (setting `generation.engine.startup_timeout`): {last_errors}",
+        human(*waited)
+    )]
     NoEngine {
         /// How long the service waited.
         waited: Duration,

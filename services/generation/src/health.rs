@@ -18,7 +18,6 @@ impl HealthThreshold {
         Self { max_timeouts: settings.health_failures, failures: 0 }
     }
 
-    /// A check succeeded.
     pub(crate) fn record_success(&mut self) {
         self.failures = 0;
     }

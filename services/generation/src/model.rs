@@ -11,7 +11,6 @@ use evenkeel_model_folder::{
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{self as wire, ModelInfo};
 
-/// A served model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Model {
     /// What other servers must agree on. `None` if its folder cannot be read.
@@ -89,7 +88,6 @@ pub(crate) struct Identity {
     pub(crate) head: HeadForm,
 }
 
-/// Reads it.
 pub(crate) fn identity(folder: &Folder) -> Result<Identity, FolderError> {
     let config = ConfigFile::read(folder)?;
     Ok(Identity {

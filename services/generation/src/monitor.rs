@@ -43,7 +43,6 @@ pub(crate) struct HealthMonitor {
     pool: Arc<EnginePool>,
     engine: Arc<PooledEngine>,
     threshold: HealthThreshold,
-    /// Delays between them.
     backoff: Backoff,
 }
 

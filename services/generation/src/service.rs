@@ -24,7 +24,6 @@ use crate::update::Updater;
 /// Name of the server.
 pub(crate) const NAME: &str = "generation";
 
-/// The gRPC service.
 pub(crate) struct GenerationService {
     pool: Arc<EnginePool>,
     items: ItemServer<GenerateItems>,

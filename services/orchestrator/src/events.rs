@@ -19,7 +19,6 @@ pub enum RunOutcome {
     Stopped,
 }
 
-/// Something happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// Every check has passed.
@@ -41,7 +40,6 @@ pub enum Event {
     Line(MetricsLine),
     /// A checkpoint was written.
     Checkpoint {
-        /// GRPO steps done.
         step: u64,
         /// Folder of the checkpoint, as the learner sees it.
         path: String,
@@ -52,7 +50,6 @@ pub enum Event {
         service: Dependency,
         /// Address of the service, or the file.
         endpoint: String,
-        /// What is wrong.
         message: String,
         /// Time since the first failed attempt.
         waited_ms: u64,
@@ -71,37 +68,25 @@ pub enum Event {
     Rewound {
         /// GRPO steps done at the checkpoint.
         step: u64,
-        /// Why.
         message: String,
     },
     /// Something that the user should know about the settings.
-    Note {
-        /// One sentence.
-        message: String,
-    },
+    Note { message: String },
     /// Something went wrong that does not stop the run.
-    Warning {
-        /// For people.
-        message: String,
-    },
+    Warning { message: String },
     /// The run ended; nothing follows.
     Finished {
-        /// How.
         outcome: RunOutcome,
         /// Results of the run.
         summary: Box<Summary>,
     },
     /// The run ended with an error; nothing follows. It can be resumed.
-    Failed {
-        /// The error.
-        message: String,
-    },
+    Failed { message: String },
 }
 
 /// What a run does between samples and training.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Activity {
-    /// Nothing else.
     #[default]
     None,
     /// Weights are published, and engines updated to them.
@@ -129,11 +114,9 @@ impl Activity {
 pub struct RunProgress {
     /// What it is doing.
     pub state: RunState,
-    /// GRPO steps done.
     pub step: u64,
     /// GRPO steps to do in all.
     pub total_steps: u64,
-    /// Supervised steps done.
     pub warm_start_step: u64,
     /// Version of the weights that it samples from.
     pub policy_version: u64,
@@ -163,7 +146,6 @@ pub(crate) struct Events {
     /// What the run is doing when it does not wait.
     phase: watch::Sender<RunState>,
     progress: watch::Sender<RunProgress>,
-    /// Samples for people.
     samples: SampleStream,
 }
 

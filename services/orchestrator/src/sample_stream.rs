@@ -39,12 +39,10 @@ pub(crate) struct ShownSample {
     /// The verifier's outcome, `invalid` or `failed`.
     pub(crate) verdict: String,
     pub(crate) reason: String,
-    /// The raw reward.
     pub(crate) reward: Option<f64>,
     /// The parts of the shaped one by name, before their weights, where there are several.
     pub(crate) components: BTreeMap<String, f64>,
     pub(crate) tokens: usize,
-    /// Why it ended.
     pub(crate) finish: &'static str,
 }
 
@@ -96,7 +94,6 @@ impl Drop for Reading {
 }
 
 impl SampleStream {
-    /// Begins to read.
     pub(crate) fn read(&self) -> Reading {
         self.0.readers.fetch_add(1, Ordering::Relaxed);
         Reading(self.clone())

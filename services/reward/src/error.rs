@@ -9,7 +9,6 @@ use crate::verifier::SandboxError;
 /// Errors of the service.
 #[derive(Debug, thiserror::Error)]
 pub enum RewardError {
-    /// An invalid setting.
     #[error("reward.{0}")]
     Setting(FieldError),
     /// An invalid setting of a gateway.

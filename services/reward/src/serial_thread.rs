@@ -23,7 +23,6 @@ impl SerialThread {
         Ok(Self(sender))
     }
 
-    /// Queues a closure.
     pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) {
         // The thread outlives the sender.
         let _ = self.0.send(Box::new(job));

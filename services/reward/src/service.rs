@@ -23,7 +23,6 @@ use crate::settings::RewardSettings;
 use crate::spans::record_span_of;
 use crate::verifier::{CodeWork, Verifier, Work};
 
-/// A reward worker.
 pub(crate) struct RewardService {
     worker: Arc<Worker>,
     items: ItemServer<VerifyItems>,

@@ -79,7 +79,6 @@ impl Backend {
         }
     }
 
-    /// The learner's state.
     pub(crate) async fn learner(&self) -> Result<LearnerGetStatusResponse, Status> {
         self.call(|| {
             let mut client = self.learner.clone();
@@ -138,7 +137,6 @@ impl Backend {
         }
     }
 
-    /// A sample.
     pub(crate) async fn sample(&self, item: GenerateItem) -> Result<Rollout, Failure> {
         let item = GenerateItem { sample_id: self.next_id("sample"), ..item };
         let rollout = self.samples.call(item, ATTEMPTS).await.result;

@@ -102,7 +102,6 @@ impl IntoResponse for ApiError {
 /// Why the front does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum TinkerError {
-    /// An invalid setting.
     #[error("tinker.{0}")]
     Setting(FieldError),
     /// A file that a setting names cannot be used.
@@ -111,7 +110,6 @@ pub enum TinkerError {
     /// The address cannot be listened on.
     #[error("tinker.listen: {address}: {source}")]
     Listen {
-        /// The address.
         address: String,
         /// The operating system's error.
         source: std::io::Error,
@@ -127,7 +125,6 @@ pub enum TinkerError {
     Backend {
         /// What was to be done.
         what: &'static str,
-        /// The refusal.
         message: String,
     },
     /// The engines do not fit the learner.

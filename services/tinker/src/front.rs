@@ -22,7 +22,6 @@ use crate::training::Training;
 /// How long a result that was fetched is kept in any case: its response may be on its way, or lost.
 const LOST: Duration = Duration::from_secs(5);
 
-/// The front.
 pub(crate) struct Front {
     pub(crate) settings: TinkerSettings,
     pub(crate) backend: Backend,
@@ -50,7 +49,6 @@ pub(crate) struct Front {
 
 /// A request for samples that was taken.
 pub(crate) struct SampleRequest {
-    /// Of its content.
     pub(crate) digest: String,
     pub(crate) id: String,
     /// The ids of its samples.

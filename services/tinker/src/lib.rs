@@ -74,7 +74,6 @@ const LIMITS: HttpLimits = HttpLimits {
 /// The adapters that the learner trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adapters {
-    /// Their rank.
     pub rank: u32,
     /// Whether the layers of feed-forward blocks have some.
     pub mlp: bool,

@@ -30,7 +30,6 @@ pub(crate) struct SampleJob {
     pub(crate) promise: Promise,
 }
 
-/// What runs requests.
 pub(crate) struct Sampler {
     pub(crate) backend: Backend,
     pub(crate) vocabulary: u32,

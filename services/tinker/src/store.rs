@@ -19,7 +19,6 @@ const KEPT: usize = 1000;
 const FILE: &str = "state.json";
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Published weights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Weights {
     pub(crate) version: u64,
@@ -45,7 +44,6 @@ impl Weights {
     }
 }
 
-/// A client's session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ClientSession {
     pub(crate) created: u64,
@@ -68,7 +66,6 @@ pub(crate) struct Model {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckpointKind {
-    /// Weights and optimizer.
     Training,
     /// Weights to sample from.
     Sampler,
@@ -136,7 +133,6 @@ pub(crate) struct Live {
     pub(crate) has_sum: bool,
 }
 
-/// Everything that survives.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct StoredState {
     format: u32,

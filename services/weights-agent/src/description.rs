@@ -54,7 +54,6 @@ pub(crate) fn file_digest(file: &WeightsFile) -> FileDigest {
 pub(crate) struct Segment {
     /// Where they begin in the file.
     pub(crate) begin: u64,
-    /// Where they end.
     pub(crate) end: u64,
     /// Where they begin in the file of the same name of the copy before; absent: they are fetched.
     pub(crate) here: Option<u64>,

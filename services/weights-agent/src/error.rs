@@ -9,7 +9,6 @@ use evenkeel_rpc::server::ServerError;
 /// Why an agent does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsAgentError {
-    /// An invalid setting.
     #[error("{0}")]
     Setting(FieldError),
     /// The learner's address, or a file for its client, cannot be used.
@@ -20,10 +19,5 @@ pub enum WeightsAgentError {
     Server(#[from] ServerError),
     /// The folder cannot be made or written.
     #[error("{}: {source}", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What is wrong.
-        source: std::io::Error,
-    },
+    Folder { path: PathBuf, source: std::io::Error },
 }

@@ -50,7 +50,6 @@ impl Folders {
         Ok(Self { folder, keep, turn: Arc::default(), verified: Mutex::default() })
     }
 
-    /// Where they are.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

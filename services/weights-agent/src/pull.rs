@@ -15,7 +15,6 @@ use crate::description::validate;
 use crate::fetch::{ByteCounts, FileJob, LearnerSource, refused};
 use crate::folders::{Folders, Turn};
 
-/// What pulls need.
 pub(crate) struct Puller {
     pub(crate) folders: Arc<Folders>,
     pub(crate) source: Arc<LearnerSource>,

@@ -5,7 +5,6 @@ use evenkeel_telemetry::{Series, Values};
 /// What they need to appear.
 const ONLY: &str = "an agent that fetches weights";
 
-/// How pulls end.
 pub(crate) const OUTCOMES: &[&str] = &["pulled", "present", "failed"];
 
 /// Metrics of the agent, besides those of its server.

@@ -17,7 +17,6 @@ use crate::pull::{Pulled, Puller, too_late};
 /// Name of the server.
 pub(crate) const NAME: &str = "weights";
 
-/// The service.
 pub(crate) struct WeightsAgentService {
     pub(crate) puller: Arc<Puller>,
     pub(crate) pull_timeout: Duration,

@@ -116,7 +116,6 @@ pub(super) async fn resets(round: Round) -> Result<(), Failed> {
     flood(&round, &bytes).await
 }
 
-/// Probes without end.
 pub(super) async fn pings(round: Round) -> Result<(), Failed> {
     flood(&round, &[begun(), frame(PING, 0, 0, &[7; 8]).repeat(FLOOD as usize)].concat()).await
 }

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::{Checked, Output};
 
-/// A prompt.
 #[derive(Serialize)]
 struct PromptLine<'a> {
     source: &'a str,
@@ -28,7 +27,6 @@ enum Gold<'a> {
     Several(Vec<&'a str>),
 }
 
-/// The last line.
 #[derive(Serialize)]
 struct SummaryLine<'a> {
     summary: BTreeMap<&'a str, FileSummary<'a>>,
@@ -50,7 +48,6 @@ impl<'a> FileSummary<'a> {
     }
 }
 
-/// Writes lines.
 pub(super) struct Lines<W> {
     output: W,
 }

@@ -57,7 +57,6 @@ pub(super) struct Summary {
     /// Verdicts `copied`, and those for which the rule could be applied.
     copied: usize,
     copies_checked: usize,
-    /// Time spent judging.
     pub(super) seconds: f64,
 }
 

@@ -37,7 +37,6 @@ impl<'a> Call<'a> {
         self.optional(name).ok_or_else(missing)
     }
 
-    /// A required text.
     pub(super) fn text(&mut self, name: &str) -> Result<String, Error> {
         let value = self.required(name)?;
         value.as_str().map(str::to_owned).ok_or_else(|| self.wrong(name, "str", &value))

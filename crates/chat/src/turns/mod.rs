@@ -2,9 +2,9 @@
 //!
 //! A conversation is one growing list of tokens: what the model sampled is never decoded and encoded again. What an
 //! observation adds is the difference of two renderings of a fixed conversation, with and without it: everything behind
-//! the token that ended the turn before. `template_probe` checks once, when a renderer is made, that this does not depend
-//! on the conversation, and that the template leaves earlier turns as they are. `without_template` has what the model
-//! reads of its tools where the template has no place for them.
+//! the token that ended the turn before. `template_probe` checks once, when a renderer is made, that this does not
+//! depend on the conversation, and that the template leaves earlier turns as they are. `without_template` has what the
+//! model reads of its tools where the template has no place for them.
 
 mod template_probe;
 mod without_template;
@@ -53,14 +53,7 @@ pub struct TurnSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observation<'a> {
     /// The result of a call.
-    Tool {
-        /// The call.
-        id: &'a str,
-        /// The tool.
-        name: &'a str,
-        /// The result.
-        content: &'a str,
-    },
+    Tool { id: &'a str, name: &'a str, content: &'a str },
     /// Something that the user says.
     User(&'a str),
 }
@@ -76,7 +69,6 @@ pub struct PastTurn<'a> {
     pub calls: Vec<(&'a str, &'a str, Value)>,
     /// All of it but reasoning, as it was written: where the template knows no tools.
     pub said: &'a str,
-    /// What followed.
     pub observations: Vec<Observation<'a>>,
 }
 

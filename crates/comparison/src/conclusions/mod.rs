@@ -13,10 +13,8 @@ use crate::across::AcrossTasks;
 use crate::criterion::OrderedTasks;
 use crate::task::TaskComparison;
 
-/// A conclusion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conclusion {
-    /// What kind.
     pub kind: ConclusionKind,
     /// The task that it is about; absent where it is about all.
     pub task: Option<String>,

@@ -18,13 +18,11 @@ const BALANCED: &str = "balanced";
 /// An expectation about two arms that differ in their rule alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// What is expected.
     pub kind: ClaimKind,
     /// The arm that is expected to be the better one, or at least no worse, by position among the task's arms.
     pub arm: usize,
     /// The arm that it is compared with.
     pub other: usize,
-    /// In what.
     pub measure: Measure,
     /// What became of it.
     pub verdict: Verdict,

@@ -31,7 +31,6 @@ pub struct OrderedTasks {
     pub token_favoured: String,
     /// Where they vary less and the gap is larger.
     pub sequence_favoured: String,
-    /// In what.
     pub measure: Measure,
     /// How much better token is than sequence in the first task, minus the same in the second, over seeds.
     pub difference: Mean,

@@ -22,7 +22,6 @@ const AFTER_WARM_START: &[&str] = &[
 pub struct PlannedArm {
     /// Name of the task.
     pub task: String,
-    /// The varied settings.
     pub arm: Arm,
     /// The recipe of the task.
     pub recipe: String,

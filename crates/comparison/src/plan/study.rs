@@ -11,7 +11,6 @@ use super::ComparisonRequest;
 use super::study_file::{StudyFile, assignments, varied};
 use crate::recipes::ComparedRecipes;
 
-/// The built-in studies.
 const BUILT_IN: &[(&str, &str)] = &[
     ("studies/four-regimes", include_str!("../../../../deploy/studies/four-regimes.toml")),
     ("studies/real-model", include_str!("../../../../deploy/studies/real-model.toml")),
@@ -117,7 +116,6 @@ pub struct StudyChanges {
 /// What a study asks for.
 #[derive(Debug, Clone)]
 pub struct StudyRequest {
-    /// The runs.
     pub comparison: ComparisonRequest,
     /// Name of the primary measure, where the study says one.
     pub primary: Option<String>,

@@ -23,7 +23,9 @@ proptest! {
         let mut runs = runs(&arms);
         let known = compare(&runs);
         // Any order follows from sorting by a hash of the name.
-        let key = |run: &Run| run.name.bytes().fold(order, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let key = |run: &Run| {
+            run.name.bytes().fold(order, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+        };
         runs.sort_by_key(key);
         prop_assert_eq!(compare(&runs), known);
     }
@@ -46,12 +48,16 @@ proptest! {
         };
         let known = compare(&runs(&arms));
         let found = compare(&moved(runs(&arms)));
-        let of_accuracy = |measure| matches!(measure, Measure::LastAccuracy | Measure::PeakAccuracy | Measure::AccuracyDrop | Measure::AccuracyArea);
+        let of_accuracy = |measure| {
+            matches!(measure, Measure::LastAccuracy | Measure::PeakAccuracy | Measure::AccuracyDrop | Measure::AccuracyArea)
+        };
         for (known, found) in known.tasks[0].pairs.iter().zip(&found.tasks[0].pairs).filter(|(pair, _)| of_accuracy(pair.measure)) {
             prop_assert!((known.difference.value - found.difference.value).abs() < 1e-12);
             prop_assert_eq!(known.sign_flip, found.sign_flip);
             prop_assert_eq!(known.finding, found.finding);
-            let ends = |pair: &evenkeel_comparison::PairedDifference| pair.difference.interval.map(|interval| (interval.low, interval.high));
+            let ends = |pair: &evenkeel_comparison::PairedDifference| {
+                pair.difference.interval.map(|interval| (interval.low, interval.high))
+            };
             match (ends(known), ends(found)) {
                 (Some(known), Some(found)) => prop_assert!((known.0 - found.0).abs() < 1e-9 && (known.1 - found.1).abs() < 1e-9),
                 (known, found) => prop_assert_eq!(known, found),

@@ -47,7 +47,6 @@ const LIBRARY: f64 = 1.1;
 enum By {
     /// By the kernels, in blocks.
     Blocks,
-    /// In one call.
     Library,
 }
 

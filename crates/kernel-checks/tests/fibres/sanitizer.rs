@@ -25,7 +25,6 @@ pub(crate) fn is_on() -> bool {
     std::env::var_os(TASK).is_some()
 }
 
-/// Runs the task.
 pub(crate) fn run_checks() -> ExitCode {
     poison_guards(poison());
     let shim = Shim::get().expect("the tests have found a compiler");
@@ -80,7 +79,6 @@ fn start(library: &PathBuf, task: &str) -> (Output, String) {
     (output, text)
 }
 
-/// The tests.
 pub(crate) fn trials() -> Vec<Trial> {
     type Body = fn(&PathBuf);
     let bodies: [(&str, Body); 2] = [

@@ -23,7 +23,6 @@ type LaunchFn =
     unsafe extern "C" fn(*const c_char, c_uint, c_uint, usize, c_uint, c_uint, *mut *mut c_void, c_uint) -> c_int;
 type KernelFn = unsafe extern "C" fn(c_uint) -> *const c_char;
 
-/// The kernels.
 pub(crate) struct Shim {
     launch: LaunchFn,
     kernel: KernelFn,

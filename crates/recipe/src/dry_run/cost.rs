@@ -38,7 +38,6 @@ pub(super) struct Costs {
     pub(super) disk_bytes: Option<u64>,
 }
 
-/// One step.
 #[derive(Debug, Serialize)]
 pub(super) struct StepCost {
     pub(super) samples: u64,
@@ -57,13 +56,11 @@ pub(super) struct StepCost {
     pub(super) cache_bytes: f64,
 }
 
-/// One evaluation.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct EvaluationCost {
     pub(super) problems: u64,
     pub(super) samples: u64,
     pub(super) answer_tokens: f64,
-    /// Prompts and responses.
     pub(super) tokens: f64,
     pub(super) flops: f64,
 }

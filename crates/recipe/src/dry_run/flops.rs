@@ -40,7 +40,6 @@ impl Passes {
     }
 }
 
-/// Published shapes.
 #[cfg(test)]
 pub(super) mod shapes {
     use evenkeel_model::Config;

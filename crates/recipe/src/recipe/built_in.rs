@@ -25,12 +25,10 @@ const TRAILS_BASE: (&str, &str) = ("base", include_str!("../../../../deploy/reci
 
 /// Common settings of all runs of the paper.
 const PAPER: (&str, &str) = ("base", include_str!("../../../../deploy/recipes/paper/base.toml"));
-/// Its models.
 const MODELS: &[(&str, &str)] = &[
     ("qwen2.5-math-7b", include_str!("../../../../deploy/recipes/paper/models/qwen2.5-math-7b.toml")),
     ("qwen3-1.7b", include_str!("../../../../deploy/recipes/paper/models/qwen3-1.7b.toml")),
 ];
-/// Its data sets.
 const DATA: &[(&str, &str)] = &[
     ("dapo", include_str!("../../../../deploy/recipes/paper/data/dapo.toml")),
     ("polaris", include_str!("../../../../deploy/recipes/paper/data/polaris.toml")),

@@ -51,7 +51,6 @@ impl From<String> for LayerSource {
 enum Within<'a> {
     /// A built-in recipe, or a file, from this folder.
     Folder(&'a Path),
-    /// A built-in recipe.
     Program,
 }
 

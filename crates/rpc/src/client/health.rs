@@ -17,7 +17,6 @@ pub enum Health {
     NotServing,
     /// The server has no service of that name.
     UnknownService,
-    /// The call failed.
     Failed(String),
 }
 

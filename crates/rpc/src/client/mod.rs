@@ -17,27 +17,16 @@ pub use tls::TlsError;
 /// Why a channel could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// An invalid URL.
     #[error("`{url}` is not an endpoint, allowed: http://HOST:PORT or https://HOST:PORT")]
-    Url {
-        /// The value.
-        url: String,
-    },
+    Url { url: String },
     /// A file that a setting names cannot be used.
     #[error(transparent)]
     File(#[from] crate::files::FileError),
     /// The certificates cannot be used, or the settings have none.
     #[error("cannot use TLS for {url}: {source}")]
-    Tls {
-        /// The endpoint.
-        url: String,
-        /// What is wrong.
-        source: TlsError,
-    },
-    /// The connection failed.
+    Tls { url: String, source: TlsError },
     #[error("cannot connect to {url}: {message}")]
     Connect {
-        /// The endpoint.
         url: String,
         /// The error of the transport.
         message: String,

@@ -29,7 +29,6 @@ pub enum TlsError {
     /// No certificate can be issued for such a name.
     #[error("`{name}` is not a valid server name: {source}")]
     ServerName {
-        /// The name.
         name: String,
         /// What is wrong with it.
         source: InvalidDnsNameError,

@@ -20,14 +20,12 @@ const EVENTS: usize = 1024;
 /// Commands handled before items are assigned.
 const BATCH: usize = 256;
 
-/// Requests of callers.
 pub(super) enum Command<P: DispatchItems> {
     Submit(Box<QueuedItem<P>>),
     Cancel(u64),
     Status(oneshot::Sender<Vec<WorkerStatus>>),
 }
 
-/// The dispatcher's task.
 pub(super) struct Actor<P: DispatchItems> {
     options: DispatchOptions,
     connector: Connector,

@@ -23,7 +23,6 @@ pub(super) struct QueuedItem<P: DispatchItems> {
     pub(super) permit: OwnedSemaphorePermit,
 }
 
-/// An unanswered item.
 pub(super) struct Entry<P: DispatchItems> {
     pub(super) queued: QueuedItem<P>,
     /// `None` in the queue if only time at a worker counts.

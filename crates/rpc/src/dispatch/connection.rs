@@ -16,11 +16,19 @@ use crate::retry::RetryPolicy;
 /// What happens on a connection.
 pub(super) enum Event<P: DispatchItems> {
     /// The stream is open.
-    Connected { worker: u64, requests: mpsc::Sender<P::Request> },
-    /// A response arrived.
-    Response { worker: u64, response: P::Response },
+    Connected {
+        worker: u64,
+        requests: mpsc::Sender<P::Request>,
+    },
+    Response {
+        worker: u64,
+        response: P::Response,
+    },
     /// The stream was lost, or could not be opened.
-    Disconnected { worker: u64, reason: DisconnectReason },
+    Disconnected {
+        worker: u64,
+        reason: DisconnectReason,
+    },
 }
 
 /// The connection to one worker.

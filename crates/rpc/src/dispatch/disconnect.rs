@@ -17,7 +17,6 @@ pub enum DisconnectReason {
     /// The worker refused the stream, or the stream failed.
     #[error("{code:?}: {message}")]
     Status {
-        /// The gRPC code.
         code: Code,
         /// The message of the status.
         message: String,

@@ -12,13 +12,11 @@ use tokio::sync::watch;
 use crate::BoxFuture;
 use crate::client::ServerAddress;
 
-/// Resolves names.
 pub trait Resolve: Send + Sync + 'static {
     /// All addresses of `host`, with `port`.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 }
 
-/// The system's resolver.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
@@ -77,7 +75,6 @@ impl Endpoints {
         Ok(parsed)
     }
 
-    /// Replaces the resolver.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
         self.resolver = resolver;

@@ -40,9 +40,7 @@ pub enum DispatchError {
     /// Every worker that had it was lost.
     #[error("item `{id}` was lost with its worker {attempts} times, last: {last}")]
     WorkerLost {
-        /// The item.
         id: String,
-        /// Attempts.
         attempts: u32,
         /// Why the last worker was lost.
         last: DisconnectReason,
@@ -50,7 +48,6 @@ pub enum DispatchError {
     /// The item's deadline passed.
     #[error("the deadline of item `{id}` expired after {waited_ms} ms")]
     Deadline {
-        /// The item.
         id: String,
         /// How long it waited.
         waited_ms: u64,
@@ -65,10 +62,7 @@ pub enum DispatchError {
     },
     /// An unanswered item has the same id.
     #[error("item `{id}` is already in flight")]
-    InFlight {
-        /// The item.
-        id: String,
-    },
+    InFlight { id: String },
     /// The item has no id.
     #[error("the item has no id")]
     NoId,
@@ -112,7 +106,6 @@ impl<R> Dispatched<R> {
 /// One worker as the dispatcher sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerStatus {
-    /// The worker's URL.
     pub name: String,
     /// Whether its stream is open.
     pub connected: bool,

@@ -21,7 +21,6 @@ pub struct DispatchOptions {
     pub max_pending: usize,
     /// Deadline of items that have none of their own.
     pub item_deadline: Duration,
-    /// When deadlines begin.
     pub deadline_start: DeadlineStart,
     /// Interval between resolutions of names.
     pub resolve_interval: Duration,
@@ -29,7 +28,6 @@ pub struct DispatchOptions {
     pub open_timeout: Duration,
     /// First pause before a lost worker is tried again; doubles up to `backoff_max`.
     pub backoff_initial: Duration,
-    /// Longest pause.
     pub backoff_max: Duration,
     /// How long a worker may leave a cancelled item unanswered before its stream counts as stuck and is reopened.
     pub abandon_timeout: Duration,

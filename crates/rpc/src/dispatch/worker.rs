@@ -19,7 +19,6 @@ pub(super) enum Slot {
     Abandoned(Instant),
 }
 
-/// One worker.
 pub(super) struct Worker<P: DispatchItems> {
     name: String,
     /// The stream of requests to the worker. `None` while it is not connected.

@@ -20,7 +20,6 @@ pub use status::{ERROR_DOMAIN, has_reason, reason_of};
 pub enum Unit {
     /// Items.
     Items,
-    /// Bytes.
     Bytes,
 }
 
@@ -45,44 +44,32 @@ pub enum ServiceError {
     Invalid(Vec<FieldError>),
     /// Valid, but not in the current state.
     #[error("{message}")]
-    Precondition {
-        /// Why.
-        reason: Reason,
-        /// The message.
-        message: String,
-    },
+    Precondition { reason: Reason, message: String },
     /// The request refers to something that does not exist.
     #[error("{what} not found")]
-    NotFound {
-        /// What was requested.
-        what: String,
-    },
+    NotFound { what: String },
     /// Something different with that name exists.
     #[error("{what} already exists")]
-    AlreadyExists {
-        /// What exists.
-        what: String,
-    },
+    AlreadyExists { what: String },
     /// A bounded queue is full.
     #[error("queue `{queue}` is full, its capacity is {capacity} {}", unit.name())]
     QueueFull {
         /// Name of the queue.
         queue: &'static str,
-        /// What it counts.
         unit: Unit,
-        /// The queue's capacity.
         capacity: u64,
         /// Delay before a retry.
         retry_after: Option<Duration>,
     },
     /// A bounded queue is not full, but this client has its share.
-    #[error("this client holds {held} of the {capacity} {} of queue `{queue}`, the rest is kept for others", unit.name())]
+    #[error(
+        "this client holds {held} of the {capacity} {} of queue `{queue}`, the rest is kept for others",
+        unit.name()
+    )]
     ClientQuotaExceeded {
         /// Name of the queue.
         queue: &'static str,
-        /// What it counts.
         unit: Unit,
-        /// The queue's capacity.
         capacity: u64,
         /// What the client or its host holds.
         held: u64,
@@ -92,10 +79,7 @@ pub enum ServiceError {
     ConnectionsFull,
     /// A message took too long to arrive.
     #[error("a message was incomplete after {} (setting `message_timeout`)", human(*timeout))]
-    MessageTimeout {
-        /// The time limit.
-        timeout: Duration,
-    },
+    MessageTimeout { timeout: Duration },
     /// A message would be too large once it is decoded.
     #[error("the message would take more than {most} bytes once it is decoded (setting `max_decoded`)")]
     DecodedMessageTooLarge {
@@ -107,22 +91,14 @@ pub enum ServiceError {
     Malformed,
     /// The client does not read its responses.
     #[error("no response was read for {} s", timeout.as_secs())]
-    ResponsesUnread {
-        /// The time limit.
-        timeout: Duration,
-    },
+    ResponsesUnread { timeout: Duration },
     /// The caller is not authenticated.
     #[error("{message}")]
-    Unauthenticated {
-        /// What is missing.
-        message: &'static str,
-    },
+    Unauthenticated { message: &'static str },
     /// The caller's role may not do this.
     #[error("the role `{role}` may not call {method}, which requires `{needed}`")]
     Forbidden {
-        /// The method.
         method: String,
-        /// The caller's role.
         role: &'static str,
         /// The least role of the method.
         needed: &'static str,
@@ -132,25 +108,13 @@ pub enum ServiceError {
     Draining,
     /// The disk is full, or the quota used up.
     #[error("{message}")]
-    DiskFull {
-        /// The message.
-        message: String,
-    },
+    DiskFull { message: String },
     /// Weights do not fit into memory.
     #[error("{message}")]
-    NoMemory {
-        /// The message.
-        message: String,
-    },
+    NoMemory { message: String },
     /// Something that the server depends on is unavailable.
     #[error("{message}")]
-    Unavailable {
-        /// Why.
-        reason: Reason,
-        /// The message.
-        message: String,
-    },
-    /// The deadline passed.
+    Unavailable { reason: Reason, message: String },
     #[error("the deadline passed after {} ms", .0.as_millis())]
     Deadline(Duration),
     /// The caller cancelled it.
@@ -158,28 +122,15 @@ pub enum ServiceError {
     Cancelled,
     /// Defined in the API, not implemented by this server.
     #[error("{what} is not implemented")]
-    Unimplemented {
-        /// What is missing.
-        what: &'static str,
-    },
+    Unimplemented { what: &'static str },
     /// Another call of the same kind is in progress.
     #[error("{message}")]
-    Conflict {
-        /// The message.
-        message: String,
-    },
+    Conflict { message: String },
     /// Stored data is corrupt.
     #[error("{message}")]
-    DataLoss {
-        /// The message.
-        message: String,
-    },
-    /// A defect.
+    DataLoss { message: String },
     #[error("{message}")]
-    Internal {
-        /// The message.
-        message: String,
-    },
+    Internal { message: String },
 }
 
 fn refusals(errors: &[FieldError]) -> String {
@@ -202,7 +153,6 @@ impl ServiceError {
         }
     }
 
-    /// The gRPC code.
     pub fn code(&self) -> Code {
         match self {
             Self::Invalid(_) | Self::Malformed | Self::DecodedMessageTooLarge { .. } => Code::InvalidArgument,
@@ -227,7 +177,6 @@ impl ServiceError {
         }
     }
 
-    /// The machine-readable reason.
     pub fn reason(&self) -> Reason {
         match self {
             Self::Invalid(_) => Reason::InvalidField,

@@ -34,7 +34,6 @@ pub use verify::VerifyItems;
 /// A message of the request stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming<Item> {
-    /// A new item.
     Item(Item),
     /// The id of an item to cancel.
     Cancel(String),
@@ -69,7 +68,6 @@ pub trait Items: Sized + Send + Sync + 'static {
     /// A message of the response stream: the result of one item.
     type Response: Message + 'static;
 
-    /// The item's id.
     fn id(item: &Self::Item) -> &str;
     /// Deadline of the item in milliseconds.
     fn deadline_ms(item: &Self::Item) -> Option<u64>;
@@ -80,7 +78,6 @@ pub trait Items: Sized + Send + Sync + 'static {
     /// The item's `traceparent`; empty if it has none.
     fn traceparent(item: &Self::Item) -> &str;
 
-    /// Parses a message.
     fn incoming(request: Self::Request) -> Incoming<Self::Item>;
 
     /// The id of the item that a response belongs to.
@@ -100,7 +97,6 @@ pub trait DispatchItems: Items {
     /// What a client does with a response.
     fn disposition(response: &Self::Response) -> Disposition;
 
-    /// Opens the stream.
     fn open(
         channel: ClientChannel,
         max_message: usize,

@@ -16,7 +16,6 @@ pub enum ServerError {
     Listen {
         /// The setting with its path.
         setting: String,
-        /// The setting's value.
         address: String,
         /// The error of the system.
         source: io::Error,
@@ -27,7 +26,6 @@ pub enum ServerError {
     /// A setting that is refused.
     #[error(transparent)]
     Setting(#[from] FieldError),
-    /// The transport failed.
     #[error("the transport failed: {0}")]
     Transport(#[from] tonic::transport::Error),
 }

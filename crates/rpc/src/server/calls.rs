@@ -30,7 +30,6 @@ const ENDLESS_PREFIXES: [&str; 2] = ["/grpc.health.v1.", "/grpc.reflection.v1"];
 /// Also served on health-only connections.
 const HEALTH_PREFIX: &str = "/grpc.health.v1.";
 
-/// Wraps calls.
 #[derive(Debug, Clone)]
 pub(super) struct CallLayer {
     /// Ends endless streams.
@@ -51,7 +50,6 @@ impl<S> Layer<S> for CallLayer {
     }
 }
 
-/// The wrapped service.
 #[derive(Debug, Clone)]
 pub(super) struct CallService<S> {
     inner: S,

@@ -176,7 +176,6 @@ impl ConnectionHandle {
         self.0.close.clone()
     }
 
-    /// Registers a call.
     pub(super) fn call(&self) -> CallGuard {
         let mut state = self.activity();
         state.calls += 1;

@@ -30,15 +30,11 @@ pub struct HttpLimits {
 /// A bound port and what it serves.
 #[derive(Debug)]
 pub struct HttpPort {
-    /// Where connections arrive.
     pub listener: TcpListener,
-    /// What is answered.
     pub router: Router,
-    /// Absent without TLS.
     pub tls: Option<ServerCertificates>,
     /// Connections at once. Further ones wait to be accepted.
     pub connections: usize,
-    /// Of each connection.
     pub limits: HttpLimits,
 }
 

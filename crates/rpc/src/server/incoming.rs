@@ -131,9 +131,7 @@ impl AsyncWrite for Connection {
 /// A connection as the transport sees it.
 #[derive(Debug)]
 pub(super) enum Stream {
-    /// In plaintext.
     Plain(Connection),
-    /// Encrypted.
     Tls(Box<TlsStream<Connection>>),
 }
 

@@ -36,7 +36,6 @@ struct MessageFramer {
 /// Sizes of the largest message in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Largest {
-    /// Received.
     received: u64,
     /// In memory once it is decoded.
     decoded: u64,

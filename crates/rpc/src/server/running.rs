@@ -26,7 +26,6 @@ impl RunningServer {
         Self { address, endpoint, drain, stop: stop.drop_guard(), task }
     }
 
-    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -6,7 +6,6 @@ use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector, ServerA
 use evenkeel_rpc::server::ServerTlsSettings;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-/// An authority.
 pub(crate) struct Authority {
     pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,

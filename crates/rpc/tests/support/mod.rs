@@ -37,7 +37,6 @@ pub(crate) struct Seen {
     pub(crate) traces: Mutex<BTreeMap<String, String>>,
 }
 
-/// The service.
 #[derive(Clone)]
 pub(crate) struct TestReward {
     pub(crate) name: String,

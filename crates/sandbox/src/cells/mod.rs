@@ -1,10 +1,10 @@
 //! Sessions: an interpreter that runs one cell of Python after the other, each with the names that those before it have
 //! left.
 //!
-//! A session is an instance of the interpreter that stays ([`LoadedProgram`](crate::sandbox::Session)), with a program in it
-//! that runs cells. It is admitted by the memory that it may take, and each cell is limited by instructions, so that
-//! what a cell does depends on nothing else. Threads, or the worker process of each, run one cell at a time and have
-//! many sessions.
+//! A session is an instance of the interpreter that stays ([`LoadedProgram`](crate::sandbox::Session)), with a program
+//! in it that runs cells. It is admitted by the memory that it may take, and each cell is limited by instructions, so
+//! that what a cell does depends on nothing else. Threads, or the worker process of each, run one cell at a time and
+//! have many sessions.
 
 mod outcome;
 mod session;

@@ -19,7 +19,6 @@ use super::{App, stream};
 use crate::finish::FinishReason;
 use crate::scheduler::Output;
 
-/// The handler.
 pub(super) async fn create(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let request = read(&app, &headers, &body)?;
     let running = submit(&app, &headers, request).await?;

@@ -192,7 +192,6 @@ impl Metrics {
         self.between_tokens.record(latency.as_secs_f64());
     }
 
-    /// A sequence ended.
     pub(crate) fn finished(&self, finish: &FinishReason, sample: FinishedSample) {
         let FinishedSample { prompt, generated, latency, phases } = sample;
         self.finished[finish.index()].fetch_add(1, Ordering::Relaxed);

@@ -10,7 +10,6 @@ use crate::finish::FinishReason;
 const REPETITION: &str = "repetition";
 
 impl Metrics {
-    /// All metrics.
     pub(crate) fn render(&self) -> String {
         let model = self.model.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         let labels = format!("engine=\"0\",model_name=\"{model}\"");

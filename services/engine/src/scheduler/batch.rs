@@ -75,7 +75,6 @@ pub(super) fn step(
     });
 }
 
-/// One thread's sequences.
 fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sampler: &mut Sampler) {
     let mut steps: Vec<DecodeStep<'_>> = sequences.iter_mut().filter_map(Sequence::step).collect();
     if steps.is_empty() {

@@ -115,7 +115,6 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Starts the thread.
     pub(crate) fn start(
         settings: &EngineSettings,
         model: &Arc<Model>,
@@ -143,7 +142,6 @@ impl Scheduler {
         Ok((Self { commands, paused }, thread))
     }
 
-    /// Sends a command.
     pub(crate) async fn send(&self, command: Command) -> Result<(), EngineError> {
         self.commands.send(command).await.map_err(|_| EngineError::Stopped)
     }

@@ -7,14 +7,10 @@ use tokio::sync::oneshot;
 
 use super::reply;
 
-/// Which sequences run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PauseState {
-    /// All.
     Running,
-    /// Those already admitted.
     Draining,
-    /// None.
     Frozen,
 }
 
@@ -28,7 +24,6 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// Not paused.
     pub(super) fn new(paused: Arc<AtomicBool>) -> Self {
         Self { state: PauseState::Running, waiting: Vec::new(), paused }
     }

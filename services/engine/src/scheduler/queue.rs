@@ -34,7 +34,6 @@ impl Queue {
         }
     }
 
-    /// Whether nothing runs.
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty()
     }
@@ -48,7 +47,6 @@ impl Queue {
         &mut self.running
     }
 
-    /// Appends a sequence.
     pub(super) fn push(&mut self, sequence: Sequence) {
         self.waiting.push_back(sequence);
     }
@@ -141,7 +139,6 @@ impl Queue {
         count
     }
 
-    /// Publishes the counts.
     pub(super) fn measure(&self) {
         self.metrics.state(self.running.len(), self.waiting.len(), self.reserved);
     }

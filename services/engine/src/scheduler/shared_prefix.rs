@@ -16,7 +16,6 @@ const LEAST: usize = 16;
 
 /// What a sequence has in common with another one.
 struct Common {
-    /// The other.
     with: usize,
     /// Tokens in common, without the last of the sequence's own: it is fed for its logits.
     length: usize,

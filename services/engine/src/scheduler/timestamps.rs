@@ -7,7 +7,6 @@ use crate::metrics::{FinishedSample, Metrics, Phases};
 /// The timestamps of a sample so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timestamps {
-    /// The request arrived.
     arrived: Instant,
     /// It left the queue.
     started: Option<Instant>,

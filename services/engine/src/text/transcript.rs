@@ -8,7 +8,6 @@ use super::{Detokenizer, Tokenizer};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stopped(pub(crate) String);
 
-/// A sample's text.
 pub(crate) struct Transcript {
     tokenizer: Arc<Tokenizer>,
     detokenizer: Detokenizer,
@@ -65,7 +64,6 @@ impl Transcript {
         Some(stopped)
     }
 
-    /// The whole text.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }

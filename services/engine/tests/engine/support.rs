@@ -20,7 +20,6 @@ use tempfile::TempDir;
 
 /// No test takes longer, even on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
-/// End of sequence.
 pub const PAD: u32 = 0;
 pub const EOS: u32 = 1;
 

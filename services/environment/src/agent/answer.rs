@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use super::request::ChatRequest;
 use crate::action::Action;
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChatAnswer {
     /// Number of the turn, from 1.

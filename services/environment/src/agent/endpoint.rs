@@ -29,7 +29,6 @@ const MAX_BODY: usize = 8 << 20;
 const MAX_READ: usize = 64 << 20;
 /// Requests of one episode that wait. They are answered one after the other.
 const MAX_WAITING: usize = 64;
-/// Connections at once.
 const CONNECTIONS: usize = 8192;
 /// Limits of a connection. Clients keep theirs open.
 const LIMITS: HttpLimits = HttpLimits {

@@ -22,7 +22,6 @@ pub(crate) struct AgentEpisode {
     /// Waits for its answer. `None`: the agent has ended.
     asked: Option<Asked>,
     first: ModelRequest,
-    /// The last turn.
     last: Option<Conversation>,
     /// The answer to the last request, whose client was gone: it may ask again.
     undelivered: Option<ChatAnswer>,

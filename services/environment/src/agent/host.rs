@@ -38,7 +38,6 @@ struct Live {
     lines: mpsc::UnboundedSender<String>,
     /// Who waits for the end of which episode; `None` once the process has ended.
     waiting: StdMutex<Option<HashMap<String, oneshot::Sender<Ended>>>>,
-    /// Owns the process.
     task: StdMutex<Option<Aborts>>,
 }
 

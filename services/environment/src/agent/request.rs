@@ -35,7 +35,6 @@ const ONLY: &[Rule] = &[
 pub(super) struct ChatRequest {
     /// As chat templates take them: contents are texts, arguments of calls are values.
     pub(super) messages: Vec<Map<String, Value>>,
-    /// The same.
     pub(super) tools: Vec<Value>,
     /// The most tokens of the answer.
     pub(super) max_tokens: Option<u32>,

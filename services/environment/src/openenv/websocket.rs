@@ -14,7 +14,6 @@ const MAX_MESSAGE: usize = 64 << 20;
 /// Room for what is read at once, in bytes: thousands of episodes have a socket each.
 const PIECE: usize = 16 << 10;
 
-/// An open connection.
 pub(super) struct WebSocket<S>(WebSocketStream<S>);
 
 impl WebSocket<TcpStream> {

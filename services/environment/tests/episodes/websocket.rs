@@ -6,7 +6,6 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
-/// An accepted connection.
 pub(crate) struct ServerSocket(WebSocketStream<TcpStream>);
 
 #[expect(clippy::result_large_err, reason = "the form that the library takes")]
@@ -16,7 +15,6 @@ fn at_ws(request: &Request, response: Response) -> Result<Response, ErrorRespons
 }
 
 impl ServerSocket {
-    /// Answers the handshake.
     pub(crate) async fn accept(stream: TcpStream) -> Option<Self> {
         accept_hdr_async(stream, at_ws).await.ok().map(Self)
     }

@@ -34,7 +34,6 @@ pub enum EngineClientError {
     /// No answer in time.
     #[error("{route}: no answer within {after_ms} ms")]
     Timeout { route: &'static str, after_ms: u64 },
-    /// An error status.
     #[error("{route}: HTTP {status}: {message}")]
     Status { route: &'static str, status: u16, message: String },
     /// The model computes no probabilities: its weights are not finite, or so large that its logits are not.

@@ -97,7 +97,6 @@ pub enum SampleFinish {
 }
 
 impl SampleFinish {
-    /// Every one.
     pub const ALL: [Self; 4] = [Self::Stop, Self::Length, Self::Repetition, Self::Aborted];
 
     /// As engines spell it in `finish_reason`.
@@ -111,7 +110,6 @@ impl SampleFinish {
     }
 }
 
-/// Sequences to score.
 #[derive(Debug, Clone)]
 pub struct ScoreRequest<'a> {
     /// Each of at least two ids.
@@ -164,7 +162,6 @@ pub enum AdapterSupport {
 pub struct AdapterLimits {
     /// How many it computes at a time.
     pub live: usize,
-    /// The largest rank.
     pub rank: usize,
     /// What raises it, for messages.
     pub rank_advice: &'static str,
@@ -200,7 +197,6 @@ pub struct EngineInfo {
     pub model: String,
     /// The origin of its model as it reports it: a folder or a name.
     pub root: String,
-    /// The longest sequence.
     pub context_tokens: u32,
     /// Which distribution its log-probabilities refer to.
     pub log_probabilities: LogProbabilityMode,
@@ -223,7 +219,6 @@ pub struct EngineInfo {
 /// An engine's own metrics of its load.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct EngineMetrics {
-    /// Requests being computed.
     pub running: u64,
     /// Requests in the engine's queue.
     pub waiting: u64,
@@ -247,13 +242,11 @@ pub enum WakeTarget {
 pub enum EnginePause {
     /// They come back with what they have.
     Abort,
-    /// They are finished.
     Wait,
 }
 
 /// A client of one inference engine.
 pub trait EngineClient: Send + Sync + 'static {
-    /// Its URL.
     fn endpoint(&self) -> &str;
 
     /// Connections for samples opened so far: an engine that restarted cannot be reached over an old one.
@@ -284,7 +277,6 @@ pub trait EngineClient: Send + Sync + 'static {
     /// The label of its weights. `None` if it has no labels.
     fn weights_label(&self) -> Boxed<'_, Option<String>>;
 
-    /// Stops sampling.
     fn pause(&self, mode: EnginePause, clear_cache: bool) -> Boxed<'_, ()>;
 
     /// Loads weights from a folder, for as long as it takes.

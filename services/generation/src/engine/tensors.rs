@@ -15,7 +15,6 @@ pub struct WorkerTensors {
 /// A tensor of the checkpoint, or the part of it that the worker has.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct WorkerTensor {
-    /// The checkpoint's name.
     pub name: String,
     pub dtype: String,
     pub shape: Vec<u64>,

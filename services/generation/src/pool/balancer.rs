@@ -44,7 +44,6 @@ pub(super) struct Balancer {
 }
 
 impl Balancer {
-    /// Without engines yet.
     pub(super) fn new(weights: WeightsVersion, settings: Arc<GenerationSettings>) -> Self {
         Self {
             engines: Vec::new(),

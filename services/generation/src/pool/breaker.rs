@@ -8,7 +8,6 @@ use crate::settings::EngineClientSettings;
 /// Whether a circuit breaker lets samples through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BreakerState {
-    /// It does.
     Closed,
     /// It is tripped, and it is too early for a probe.
     BackingOff,
@@ -34,7 +33,6 @@ impl CircuitBreaker {
         Self { threshold: settings.breaker_failures, failures: 0, backoff, retry_at: None }
     }
 
-    /// Closes it.
     pub(super) fn record_success(&mut self) {
         (self.failures, self.retry_at) = (0, None);
         self.backoff.reset();

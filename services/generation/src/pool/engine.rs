@@ -269,12 +269,10 @@ impl EngineControl {
         self.probe_considered = true;
     }
 
-    /// A load begins.
     pub(crate) fn begin_load(&mut self) {
         self.weights_uncertain = true;
     }
 
-    /// The load succeeded.
     pub(crate) fn finish_load(&mut self, weights: &Arc<WeightsVersion>) {
         self.applied = Some(Arc::clone(weights));
         (self.weights_uncertain, self.probe_considered) = (false, true);

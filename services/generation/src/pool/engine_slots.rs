@@ -21,7 +21,6 @@ pub(crate) struct EngineSnapshot {
     pub(crate) state: EngineState,
     /// The version number that the engine reported last.
     pub(crate) reported_version: Option<u64>,
-    /// Samples in flight.
     pub(crate) in_flight: usize,
     /// Tokens that these may still take.
     pub(crate) outstanding_tokens: u64,

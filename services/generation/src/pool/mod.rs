@@ -49,9 +49,7 @@ pub(crate) struct EnginePool {
     settings: Arc<GenerationSettings>,
 }
 
-/// Membership.
 impl EnginePool {
-    /// Without engines yet.
     pub(crate) fn new(settings: GenerationSettings, agents: Option<Agents>) -> Self {
         let settings = Arc::new(settings);
         Self {
@@ -235,7 +233,6 @@ impl EnginePool {
     }
 }
 
-/// Slots for samples.
 impl EnginePool {
     /// An engine for a sample, as soon as one has capacity.
     pub(crate) async fn slot(self: &Arc<Self>, request: SlotRequest) -> Result<EngineSlot, ServiceError> {

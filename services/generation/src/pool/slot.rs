@@ -38,7 +38,6 @@ impl EngineSlot {
         &self.assignment.session
     }
 
-    /// The sample succeeded.
     pub(crate) fn record_success(&self, tokens: usize) {
         self.pool.record_success(&self.engine, tokens);
     }

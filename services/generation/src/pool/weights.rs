@@ -12,7 +12,6 @@ use crate::settings::PauseSetting;
 /// One version of the policy's weights, and the label under which engines report it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WeightsVersion {
-    /// The policy version.
     pub(crate) number: u64,
     /// Digest of the weights. Empty for weights that the engines were started with.
     pub(crate) digest: String,
@@ -114,7 +113,6 @@ impl WeightsSession {
         Arc::new(Self { weights, pause, reason, interrupted, samples: AtomicUsize::new(0) })
     }
 
-    /// A sample begins.
     pub(super) fn begin_sample(&self) {
         self.samples.fetch_add(1, Ordering::AcqRel);
     }

@@ -27,7 +27,6 @@ enum ItemOutcome {
     Stopped(StopReason),
 }
 
-/// Answers one item.
 pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: ItemContext) -> Rollout {
     let started = Instant::now();
     let mut partial = PartialSample::after(&item.prefix_segments);

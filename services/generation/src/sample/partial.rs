@@ -33,7 +33,6 @@ pub(super) struct PartialSample {
 
 /// What a sample had at its end.
 pub(super) struct Sampled {
-    /// The response.
     pub(super) segments: Vec<Segment>,
     /// Engine of the last attempt.
     pub(super) engine: Option<Arc<PooledEngine>>,
@@ -49,7 +48,6 @@ impl PartialSample {
         Self { segments: prefix.to_vec(), ..Self::default() }
     }
 
-    /// Counts an attempt.
     pub(super) fn begin_attempt(&mut self) {
         self.attempts += 1;
     }

@@ -3,7 +3,6 @@
 use evenkeel_proto::v1::GenerateItem;
 use evenkeel_proto::{FieldError, SamplingSettings, flatten, validate_token_ids};
 
-/// A validated item.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     /// The prompt, and the response so far.
@@ -15,7 +14,6 @@ pub(super) struct Plan {
 /// What items have to fit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlanLimits {
-    /// The longest sequence.
     pub(super) context_tokens: u32,
     /// `None` if unknown.
     pub(super) vocabulary_size: Option<u32>,

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineClientSettings {
-    /// How the engines are spoken to: `vllm` is HTTP as of vLLM and of the embedded engine. Absent: `vllm`, the only one.
+    /// How the engines are spoken to: `vllm` is HTTP as of vLLM and of the embedded engine. Absent: `vllm`, the only
+    /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// Time limit of opening a connection.

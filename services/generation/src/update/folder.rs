@@ -13,7 +13,6 @@ use super::refusal::refused;
 use crate::model::{Identity, Model, identity};
 use crate::pool::WeightsVersion;
 
-/// Largest marker.
 const MAX_MARKER_BYTES: u64 = 1 << 20;
 
 /// The fields of a marker. Those of other programs may have none.

@@ -11,7 +11,6 @@ use super::{Updater, exact, on_each};
 use crate::engine::{EngineClientError, EngineFault, ScoreRequest, SequenceScore};
 use crate::pool::{EnginePool, PooledEngine};
 
-/// A checked request.
 #[derive(Debug)]
 struct Proof {
     sequences: Vec<Vec<u32>>,

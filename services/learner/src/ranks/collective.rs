@@ -51,7 +51,10 @@ pub enum RankError {
         message: String,
     },
     /// The ranks have not joined.
-    #[error("ranks {missing:?} of {ranks} have not joined{}", last.as_deref().map(|last| format!(" again: {last}")).unwrap_or_default())]
+    #[error(
+        "ranks {missing:?} of {ranks} have not joined{}",
+        last.as_deref().map(|last| format!(" again: {last}")).unwrap_or_default()
+    )]
     Missing {
         /// Those.
         missing: Vec<usize>,

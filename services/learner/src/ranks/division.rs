@@ -97,7 +97,9 @@ mod tests {
             ranks in 1usize..9,
             height in 3u32..6,
         ) {
-            let spec = |size: usize| ParameterSpec { name: String::new(), shape: vec![size], kind: ParameterKind::Matrix };
+            let spec = |size: usize| {
+                ParameterSpec { name: String::new(), shape: vec![size], kind: ParameterKind::Matrix }
+            };
             let specs: Vec<_> = sizes.iter().map(|&size| spec(size)).collect();
             let all = Division::new(0, ranks);
             let parameters: Vec<usize> = all.parameters(&specs).into_iter().flatten().collect();

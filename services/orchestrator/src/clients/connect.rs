@@ -10,7 +10,6 @@ use evenkeel_rpc::items::DispatchItems;
 use crate::error::RunError;
 use crate::settings::ServicesSettings;
 
-/// Makes connections.
 pub(super) struct Connections {
     connector: Connector,
     settings: ServicesSettings,

@@ -33,7 +33,6 @@ const ITEM_DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// sample's task decides.
 const MAX_ATTEMPTS: u32 = 1;
 
-/// The generation service.
 pub(crate) struct Generation {
     endpoint: String,
     dispatcher: Dispatcher<GenerateItems>,

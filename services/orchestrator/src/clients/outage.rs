@@ -15,7 +15,6 @@ pub(crate) struct Outage {
     service: Dependency,
     endpoint: String,
     retrier: Retrier,
-    /// What is wrong.
     message: String,
     ongoing: Option<Ongoing>,
 }

@@ -32,7 +32,6 @@ pub(crate) struct Retrier {
 enum Failure {
     /// Another attempt may succeed.
     Retryable(String),
-    /// None will.
     Final(Halt),
 }
 

@@ -8,7 +8,6 @@ pub enum Incompatible {
     /// The vocabulary of a service is not that of the model folder.
     #[error("the model folder has a vocabulary of {folder}, the {service} service one of {reported}")]
     Vocabulary {
-        /// Which one.
         service: Dependency,
         /// Tokens of the model folder.
         folder: u32,
@@ -18,7 +17,6 @@ pub enum Incompatible {
     /// The tokenizer of a service is not that of the model folder.
     #[error("tokenizer.json is {folder}, that of the {service} service {reported}")]
     Tokenizer {
-        /// Which one.
         service: Dependency,
         /// Digest of the model folder's.
         folder: String,
@@ -28,7 +26,6 @@ pub enum Incompatible {
     /// Prompt and response are longer than the context of a service.
     #[error("prompt and response need {needed} tokens, the {service} service accepts {context}")]
     Context {
-        /// Which one.
         service: Dependency,
         /// Tokens that the recipe asks for.
         needed: usize,
@@ -53,10 +50,7 @@ pub enum Incompatible {
     OwnHead,
     /// Engines that take no adapters, for a learner that trains them or an evaluation of one.
     #[error("engines are to compute a LoRA adapter, and one lacks {missing}")]
-    Adapters {
-        /// What that is.
-        missing: String,
-    },
+    Adapters { missing: String },
     /// Engines that take adapters by name, for a learner that trains one of the head.
     #[error(
         "learner.lora.targets has lm_head, and the engines take adapters by name and leave the head's out of the \
@@ -75,7 +69,6 @@ pub enum Incompatible {
     /// Tasks that the reward service cannot judge.
     #[error("the data has {kind} tasks, which the reward service at {endpoint} cannot judge")]
     Tasks {
-        /// Their kind.
         kind: &'static str,
         /// The address of the worker.
         endpoint: String,

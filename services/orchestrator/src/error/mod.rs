@@ -39,29 +39,21 @@ pub enum RunError {
         "prompt `{id}` has {tokens} tokens, allowed: at most {allowed} (context {context} less max_tokens {max_tokens})"
     )]
     PromptTooLong {
-        /// The problem.
         id: String,
         /// Tokens of the prompt.
         tokens: usize,
         /// The longest that fits.
         allowed: usize,
-        /// The model's context.
         context: usize,
         /// `sampling.max_tokens`.
         max_tokens: usize,
     },
     /// A prompt that cannot be rendered.
     #[error("prompt `{id}`: {message}")]
-    Prompt {
-        /// The problem.
-        id: String,
-        /// What is wrong.
-        message: String,
-    },
+    Prompt { id: String, message: String },
     /// A run directory of another run, or none at all.
     #[error("run directory {}: {message}", path.display())]
     Directory {
-        /// The directory.
         path: PathBuf,
         /// What is wrong, and what to do.
         message: String,
@@ -69,7 +61,6 @@ pub enum RunError {
     /// A file that cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,
@@ -79,39 +70,32 @@ pub enum RunError {
     Model {
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong.
         message: String,
     },
     /// A service that was unreachable for longer than `services.outage_timeout`.
     #[error("the {service} service at {endpoint} did not come back within {waited_ms} ms: {message}")]
     ServiceLost {
-        /// Which one.
         service: Dependency,
         /// Address of the service.
         endpoint: String,
         /// How long the run waited.
         waited_ms: u64,
-        /// The last failure.
         message: String,
     },
     /// A disk that stayed full or otherwise unwritable for longer than `services.outage_timeout`.
     #[error("could not write {} for {waited_ms} ms: {message}", path.display())]
     DiskLost {
-        /// The file.
         path: PathBuf,
         /// How long the run retried.
         waited_ms: u64,
         /// Whether the disk was full at the last attempt.
         full: bool,
-        /// The last failure.
         message: String,
     },
     /// A service that refuses a request.
     #[error("the {service} service refuses {what}: {message}")]
     Refused {
-        /// Which one.
         service: Dependency,
-        /// The request.
         what: String,
         /// The reason that the service gives.
         message: String,
@@ -127,13 +111,11 @@ pub enum RunError {
     Benchmark {
         /// Name of the benchmark in the recipe.
         name: String,
-        /// What is wrong.
         source: Box<RunError>,
     },
     /// A step without a single valid sample.
     #[error("step {step}: no sample is valid, last failure: {last}")]
     NoSamples {
-        /// The step.
         step: u64,
         /// Why the last one failed.
         last: String,
@@ -150,7 +132,6 @@ pub enum RunError {
         what: String,
         /// Samples that took too long, or whose verdicts did.
         late: usize,
-        /// All of them.
         samples: usize,
         /// `services.max_late_share`.
         allowed: f64,
@@ -170,7 +151,6 @@ pub enum RunError {
         invalid: usize,
         /// Samples that could not be generated, for another reason than time.
         failed: usize,
-        /// All of them.
         samples: usize,
         /// `services.max_invalid_share`.
         allowed: f64,
@@ -184,7 +164,6 @@ pub enum RunError {
          learner.optimizer.learning_rate or max_grad_norm"
     )]
     Diverged {
-        /// The version.
         version: u64,
         /// What it computes with them.
         mean: f64,
@@ -192,7 +171,6 @@ pub enum RunError {
     /// An engine whose weights are not the version it reports.
     #[error("engine {engine} does not have version {version} of the weights: {message}")]
     Unproven {
-        /// The engine.
         engine: String,
         /// The version that it reports.
         version: u64,
@@ -202,7 +180,6 @@ pub enum RunError {
     /// An engine whose samples do not come from the policy.
     #[error("step {step}: the samples of engine {engine} fail the audit of their {check}: {message}")]
     Sampler {
-        /// The engine.
         engine: String,
         /// The step whose samples showed it; none of its groups has changed the weights.
         step: u64,
@@ -220,7 +197,6 @@ pub enum RunError {
     WeightsGone {
         /// GRPO steps before them.
         step: u64,
-        /// Their version.
         version: u64,
         /// What the generation service says, with the folder.
         message: String,
@@ -228,9 +204,7 @@ pub enum RunError {
     /// The learner lost its state repeatedly at the same step.
     #[error("the learner lost its state {times} times at step {step}: {message}")]
     NoProgress {
-        /// The step.
         step: u64,
-        /// How often.
         times: u32,
         /// The last error of the learner.
         message: String,

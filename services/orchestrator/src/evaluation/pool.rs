@@ -12,10 +12,8 @@ use super::scores::Scores;
 use crate::error::{Halt, RunError};
 use crate::rollout::{RolloutContext, RolloutScheduler};
 
-/// What is evaluated.
 #[derive(Debug, Clone)]
 pub(crate) struct EvaluationTarget {
-    /// GRPO steps done.
     pub(crate) step: u64,
     /// The weights that must answer; `None`: those that the engines have.
     pub(crate) weights: Option<WeightsRef>,

@@ -46,7 +46,6 @@ fn series(gauge: &'static Gauge) -> Series {
     Series::gauge(gauge.name, gauge.help).by(labels.leak()).only(gauge.only)
 }
 
-/// Shows a line.
 pub(super) fn show(line: &MetricsLine) {
     show_of(line.kind, |name| line.get(name));
     let Some(kind) = kind_of(line.kind) else { return };

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 pub(super) enum Place {
     /// With the generation service.
     Engine,
-    /// With its environment.
     Environment,
 }
 

@@ -16,7 +16,6 @@ pub(super) enum BeforeTurn {
 /// A response so far.
 #[derive(Debug, Default)]
 pub(super) struct GrowingResponse {
-    /// All of it.
     segments: Vec<Segment>,
     /// The prompts of turns that have their own.
     contexts: Vec<TurnContext>,

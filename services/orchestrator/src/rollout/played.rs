@@ -16,7 +16,6 @@ pub(crate) struct EpisodeRecord {
     pub(crate) turns: Vec<RolloutTurn>,
     /// Turns that the model sampled.
     pub(crate) sampled_turns: u32,
-    /// Calls of tools.
     pub(crate) tool_calls: u32,
     /// Those that could not be carried out.
     pub(crate) tool_errors: u32,

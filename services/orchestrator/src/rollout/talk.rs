@@ -13,9 +13,14 @@ use crate::error::RunError;
 /// What is said so far.
 pub(super) enum Talk {
     /// A row asks, and its environment answers the turns.
-    Row { asked: Option<Arc<Asked>>, past: PastTurns },
-    /// An agent asks.
-    Agent { conversation: AgentConversation, max_tokens: Option<u32> },
+    Row {
+        asked: Option<Arc<Asked>>,
+        past: PastTurns,
+    },
+    Agent {
+        conversation: AgentConversation,
+        max_tokens: Option<u32>,
+    },
 }
 
 /// What precedes the next turn.

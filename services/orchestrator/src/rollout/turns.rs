@@ -27,7 +27,6 @@ pub(super) enum Stop {
     NotSampled {
         message: String,
     },
-    /// The environment failed.
     Broken(BrokenEpisode),
     Halt(Halt),
 }

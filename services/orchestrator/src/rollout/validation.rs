@@ -26,7 +26,6 @@ pub(super) enum RolloutMismatch {
     Length {
         /// Tokens after the response that was sent.
         added: usize,
-        /// The maximum allowed.
         allowed: u32,
     },
     /// Other weights sampled it. Each version comes with the tokens that it sampled.
@@ -34,7 +33,6 @@ pub(super) enum RolloutMismatch {
     Versions {
         /// What the rollout has.
         found: Vec<(u64, usize)>,
-        /// What was requested.
         requested: Vec<(u64, usize)>,
     },
     /// Log-probabilities are those of another distribution than was sampled.

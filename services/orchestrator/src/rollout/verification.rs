@@ -104,7 +104,6 @@ enum Disposition {
     Valid(VerdictReward),
     /// Another request may bring a verdict.
     Retry(String),
-    /// None will.
     Final(String),
 }
 

@@ -144,7 +144,6 @@ impl CheckpointKeeper {
         services.retrier().write(Path::new(BEST_FILE), || keeper.set(best.clone())).await
     }
 
-    /// Writes a checkpoint.
     #[tracing::instrument(name = "checkpoint", skip_all, fields(step = position.step()))]
     pub(super) async fn save(&mut self, position: &Position, journal: &RunJournal) -> Result<(), Halt> {
         let began = Instant::now();

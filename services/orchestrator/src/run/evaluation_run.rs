@@ -38,7 +38,6 @@ const VERSION: u64 = 0;
 /// `sampling.max_tokens`, `sampling.stop_token_ids` and `run.seed`.
 #[derive(Debug, Clone)]
 pub struct EvaluationRequest {
-    /// The settings.
     pub settings: LoopSettings,
     /// Folder with the tokenizer and the chat template of the model that the engines serve.
     pub model: PathBuf,
@@ -46,9 +45,7 @@ pub struct EvaluationRequest {
     pub adapter: Option<PathBuf>,
     /// Where answers go. A folder that has answers of the same evaluation is continued.
     pub output: PathBuf,
-    /// The generation service.
     pub generation: String,
-    /// Reward workers.
     pub reward: Vec<String>,
     /// Environment workers; none where no task is done in an environment.
     pub environment: Vec<String>,

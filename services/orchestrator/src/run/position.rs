@@ -22,7 +22,6 @@ pub(super) struct Position {
     format: u32,
     /// Of the recipe: a checkpoint of other settings belongs to another run.
     identity: String,
-    /// Supervised steps done.
     warm_start_steps: u64,
     /// The loop as it is, with what is in flight.
     #[serde(rename = "loop")]
@@ -46,7 +45,6 @@ impl Position {
         Self { format: FORMAT, identity, warm_start_steps: 0, state, lines: BTreeMap::new() }
     }
 
-    /// Supervised steps done.
     pub(super) fn warm_start_steps(&self) -> u64 {
         self.warm_start_steps
     }
@@ -82,7 +80,6 @@ impl Position {
         &self.lines
     }
 
-    /// Replaces them.
     pub(super) fn set_lines(&mut self, lines: BTreeMap<String, Vec<LineMark>>) {
         self.lines = lines;
     }

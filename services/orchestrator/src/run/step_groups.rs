@@ -36,7 +36,6 @@ pub(super) struct StepGroups {
 /// What is kept of samples after the learner got them, until their step is recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeptTokens {
-    /// Their text.
     pub(super) text: bool,
     /// Their tokens and log-probabilities.
     pub(super) tokens: bool,

@@ -23,7 +23,6 @@ pub(super) struct StepTimes {
     pub(super) update_actor: Duration,
     /// Publishing the weights, and updating the engines to them where the next step waits for that.
     pub(super) update_weights: Duration,
-    /// All of it.
     pub(super) step: Duration,
     /// Time within it in which no engine had a sample because all waited for their environments.
     pub(super) environment_idle: Duration,

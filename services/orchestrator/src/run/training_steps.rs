@@ -25,8 +25,8 @@ pub(super) struct TrainingSteps {
 }
 
 impl TrainingSteps {
-    /// `learner_settings_hash` is the digest of the learner's settings in the recipe. Absent: whatever the learner has is
-    /// accepted.
+    /// `learner_settings_hash` is the digest of the learner's settings in the recipe. Absent: whatever the learner has
+    /// is accepted.
     pub(super) fn new(context: &RunContext, learner_settings_hash: Option<String>) -> Self {
         Self {
             services: context.services(),

@@ -89,7 +89,6 @@ impl Entry {
         self.events.state()
     }
 
-    /// Where it is.
     pub(super) fn progress(&self) -> RunProgress {
         self.events.progress().borrow().clone()
     }
@@ -163,7 +162,6 @@ impl Starting {
     }
 }
 
-/// All runs.
 #[derive(Default)]
 pub(super) struct Registry {
     entries: HashMap<String, Arc<Entry>>,

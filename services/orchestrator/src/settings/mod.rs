@@ -70,7 +70,6 @@ pub struct LoopSettings {
     pub proof: ProofSettings,
     /// Whether the engines' samples come from the policy.
     pub sampler_audit: SamplerAuditSettings,
-    /// Deadlines and retries.
     pub services: ServicesSettings,
 }
 

@@ -172,7 +172,9 @@ async fn long_tests_are_sent_to_a_worker_once_and_named_afterwards() {
     bounded(async {
         let (dir, path) = temp();
         let long = "1".repeat(10_000);
-        let row = |prompt: &str, input: &str| json!({"prompt": prompt, "public_test_cases": [{"input": input, "output": "1"}]});
+        let row = |prompt: &str, input: &str| {
+            json!({"prompt": prompt, "public_test_cases": [{"input": input, "output": "1"}]})
+        };
         let file = write(dir.path(), "rows.jsonl", &[row("1+1=\n", &long), row("1+2=\n", "1")]);
         let recipe = on_files(|recipe| {
             recipe.data.files = vec![file];

@@ -303,7 +303,9 @@ async fn where_the_template_rewrites_turns_each_may_have_a_prompt_of_its_own_and
 async fn a_warm_start_imitates_turns_after_what_the_environment_said() {
     bounded(async {
         let table = Table::start(64).await;
-        let call = |sum: &str| format!("<tool_call>{{\"name\": \"calculator\", \"arguments\": {{\"expression\": \"{sum}\"}}}}</tool_call>");
+        let call = |sum: &str| {
+            format!("<tool_call>{{\"name\": \"calculator\", \"arguments\": {{\"expression\": \"{sum}\"}}}}</tool_call>")
+        };
         let rows: String = (10..30)
             .map(|a| {
                 let turns = [call(&format!("{a}+7")), format!("\\boxed{{{}}}", a + 7)];

@@ -19,7 +19,6 @@ use super::status::Workers;
 /// Attempts at an item: its clients notice nothing of a worker that was lost or failed.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// A gateway.
 pub(super) struct GatewayService {
     forwarder: Arc<Forwarder>,
     workers: Workers,

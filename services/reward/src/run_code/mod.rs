@@ -47,7 +47,6 @@ struct Service {
     memory: Arc<Semaphore>,
 }
 
-/// The routes.
 pub(crate) fn router(verifier: Arc<Verifier>, settings: HttpSettings, worker: String, auth: HttpTokenAuth) -> Router {
     let memory = Arc::new(Semaphore::new(units(settings.max_memory.bytes()) as usize));
     let service = Arc::new(Service { verifier, settings, worker, memory });

@@ -57,7 +57,6 @@ impl Occupied {
     }
 }
 
-/// A running worker.
 pub(crate) struct Worker {
     pub(crate) server: RunningServer,
 }

@@ -26,7 +26,6 @@ use crate::front::Front;
 use crate::futures::OperationOutcome;
 use crate::store::ClientSession;
 
-/// All routes.
 pub(crate) fn router(front: Arc<Front>, keys: Option<BearerTokens>) -> Router {
     let limit = front.settings.max_body.bytes_usize();
     let guarded = Router::new()

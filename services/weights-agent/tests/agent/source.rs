@@ -32,7 +32,6 @@ pub(crate) enum TransferFault {
     Damage(u64),
 }
 
-/// A published version.
 #[derive(Clone)]
 pub(crate) struct Published {
     pub(crate) version: u64,
@@ -45,13 +44,11 @@ pub(crate) struct Published {
 struct FakeLearnerState {
     published: Mutex<Vec<Published>>,
     faults: Mutex<VecDeque<TransferFault>>,
-    /// Between two messages.
     pause: Mutex<Duration>,
     sent: AtomicU64,
     calls: AtomicUsize,
 }
 
-/// The learner.
 pub(crate) struct FakeLearner {
     state: Arc<FakeLearnerState>,
     pub(crate) server: RunningServer,

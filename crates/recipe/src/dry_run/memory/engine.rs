@@ -112,7 +112,6 @@ mod tests {
     use super::*;
     use crate::marked_prompts::MarkedPrompts;
 
-    /// Prompts by length.
     fn set(part: Purpose, lengths: &[(u64, u64)]) -> PromptSet {
         let prompts = lengths.iter().map(|(_, count)| count).sum();
         PromptSet {

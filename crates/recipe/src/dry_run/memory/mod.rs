@@ -52,7 +52,6 @@ pub(super) struct Memory {
     planned_for: Option<(Config, usize)>,
 }
 
-/// What something takes.
 #[derive(Debug, Serialize)]
 pub(super) struct Need {
     pub(super) what: String,

@@ -1,6 +1,5 @@
 //! What cards can do, as their makers state it.
 
-/// A card's figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Card {
     pub(super) name: &'static str,

@@ -21,7 +21,6 @@ const LEAST_CACHE: f64 = 0.1;
 pub(super) struct Work {
     pub(super) samples: f64,
     pub(super) prompt_tokens: f64,
-    /// The mean response.
     pub(super) answer_tokens: f64,
     /// Of all prompts, each once.
     pub(super) prefill_flops: f64,

@@ -53,7 +53,6 @@ impl HttpTokenAuth {
         password.is_some_and(|password| self.0.iter().any(|tokens| tokens.accept(password)))
     }
 
-    /// As a middleware.
     pub async fn guard(State(auth): State<Self>, request: Request, next: Next) -> Response {
         if auth.admits(request.headers()) {
             return next.run(request).await;

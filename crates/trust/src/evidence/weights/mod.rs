@@ -1,7 +1,8 @@
 //! Evidence about an engine's weights: are they those of the version that it reports?
 //!
 //! A [`Suspicion`] is one way of having other weights, and predicts how the engine's scores would differ from the
-//! learner's. [`EnginesEvidence`] says of every engine how far each is decided; [`TensorDigests`] decide all of them at once.
+//! learner's. [`EnginesEvidence`] says of every engine how far each is decided; [`TensorDigests`] decide all of them at
+//! once.
 
 mod digests;
 mod engine;

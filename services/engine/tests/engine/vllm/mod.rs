@@ -99,7 +99,6 @@ async fn compare(parent: &Path, theirs: Theirs) {
     engine.stop().await;
 }
 
-/// Information routes.
 async fn surroundings(pair: &mut Pair) {
     for path in [
         "/health",

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::theirs::{Reply, Theirs};
 use crate::support::{Client, with};
 
-/// Tolerance for log-probabilities.
 pub(super) const CLOSE: f64 = 1e-4;
 
 pub(super) struct Pair {
@@ -33,7 +32,6 @@ impl Pair {
         (ours, self.theirs.ask(method, path, body, &about).await)
     }
 
-    /// Both answers, compared.
     pub(super) async fn both(&mut self, method: &str, path: &str, body: Option<Value>) -> (Value, Value) {
         let (ours, theirs) = self.ask(method, path, body.as_ref()).await;
         let about = format!("{method} {path} {}", body.map(|body| body.to_string()).unwrap_or_default());

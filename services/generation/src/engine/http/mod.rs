@@ -23,7 +23,6 @@ const MAX_MESSAGE_CHARS: usize = 400;
 const MAX_PAGE_CHARS: usize = 80;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// One server.
 #[derive(Debug, Clone)]
 pub(in crate::engine) struct Http {
     endpoint: String,
@@ -161,7 +160,6 @@ pub(in crate::engine) fn message_of(body: &[u8]) -> String {
     }
 }
 
-/// A transport error.
 pub(in crate::engine) fn transport(route: &'static str, error: reqwest::Error) -> EngineClientError {
     EngineClientError::Transport { route, message: with_sources(error) }
 }

@@ -29,7 +29,6 @@ use super::{
 };
 use crate::settings::GenerationSettings;
 
-/// vLLM's HTTP API.
 pub(super) const PROTOCOL: EngineProtocol = EngineProtocol {
     name: "vllm",
     open: |settings| {

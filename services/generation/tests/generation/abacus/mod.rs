@@ -9,5 +9,4 @@ mod tests;
 
 use evenkeel_generation::engine::{EngineProtocol, PROTOCOLS};
 
-/// The registration.
 const WITH_ABACUS: &[EngineProtocol] = &[PROTOCOLS[0], client::PROTOCOL];

@@ -16,7 +16,6 @@ struct Beads {
     log: Vec<String>,
 }
 
-/// A running server.
 pub(super) struct Abacus {
     pub(super) url: String,
     beads: Arc<Mutex<Beads>>,

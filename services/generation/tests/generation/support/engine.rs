@@ -30,7 +30,6 @@ pub(crate) enum Reply {
     Answer,
     /// The sample, a token in each of these.
     Tick(Duration),
-    /// Nothing, ever.
     Hang,
     /// This status with this body.
     Status(u16, String),
@@ -49,7 +48,6 @@ pub(crate) struct FakeEngineState {
     failing: Mutex<Vec<(String, u16, usize)>>,
     /// Every request but those for health and version.
     pub(crate) log: Mutex<Vec<String>>,
-    /// Requests for samples.
     pub(crate) asked: Mutex<Vec<Value>>,
     /// Requests for samples that are not answered.
     pub(crate) live: AtomicUsize,
@@ -61,7 +59,6 @@ pub(crate) struct FakeEngineState {
     pub(crate) server_info: Mutex<Value>,
     /// What its worker extension answers.
     pub(crate) extension: Mutex<Value>,
-    /// Log-probabilities before truncation.
     pub(crate) raw: AtomicBool,
     /// Nothing is answered any more, as of a process that was stopped.
     pub(crate) frozen: AtomicBool,
@@ -78,7 +75,6 @@ pub(crate) struct FakeEngineState {
     pub(super) aborts: watch::Sender<u64>,
 }
 
-/// The server.
 pub(crate) struct FakeEngine {
     pub(crate) shared: Arc<FakeEngineState>,
     pub(crate) address: SocketAddr,

@@ -44,7 +44,6 @@ impl EngineProcess {
         self.address.to_string()
     }
 
-    /// SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -27,7 +27,6 @@ use pool::Pool;
 /// How often a worker for an environment is looked for.
 const CONNECT_POLL: Duration = Duration::from_millis(50);
 
-/// All environment workers.
 pub(crate) struct EnvironmentClient {
     urls: Vec<String>,
     pool: Arc<Pool>,

@@ -14,7 +14,6 @@ use crate::instruments;
 /// Events of one episode that nobody has looked at: a worker answers each request with two at most.
 const MAX_EVENTS: usize = 8;
 
-/// The workers.
 pub(super) struct Pool {
     state: Mutex<ConnectedWorkers>,
     /// A worker has room, or there is another one.
@@ -33,7 +32,6 @@ struct ConnectedWorkers {
     next: u64,
 }
 
-/// A connected worker.
 struct Worker {
     connection: u64,
     requests: mpsc::Sender<EnvironmentRequest>,

@@ -69,7 +69,6 @@ impl<'a> InProgress<'a> {
         }
     }
 
-    /// Weights are published.
     pub(in crate::run) fn add_weights(&mut self, weights: WeightsRef, took: Duration) {
         self.weights.insert(weights.version, (weights, took));
     }

@@ -29,7 +29,6 @@ pub(super) struct Engines {
 /// Where an update of the engines is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
-    /// There is none.
     #[default]
     Idle,
     /// What was sent to the generation service is to be accepted before.

@@ -62,7 +62,6 @@ pub(super) struct Group {
     /// Versions that sample its segments, one after the other. In order of completion the version that it was started
     /// with.
     pub(super) versions: Vec<u64>,
-    /// A letter each.
     #[serde(serialize_with = "write_letters", deserialize_with = "read_letters")]
     pub(super) episodes: Vec<Episode>,
     #[serde(default, skip_serializing_if = "Fate::is_sampling")]

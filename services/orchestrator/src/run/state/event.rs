@@ -40,15 +40,9 @@ pub(in crate::run) enum LoopEvent {
     /// The generation service has accepted everything that was sent to it.
     Settled,
     /// The run has updated the engines to these weights.
-    EnginesUpdated {
-        /// Their version.
-        version: u64,
-    },
+    EnginesUpdated { version: u64 },
     /// The engines have these weights, and a proof of them is done where one is due.
-    EnginesReady {
-        /// Their version.
-        version: u64,
-    },
+    EnginesReady { version: u64 },
     /// An evaluation is over. One that a stop has cut short is not `complete`.
     Evaluated {
         /// Version of the weights.
@@ -66,10 +60,7 @@ pub(in crate::run) enum LoopEvent {
         seen: UpdateCounts,
     },
     /// The engines have these weights again.
-    Restored {
-        /// Their version.
-        version: u64,
-    },
+    Restored { version: u64 },
     /// The learner has done the step.
     Trained(u64),
     /// The weights after the step are published.
@@ -105,7 +96,6 @@ pub(in crate::run) enum Action {
     },
     /// The next segment of an episode is sampled, by these weights; without a version by those that the engines have.
     Sample {
-        /// The episode.
         episode: EpisodeId,
         /// Version of the weights.
         version: Option<u64>,
@@ -116,7 +106,6 @@ pub(in crate::run) enum Action {
     },
     /// The step takes a finished group, which goes to the learner at this place.
     Take {
-        /// The step.
         step: u64,
         /// Number of the prompt.
         prompt: u64,
@@ -127,7 +116,6 @@ pub(in crate::run) enum Action {
     },
     /// Dynamic sampling leaves a finished group out of the step.
     Drop {
-        /// The step.
         step: u64,
         /// Number of the prompt.
         prompt: u64,
@@ -145,15 +133,9 @@ pub(in crate::run) enum Action {
     /// sample would take its weights away.
     Settle,
     /// The engines get these weights. Samples that follow may ask for them.
-    UpdateEngines {
-        /// Their version.
-        version: u64,
-    },
+    UpdateEngines { version: u64 },
     /// The weights that the engines have got are proven, where that is due.
-    Prove {
-        /// Their version.
-        version: u64,
-    },
+    Prove { version: u64 },
     /// The engines get weights back that a request asked for.
     Restore {
         /// Number of the request.
@@ -169,22 +151,15 @@ pub(in crate::run) enum Action {
         cause: MissingWeights,
     },
     /// The weights are evaluated, which the engines have.
-    Evaluate {
-        /// Their version.
-        version: u64,
-    },
+    Evaluate { version: u64 },
     /// The learner trains on the groups of a step, those that are there and those that come.
     Train(u64),
     /// The learner publishes its weights.
-    Publish {
-        /// Their version.
-        version: u64,
-    },
+    Publish { version: u64 },
     /// The metrics line of a step is written.
     Record(u64),
     /// The checkpoint at the last recorded step is written, if it is due.
     Keep(Next),
-    /// The run ends.
     Finish {
         /// Whether all steps are done.
         completed: bool,
@@ -194,7 +169,6 @@ pub(in crate::run) enum Action {
 /// How a step begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::run) struct BegunStep {
-    /// The step.
     pub(in crate::run) step: u64,
     /// Version of the weights that sample it, or its first groups.
     pub(in crate::run) version: u64,
@@ -207,7 +181,6 @@ pub(in crate::run) struct BegunStep {
 /// What a step was made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::run) struct ClosedStep {
-    /// The step.
     pub(in crate::run) step: u64,
     /// Number of the prompt with which the data order goes on.
     pub(in crate::run) next_prompt: u64,
@@ -224,7 +197,6 @@ pub(in crate::run) struct ClosedStep {
 /// What follows a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::run) enum Next {
-    /// The next step.
     Step,
     /// The end of the run, since all steps are done.
     End,

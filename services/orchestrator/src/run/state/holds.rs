@@ -13,7 +13,6 @@ use super::{Action, BegunStep, LoopState, OpenStep, Rules};
 pub(super) struct Hold {
     /// The place from which on groups wait.
     from: Option<u32>,
-    /// How many wait.
     held: u32,
     audit: Audit,
     /// All of it is sampled and checked, and engines sleep where they do.

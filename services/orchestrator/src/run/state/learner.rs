@@ -18,7 +18,6 @@ pub(super) enum Learner {
     Kept(Next),
     /// The step is to be trained, once engines have begun to sample it.
     Begun,
-    /// The learner trains.
     Training,
     /// The step is given up.
     Abandoned,
@@ -26,7 +25,6 @@ pub(super) enum Learner {
     Trained,
     /// The weights are being published.
     Publishing,
-    /// They are.
     Published,
     /// The line of the step is written.
     Recording,

@@ -30,7 +30,6 @@ pub(super) struct TrainedStep {
     pub(super) waiting: Vec<u64>,
 }
 
-/// A run.
 pub(super) struct Simulation<'a> {
     pub(super) rules: &'a Rules,
     pub(super) dice: Dice,

@@ -23,7 +23,6 @@ impl PublishedWeights {
         Self { version: weights.version, digest: weights.digest.clone(), path, size_bytes }
     }
 
-    /// Their version.
     pub(in crate::run) fn version(&self) -> u64 {
         self.version
     }

@@ -22,7 +22,6 @@ use tonic::{Request, Response, Status, Streaming};
 pub(crate) enum Fault {
     /// The stream breaks, with all of its episodes.
     Lost,
-    /// The episode fails.
     Failed(EpisodeFailure, bool),
     /// It is answered twice.
     Twice,
@@ -47,7 +46,6 @@ pub(crate) struct State {
     pub(crate) seen: Mutex<Vec<(String, &'static str, u32)>>,
 }
 
-/// A running worker.
 pub(crate) struct FakeEnvironment {
     pub(crate) state: Arc<State>,
     pub(crate) server: RunningServer,

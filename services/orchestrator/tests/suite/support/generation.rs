@@ -33,7 +33,6 @@ pub(crate) type Fates = Box<dyn Fn(&str, u32) -> Fate + Send + Sync>;
 pub(crate) enum Fate {
     Answered,
     Waits,
-    /// With its engine.
     Lost,
 }
 
@@ -76,7 +75,6 @@ pub(crate) struct FakeState {
     pub(crate) off_by: AtomicU64,
     /// Proofs that it took part in.
     pub(crate) proofs: AtomicU64,
-    /// Whether Sleep fails.
     pub(crate) cannot_sleep: AtomicBool,
     timing: AtomicU64,
 }

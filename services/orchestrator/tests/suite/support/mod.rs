@@ -132,7 +132,6 @@ impl Cluster {
         self.servers[service] = Some(server.spawn());
     }
 
-    /// Kills a service.
     pub(crate) async fn down(&mut self, service: usize) {
         if let Some(server) = self.servers[service].take() {
             let _ = server.kill().await;
@@ -151,7 +150,6 @@ impl Cluster {
         }
     }
 
-    /// Starts a run.
     pub(crate) fn begin(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
         let directory = RunDirectory::create(path, recipe.record()).unwrap();
@@ -166,7 +164,6 @@ impl Cluster {
         refused.expect("the run is refused").to_string()
     }
 
-    /// Resumes a run.
     pub(crate) fn resume(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
         let directory = RunDirectory::resume(path, recipe.record()).unwrap();

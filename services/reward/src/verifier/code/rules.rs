@@ -29,7 +29,6 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// The complete task.
     pub(super) fn task(self, submission: ProgramSubmission, tests: Arc<Tests>) -> ProgramTask {
         let Self { mode, limits, extraction, reward, run_all_tests, tolerance } = self;
         ProgramTask {
