@@ -9,3 +9,10 @@ pub const SCORES: &str = "vLLM: prompt_logprobs";
 pub const MORE_ADAPTERS: &str = "vLLM: --max-loras";
 /// Adapters of a larger rank.
 pub const ADAPTER_RANK: &str = "vLLM: --max-lora-rank";
+/// Nothing of the model's folder changes how tokens are drawn.
+pub const FOLDER_SETS_NOTHING: &str = "vLLM: --generation-config vllm, so that the model's folder sets nothing";
+/// The type in which it computes.
+pub const COMPUTE_TYPE: &str = "vLLM: --dtype, --quantization, --kv-cache-dtype";
+/// A head that is the embedding and keeps its first values.
+pub const TIED_HEAD: &str = "a vLLM that was started on a model with a tied head keeps the old one: start it on a copy \
+                             that `evenkeel model untie` writes";

@@ -1,5 +1,7 @@
 //! What a failed check says: the number, what it means, and what to look at.
 
+use evenkeel_errors::engine_advice::FOLDER_SETS_NOTHING;
+
 use super::check::SamplerCheck;
 use super::engine::EngineChecks;
 use super::engines::FailedCheck;
@@ -24,16 +26,17 @@ impl FailedCheck<'_> {
     }
 }
 
-fn end_token(engine: &EngineChecks) -> (String, &'static str) {
+fn end_token(engine: &EngineChecks) -> (String, String) {
     let (expected, seen) = engine.ends();
     (
         format!("answers ended {seen} times, expected were {expected:.1}"),
         "the engine ignores the end of sequence or stops at something else (ignore_eos, min_tokens, a stop list or a \
-         bias of its own), or takes end tokens out of answers",
+         bias of its own), or takes end tokens out of answers"
+            .to_owned(),
     )
 }
 
-fn copies(engine: &EngineChecks) -> (String, &'static str) {
+fn copies(engine: &EngineChecks) -> (String, String) {
     let sums = &engine.sums;
     (
         format!(
@@ -41,11 +44,12 @@ fn copies(engine: &EngineChecks) -> (String, &'static str) {
             sums.copies, sums.expected_copies
         ),
         "samples of a prompt share their random numbers: the engine ignores the seed of a request, or answers from a \
-         cache",
+         cache"
+            .to_owned(),
     )
 }
 
-fn temperature(engine: &EngineChecks) -> (String, &'static str) {
+fn temperature(engine: &EngineChecks) -> (String, String) {
     let sums = &engine.sums;
     let tokens = (sums.tokens - sums.outside).max(1) as f64;
     let mean = sums.surprise / tokens;
@@ -56,16 +60,15 @@ fn temperature(engine: &EngineChecks) -> (String, &'static str) {
          of a temperature {relative:.2} times that of the settings"
     );
     let look = if engine.are_tokens_too_likely() {
-        "its tokens are too likely: it samples at a lower temperature, greedily, or cuts off unlikely tokens \
-             (vLLM: --generation-config vllm, so that the model's folder sets nothing)"
+        "its tokens are too likely: it samples at a lower temperature, greedily, or cuts off unlikely tokens"
     } else {
-        "its tokens are too unlikely: it samples at a higher temperature, or penalises repetition (vLLM: \
-             --generation-config vllm, so that the model's folder sets nothing)"
+        "its tokens are too unlikely: it samples at a higher temperature, or penalises repetition"
     };
+    let look = format!("{look} ({FOLDER_SETS_NOTHING})");
     (what, look)
 }
 
-fn truncation(engine: &EngineChecks) -> (String, &'static str) {
+fn truncation(engine: &EngineChecks) -> (String, String) {
     let names = ["in the least likely 1 %", "in the least likely 5 %", "beyond rank 50", "below 0.05 of the likeliest"];
     let counts =
         engine.rare().zip(names).map(|((expected, seen), name)| format!("{name} {seen} of {expected:.1} expected"));
@@ -75,12 +78,14 @@ fn truncation(engine: &EngineChecks) -> (String, &'static str) {
     };
     (
         format!("tokens {}{outside}", counts.collect::<Vec<_>>().join(", ")),
-        "the engine truncates by a top-p, top-k or min-p that the run does not have, or not by those that it has \
-         (vLLM: --generation-config vllm, so that the model's folder sets nothing)",
+        format!(
+            "the engine truncates by a top-p, top-k or min-p that the run does not have, or not by those that it has \
+             ({FOLDER_SETS_NOTHING})"
+        ),
     )
 }
 
-fn log_probabilities(engine: &EngineChecks) -> (String, &'static str) {
+fn log_probabilities(engine: &EngineChecks) -> (String, String) {
     let sums = &engine.sums;
     let tokens = (sums.tokens - sums.outside).max(1) as f64;
     let size = (sums.squared_gap / tokens).sqrt();
@@ -94,11 +99,14 @@ fn log_probabilities(engine: &EngineChecks) -> (String, &'static str) {
     );
     let look = if engine.are_gaps_large() {
         "they are not those of these tokens after this prompt: ids exchanged, a prompt that was cut or another \
-             one, answers from a cache, or log-probabilities that are not the engine's; where a narrower or quantized \
-             type is meant, raise proof.tolerance"
+         one, answers from a cache, or log-probabilities that are not the engine's; where a narrower or quantized type \
+         is meant, raise proof.tolerance"
+            .to_owned()
     } else {
-        "it samples from, and reports, another distribution than was asked for: a slope is another temperature, a \
-             mean a truncation (vLLM: --generation-config vllm, so that the model's folder sets nothing)"
+        format!(
+            "it samples from, and reports, another distribution than was asked for: a slope is another temperature, a \
+             mean a truncation ({FOLDER_SETS_NOTHING})"
+        )
     };
     (what, look)
 }

@@ -1,5 +1,7 @@
 //! What scores say at first sight, before any bet: weights that have blown up, an engine that computes another model.
 
+use evenkeel_errors::engine_advice::COMPUTE_TYPE;
+
 use super::gap::{ScoreGap, slope, towards};
 use super::scored_text::ScoredText;
 use super::suspicion::{ProofVersions, Suspicion};
@@ -56,9 +58,12 @@ fn another_model(gap: ScoreGap, tolerance: f64) -> String {
     let look = if gap.mean >= ANOTHER_MODEL || gap.mean.is_nan() {
         "it computes another model: compare the folder that it loads, tie_word_embeddings and lm_head.weight (a tied \
          head must be tied on both sides), and whether an adapter that it needs has arrived"
+            .to_owned()
     } else {
-        "it may compute in a narrower type, or quantized (vLLM: --dtype, --quantization, --kv-cache-dtype), or with \
-         another attention scale or rope; where its type is meant, raise proof.tolerance"
+        format!(
+            "it may compute in a narrower type, or quantized ({COMPUTE_TYPE}), or with another attention scale or rope; \
+             where its type is meant, raise proof.tolerance"
+        )
     };
     format!(
         "its log-probabilities of the same tokens are {:.3} nats from the learner's on average, allowed: {tolerance} \

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use evenkeel_errors::engine_advice::TIED_HEAD;
+
 use crate::scorer::{PublishedWeights, ReplacedGroup, TensorGroup};
 
 /// A suspicion: weights that an engine may have under the label of a version.
@@ -103,11 +105,8 @@ impl Suspicion {
             ),
             Self::Group(group) => {
                 let hint = match group.as_str() {
-                    "head" | "embeddings" => {
-                        "; a vLLM that was started on a model with a tied head keeps the old one: start it on a copy \
-                         that `evenkeel model untie` writes"
-                    }
-                    _ => "",
+                    "head" | "embeddings" => format!("; {TIED_HEAD}"),
+                    _ => String::new(),
                 };
                 format!("its {group} are still those of version {anchor} ({percent:.0} % of what that predicts){hint}")
             }
