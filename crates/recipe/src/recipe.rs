@@ -80,7 +80,7 @@ pub struct Recipe {
     pub environment: EnvironmentSettings,
 }
 
-/// Sections are validated by [`resolve`], once shared values are derived.
+/// Sections are validated by `resolve`, once shared values are derived.
 impl Settings for Recipe {}
 
 /// The recipes of these names or files, each over the ones before, with the environment and `--set` on top. Without any
