@@ -14,7 +14,7 @@ use evenkeel_model::{Config, Parameters, cuda_device};
 use serde_json::json;
 
 use crate::goldens::{host, relative};
-use crate::report::Part;
+use crate::report::ReportPart;
 use crate::sampling::Recipe;
 
 /// Supervised steps on the CPU before: enough that some answers are right.
@@ -33,7 +33,7 @@ const NAMES: [&str; 4] = ["loss", "gradient norm, relative", "entropy", "change 
 const F32: Differences = [1e-6, 1e-4, 1e-6, 1e-2];
 const BF16: Differences = [1e-6, 0.15, 1e-2, 0.5];
 
-pub(crate) fn compare(part: &mut Part<'_>, device: &str) -> Result<()> {
+pub(crate) fn compare(part: &mut ReportPart<'_>, device: &str) -> Result<()> {
     let on_cpu = device == "cpu";
     let (warm_start, steps) = if on_cpu { (WARM_START_ON_CPU, STEPS_ON_CPU) } else { (WARM_START, STEPS) };
     let recipe = Recipe::new()?;

@@ -12,11 +12,11 @@ use evenkeel_model::{BoxError, Coefficients, Config, Packed, Scores, TokenLoss};
 use serde::Deserialize;
 
 use crate::path::KernelPath;
-use crate::report::Part;
+use crate::report::ReportPart;
 
 const FAMILIES: [&str; 2] = ["qwen2", "qwen3"];
 
-struct Limits {
+struct AllowedErrors {
     logit: f64,
     /// Of a log-probability, nats.
     logp: f64,
@@ -27,12 +27,12 @@ struct Limits {
 }
 
 /// Those of the CPU's tests.
-const F32: Limits = Limits { logit: 1e-5, logp: 1e-5, gradient: 1e-5, gradients: 1e-5 };
+const F32: AllowedErrors = AllowedErrors { logit: 1e-5, logp: 1e-5, gradient: 1e-5, gradients: 1e-5 };
 /// About twice what candle's bf16 operations show on a CPU, where each product is rounded once from fp32: 0.081, 0.046,
 /// 0.043 and 0.028.
-const BF16: Limits = Limits { logit: 0.16, logp: 0.09, gradient: 0.08, gradients: 0.055 };
+const BF16: AllowedErrors = AllowedErrors { logit: 0.16, logp: 0.09, gradient: 0.08, gradients: 0.055 };
 
-pub(crate) fn all(part: &mut Part<'_>, goldens: &Path, device: &Device) -> Result<()> {
+pub(crate) fn all(part: &mut ReportPart<'_>, goldens: &Path, device: &Device) -> Result<()> {
     forward_only(part, goldens, device)?;
     for family in FAMILIES {
         training(part, &goldens.join(family), device).with_context(|| format!("training steps of {family}"))?;
@@ -41,7 +41,7 @@ pub(crate) fn all(part: &mut Part<'_>, goldens: &Path, device: &Device) -> Resul
 }
 
 /// One forward and backward pass of each family in each compute type.
-pub(crate) fn forward_only(part: &mut Part<'_>, goldens: &Path, device: &Device) -> Result<()> {
+pub(crate) fn forward_only(part: &mut ReportPart<'_>, goldens: &Path, device: &Device) -> Result<()> {
     for family in FAMILIES {
         for (dtype, limits) in [(DType::F32, F32), (DType::BF16, BF16)] {
             for &path in KernelPath::on(device) {
@@ -66,12 +66,12 @@ impl TokenLoss for Weighted {
 }
 
 fn forward(
-    part: &mut Part<'_>,
+    part: &mut ReportPart<'_>,
     path: KernelPath,
     folder: &Path,
     device: &Device,
     dtype: DType,
-    limits: &Limits,
+    limits: &AllowedErrors,
 ) -> Result<()> {
     let family = family_of(folder);
     let name = |what: &str| format!("{family} {} {} {what}", dtype.as_str(), path.name());
@@ -113,7 +113,7 @@ fn forward(
 #[derive(Deserialize)]
 struct Steps {
     settings: Settings,
-    steps: Vec<Step>,
+    steps: Vec<GoldenStep>,
 }
 
 #[derive(Deserialize)]
@@ -131,7 +131,7 @@ struct Settings {
 }
 
 #[derive(Deserialize)]
-struct Step {
+struct GoldenStep {
     groups: Vec<Vec<Sample>>,
     loss: f64,
     grad_norm: f64,
@@ -148,7 +148,7 @@ struct Sample {
 }
 
 /// Three steps in fp32, at the limits of the CPU's test.
-fn training(part: &mut Part<'_>, folder: &Path, device: &Device) -> Result<()> {
+fn training(part: &mut ReportPart<'_>, folder: &Path, device: &Device) -> Result<()> {
     let golden: Steps = serde_json::from_slice(&std::fs::read(folder.join("steps.json"))?)?;
     let mut learner = Learner::open(folder, golden.settings.learner(device)?)?;
     let family = family_of(folder);

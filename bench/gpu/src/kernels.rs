@@ -14,9 +14,9 @@ use evenkeel_model::{AttentionFallback, AttentionLibrary};
 
 use serde_json::json;
 
-use crate::report::Part;
+use crate::report::ReportPart;
 
-pub(crate) fn check(part: &mut Part<'_>, device: &CandleCoreDevice) -> anyhow::Result<()> {
+pub(crate) fn check(part: &mut ReportPart<'_>, device: &CandleCoreDevice) -> anyhow::Result<()> {
     let CandleCoreDevice::Cuda(device) = device else { bail!("the kernels run on a GPU only") };
     let device = CandleDevice::new(device)?;
     let (library, reason) = match device.attention_library() {

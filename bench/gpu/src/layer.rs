@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::model::{Even, fastest};
 use crate::path::KernelPath;
-use crate::report::Part;
+use crate::report::ReportPart;
 use crate::shapes::{PEAK, qwen3_1_7b};
 
 /// How much is measured.
@@ -47,7 +47,7 @@ const NARROW: Shape =
 /// The vocabulary where the head is not to count.
 const SMALL_VOCABULARY: usize = 256;
 
-pub(crate) fn measure(part: &mut Part<'_>, device: &Device, effort: Effort) -> Result<()> {
+pub(crate) fn measure(part: &mut ReportPart<'_>, device: &Device, effort: Effort) -> Result<()> {
     let wide = if device.is_cuda() { WIDE } else { NARROW };
     let mut shapes = vec![wide];
     if effort == Effort::Table {

@@ -7,14 +7,14 @@ use evenkeel_learner::{Learner, MeasuredMemory, MemoryPlan, Response, ResponseGr
 use evenkeel_model::{GpuMemory, empty_cache, reset_peak_memory};
 use serde_json::json;
 
-use crate::report::Part;
+use crate::report::ReportPart;
 use crate::shapes::{Case, cases, random};
 
 /// Micro-batches of the step that is trained: more than one, so that what stays of one beside the next counts.
 const MICRO_BATCHES: usize = 2;
 
 /// A step of the whole learner on every case: its peak beside its plan.
-pub(crate) fn compare(part: &mut Part<'_>, device: &Device) -> Result<()> {
+pub(crate) fn compare(part: &mut ReportPart<'_>, device: &Device) -> Result<()> {
     for case in cases() {
         part.attempt(case.title(), |part| {
             // What cases before have left behind.
@@ -25,7 +25,7 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &Device) -> Result<()> {
     Ok(())
 }
 
-fn one(part: &mut Part<'_>, case: &Case, device: &Device) -> Result<()> {
+fn one(part: &mut ReportPart<'_>, case: &Case, device: &Device) -> Result<()> {
     let settings = case.settings(device.is_cuda());
     let plan = MemoryPlan::on(device, &case.config, &settings, case.length)?;
     if let Some(reason) = too_much_of_the_host(plan.host_total(), available_memory()) {
@@ -46,7 +46,7 @@ fn too_much_of_the_host(needed: u64, available: Option<u64>) -> Option<String> {
 }
 
 /// Nothing is measured on a CPU: there the plan is that of a GPU for the same tiny shapes.
-fn record(part: &mut Part<'_>, case: &Case, plan: &MemoryPlan, memory: Option<GpuMemory>) {
+fn record(part: &mut ReportPart<'_>, case: &Case, plan: &MemoryPlan, memory: Option<GpuMemory>) {
     let measured = memory.and_then(|memory| MeasuredMemory::of(plan, memory));
     let beside = memory.map(|memory| memory.total.saturating_sub(memory.free + memory.held));
     let name = case.title();
@@ -96,7 +96,7 @@ mod tests {
         let plan = MemoryPlan::of(&case.config, &case.settings(false), case.length).unwrap();
         let peak = plan.pooled() / 100 * percent;
         let memory = GpuMemory { total: 100 << 30, free: 60 << 30, held: 38 << 30, peak };
-        let mut part = Part::new(Path::new("."), "memory");
+        let mut part = ReportPart::new(Path::new("."), "memory");
         record(&mut part, &case, &plan, (percent > 0).then_some(memory));
         part.into_results()
     }

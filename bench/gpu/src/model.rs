@@ -11,7 +11,7 @@ use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss, Trainabl
 use serde_json::json;
 
 use crate::path::KernelPath;
-use crate::report::Part;
+use crate::report::ReportPart;
 use crate::shapes::{Case, PEAK, cases, random};
 use crate::torch::Peer;
 
@@ -47,7 +47,7 @@ pub(crate) fn fastest(device: &Device, mut run: impl FnMut() -> Result<()>) -> R
 }
 
 /// Passes over every case, and an update of each model; on a GPU with the speeds that they are to reach.
-pub(crate) fn passes(part: &mut Part<'_>, device: &Device, peer: &Peer) -> Result<()> {
+pub(crate) fn passes(part: &mut ReportPart<'_>, device: &Device, peer: &Peer) -> Result<()> {
     for case in cases() {
         part.attempt(case.title(), |part| {
             // What cases before have left behind.
@@ -58,7 +58,7 @@ pub(crate) fn passes(part: &mut Part<'_>, device: &Device, peer: &Peer) -> Resul
     Ok(())
 }
 
-fn one(part: &mut Part<'_>, case: &Case, device: &Device, peer: &Peer) -> Result<()> {
+fn one(part: &mut ReportPart<'_>, case: &Case, device: &Device, peer: &Peer) -> Result<()> {
     let path = *KernelPath::on(device).first().context("every device has kernels")?;
     let parameters = random(&case.config, device)?;
     let mut network = path.network_with(case.config.clone(), parameters, DType::BF16, case.recompute)?;
@@ -96,7 +96,7 @@ struct Measured {
 }
 
 /// Compares speeds with what they are to be.
-fn check(part: &mut Part<'_>, case: &Case, measured: Measured, of_peer: Option<f64>) {
+fn check(part: &mut ReportPart<'_>, case: &Case, measured: Measured, of_peer: Option<f64>) {
     let name = |what: &str| format!("{}: {what}", case.title());
     part.check_least(name("share of 989 TFLOP/s"), case.flops() / measured.pass / PEAK, case.aim);
     if let Some(of_peer) = of_peer {
@@ -150,7 +150,7 @@ mod tests {
     /// Which of share, PyTorch and update are as they are to be.
     fn verdicts(measured: Measured, of_peer: Option<f64>) -> Vec<bool> {
         let [case, ..] = cases();
-        let mut part = Part::new(Path::new("."), "model");
+        let mut part = ReportPart::new(Path::new("."), "model");
         check(&mut part, &case, measured, of_peer);
         part.into_results().1
     }

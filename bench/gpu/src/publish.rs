@@ -14,7 +14,7 @@ use evenkeel_learner::{ComputeType, Learner, PublishOptions, TrainingSettings};
 use evenkeel_model::{Config, Parameters, parameter_specs};
 use serde_json::json;
 
-use crate::report::Part;
+use crate::report::ReportPart;
 use crate::shapes::{cases, random};
 
 /// On a GPU, seconds until weights of Qwen3-1.7B are published, and until a reader has them.
@@ -32,7 +32,7 @@ const MEMORY_DISK: &str = "/dev/shm";
 const PIECE: usize = 2 << 20;
 
 /// From a device, with limits on a GPU.
-pub(crate) fn from_device(part: &mut Part<'_>, device: &Device) -> Result<()> {
+pub(crate) fn from_device(part: &mut ReportPart<'_>, device: &Device) -> Result<()> {
     let [case, ..] = cases();
     let case = case.on(device)?;
     let mut settings = TrainingSettings::default();
@@ -53,7 +53,7 @@ pub(crate) fn from_device(part: &mut Part<'_>, device: &Device) -> Result<()> {
 }
 
 /// From the host's memory, at full size: what a GPU's host has to do, and the conversion, which is a GPU's otherwise.
-pub(crate) fn from_host(part: &mut Part<'_>) -> Result<()> {
+pub(crate) fn from_host(part: &mut ReportPart<'_>) -> Result<()> {
     let [case, ..] = cases();
     let parameters = shared(&case.config)?;
     let learner = Learner::new(case.config.clone(), parameters, TrainingSettings::default())?;
@@ -87,7 +87,7 @@ struct Times {
     on_memory_disk: bool,
 }
 
-fn measure(part: &mut Part<'_>, model: &str, learner: &Learner) -> Result<Times> {
+fn measure(part: &mut ReportPart<'_>, model: &str, learner: &Learner) -> Result<Times> {
     let options = PublishOptions::for_engines(DType::BF16);
     let needed = 2 * learner.parameters().count() as u64;
     let scratch = part.scratch()?;

@@ -28,7 +28,7 @@ enum Bound {
 }
 
 /// One part of a run.
-pub(crate) struct Part<'a> {
+pub(crate) struct ReportPart<'a> {
     out: &'a Path,
     name: &'a str,
     checks: Vec<Check>,
@@ -36,7 +36,7 @@ pub(crate) struct Part<'a> {
     failures: Vec<String>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> ReportPart<'a> {
     pub(crate) fn new(out: &'a Path, name: &'a str) -> Self {
         Self { out, name, checks: Vec::new(), facts: Vec::new(), failures: Vec::new() }
     }
@@ -150,20 +150,20 @@ impl Report {
 
     /// Runs a part. Its error fails the run and ends only the part; what was recorded before it stays. The file is
     /// written after each part, so that a run that is stopped has left what it knew.
-    pub(crate) fn part(&mut self, name: &str, run: impl FnOnce(&mut Part<'_>) -> Result<()>) {
+    pub(crate) fn part(&mut self, name: &str, run: impl FnOnce(&mut ReportPart<'_>) -> Result<()>) {
         self.known.push(name.to_owned());
         if self.only.as_deref().is_some_and(|only| only != name) {
             return;
         }
         let began = Instant::now();
-        let mut part = Part::new(&self.out, name);
+        let mut part = ReportPart::new(&self.out, name);
         let error = run(&mut part).err().map(|error| format!("{error:#}"));
         let seconds = began.elapsed().as_secs_f64();
         if let Some(error) = &error {
             println!("FAILED {name}: {error}");
         }
         println!("       {name}: {seconds:.1} s");
-        let Part { checks, facts, failures, .. } = part;
+        let ReportPart { checks, facts, failures, .. } = part;
         // A part that checks and measures nothing has shown nothing.
         let passed = error.is_none()
             && failures.is_empty()
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_value_is_on_the_right_side_of_its_limit_or_fails_and_a_nan_always_fails() {
-        let mut part = Part::new(Path::new("."), "part");
+        let mut part = ReportPart::new(Path::new("."), "part");
         for value in [1.0, 2.0, 3.0, f64::NAN] {
             part.check("most", value, 2.0);
             part.check_least("least", value, 2.0);
@@ -228,14 +228,14 @@ mod tests {
     #[test]
     fn a_part_that_fails_or_shows_nothing_fails_the_run_and_what_was_recorded_before_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let passed = |parts: &[fn(&mut Part<'_>) -> Result<()>]| {
+        let passed = |parts: &[fn(&mut ReportPart<'_>) -> Result<()>]| {
             let mut report = Report::new(folder.path(), "what", "cpu");
             parts.iter().for_each(|part| report.part("part", part));
             let passed = report.finish().unwrap();
             let file = fs::read(folder.path().join("what.json")).unwrap();
             (passed, serde_json::from_slice::<Value>(&file).unwrap())
         };
-        let good = |part: &mut Part<'_>| -> Result<()> {
+        let good = |part: &mut ReportPart<'_>| -> Result<()> {
             part.check("good", 1.0, 2.0);
             Ok(())
         };
@@ -273,7 +273,7 @@ mod tests {
     fn what_is_known_after_a_part_is_in_the_file_before_the_next_one_begins() {
         let folder = tempfile::tempdir().unwrap();
         let read = || -> Value { serde_json::from_slice(&fs::read(folder.path().join("what.json")).unwrap()).unwrap() };
-        let good = |part: &mut Part<'_>| -> Result<()> {
+        let good = |part: &mut ReportPart<'_>| -> Result<()> {
             part.check("good", 1.0, 2.0);
             Ok(())
         };

@@ -7,7 +7,7 @@ use evenkeel_model::{Config, Parameters, cuda_device};
 
 use crate::curve::settings;
 use crate::goldens::host;
-use crate::report::Part;
+use crate::report::ReportPart;
 use crate::sampling::Recipe;
 
 /// Steps before the checkpoint, and after it.
@@ -15,7 +15,7 @@ const BEFORE: usize = 2;
 const AFTER: usize = 3;
 const WARM_START: u64 = 10;
 
-pub(crate) fn compare(part: &mut Part<'_>, device: &str) -> Result<()> {
+pub(crate) fn compare(part: &mut ReportPart<'_>, device: &str) -> Result<()> {
     let recipe = Recipe::new()?;
     let (config, fresh) = Recipe::model()?;
     let sampled = recipe.sample(0, &config, &fresh, 2)?;

@@ -9,7 +9,7 @@ use evenkeel_model::kernels::cuda::{DeviceProperties, Tally};
 use evenkeel_model::{NetworkOptions, count_pass};
 use serde_json::{Value, json};
 
-use crate::report::Part;
+use crate::report::ReportPart;
 use crate::shapes::{Case, PEAK, cases};
 
 /// Bytes a second of the memory of known cards, by a word of their names.
@@ -23,7 +23,7 @@ struct Measured {
 }
 
 /// A pass of the first case, kernel by kernel. Without a GPU only what would be launched is recorded.
-pub(crate) fn measure(part: &mut Part<'_>, device: &Device) -> Result<()> {
+pub(crate) fn measure(part: &mut ReportPart<'_>, device: &Device) -> Result<()> {
     let [case, ..] = cases();
     let case = case.on(device)?;
     let options = NetworkOptions { threads: 1, recompute: case.recompute, ..NetworkOptions::default() };
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn without_a_gpu_what_would_be_launched_is_recorded() {
-        let mut part = Part::new(std::path::Path::new("."), "roofline");
+        let mut part = ReportPart::new(std::path::Path::new("."), "roofline");
         measure(&mut part, &Device::Cpu).unwrap();
         let (last, checks) = part.into_results();
         assert!(last["launches"].as_u64().unwrap() > 0 && last["seconds"].is_null(), "{last}");

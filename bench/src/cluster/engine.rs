@@ -25,7 +25,7 @@ struct Engine {
     body: Mutex<Option<(u32, bool, Bytes)>>,
 }
 
-type Shared = State<Arc<Engine>>;
+type SharedEngine = State<Arc<Engine>>;
 
 #[derive(Deserialize)]
 struct Request {
@@ -52,8 +52,8 @@ pub(crate) async fn serve(model: &str, sample: Duration) -> Result<String> {
         .route("/v1/models", get(models))
         .route("/weight_info", get(weight_info))
         .route("/is_paused", get(is_paused))
-        .route("/pause", post(|State(engine): Shared| async move { set_paused(&engine, true) }))
-        .route("/resume", post(|State(engine): Shared| async move { set_paused(&engine, false) }))
+        .route("/pause", post(|State(engine): SharedEngine| async move { set_paused(&engine, true) }))
+        .route("/resume", post(|State(engine): SharedEngine| async move { set_paused(&engine, false) }))
         .route("/collective_rpc", post(|| async { Json(json!({"results": [null]})) }))
         .route("/update_weight_version", post(update_weight_version))
         .route("/v1/completions", post(completions))
@@ -64,18 +64,18 @@ pub(crate) async fn serve(model: &str, sample: Duration) -> Result<String> {
     Ok(format!("http://{address}"))
 }
 
-async fn models(State(engine): Shared) -> Json<Value> {
+async fn models(State(engine): SharedEngine) -> Json<Value> {
     let model =
         json!({"id": "simulated", "object": "model", "root": engine.model, "parent": null, "max_model_len": 65536});
     Json(json!({"object": "list", "data": [model]}))
 }
 
-async fn weight_info(State(engine): Shared) -> Json<Value> {
+async fn weight_info(State(engine): SharedEngine) -> Json<Value> {
     let label = engine.label.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Json(json!({ "weight_version": label }))
 }
 
-async fn is_paused(State(engine): Shared) -> Json<Value> {
+async fn is_paused(State(engine): SharedEngine) -> Json<Value> {
     Json(json!({ "is_paused": engine.paused.load(Ordering::Relaxed) }))
 }
 
@@ -84,13 +84,13 @@ fn set_paused(engine: &Engine, paused: bool) -> Json<Value> {
     Json(json!({}))
 }
 
-async fn update_weight_version(State(engine): Shared, Json(body): Json<Value>) -> Json<Value> {
+async fn update_weight_version(State(engine): SharedEngine, Json(body): Json<Value>) -> Json<Value> {
     let label = body["new_version"].as_str().unwrap_or_default().to_owned();
     engine.label.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&label);
     Json(json!({"success": true, "new_version": label}))
 }
 
-async fn completions(State(engine): Shared, body: Bytes) -> Response {
+async fn completions(State(engine): SharedEngine, body: Bytes) -> Response {
     let Ok(request) = serde_json::from_slice::<Request>(&body) else {
         return http::StatusCode::BAD_REQUEST.into_response();
     };

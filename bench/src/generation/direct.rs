@@ -14,11 +14,11 @@ use super::load::{Load, line};
 
 #[derive(Deserialize)]
 struct Completion {
-    choices: Vec<Choice>,
+    choices: Vec<CompletionChoice>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct CompletionChoice {
     token_ids: Vec<u32>,
     logprobs: LogProbabilities,
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// A row of the input.
 #[derive(Debug, Deserialize)]
-struct Row {
+struct PairRow {
     set: String,
     kind: String,
     gold: String,
@@ -35,7 +35,7 @@ pub(crate) struct Pair {
 pub(crate) fn read(file: &str) -> Result<Vec<Pair>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
     let rows = text.lines().enumerate().map(|(index, line)| {
-        let Row { set, kind, gold, answer, completion, profile, prompt } =
+        let PairRow { set, kind, gold, answer, completion, profile, prompt } =
             serde_json::from_str(line).with_context(|| format!("line {} of {file}", index + 1))?;
         Ok(Pair { group: format!("{set} {kind}"), gold, answer, completion, rules: profile.rules(), prompt })
     });

@@ -10,7 +10,7 @@ use super::pairs::Pair;
 
 /// Checks of one group.
 #[derive(Debug, Serialize)]
-pub(crate) struct Group {
+pub(crate) struct TimedGroup {
     checks: usize,
     rounds: usize,
     per_second: f64,
@@ -20,7 +20,7 @@ pub(crate) struct Group {
 }
 
 /// Each group, for about `seconds` each.
-pub(crate) fn groups(pairs: &[Pair], seconds: f64) -> BTreeMap<&str, Group> {
+pub(crate) fn groups(pairs: &[Pair], seconds: f64) -> BTreeMap<&str, TimedGroup> {
     let mut groups: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
     for pair in pairs {
         groups.entry(&pair.group).or_default().push(pair);
@@ -28,7 +28,7 @@ pub(crate) fn groups(pairs: &[Pair], seconds: f64) -> BTreeMap<&str, Group> {
     groups.into_iter().map(|(name, pairs)| (name, group(&pairs, seconds))).collect()
 }
 
-fn group(pairs: &[&Pair], seconds: f64) -> Group {
+fn group(pairs: &[&Pair], seconds: f64) -> TimedGroup {
     // The shortest of several rounds for each pair: what it takes when nobody else is in the way.
     let mut shortest = vec![Duration::MAX; pairs.len()];
     let begun = Instant::now();
@@ -52,5 +52,5 @@ fn group(pairs: &[&Pair], seconds: f64) -> Group {
     let per_second = checks as f64 / begun_again.elapsed().as_secs_f64();
     shortest.sort();
     let at = |share: f64| shortest[((pairs.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
-    Group { checks: pairs.len(), rounds, per_second, median_us: at(0.5), p99_us: at(0.99), slowest_us: at(1.0) }
+    TimedGroup { checks: pairs.len(), rounds, per_second, median_us: at(0.5), p99_us: at(0.99), slowest_us: at(1.0) }
 }

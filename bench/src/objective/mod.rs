@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use evenkeel_objective::{
     Aggregation, MiniBatchCounts, PolicyTerm, Settings, advantages, group_weights, response_loss, trainable_tokens,
 };
-use step::{GROUP, RESPONSES, Step, TOKENS};
+use step::{GROUP, RESPONSES, TOKENS, UpdateStep};
 
 const LIMIT: Duration = Duration::from_millis(300);
 const RUNS: usize = 7;
 
 pub(crate) fn run() -> Result<ExitCode, Box<dyn Error>> {
-    let step = Step::generate();
+    let step = UpdateStep::generate();
     let mut grad = vec![0.0_f32; RESPONSES * TOKENS];
     let mut plain_grad = grad.clone();
     let settings = Settings { max_tokens: TOKENS, ..Settings::default() };
@@ -68,7 +68,7 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 /// A step as the learner computes it: groups become weights, responses become gradients.
-fn objective(settings: &Settings, step: &Step, grad: &mut [f32]) -> Result<f64, Box<dyn Error>> {
+fn objective(settings: &Settings, step: &UpdateStep, grad: &mut [f32]) -> Result<f64, Box<dyn Error>> {
     let mut a = [0.0; GROUP];
     let mut trainable = [0; GROUP];
     let mut weights = vec![[[0.0; GROUP]; Aggregation::ALL.len()]; RESPONSES / GROUP];

@@ -2,10 +2,10 @@
 
 use evenkeel_objective::{Aggregation, Settings};
 
-use super::step::{GROUP, RESPONSES, Step, TOKENS};
+use super::step::{GROUP, RESPONSES, TOKENS, UpdateStep};
 
 /// Advantages of `grpo`, weights of every rule, loss and gradient of ppo.
-pub(crate) fn objective(settings: &Settings, step: &Step, grad: &mut [f32]) -> f64 {
+pub(crate) fn objective(settings: &Settings, step: &UpdateStep, grad: &mut [f32]) -> f64 {
     let groups = RESPONSES / GROUP;
     let lengths: Vec<f64> = (0..RESPONSES).map(|r| step.tokens(r).mask.iter().filter(|m| **m).count() as f64).collect();
     let mut loss = 0.0;

@@ -10,14 +10,14 @@ pub(crate) const GROUP: usize = 16;
 pub(crate) const TOKENS: usize = 8192;
 
 /// Rewards, masks and log-probabilities, response after response.
-pub(crate) struct Step {
+pub(crate) struct UpdateStep {
     pub(crate) rewards: Vec<f64>,
     mask: Vec<bool>,
     logp: Vec<f32>,
     old_logp: Vec<f32>,
 }
 
-impl Step {
+impl UpdateStep {
     /// Binary rewards, one token in sixteen masked, log-ratios within 0.5.
     pub(crate) fn generate() -> Self {
         let mut random = Random(0x5eed);

@@ -25,7 +25,7 @@ use evenkeel_model::{AttentionFallback, AttentionLibrary};
 pub use emulation::multiply_in_fp32;
 pub use host::Host;
 pub use library::{Factors, attend};
-pub use memory::{Block, Buffer, Poison, poison_guards};
+pub use memory::{Buffer, CheckedBlock, Poison, poison_guards};
 pub use product::multiply;
 
 pub trait Runner: Send + Sync {

@@ -28,14 +28,14 @@ thread_local! {
 
 /// The whole memory of a buffer, guards included: what a device needs a copy of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Block {
+pub struct CheckedBlock {
     /// Where it begins, divisible by 16.
     pub address: u64,
     /// Its bytes.
     pub bytes: usize,
 }
 
-impl Block {
+impl CheckedBlock {
     /// The block that a pointer of a launch leads into; none for a null pointer.
     pub fn of(pointer: Pointer) -> Option<Self> {
         LIVE.with_borrow(|live| {

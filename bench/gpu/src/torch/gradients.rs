@@ -17,7 +17,7 @@ use serde_json::json;
 use super::Torch;
 use crate::goldens::{host, largest};
 use crate::path::KernelPath;
-use crate::report::Part;
+use crate::report::ReportPart;
 use crate::shapes::{self, Case, qwen2_7b, qwen3_1_7b};
 
 /// Largest errors of the gradient of all parameters, relative.
@@ -56,7 +56,7 @@ fn cases() -> [Case; 2] {
     })
 }
 
-pub(crate) fn compare(part: &mut Part<'_>, device: &Device) -> Result<()> {
+pub(crate) fn compare(part: &mut ReportPart<'_>, device: &Device) -> Result<()> {
     let Some(torch) = Torch::find(part, device) else { return Ok(()) };
     for case in cases() {
         part.attempt(case.title(), |part| {
@@ -67,7 +67,7 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &Device) -> Result<()> {
     Ok(())
 }
 
-fn one(part: &mut Part<'_>, torch: &Torch, case: &Case, folder: &Path, device: &Device) -> Result<()> {
+fn one(part: &mut ReportPart<'_>, torch: &Torch, case: &Case, folder: &Path, device: &Device) -> Result<()> {
     let weights = weights(case);
     let batch = json!({"ids": case.ids(), "weights": weights.chunks(case.length).collect::<Vec<_>>()});
     for (name, content) in [("config.json", case.config.to_json()?), ("batch.json", batch)] {
@@ -113,7 +113,7 @@ fn one(part: &mut Part<'_>, torch: &Torch, case: &Case, folder: &Path, device: &
 }
 
 /// Holds what bf16 costs against a limit, and against what it costs PyTorch.
-fn check_bf16(part: &mut Part<'_>, name: &str, error: f64, of_torch: f64, path: KernelPath) {
+fn check_bf16(part: &mut ReportPart<'_>, name: &str, error: f64, of_torch: f64, path: KernelPath) {
     part.check(name, error, BF16);
     let most = if path == KernelPath::Portable { PORTABLE } else { OWN };
     part.check(format!("{name}, by PyTorch's own error"), error / of_torch, most);
@@ -139,7 +139,7 @@ mod tests {
 
     /// Whether an error beside PyTorch's is below the limit, and whether it is no more than PyTorch's.
     fn verdicts(error: f64, of_torch: f64) -> Vec<bool> {
-        let mut part = Part::new(Path::new("."), "torch");
+        let mut part = ReportPart::new(Path::new("."), "torch");
         check_bf16(&mut part, "all gradients", error, of_torch, KernelPath::Portable);
         part.into_results().1
     }

@@ -11,7 +11,7 @@ use candle_core::Device;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::report::Part;
+use crate::report::ReportPart;
 
 pub(crate) use gradients::compare;
 pub(crate) use speed::{Peer, measure};
@@ -31,7 +31,7 @@ struct Torch {
 impl Torch {
     /// Looks for it, and records what was found. Where there is none that can use the device, the part is skipped with
     /// the reason.
-    fn find(part: &mut Part<'_>, device: &Device) -> Option<Self> {
+    fn find(part: &mut ReportPart<'_>, device: &Device) -> Option<Self> {
         let python = std::env::var_os(PYTHON).filter(|name| !name.is_empty()).unwrap_or_else(|| "python3".into());
         match Self::of(python, if device.is_cuda() { "cuda" } else { "cpu" }) {
             Ok(torch) => {

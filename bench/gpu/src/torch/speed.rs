@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Torch;
-use crate::report::Part;
+use crate::report::ReportPart;
 use crate::shapes::{Case, PEAK, cases};
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ impl Peer {
     }
 }
 
-pub(crate) fn measure(part: &mut Part<'_>, device: &Device) -> Result<Peer> {
+pub(crate) fn measure(part: &mut ReportPart<'_>, device: &Device) -> Result<Peer> {
     let mut peer = Peer::default();
     let Some(torch) = Torch::find(part, device) else { return Ok(peer) };
     for case in cases() {
@@ -54,7 +54,7 @@ pub(crate) fn measure(part: &mut Part<'_>, device: &Device) -> Result<Peer> {
     Ok(peer)
 }
 
-fn one(part: &mut Part<'_>, torch: &Torch, case: Case, peer: &mut Peer) -> Result<()> {
+fn one(part: &mut ReportPart<'_>, torch: &Torch, case: Case, peer: &mut Peer) -> Result<()> {
     // It has one way to train a model.
     if peer.tokens_per_second(&case).is_none() {
         let argument = json!({

@@ -48,7 +48,7 @@ pub(crate) struct Targets {
 type Abused = Pin<Box<dyn Future<Output = Result<(), Failed>> + Send>>;
 
 /// One kind of abuse.
-struct Kind {
+struct AttackKind {
     name: &'static str,
     period: Duration,
     limit: Duration,
@@ -58,7 +58,7 @@ struct Kind {
 /// Wraps an asynchronous function as a kind's round.
 macro_rules! kind {
     ($name:literal, every $period:literal s, at most $limit:literal s, $round:path) => {
-        Kind {
+        AttackKind {
             name: $name,
             period: Duration::from_secs($period),
             limit: Duration::from_secs($limit),
@@ -67,7 +67,7 @@ macro_rules! kind {
     };
 }
 
-const KINDS: &[Kind] = &[
+const KINDS: &[AttackKind] = &[
     kind!("rows that inflate", every 15 s, at most 60 s, rows::inflating),
     kind!("rows that are broken", every 5 s, at most 30 s, rows::broken),
     kind!("empty tests by the million", every 20 s, at most 30 s, rows::empty_tests),
@@ -160,7 +160,7 @@ pub(crate) async fn run(targets: Targets, time: Duration) -> Value {
     json!(*counts)
 }
 
-async fn go_on(abuse: Arc<Abuse>, kind: &'static Kind, index: usize, begin: Instant, end: Instant) {
+async fn go_on(abuse: Arc<Abuse>, kind: &'static AttackKind, index: usize, begin: Instant, end: Instant) {
     let mut due = begin;
     let mut rounds = tokio::task::JoinSet::new();
     for number in 0.. {

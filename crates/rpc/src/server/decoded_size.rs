@@ -22,7 +22,7 @@ pub(super) struct SizeScanner {
     nested: Vec<(MessageIndex, u64)>,
     /// Open groups. Our messages have none, so their content is skipped.
     groups: usize,
-    state: State,
+    state: ParserState,
     /// Bytes of the message consumed so far.
     position: u64,
     decoded: u64,
@@ -30,7 +30,7 @@ pub(super) struct SizeScanner {
 
 /// What the next byte belongs to.
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum ParserState {
     /// The key of a field.
     Key(Varint),
     /// A number as a varint.
@@ -65,7 +65,7 @@ impl SizeScanner {
     pub(super) fn of(method: &str) -> Option<Self> {
         let schema = Schema::known();
         let request = schema.request(method)?;
-        let state = State::Key(Varint::default());
+        let state = ParserState::Key(Varint::default());
         Some(Self { schema, request, nested: Vec::new(), groups: 0, state, position: 0, decoded: 0 })
     }
 
@@ -73,7 +73,7 @@ impl SizeScanner {
     pub(super) fn begin(&mut self, length: u64) {
         self.nested.clear();
         self.nested.push((self.request, length));
-        self.state = State::Key(Varint::default());
+        self.state = ParserState::Key(Varint::default());
         (self.groups, self.position, self.decoded) = (0, 0, 0);
     }
 
@@ -85,18 +85,18 @@ impl SizeScanner {
     /// Consumes bytes of the message.
     pub(super) fn advance(&mut self, mut bytes: &[u8]) -> Result<(), MalformedMessage> {
         while let Some((&first, rest)) = bytes.split_first() {
-            if let State::Skip(left) = self.state {
+            if let ParserState::Skip(left) = self.state {
                 let length = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                 (self.position, bytes) = (self.position + length as u64, &bytes[length..]);
-                self.state = State::Skip(left - length as u64);
+                self.state = ParserState::Skip(left - length as u64);
             } else {
                 (self.position, bytes) = (self.position + 1, rest);
                 self.state = self.byte(first)?;
             }
-            if matches!(self.state, State::Skip(0)) {
-                self.state = State::Key(Varint::default());
+            if matches!(self.state, ParserState::Skip(0)) {
+                self.state = ParserState::Key(Varint::default());
             }
-            if matches!(self.state, State::Key(Varint { bits: 0, .. })) {
+            if matches!(self.state, ParserState::Key(Varint { bits: 0, .. })) {
                 while self.nested.len() > 1 && self.nested.last().is_some_and(|(_, end)| *end <= self.position) {
                     self.nested.pop();
                 }
@@ -105,25 +105,25 @@ impl SizeScanner {
         Ok(())
     }
 
-    fn byte(&mut self, byte: u8) -> Result<State, MalformedMessage> {
+    fn byte(&mut self, byte: u8) -> Result<ParserState, MalformedMessage> {
         match self.state {
-            State::Key(mut key) => match key.advance(byte)? {
+            ParserState::Key(mut key) => match key.advance(byte)? {
                 Some(key) => self.field(key),
-                None => Ok(State::Key(key)),
+                None => Ok(ParserState::Key(key)),
             },
-            State::Number(mut number) => Ok(match number.advance(byte)? {
-                Some(_) => State::Skip(0),
-                None => State::Number(number),
+            ParserState::Number(mut number) => Ok(match number.advance(byte)? {
+                Some(_) => ParserState::Skip(0),
+                None => ParserState::Number(number),
             }),
-            State::Length(mut length, field) => match length.advance(byte)? {
+            ParserState::Length(mut length, field) => match length.advance(byte)? {
                 Some(length) => self.enter(length, field),
-                None => Ok(State::Length(length, field)),
+                None => Ok(ParserState::Length(length, field)),
             },
-            State::Skip(_) => Err(MalformedMessage),
+            ParserState::Skip(_) => Err(MalformedMessage),
         }
     }
 
-    fn field(&mut self, key: u64) -> Result<State, MalformedMessage> {
+    fn field(&mut self, key: u64) -> Result<ParserState, MalformedMessage> {
         let &(of, _) = self.nested.last().ok_or(MalformedMessage)?;
         let number = u32::try_from(key >> 3).map_err(|_| MalformedMessage)?;
         let field = if self.groups == 0 { self.schema.field(of, number) } else { None };
@@ -131,30 +131,30 @@ impl SizeScanner {
             self.decoded = self.decoded.saturating_add(element);
         }
         match key & 7 {
-            VARINT => return Ok(State::Number(Varint::default())),
-            FIXED_64 => return Ok(State::Skip(8)),
-            FIXED_32 => return Ok(State::Skip(4)),
-            LENGTH_DELIMITED => return Ok(State::Length(Varint::default(), field)),
+            VARINT => return Ok(ParserState::Number(Varint::default())),
+            FIXED_64 => return Ok(ParserState::Skip(8)),
+            FIXED_32 => return Ok(ParserState::Skip(4)),
+            LENGTH_DELIMITED => return Ok(ParserState::Length(Varint::default(), field)),
             START_GROUP => self.groups += 1,
             END_GROUP => self.groups = self.groups.checked_sub(1).ok_or(MalformedMessage)?,
             _ => return Err(MalformedMessage),
         }
-        Ok(State::Skip(0))
+        Ok(ParserState::Skip(0))
     }
 
     /// Starts a field of this length.
-    fn enter(&mut self, length: u64, field: Option<Field>) -> Result<State, MalformedMessage> {
+    fn enter(&mut self, length: u64, field: Option<Field>) -> Result<ParserState, MalformedMessage> {
         let &(_, enclosing_end) = self.nested.last().ok_or(MalformedMessage)?;
         let end = self.position.checked_add(length).filter(|end| *end <= enclosing_end).ok_or(MalformedMessage)?;
         let (added, next) = match field {
-            None => (0, State::Skip(length)),
-            Some(Field::Text { element }) => (element + length, State::Skip(length)),
+            None => (0, ParserState::Skip(length)),
+            Some(Field::Text { element }) => (element + length, ParserState::Skip(length)),
             Some(Field::Numbers { element, written }) => {
-                ((length / written).saturating_mul(element), State::Skip(length))
+                ((length / written).saturating_mul(element), ParserState::Skip(length))
             }
             Some(Field::Message { of, element }) => {
                 self.nested.push((of, end));
-                (element, State::Skip(0))
+                (element, ParserState::Skip(0))
             }
         };
         self.decoded = self.decoded.saturating_add(added);

@@ -1,7 +1,7 @@
 //! Steps in order of completion: prompts are started in data order by the newest weights, and a step takes the groups
 //! that are finished first. A group that would become too old is waited for (`staleness.rs`), so that nothing is lost.
 
-use super::episodes::{Fate, Group};
+use super::episodes::{Fate, GroupProgress};
 use super::event::ClosedStep;
 use super::staleness::Filling;
 use super::{Action, LoopState, Rules};
@@ -70,7 +70,7 @@ impl LoopState {
         let (next_prompt, waiting) = self.prompts.rest(self.out_numbers());
         let Some(open) = self.steps.back_mut() else { return };
         open.is_full = true;
-        let is_taken = |group: &Group| group.step == Some(open.step) && group.fate == Fate::Taken;
+        let is_taken = |group: &GroupProgress| group.step == Some(open.step) && group.fate == Fate::Taken;
         let taken = self.groups.iter().filter(|(_, group)| is_taken(group)).map(|(prompt, _)| *prompt);
         let (first, last) = taken.fold((None, None), |(first, _), prompt| (first.or(Some(prompt)), Some(prompt)));
         self.highest = self.highest.max(last);
@@ -95,7 +95,7 @@ impl LoopState {
         for _ in 0..prompts {
             let prompt = self.prompts.take();
             self.out.start(by);
-            self.start_group(prompt, by + 1, Group::new(None, vec![newest], rules.group_size), out);
+            self.start_group(prompt, by + 1, GroupProgress::new(None, vec![newest], rules.group_size), out);
             self.make_ready(prompt, newest);
         }
     }

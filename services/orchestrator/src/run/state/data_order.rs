@@ -1,7 +1,7 @@
 //! Steps in data order: a step takes the next prompts, whichever finish first, and the weights of each segment follow
 //! from its place alone.
 
-use super::episodes::{Fate, Group};
+use super::episodes::{Fate, GroupProgress};
 use super::event::ClosedStep;
 use super::{Action, LoopState, Rules};
 
@@ -63,7 +63,7 @@ impl LoopState {
             let versions: Vec<u64> = places.map(|place| self.version_of(rules.sampled_by(step, place))).collect();
             let every = || std::iter::repeat_n(&versions, rules.group_size as usize).flatten();
             every().for_each(|&version| self.left.add(version));
-            self.start_group(prompt, step, Group::new(Some(step), versions, rules.group_size), out);
+            self.start_group(prompt, step, GroupProgress::new(Some(step), versions, rules.group_size), out);
             if let Some(through) = self.engines.version {
                 self.make_ready(prompt, through);
             }

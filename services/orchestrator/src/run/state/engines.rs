@@ -7,7 +7,7 @@ use crate::settings::StepOrder;
 
 /// The engines, as far as the run has moved them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Engines {
+pub(super) struct EngineVersions {
     /// The weights that they have, or are on their way to.
     pub(super) version: Option<u64>,
     /// The weights that the run has last updated them to.
@@ -41,7 +41,7 @@ enum Stage {
     Proving,
 }
 
-impl Engines {
+impl EngineVersions {
     pub(super) fn has_settled(&mut self) {
         if let Stage::Settling(version) = self.stage {
             self.stage = Stage::Settled(version);

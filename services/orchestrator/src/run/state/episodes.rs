@@ -29,7 +29,7 @@ const FIRST_LETTER: u32 = 'a' as u32;
 
 /// The response to a prompt, as far as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Episode {
+pub(super) struct SampledEpisode {
     /// The segment that is sampled, or that is next, from 0.
     pub(super) segment: u8,
     pub(super) phase: Phase,
@@ -55,7 +55,7 @@ pub(super) enum Fate {
 
 /// All episodes of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Group {
+pub(super) struct GroupProgress {
     /// The step that has it; in order of completion that shows late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) step: Option<u64>,
@@ -63,7 +63,7 @@ pub(super) struct Group {
     /// with.
     pub(super) versions: Vec<u64>,
     #[serde(serialize_with = "write_letters", deserialize_with = "read_letters")]
-    pub(super) episodes: Vec<Episode>,
+    pub(super) episodes: Vec<SampledEpisode>,
     #[serde(default, skip_serializing_if = "Fate::is_sampling")]
     pub(super) fate: Fate,
 }
@@ -129,12 +129,12 @@ impl SegmentsLeft {
     }
 }
 
-impl Group {
+impl GroupProgress {
     pub(super) fn new(step: Option<u64>, versions: Vec<u64>, size: u32) -> Self {
         Self {
             step,
             versions,
-            episodes: vec![Episode { segment: 0, phase: Phase::Waiting }; size as usize],
+            episodes: vec![SampledEpisode { segment: 0, phase: Phase::Waiting }; size as usize],
             fate: Fate::Sampling,
         }
     }
@@ -159,17 +159,17 @@ impl Group {
 }
 
 /// Groups by the number of their prompt.
-pub(super) type Groups = BTreeMap<u64, Group>;
+pub(super) type Groups = BTreeMap<u64, GroupProgress>;
 
 /// An episode and its versions; `None` where there is none, which an answer that comes too late may name.
-pub(super) fn find(groups: &mut Groups, id: EpisodeId) -> Option<(&mut Episode, &[u64])> {
+pub(super) fn find(groups: &mut Groups, id: EpisodeId) -> Option<(&mut SampledEpisode, &[u64])> {
     let group = groups.get_mut(&id.prompt)?;
     Some((group.episodes.get_mut(id.sample as usize)?, &group.versions))
 }
 
 /// A checkpoint may hold many thousands of episodes.
-fn write_letters<S: Serializer>(episodes: &[Episode], serializer: S) -> Result<S::Ok, S::Error> {
-    let letter = |episode: &Episode| {
+fn write_letters<S: Serializer>(episodes: &[SampledEpisode], serializer: S) -> Result<S::Ok, S::Error> {
+    let letter = |episode: &SampledEpisode| {
         let phase = PHASES.iter().position(|phase| *phase == episode.phase).unwrap_or_default();
         let number = u32::from(episode.segment) * PHASES.len() as u32 + phase as u32;
         char::from_u32(FIRST_LETTER + number).unwrap_or('a')
@@ -177,14 +177,14 @@ fn write_letters<S: Serializer>(episodes: &[Episode], serializer: S) -> Result<S
     serializer.serialize_str(&episodes.iter().map(letter).collect::<String>())
 }
 
-fn read_letters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Episode>, D::Error> {
+fn read_letters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SampledEpisode>, D::Error> {
     let episode = |letter: char| {
         let number = (letter as u32).checked_sub(FIRST_LETTER)?;
         let segment = number / PHASES.len() as u32;
         let phase = number % PHASES.len() as u32;
-        Some(Episode { segment: u8::try_from(segment).ok()?, phase: PHASES[phase as usize] })
+        Some(SampledEpisode { segment: u8::try_from(segment).ok()?, phase: PHASES[phase as usize] })
     };
     let letters = String::deserialize(deserializer)?;
-    let episodes: Option<Vec<Episode>> = letters.chars().map(episode).collect();
+    let episodes: Option<Vec<SampledEpisode>> = letters.chars().map(episode).collect();
     episodes.ok_or_else(|| Error::custom("episodes are letters from `a` on"))
 }

@@ -8,7 +8,7 @@ use crate::settings::StepOrder;
 
 /// Where the learner is in the step after the last one that is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Learner {
+pub(super) enum LearnerWork {
     /// Before it: the weights of the step before may have to be evaluated, and a stop may end the run.
     #[default]
     Between,
@@ -32,7 +32,7 @@ pub(super) enum Learner {
     Over,
 }
 
-impl Learner {
+impl LearnerWork {
     /// Whether it has begun a step, of a run that has done `done` of them.
     pub(super) fn has_begun(self, done: u64, step: u64) -> bool {
         let is_within = !matches!(self, Self::Between | Self::Keeping(_) | Self::Kept(_) | Self::Over);
@@ -79,8 +79,8 @@ impl LoopState {
     pub(super) fn learn(&mut self, rules: &Rules, out: &mut Vec<Action>) -> bool {
         let step = self.step + 1;
         let (next, action) = match self.learner {
-            Learner::Between if self.engines.ready.is_none() || self.waits_for_evaluation(rules) => return false,
-            Learner::Between => {
+            LearnerWork::Between if self.engines.ready.is_none() || self.waits_for_evaluation(rules) => return false,
+            LearnerWork::Between => {
                 let is_done = self.step >= rules.steps;
                 let next = match (is_done && !self.engines.was_cut_short, self.stops) {
                     (true, _) => Next::End,
@@ -88,28 +88,28 @@ impl LoopState {
                     (false, false) if is_done => Next::End,
                     (false, false) => Next::Step,
                 };
-                (Learner::Keeping(next), Some(Action::Keep(next)))
+                (LearnerWork::Keeping(next), Some(Action::Keep(next)))
             }
-            Learner::Kept(Next::End) => (Learner::Over, Some(Action::Finish { completed: true })),
-            Learner::Kept(Next::Stop) => (Learner::Over, Some(Action::Finish { completed: false })),
+            LearnerWork::Kept(Next::End) => (LearnerWork::Over, Some(Action::Finish { completed: true })),
+            LearnerWork::Kept(Next::Stop) => (LearnerWork::Over, Some(Action::Finish { completed: false })),
             // A stop may have been requested since.
-            Learner::Kept(Next::Step) if self.abandons || (self.stops && self.next_step() == step) => stop(),
-            Learner::Kept(Next::Step) => (Learner::Begun, None),
-            Learner::Begun => match self.steps.front() {
+            LearnerWork::Kept(Next::Step) if self.abandons || (self.stops && self.next_step() == step) => stop(),
+            LearnerWork::Kept(Next::Step) => (LearnerWork::Begun, None),
+            LearnerWork::Begun => match self.steps.front() {
                 // No update may use what engines sampled before it is known whether they had the weights.
                 Some(open) if self.engines.ready >= Some(open.version) => {
-                    (Learner::Training, Some(Action::Train(step)))
+                    (LearnerWork::Training, Some(Action::Train(step)))
                 }
                 None if self.ends_before.is_some_and(|end| end <= step) => stop(),
                 _ => return false,
             },
-            Learner::Abandoned => stop(),
-            Learner::Trained if self.steps.front().is_some_and(|open| open.is_closed) => {
-                (Learner::Publishing, Some(Action::Publish { version: self.version_of(step) }))
+            LearnerWork::Abandoned => stop(),
+            LearnerWork::Trained if self.steps.front().is_some_and(|open| open.is_closed) => {
+                (LearnerWork::Publishing, Some(Action::Publish { version: self.version_of(step) }))
             }
             // Where the next step cannot begin before, engines come first: the line includes what the whole step took.
-            Learner::Published if rules.samples_ahead() || self.engines.ready >= Some(self.version_of(step)) => {
-                (Learner::Recording, Some(Action::Record(step)))
+            LearnerWork::Published if rules.samples_ahead() || self.engines.ready >= Some(self.version_of(step)) => {
+                (LearnerWork::Recording, Some(Action::Record(step)))
             }
             _ => return false,
         };
@@ -133,6 +133,6 @@ impl LoopState {
     }
 }
 
-fn stop() -> (Learner, Option<Action>) {
-    (Learner::Keeping(Next::Stop), Some(Action::Keep(Next::Stop)))
+fn stop() -> (LearnerWork, Option<Action>) {
+    (LearnerWork::Keeping(Next::Stop), Some(Action::Keep(Next::Stop)))
 }

@@ -46,9 +46,9 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::settings::StepOrder;
-use engines::Engines;
+use engines::EngineVersions;
 use episodes::{Fate, Groups, SegmentsLeft};
-use learner::Learner;
+use learner::LearnerWork;
 use open_step::OpenStep;
 use prompts::PromptQueue;
 use restores::Restores;
@@ -86,10 +86,10 @@ pub(in crate::run) struct LoopState {
     highest: Option<u64>,
     /// The published weights that what is not trained yet is sampled with, in order, and the newest.
     published: VecDeque<PublishedWeights>,
-    engines: Engines,
+    engines: EngineVersions,
     #[serde(default)]
     restores: Restores,
-    learner: Learner,
+    learner: LearnerWork,
     /// Steps whose weights are evaluated, as far back as any is asked for.
     evaluated: BTreeSet<u64>,
     /// A stop is requested, and that no further step is trained.

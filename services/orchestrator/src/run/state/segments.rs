@@ -1,12 +1,12 @@
 //! The episodes in flight, segment by segment: which may be sampled now, and what has become of them.
 
-use super::episodes::{Episode, Group, Phase, find};
+use super::episodes::{GroupProgress, Phase, SampledEpisode, find};
 use super::event::EpisodeId;
 use super::{Action, LoopState, Rules};
 
 impl LoopState {
     /// Begins a prompt of a step; in order of completion it is in none yet.
-    pub(super) fn start_group(&mut self, prompt: u64, seeded_by: u64, group: Group, out: &mut Vec<Action>) {
+    pub(super) fn start_group(&mut self, prompt: u64, seeded_by: u64, group: GroupProgress, out: &mut Vec<Action>) {
         out.push(Action::StartGroup { step: seeded_by, prompt });
         self.groups.insert(prompt, group);
     }
@@ -61,7 +61,7 @@ impl LoopState {
             versions[segment + 1..].iter().for_each(|&version| self.left.remove(version));
             return;
         }
-        *episode = Episode { segment: episode.segment + 1, phase: Phase::Waiting };
+        *episode = SampledEpisode { segment: episode.segment + 1, phase: Phase::Waiting };
         if let Some(through) = self.engines.version {
             self.make_ready(id.prompt, through);
         }
