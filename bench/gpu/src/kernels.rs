@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anyhow::{Context, bail};
 use candle_core::Device as CandleCoreDevice;
-use evenkeel_kernel_checks::{Block, CHECKS, Runner};
+use evenkeel_kernel_checks::{CHECKS, CheckedBlock, Runner};
 use evenkeel_kernels::{Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
 use evenkeel_model::kernels::cuda::{CandleDevice, Device};
 use evenkeel_model::{AttentionFallback, AttentionLibrary};
@@ -42,7 +42,7 @@ struct DeviceRunner<'a> {
     properties: DeviceProperties,
 }
 
-type Copies = BTreeMap<Block, <CandleDevice as Device>::Memory>;
+type Copies = BTreeMap<CheckedBlock, <CandleDevice as Device>::Memory>;
 
 impl Runner for DeviceRunner<'_> {
     fn properties(&self) -> DeviceProperties {
@@ -114,7 +114,7 @@ impl DeviceRunner<'_> {
         if pointer == Pointer::NULL {
             return Ok(pointer);
         }
-        let block = Block::of(pointer).with_context(|| format!("{pointer:?} leads into no buffer"))?;
+        let block = CheckedBlock::of(pointer).with_context(|| format!("{pointer:?} leads into no buffer"))?;
         let copy = match copies.entry(block) {
             Entry::Occupied(copy) => copy.into_mut(),
             Entry::Vacant(empty) => empty.insert(self.device.upload(&block.read())?),
