@@ -243,24 +243,4 @@ mod tests {
             "code.tests_memory is 1GiB, allowed: at least tests_cache and twice max_private_tests, which is 2GiB"
         );
     }
-
-    #[test]
-    fn old_names_are_refused_with_the_new_ones() {
-        for (old, new) in [
-            ("max_bytes = 1", "max_memory"),
-            ("max_completion_bytes = 1", "max_completion"),
-            ("math.max_answer_bytes = 1", "math.max_answer"),
-            ("code.memory_bytes = 1", "code.memory"),
-            ("code.max_private_bytes = 1", "code.max_private_tests"),
-            ("code.max_tests_bytes = 1", "code.tests_memory"),
-            ("code.tests_cache_bytes = 1", "code.tests_cache"),
-            ("code.limits.cpu_ms = 1", "code.limits.cpu"),
-            ("code.max_limits.program_cpu_ms = 1", "code.max_limits.program_cpu"),
-            ("code.limits.source_bytes = 1", "code.limits.source"),
-        ] {
-            let loaded = Loader::new().text("reward.toml", old).unwrap().load::<RewardSettings>();
-            let error = loaded.unwrap_err().to_string();
-            assert!(error.contains(&format!("`{new}`")), "{old}: {error}");
-        }
-    }
 }
