@@ -21,12 +21,12 @@
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use evenkeel_sandbox::rows::{Kind, Test, Tests};
+//! use evenkeel_sandbox::rows::{TestKind, Test, Tests};
 //! use evenkeel_sandbox::{Interpreter, Pool, PoolSettings, ProgramSubmission, ProgramTask, guest};
 //!
 //! let interpreter = Interpreter::load(&guest::default_folder()?, 2, &|line| println!("{line}"))?;
 //! let pool = Pool::in_process(Arc::new(interpreter), PoolSettings { workers: 2, queue: 1000, memory_bytes: None })?;
-//! let test = Test::new(Kind::Stdin, "1 2", "3");
+//! let test = Test::new(TestKind::Stdin, "1 2", "3");
 //! let tests = Arc::new(Tests::new(vec![test], None)?);
 //! let program = ProgramSubmission::Program("print(sum(map(int, input().split())))".to_owned());
 //! assert!(pool.judge(ProgramTask::new(program, tests))?.passed());
