@@ -118,8 +118,8 @@ proptest! {
     fn a_rational_expression_equals_its_other_forms(tree in rational(), bits in any::<u64>()) {
         let gold = tree.tex();
         let other = tree.other(bits);
-        let all = [other.tex(), tree.plain(), other.plain(), format!("\\left( {gold} \\right)"), format!("{{{{{gold}}}}}")];
-        for answer in all {
+        let answers = [other.tex(), tree.plain(), other.plain(), format!("\\left( {gold} \\right)"), format!("{{{{{gold}}}}}")];
+        for answer in answers {
             let forth = outcome(&gold, &answer);
             let back = outcome(&answer, &gold);
             // A literal division by zero is a defect of a gold answer, and one that has to be computed is none.
@@ -158,13 +158,13 @@ proptest! {
     #[test]
     fn an_expression_with_functions_differs_from_what_is_beside_it(tree in any_tree(), n in 1_i64..60) {
         let gold = tree.tex();
-        let all = [
+        let answers = [
             format!("{gold} + {n}"),
             format!("{gold} + 10^{{-{n}}}"),
             format!("{gold} - x"),
             format!("{gold} + e^{{-{n}}}"),
         ];
-        for answer in all {
+        for answer in answers {
             prop_assert_ne!(outcome(&gold, &answer), CheckOutcome::Equal, "{} and {}", gold, answer);
         }
     }
