@@ -157,37 +157,12 @@ pub enum RunError {
         /// Why the last one has none.
         last: String,
     },
-    /// Weights with which the model computes no probabilities, though they are finite.
-    #[error(
-        "with version {version} of the weights the learner's mean log-probability of a token is {mean:.0}: the update \
-         before has blown the weights up. Continue from a checkpoint before it with a lower \
-         learner.optimizer.learning_rate or max_grad_norm"
-    )]
-    Diverged {
-        version: u64,
-        /// What it computes with them.
-        mean: f64,
-    },
-    /// An engine whose weights are not the version it reports.
-    #[error("engine {engine} does not have version {version} of the weights: {message}")]
-    Unproven {
-        engine: String,
-        /// The version that it reports.
-        version: u64,
-        /// What was found, and what to look at.
-        message: String,
-    },
+    /// Weights that have blown up, or engines that do not have them.
+    #[error(transparent)]
+    Weights(#[from] WeightsFault),
     /// An engine whose samples do not come from the policy.
-    #[error("step {step}: the samples of engine {engine} fail the audit of their {check}: {message}")]
-    Sampler {
-        engine: String,
-        /// The step whose samples showed it; none of its groups has changed the weights.
-        step: u64,
-        /// The name of the check.
-        check: &'static str,
-        /// What was found, and the likely cause.
-        message: String,
-    },
+    #[error(transparent)]
+    Sampler(#[from] SamplerFault),
     /// Published weights that a resumed run needs and that are gone.
     #[error(
         "version {version}, the weights after step {step} with which the steps after the checkpoint are sampled \
@@ -245,21 +220,6 @@ impl From<RunFilesError> for RunError {
             RunFilesError::File { path, source } => Self::File { path, source },
             RunFilesError::Defect(message) => Self::Defect(message),
         }
-    }
-}
-
-impl From<WeightsFault> for RunError {
-    fn from(fault: WeightsFault) -> Self {
-        match fault {
-            WeightsFault::Diverged { version, mean } => Self::Diverged { version, mean },
-            WeightsFault::Unproven { engine, version, message } => Self::Unproven { engine, version, message },
-        }
-    }
-}
-
-impl From<SamplerFault> for RunError {
-    fn from(SamplerFault { engine, step, check, message }: SamplerFault) -> Self {
-        Self::Sampler { engine, step, check, message }
     }
 }
 

@@ -37,11 +37,11 @@
 //! Release               │ –                                      │ –
 //! EndStep               │ –                                      │ Sampler
 //! Train                 │ Trained                                │ ServiceLost, Refused
-//! Publish               │ Published                              │ ServiceLost, Refused, Directory; Diverged where a
+//! Publish               │ Published                              │ ServiceLost, Refused, Directory; Weights where a
 //!                       │                                        │ proof is due
 //! Settle                │ Settled                                │ –
 //! UpdateEngines         │ EnginesUpdated                         │ ServiceLost, Refused; WeightsGone after a resume
-//! Prove                 │ EnginesReady                           │ Unproven, ServiceLost, Refused
+//! Prove                 │ EnginesReady                           │ Weights, ServiceLost, Refused
 //! Restore               │ Restored                               │ ServiceLost, Refused
 //! Answer                │ –                                      │ –
 //! Evaluate              │ Evaluated                              │ what Sample can; Late, Invalid, Directory, DiskLost
