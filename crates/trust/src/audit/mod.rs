@@ -63,8 +63,8 @@ pub struct AuditedSampling {
     pub distribution: SampledDistribution,
 }
 
-/// Which steps of a run are audited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Which steps of a run are audited; by default none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AuditSchedule {
     /// Every so many steps, from the first on; 0 for none.
     pub every: u64,

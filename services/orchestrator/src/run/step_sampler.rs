@@ -7,7 +7,6 @@ use evenkeel_proto::v1::FinishReason;
 use evenkeel_proto::{Purpose, SamplingSettings};
 use evenkeel_trust::{AuditSchedule, SamplerAudit, StepAudit};
 
-use super::state::AuditRules;
 use super::step_groups::KeptTokens;
 use crate::data::{PromptSampler, Prompts};
 use crate::error::RunError;
@@ -99,12 +98,8 @@ impl StepSampler {
     }
 
     /// Which steps are audited from now on. In order of completion there are none.
-    pub(super) fn audits(&self) -> AuditRules {
-        if self.spec.by_newest {
-            return AuditRules::default();
-        }
-        let AuditSchedule { every, first_update, from } = self.audit.schedule();
-        AuditRules { every, first_update, from }
+    pub(super) fn audits(&self) -> AuditSchedule {
+        if self.spec.by_newest { AuditSchedule::default() } else { self.audit.schedule() }
     }
 
     /// The audit of a step whose first prompt has that number. In order of completion there is none.

@@ -1,9 +1,10 @@
 //! Any rules that settings allow, and what happens in a run by them: what laws are tested on.
 
+use evenkeel_trust::AuditSchedule;
 use proptest::prelude::*;
 
+use super::Rules;
 use super::simulation::{Dice, History, Simulation};
-use super::{AuditRules, Rules};
 use crate::settings::{EvaluationSteps, StepOrder};
 
 /// Which prompts have no advantage, by the rules of a seed: about a third.
@@ -43,7 +44,7 @@ pub(super) fn all_rules() -> impl Strategy<Value = Rules> {
             evaluations: (every > 0).then(|| EvaluationSteps { before: ends, after: ends, every: every - 1 }),
             keeps_best,
             engines_sleep: engines_sleep && lag == 0,
-            audits: AuditRules {
+            audits: AuditSchedule {
                 every: if order == StepOrder::Data { audited_every } else { 0 },
                 first_update: first_update.min(groups as u32),
                 from: audited_from,

@@ -120,7 +120,8 @@ impl LoopState {
 
 #[cfg(test)]
 mod tests {
-    use super::super::AuditRules;
+    use evenkeel_trust::AuditSchedule;
+
     use super::*;
 
     fn held(rules: &Rules, step: u64) -> Vec<bool> {
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn groups_wait_from_the_last_one_of_the_first_update_on_and_all_of_them_for_engines_that_sleep() {
-        let audits = AuditRules { every: 2, first_update: 3, from: 4 };
+        let audits = AuditSchedule { every: 2, first_update: 3, from: 4 };
         let awake = Rules { audits, ..Rules::default() };
         assert_eq!(held(&awake, 5), [false, false, true, true]);
         assert_eq!(held(&awake, 6), [false; 4], "it is not audited");

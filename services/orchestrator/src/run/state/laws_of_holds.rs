@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_trust::AuditSchedule;
 use proptest::prelude::*;
 
 use super::any_run::{all_rules, ensure, histories, without_advantage};
 use super::simulation::{History, Simulation};
-use super::{Action, AuditRules, BegunStep, LoopEvent, Rules};
+use super::{Action, BegunStep, LoopEvent, Rules};
 
 /// What the learner has of a step, and what keeps the rest from it.
 #[derive(Default)]
@@ -123,7 +124,7 @@ fn audited_run(change: impl Fn(&mut History)) -> Result<(), &'static str> {
         prompts_limit: 3,
         segments: 1,
         most_in_flight: 9,
-        audits: AuditRules { every: 1, first_update: 2, from: 0 },
+        audits: AuditSchedule { every: 1, first_update: 2, from: 0 },
         ..Rules::default()
     };
     // The groups of this seed are there before the scores are.

@@ -56,7 +56,7 @@ use staleness::GroupsOut;
 
 pub(crate) use event::EpisodeId;
 pub(in crate::run) use event::{Action, BegunStep, ClosedStep, LoopEvent, Next};
-pub(in crate::run) use rules::{AuditRules, Rules};
+pub(in crate::run) use rules::Rules;
 pub(in crate::run) use weights::PublishedWeights;
 
 /// The state of the loop. Steps count from 1.

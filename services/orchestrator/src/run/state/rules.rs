@@ -1,5 +1,7 @@
 //! What the settings of a run decide about its order: nothing here depends on what happens.
 
+use evenkeel_trust::AuditSchedule;
+
 use crate::rollout::SegmentTokens;
 use crate::settings::{EnginesWhileTraining, EvaluationSteps, LoopSettings, StepOrder};
 
@@ -36,18 +38,7 @@ pub(in crate::run) struct Rules {
     pub(super) keeps_best: bool,
     /// Whether engines sleep while the learner trains, which then gets nothing before they do.
     pub(super) engines_sleep: bool,
-    pub(super) audits: AuditRules,
-}
-
-/// Which steps are audited, and which of their groups wait for that.
-#[derive(Debug, Clone, Copy, Default)]
-pub(in crate::run) struct AuditRules {
-    /// Number of steps from one audited step to the next; 0 where none is audited.
-    pub(in crate::run) every: u64,
-    /// Groups of the first update of a step, the last of which waits.
-    pub(in crate::run) first_update: u32,
-    /// The first step whose samples are not known from before a return to a checkpoint.
-    pub(in crate::run) from: u64,
+    pub(super) audits: AuditSchedule,
 }
 
 /// The segments of the responses of a group: by the weights of so many steps after those that sample the first groups
@@ -63,7 +54,7 @@ pub(super) struct Segments {
 impl Rules {
     /// The rules that the settings make of a run which begins after step `origin`; `evaluates`: there are problems to
     /// evaluate on.
-    pub(in crate::run) fn new(settings: &LoopSettings, origin: u64, evaluates: bool, audits: AuditRules) -> Self {
+    pub(in crate::run) fn new(settings: &LoopSettings, origin: u64, evaluates: bool, audits: AuditSchedule) -> Self {
         let pipeline = &settings.pipeline;
         let sampling = &settings.sampling;
         Self {
@@ -102,7 +93,7 @@ impl Rules {
 
     /// Whether samples of a step are audited.
     pub(super) fn is_audited(&self, step: u64) -> bool {
-        let AuditRules { every, from, .. } = self.audits;
+        let AuditSchedule { every, from, .. } = self.audits;
         every > 0 && step >= from && (step - 1).is_multiple_of(every)
     }
 
