@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::merge::MergedProblems;
+use crate::merge::{MergedProblems, RowIdentity};
 use crate::read::{self, Columns, ReadError, ReadLimits};
 use crate::report::Purpose;
 use crate::{
@@ -78,7 +78,8 @@ impl<'a> Collector<'a> {
                 }
             };
             self.report.files[file].rows += 1;
-            let added = problem.and_then(|problem| self.merged.add(problem, place, &mut self.report));
+            let added =
+                problem.and_then(|(problem, identity)| self.merged.add(problem, identity, place, &mut self.report));
             if let Err(error) = added {
                 self.refuse(&error, path, place)?;
                 self.report.reject(file, error.reason, place, &error.problem);
@@ -133,11 +134,12 @@ fn read_row(
     rules: &RowRules,
     origin: ProblemOrigin,
     unnamed: impl FnOnce() -> String,
-) -> Result<Problem, RowError> {
+) -> Result<(Problem, RowIdentity), RowError> {
     rules.filters.iter().try_for_each(|filter| filter.check(row))?;
     let problem = Problem::read(row, &rules.fields, &rules.rules, origin, unnamed)?;
     code::check_outputs(&problem.task)?;
-    Ok(Problem { suffix: rules.suffix.clone(), ..problem })
+    let identity = rules.fields.identity(row, &problem)?;
+    Ok((Problem { suffix: rules.suffix.clone(), ..problem }, identity))
 }
 
 #[cfg(test)]
@@ -244,6 +246,65 @@ mod tests {
         ];
         assert_eq!(counts(&report), [(8, 1, 0, BTreeMap::from(dropped))]);
         assert_eq!(report.examples["invalid-messages"][0].row, "line 7");
+    }
+
+    /// Rows that a reward function judges, in an environment that may score them.
+    fn own(environment: &str) -> RowRules {
+        let verifiers = crate::Verifiers::new([("own", Vec::<String>::new())], "");
+        let environments = crate::Environments::new(vec![], environment).without_score(["calculator".to_owned()]);
+        let fields = Fields::default().with_verifiers(verifiers).with_environments(environments);
+        RowRules { fields, ..RowRules::default() }
+    }
+
+    #[test]
+    fn rows_of_reward_functions_are_told_apart_by_every_column_but_their_place() {
+        let row = |id: u32, money: u32, gold: u32| {
+            format!(
+                r#"{{"prompt": "buy", "verifier": "own", "id": {id}, "money": {money}, "answer": {gold}, "extra_info": {{"index": {id}}}}}"#
+            ) + "\n"
+        };
+        let (problems, report) = collect(&[&(row(1, 5, 1) + &row(2, 6, 1) + &row(3, 5, 1))], &own(""));
+        assert_eq!(counts(&report), [(3, 2, 1, BTreeMap::new())]);
+        let payload = |problem: &Problem| match problem.task.message() {
+            evenkeel_proto::v1::verify_item::Task::Custom(task) => String::from_utf8(task.payload).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let expected = r#"{"answer":1,"extra_info":{"index": 2},"id":2,"money":6,"prompt":"buy","verifier":"own"}"#;
+        assert_eq!(payload(&problems[1]), expected, "the whole row");
+        let (_, report) = collect(&[&(row(1, 5, 1) + &row(2, 5, 2))], &own(""));
+        assert_eq!(counts(&report), [(2, 0, 0, BTreeMap::from([(Reason::Conflict, 2)]))]);
+    }
+
+    #[test]
+    fn a_row_needs_no_gold_answer_where_its_environment_has_a_score() {
+        let rows = "{\"prompt\": \"buy\", \"money\": 1}\n{\"prompt\": \"buy\", \"money\": 2}\n";
+        let (problems, _) = collect(&[rows], &own("shop.py"));
+        let payloads: Vec<_> = problems.iter().map(|problem| problem.environment.clone().unwrap().payload).collect();
+        assert_eq!(payloads[1], Arc::from(*br#"{"money":2,"prompt":"buy"}"#));
+        assert!(problems.iter().all(|problem| problem.task.kind() == crate::TaskKind::Environment));
+        for without in ["calculator", ""] {
+            let (_, report) = collect(&[rows], &own(without));
+            assert_eq!(counts(&report), [(2, 0, 0, BTreeMap::from([(Reason::MissingGold, 2)]))], "{without}");
+        }
+    }
+
+    #[test]
+    fn what_no_model_here_would_see_is_refused_by_name() {
+        let row = |more: &str| format!("{{\"prompt\": \"a\", \"answer\": 1, {more}}}\n");
+        for (more, name) in [
+            (r#""images": [{"path": "a.png", "bytes": null}]"#, "images"),
+            (r#""image": "a.png""#, "image"),
+            (r#""tools": [{"name": "f"}]"#, "tools"),
+        ] {
+            let (_, report) = collect(&[&row(more)], &RowRules::default());
+            assert_eq!(counts(&report), [(1, 0, 0, BTreeMap::from([(Reason::InvalidMessages, 1)]))]);
+            let said = &report.examples["invalid-messages"][0].message;
+            assert!(said.starts_with(&format!("`{name}` is present, allowed: absent")), "{said}");
+        }
+        for more in [r#""images": []"#, r#""images": null"#, r#""tools": """#] {
+            assert_eq!(collect(&[&row(more)], &RowRules::default()).0.len(), 1, "{more}");
+        }
+        assert_eq!(collect(&[&row(r#""tools": ["x"]"#)], &own("shop.py")).0.len(), 1, "the environment may read it");
     }
 
     #[test]

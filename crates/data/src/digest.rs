@@ -27,6 +27,16 @@ impl Digest {
         Self(hash.finish())
     }
 
+    /// Of this and another one.
+    pub(crate) fn with(self, other: Option<Self>) -> Self {
+        let Some(other) = other else { return self };
+        let mut hash = FieldsDigest::new();
+        for digest in [self, other] {
+            hash.text(&evenkeel_host::hex(&digest.0));
+        }
+        Self(hash.finish())
+    }
+
     /// Of a prompt. A text counts as one user message with it; the order of keys, and keys without a value, do not
     /// count.
     pub(crate) fn of_prompt(prompt: &Prompt) -> Self {

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use evenkeel_proto::v1::verify_item::Task as Message;
 use serde_json::Value;
 
+use crate::Reason;
 use crate::row::{DataRow, RowError, refused};
-use crate::{Reason, Task};
 
 /// Names the environment of a row.
 pub(crate) const ENVIRONMENT: &str = "environment";
@@ -32,13 +31,26 @@ impl EnvironmentTask {
 pub struct Environments {
     names: Vec<String>,
     otherwise: String,
+    /// Those that leave the score to the verifier of the row.
+    without_score: Vec<String>,
 }
 
 impl Environments {
     /// The environments that rows may name in their column `environment`, which is looked at only where there are any,
     /// and that of rows that name none; empty for a single answer.
     pub fn new(names: Vec<String>, otherwise: &str) -> Self {
-        Self { names, otherwise: otherwise.to_owned() }
+        Self { names, otherwise: otherwise.to_owned(), without_score: Vec::new() }
+    }
+
+    /// The same environments, of which these have no score of their own: the verifier of the row judges the last turn.
+    #[must_use]
+    pub fn without_score(self, names: impl IntoIterator<Item = String>) -> Self {
+        Self { without_score: names.into_iter().collect(), ..self }
+    }
+
+    /// Whether the environment of a row may have a score of its own.
+    pub(crate) fn scores(&self, row: &DataRow) -> bool {
+        self.name(row).is_ok_and(|name| !name.is_empty() && !self.without_score.iter().any(|other| other == name))
     }
 
     /// Whether every row is answered in a single turn.
@@ -46,34 +58,33 @@ impl Environments {
         self.names.is_empty() && self.otherwise.is_empty()
     }
 
-    /// The environment of a row; `payload` makes its task.
+    /// The environment of a row and its task, which `payload` makes.
     ///
     /// # Errors
     /// An environment that nobody declared, or that is not a name.
     pub(crate) fn task(
         &self,
         row: &DataRow,
-        payload: impl FnOnce(&str) -> Task,
+        payload: impl FnOnce() -> String,
     ) -> Result<Option<EnvironmentTask>, RowError> {
+        let name = self.name(row)?;
+        let task = || EnvironmentTask { environment: name.into(), payload: payload().into_bytes().into() };
+        Ok((!name.is_empty()).then(task))
+    }
+
+    /// The name of a row's environment; empty for a single answer.
+    fn name<'a>(&'a self, row: &'a DataRow) -> Result<&'a str, RowError> {
         let named = if self.names.is_empty() { None } else { row.get(ENVIRONMENT) };
-        let name = match named {
-            None => self.otherwise.as_str(),
-            Some(Value::String(name)) if name.is_empty() => self.otherwise.as_str(),
-            Some(Value::String(name)) if self.names.contains(name) || *name == self.otherwise => name,
+        match named {
+            None => Ok(&self.otherwise),
+            Some(Value::String(name)) if name.is_empty() => Ok(&self.otherwise),
+            Some(Value::String(name)) if self.names.contains(name) || *name == self.otherwise => Ok(name),
             Some(other) => {
                 let found = other.as_str().map_or_else(|| other.to_string(), |name| format!("`{name}`"));
                 let allowed = format!("one of {} (data.environments)", self.names.join(", "));
-                return Err(RowError::field(Reason::UnknownEnvironment, refused(ENVIRONMENT, found, allowed)));
+                Err(RowError::field(Reason::UnknownEnvironment, refused(ENVIRONMENT, found, allowed)))
             }
-        };
-        if name.is_empty() {
-            return Ok(None);
         }
-        let payload = match payload(name).message() {
-            Message::Custom(task) => task.payload,
-            _ => Vec::new(),
-        };
-        Ok(Some(EnvironmentTask { environment: name.into(), payload: payload.into() }))
     }
 }
 
@@ -85,7 +96,7 @@ mod tests {
     fn a_row_is_done_in_the_environment_that_it_names_or_in_that_of_the_settings() {
         let of = |environments: &Environments, json: &str| {
             let row = DataRow::parse(1, json).unwrap();
-            let task = environments.task(&row, |name| Task::custom(name, *b"{\"a\": 1}"));
+            let task = environments.task(&row, || "{}".to_owned());
             task.map(|task| task.map(|task| task.environment.to_string())).map_err(|error| error.to_string())
         };
         let named = Environments::new(vec!["game".into(), "calculator".into()], "");

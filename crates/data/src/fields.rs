@@ -13,22 +13,28 @@ use evenkeel_chat::Prompt;
 use evenkeel_proto::FieldError;
 use serde_json::Value;
 
-use crate::environments::{ENVIRONMENT, EnvironmentTask, Environments};
+use crate::digest::Digest;
+use crate::environments::{EnvironmentTask, Environments};
 use crate::gold::gold;
+use crate::merge::RowIdentity;
+use crate::messages;
 use crate::names::Names;
+use crate::payload::Payload;
 use crate::read::Columns;
 use crate::row::{DataRow, RowError, refused, text};
-use crate::verifiers::{self, CONTEXT, CUSTOM, DATA_SOURCE, VERIFIER, VerifierChoice, Verifiers};
-use crate::{Demonstration, Reason, Shape, Task, code};
+use crate::verifiers::{CUSTOM, DATA_SOURCE, VERIFIER, VerifierChoice, Verifiers};
+use crate::{Demonstration, Problem, Reason, Shape, Task, TaskKind, code};
 
 const PROMPT: &[&str] = &["prompt", "problem", "question", "question_content", "question.question_content"];
 const GOLD: &[&str] = &["gold", "reward_model.ground_truth", "final_answer", "answer", "label", "solution"];
 const DEMONSTRATION: &[&str] = &["demonstration"];
 const ID: &[&str] = &["id", "question_id", "question.question_id"];
 const PROFILE: &str = "profile";
-/// What environments may want to know besides what verifiers do: the name of theirs, the bounds of a game, whatever
-/// else a row has for it.
-const PAYLOAD: &[&str] = &[ENVIRONMENT, "low", "high", "environment_task"];
+/// Columns with pictures and the like, which no model here can see.
+const MEDIA: &[&str] = &["images", "image", "videos", "video", "audio", "audios"];
+const TOOLS: &str = "tools";
+/// Most bytes of a row's columns besides prompt, gold answer and tests, unless set.
+const MAX_COLUMNS: usize = 64 << 10;
 
 /// Which columns of a row are read: the usual ones, unless named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +46,7 @@ pub struct Fields {
     verifiers: Verifiers,
     environments: Environments,
     program_prompt: ProgramPrompt,
+    max_columns: usize,
 }
 
 /// How programming questions that are texts are asked.
@@ -69,7 +76,15 @@ impl Fields {
             verifiers: Verifiers::default(),
             environments: Environments::default(),
             program_prompt: ProgramPrompt::default(),
+            max_columns: MAX_COLUMNS,
         }
+    }
+
+    /// The same columns, of which reward functions and environments get at most that many bytes besides prompt, gold
+    /// answer and tests.
+    #[must_use]
+    pub fn with_max_columns(self, max_columns: usize) -> Self {
+        Self { max_columns, ..self }
     }
 
     /// The same columns, with programming questions asked this way.
@@ -90,13 +105,14 @@ impl Fields {
         Self { environments, ..self }
     }
 
-    /// The columns that reading a row may look at.
+    /// The columns that reading a row may look at: all of them where a reward function or an environment may get them.
     pub fn columns(&self) -> Columns {
+        if !self.verifiers.is_empty() || !self.environments.is_empty() {
+            return Columns::All;
+        }
         let named = [&self.prompt, &self.gold, &self.demonstration, &self.id].into_iter().flat_map(Names::iter);
-        let columns = named.chain([CUSTOM, PROFILE, VERIFIER, DATA_SOURCE]).chain(code::COLUMNS.iter().copied());
-        let context = if self.verifiers.is_empty() && self.environments.is_empty() { &[] as &[&str] } else { CONTEXT };
-        let bounds: &[&str] = if self.environments.is_empty() { &[] } else { PAYLOAD };
-        Columns::new(columns.chain(context.iter().copied()).chain(bounds.iter().copied()))
+        let columns = named.chain([CUSTOM, PROFILE, VERIFIER, DATA_SOURCE, TOOLS]).chain(MEDIA.iter().copied());
+        Columns::new(columns.chain(code::COLUMNS.iter().copied()))
     }
 
     /// The shape in which a row is published.
@@ -111,8 +127,10 @@ impl Fields {
     /// LiveCodeBench.
     ///
     /// # Errors
-    /// No prompt; one that is neither a text nor messages with one of the user.
+    /// No prompt; one that is neither a text nor messages with one of the user; pictures and other media; tools without
+    /// an environment.
     pub fn prompt(&self, row: &DataRow) -> Result<Prompt, RowError> {
+        self.require_text(row)?;
         let missing = || match self.prompt.iter().find(|name| row.is_null(name)) {
             Some(name) => RowError::kind(Reason::EmptyPrompt, name, &Value::Null, "a text or a list of messages"),
             None => self.prompt.missing(Reason::MissingPrompt, "prompt", row),
@@ -126,14 +144,29 @@ impl Fields {
             },
             value => value.clone(),
         };
-        if row.is_of_table()
-            && let Value::Array(messages) = &mut value
-        {
-            // A table has every key in every message; a template asks whether a key exists.
-            messages.iter_mut().filter_map(Value::as_object_mut).for_each(|keys| keys.retain(|_, key| !key.is_null()));
+        if row.is_of_table() {
+            messages::drop_nulls(&mut value);
         }
+        messages::read_arguments(&mut value);
         let reason = if value.is_string() { Reason::EmptyPrompt } else { Reason::InvalidMessages };
         Prompt::new(name, value).map_err(|error| RowError::field(reason, error))
+    }
+
+    /// Refuses columns that belong to the prompt elsewhere, and that no model here would see.
+    fn require_text(&self, row: &DataRow) -> Result<(), RowError> {
+        let tools = self.environments.is_empty().then_some(TOOLS);
+        let has_content = |name: &&str| row.get(name).is_some_and(|value| !is_empty(value));
+        match MEDIA.iter().copied().chain(tools).find(has_content) {
+            None => Ok(()),
+            Some(TOOLS) => {
+                let allowed = "absent without an environment (data.environment), which has the tools";
+                Err(RowError::field(Reason::InvalidMessages, refused(TOOLS, "present", allowed)))
+            }
+            Some(name) => {
+                let allowed = "absent or empty, since prompts are texts";
+                Err(RowError::field(Reason::InvalidMessages, refused(name, "present", allowed)))
+            }
+        }
     }
 
     /// Whether a row is judged by its tests.
@@ -193,10 +226,8 @@ impl Fields {
         match self.verifiers.choose(row, by_columns)? {
             VerifierChoice::Custom(name) => Ok(self.custom(name, row)),
             VerifierChoice::Code => self.code(row),
-            VerifierChoice::Columns if by_columns => match code::task(row)? {
-                Some(task) => Ok(task),
-                None => self.math(row),
-            },
+            VerifierChoice::Columns if by_columns && let Some(task) = code::task(row)? => Ok(task),
+            VerifierChoice::Columns if self.is_scored_by_environment(row) => Ok(Task::of_environment()),
             VerifierChoice::Columns | VerifierChoice::Math => self.math(row),
         }
     }
@@ -206,15 +237,40 @@ impl Fields {
     /// # Errors
     /// An environment that nobody declared.
     pub fn environment(&self, row: &DataRow) -> Result<Option<EnvironmentTask>, RowError> {
-        let columns = [&self.prompt, &self.gold].into_iter().flat_map(Names::iter);
-        let columns = columns.chain(CONTEXT.iter().copied()).chain(PAYLOAD.iter().copied());
-        self.environments.task(row, |name| verifiers::task(name, row, columns))
+        self.environments.task(row, || Payload::of(row).json())
+    }
+
+    /// Whether a row needs no gold answer, since its environment has a score of its own.
+    fn is_scored_by_environment(&self, row: &DataRow) -> bool {
+        self.gold.find(row).is_none() && self.environments.scores(row)
     }
 
     /// The task of a row for a custom verifier.
     fn custom(&self, name: &str, row: &DataRow) -> Task {
-        let columns = [&self.prompt, &self.gold].into_iter().flat_map(Names::iter);
-        verifiers::task(name, row, columns.chain(CONTEXT.iter().copied()).chain(code::COLUMNS.iter().copied()))
+        Payload::of(row).task(name)
+    }
+
+    /// What tells a row from others with the same prompt, if more than its gold answer does: whatever else its reward
+    /// function or its environment gets.
+    ///
+    /// # Errors
+    /// More columns than they may get.
+    pub(crate) fn identity(&self, row: &DataRow, problem: &Problem) -> Result<RowIdentity, RowError> {
+        let is_custom = problem.task.kind() == TaskKind::Custom;
+        if !is_custom && problem.environment.is_none() {
+            return Ok(RowIdentity { context: None, gold: problem.task.digest() });
+        }
+        let payload = Payload::of(row);
+        let column =
+            |names: &'_ Names| names.find(row).map(|(name, _)| name.split('.').next().unwrap_or(name).to_owned());
+        let [prompt, gold, demonstration, id] =
+            [&self.prompt, &self.gold, &self.demonstration, &self.id].map(|names| column(names).unwrap_or_default());
+        let asked = [prompt.as_str(), &gold].into_iter().chain(code::COLUMNS.iter().copied());
+        payload.require_short(&asked.collect::<Vec<_>>(), self.max_columns)?;
+        let context = payload.digest(&[&prompt, &gold, &demonstration, &id]);
+        let found = self.gold.find(row).and_then(|(name, _)| row.json(name)).unwrap_or_default();
+        let gold = if is_custom { Digest::of_texts([found.as_str()]) } else { problem.task.digest() };
+        Ok(RowIdentity { context: Some(context), gold })
     }
 
     fn math(&self, row: &DataRow) -> Result<Task, RowError> {
@@ -252,6 +308,17 @@ impl Fields {
         })?;
         let unreadable = |value| RowError::kind(Reason::UnreadableGold, name, value, ALLOWED);
         texts.into_iter().map(|text| gold(name, text.map_err(unreadable)?)).collect()
+    }
+}
+
+/// Whether a column has nothing in it.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(values) => values.is_empty(),
+        Value::Object(values) => values.values().all(Value::is_null),
+        Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

@@ -8,7 +8,16 @@ use crate::digest::Digest;
 use crate::lint::{Suspicion, check_golds};
 use crate::{DataReport, Problem, Reason, RowError, RowLocation};
 
-/// What is known about the rows of one prompt.
+/// What makes rows equal besides their prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowIdentity {
+    /// Whatever else decides what is asked and judged: rows that differ in it are different problems.
+    pub(crate) context: Option<Digest>,
+    /// What answers are judged against: rows that differ in it alone contradict each other.
+    pub(crate) gold: Digest,
+}
+
+/// What is known about the rows of one prompt and context.
 #[derive(Debug)]
 struct Known {
     first: Variant,
@@ -80,12 +89,13 @@ impl MergedProblems {
     pub(crate) fn add(
         &mut self,
         mut problem: Problem,
+        RowIdentity { context, gold }: RowIdentity,
         place: RowLocation,
         report: &mut DataReport,
     ) -> Result<(), RowError> {
         let file = problem.origin.file;
-        let gold = problem.task.digest();
-        let known = match self.known.entry(Digest::of_prompt(&problem.prompt)) {
+        let prompt = Digest::of_prompt(&problem.prompt).with(context);
+        let known = match self.known.entry(prompt) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(vacant) => {
                 let checked = check_golds(&mut problem);
@@ -134,7 +144,7 @@ impl MergedProblems {
             }
             (Ok(suspicions), None) => (FirstRow::Problem(self.problems.len()), Ok(suspicions)),
         };
-        if let Some(known) = self.known.get_mut(&Digest::of_prompt(&problem.prompt)) {
+        if let Some(known) = self.known.get_mut(&prompt) {
             known.add(gold, outcome);
             self.variants += 1;
         }

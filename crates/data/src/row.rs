@@ -203,6 +203,18 @@ impl DataRow {
         Some(self.written(path, None).unwrap_or_else(|| value.to_string()))
     }
 
+    /// The columns that are not null, each as the file has it.
+    pub(crate) fn written_columns(&self) -> BTreeMap<String, Box<RawValue>> {
+        let written = self.text.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        let mut columns: BTreeMap<String, Box<RawValue>> = written.unwrap_or_else(|| {
+            let column =
+                |(name, value): (&String, &Value)| Some((name.clone(), RawValue::from_string(value.to_string()).ok()?));
+            self.values.iter().filter_map(column).collect()
+        });
+        columns.retain(|_, value| value.get() != "null");
+        columns
+    }
+
     /// The JSON at a path, or of an element of the list there, as the file has it.
     fn written(&self, path: &str, index: Option<usize>) -> Option<String> {
         fn object(text: &str) -> Option<BTreeMap<String, &RawValue>> {

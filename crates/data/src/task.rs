@@ -28,6 +28,8 @@ pub enum TaskKind {
     /// A program against tests.
     Code,
     Custom,
+    /// No verifier: the score of the environment counts.
+    Environment,
 }
 
 impl TaskKind {
@@ -37,6 +39,7 @@ impl TaskKind {
             Self::Math => "math",
             Self::Code => "code",
             Self::Custom => "custom",
+            Self::Environment => "environment",
         }
     }
 }
@@ -96,6 +99,11 @@ impl Task {
         Self::new(Message::Custom(CustomTask { verifier: verifier.into(), payload: payload.into() }))
     }
 
+    /// Whatever its environment makes of the episode: there is nothing that a verifier could judge against.
+    pub fn of_environment() -> Self {
+        Self::custom("", "")
+    }
+
     fn new(message: Message) -> Self {
         Self(Arc::new(message))
     }
@@ -105,14 +113,15 @@ impl Task {
         match &*self.0 {
             Message::Math(_) => TaskKind::Math,
             Message::Code(_) => TaskKind::Code,
+            Message::Custom(task) if task.verifier.is_empty() => TaskKind::Environment,
             Message::Custom(_) => TaskKind::Custom,
         }
     }
 
-    /// The name of the custom verifier that judges it; `None` for mathematics and programs.
+    /// The name of the custom verifier that judges it; `None` for all other tasks.
     pub fn verifier(&self) -> Option<&str> {
         match &*self.0 {
-            Message::Custom(task) => Some(&task.verifier),
+            Message::Custom(task) if !task.verifier.is_empty() => Some(&task.verifier),
             _ => None,
         }
     }

@@ -1,9 +1,9 @@
 //! Which rows go to custom verifiers.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::Reason;
 use crate::row::{DataRow, RowError, refused};
-use crate::{Reason, Task};
 
 /// Names a verifier in a row.
 pub(crate) const VERIFIER: &str = "verifier";
@@ -11,10 +11,6 @@ pub(crate) const VERIFIER: &str = "verifier";
 pub(crate) const CUSTOM: &str = "custom";
 /// Says where a row comes from.
 pub(crate) const DATA_SOURCE: &str = "data_source";
-/// What verifiers may want to know besides gold answers and tests.
-pub(crate) const CONTEXT: &[&str] = &[DATA_SOURCE, "ability", "reward_model", "extra_info"];
-/// Parts of `extra_info` that only say where a row stands in its file. Equal rows are merged, whatever these are.
-const PLACE: &[&str] = &["index", "split"];
 
 /// What judges a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,29 +121,6 @@ impl Verifiers {
     }
 }
 
-/// The task of a row for the verifier of that name: its payload is a JSON object of those of `columns` that the row
-/// has, or what the row gives as payload.
-pub(crate) fn task<'a>(name: &str, row: &DataRow, columns: impl Iterator<Item = &'a str>) -> Task {
-    match row.get(CUSTOM).and_then(|custom| custom.get("payload")).filter(|payload| !payload.is_null()) {
-        Some(Value::String(text)) => Task::custom(name, text.clone()),
-        Some(other) => Task::custom(name, other.to_string()),
-        None => {
-            let mut payload = Map::new();
-            for column in columns {
-                // The part of a structure stands in the structure.
-                let column = column.split('.').next().unwrap_or(column);
-                if let Some(value) = row.get(column) {
-                    payload.insert(column.to_owned(), value.clone());
-                }
-            }
-            if let Some(Value::Object(information)) = payload.get_mut("extra_info") {
-                PLACE.iter().for_each(|place| drop(information.remove(*place)));
-            }
-            Task::custom(name, Value::Object(payload).to_string())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,21 +165,5 @@ mod tests {
         assert!(error.starts_with("`verifier` is `checkers`, allowed: games, chess, go, math, code"), "{error}");
         let error = choice("", r#"{"verifier": 3}"#).unwrap_err();
         assert_eq!(error, "`verifier` is a number, allowed: the name of a verifier");
-    }
-
-    #[test]
-    fn the_payload_has_what_the_row_says_and_not_where_it_stands() {
-        let row = |index: u32| {
-            let json = format!(
-                r#"{{"prompt": "a", "answer": 1.50, "secret": 1, "extra_info": {{"index": {index}, "split": "train", "board": "x"}}}}"#
-            );
-            DataRow::parse(1, json).unwrap()
-        };
-        let of = |row: &DataRow| task("games", row, ["prompt", "answer", "extra_info.board", "absent"].into_iter());
-        assert_eq!(of(&row(1)), of(&row(2)), "so that duplicates are found");
-        let expected = r#"{"prompt":"a","answer":1.5,"extra_info":{"board":"x"}}"#;
-        assert_eq!(of(&row(1)), Task::custom("games", expected));
-        let own = DataRow::parse(1, r#"{"prompt": "a", "custom": {"payload": {"b": 1}}}"#).unwrap();
-        assert_eq!(of(&own), Task::custom("games", r#"{"b":1}"#));
     }
 }

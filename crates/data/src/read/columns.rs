@@ -1,24 +1,32 @@
 //! Which columns of a file are read.
 
-/// The columns that somebody asks for, with dots into structures. Formats that store columns apart read no others.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Columns(Vec<String>);
+/// The columns that somebody asks for. Formats that store columns apart read no others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Columns {
+    /// Every column.
+    All,
+    /// Those of these paths, with dots into structures.
+    Of(Vec<String>),
+}
 
 impl Columns {
     /// The columns of these paths.
     pub fn new<T: Into<String>>(paths: impl IntoIterator<Item = T>) -> Self {
-        Self(paths.into_iter().map(Into::into).collect())
+        Self::Of(paths.into_iter().map(Into::into).collect())
     }
 
     #[must_use]
     pub(crate) fn with<'a>(mut self, paths: impl IntoIterator<Item = &'a str>) -> Self {
-        self.0.extend(paths.into_iter().map(str::to_owned));
+        if let Self::Of(own) = &mut self {
+            own.extend(paths.into_iter().map(str::to_owned));
+        }
         self
     }
 
     /// Whether a leaf is read, by the names on the way to it: it lies at or below a path that somebody asks for.
     pub(crate) fn take(&self, leaf: &[String]) -> bool {
-        self.0.iter().any(|path| {
+        let Self::Of(paths) = self else { return true };
+        paths.iter().any(|path| {
             // A column may have a dot in its name.
             leaf.first() == Some(path) || {
                 let mut names = leaf.iter();
@@ -40,5 +48,6 @@ mod tests {
         assert!(take(&["reward_model", "ground_truth"]) && take(&["reward_model", "ground_truth", "list", "item"]));
         assert!(take(&["a.b"]) && take(&["a", "b"]));
         assert!(!take(&["reward_model", "style"]) && !take(&["reward_model"]) && !take(&["a"]) && !take(&["prompts"]));
+        assert!(Columns::All.take(&["reward_model".to_owned(), "style".to_owned()]));
     }
 }

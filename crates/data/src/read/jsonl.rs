@@ -122,7 +122,7 @@ mod tests {
         let path = dir.path().join("rows.jsonl");
         std::fs::write(&path, bytes).unwrap();
         let (cancel, mut found) = (|| false, Vec::new());
-        let rows = super::super::rows(&path, &super::super::Columns::default(), limits, &cancel);
+        let rows = super::super::rows(&path, &super::super::Columns::All, limits, &cancel);
         for row in rows.map_err(|error| error.to_string())? {
             match row {
                 Ok(row) => found.push(row.get("a").and_then(serde_json::Value::as_u64).unwrap_or_default()),

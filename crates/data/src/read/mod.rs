@@ -140,7 +140,7 @@ mod tests {
         std::fs::write(&path, bytes).unwrap();
         let cancel = || false;
         let mut found = Vec::new();
-        for row in rows(&path, &Columns::default(), limits, &cancel).map_err(|error| error.to_string())? {
+        for row in rows(&path, &Columns::All, limits, &cancel).map_err(|error| error.to_string())? {
             match row {
                 Ok(row) => found.push((row.location(), Ok(row))),
                 Err(ReadError::Row(place, error)) => found.push((place, Err(error))),

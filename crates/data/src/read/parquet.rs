@@ -14,7 +14,7 @@ use ::parquet::record::reader::{ReaderIter, TreeBuilder};
 use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 use serde_json::Value;
 
-use super::record::{projection, row, unsupported};
+use super::record::{is_interval, projection, row};
 use super::{Columns, ReadError, ReadLimits, RowReader};
 use crate::row::RowLocation;
 use crate::{Cancel, Cancelled, DataError, DataRow, Reason, RowError};
@@ -62,10 +62,10 @@ impl<'a> ParquetRows<'a> {
         });
         let (file, columns) = opened.map_err(|error| refused(unreadable(&error)))?;
         for column in columns.columns() {
-            if let Some(kind) = unsupported(column) {
-                let allowed = "allowed: texts, numbers, true and false, and lists and structures of them";
+            if is_interval(column) {
+                let allowed = "allowed: texts, numbers, true and false, dates, times, and lists and structures of them";
                 let name = column.path().parts().first().map_or("", String::as_str);
-                return Err(refused(format!("column `{name}` has the type {kind}, {allowed}")));
+                return Err(refused(format!("column `{name}` has the type INTERVAL, {allowed}")));
             }
         }
         let fields = file.metadata().file_metadata().schema().get_fields();

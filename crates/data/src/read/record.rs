@@ -1,6 +1,6 @@
 //! Parquet's records as the values of rows.
 
-use ::parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
+use ::parquet::basic::{ConvertedType, Type as PhysicalType};
 use ::parquet::record::{Field, Row};
 use ::parquet::schema::types::{ColumnDescriptor, Type};
 use evenkeel_host::hex;
@@ -8,19 +8,9 @@ use serde_json::{Map, Value};
 
 use super::Columns;
 
-/// Why values of this column have no place in a row; `None` where they have.
-pub(super) fn unsupported(column: &ColumnDescriptor) -> Option<&'static str> {
-    match (column.converted_type(), column.logical_type_ref(), column.physical_type()) {
-        (ConvertedType::DATE, ..) => Some("DATE"),
-        (ConvertedType::TIME_MILLIS | ConvertedType::TIME_MICROS, ..) | (_, Some(LogicalType::Time { .. }), _) => {
-            Some("TIME")
-        }
-        (ConvertedType::TIMESTAMP_MILLIS | ConvertedType::TIMESTAMP_MICROS, ..)
-        | (_, Some(LogicalType::Timestamp { .. }), _)
-        | (.., PhysicalType::INT96) => Some("TIMESTAMP"),
-        (ConvertedType::INTERVAL, ..) => Some("INTERVAL"),
-        _ => None,
-    }
+/// Whether values of this column have no place in a row.
+pub(super) fn is_interval(column: &ColumnDescriptor) -> bool {
+    column.converted_type() == ConvertedType::INTERVAL
 }
 
 /// The part of a schema whose leaves are read. Lists and maps are read whole or not at all.
@@ -57,8 +47,8 @@ fn projected(part: &Type, columns: &Columns, path: &mut Vec<String>) -> Option<T
     Some(group.build().expect("a part of a valid group is valid"))
 }
 
-/// A record as a row. Decimals become texts, so that no digit is lost; bytes of a fixed length, such as UUIDs, become
-/// hex.
+/// A record as a row. Decimals become texts, so that no digit is lost, and so do dates and times; bytes of a fixed
+/// length, such as UUIDs, become hex.
 pub(super) fn row(record: Row, schema: &Type) -> Map<String, Value> {
     let fields = record.into_columns().into_iter().zip(schema.get_fields());
     fields.map(|((name, field), part)| (name, value(field, part))).collect()
@@ -89,6 +79,11 @@ fn borrowed(field: &Field) -> Value {
         Field::Float16(value) => shortest(value.to_f32()),
         Field::Float(value) => shortest(*value),
         Field::Double(value) => (*value).into(),
+        Field::Date(_)
+        | Field::TimeMillis(_)
+        | Field::TimeMicros(_)
+        | Field::TimestampMillis(_)
+        | Field::TimestampMicros(_) => field.to_string().into(),
         // A whole number is displayed followed by a point.
         Field::Decimal(_) => field.to_string().trim_end_matches('.').into(),
         Field::Str(text) => text.as_str().into(),
@@ -102,13 +97,7 @@ fn borrowed(field: &Field) -> Value {
             };
             map.entries().iter().map(|(name, field)| (key(name), borrowed(field))).collect()
         }
-        // The last five are refused with their column.
-        Field::Null
-        | Field::Date(_)
-        | Field::TimeMillis(_)
-        | Field::TimeMicros(_)
-        | Field::TimestampMillis(_)
-        | Field::TimestampMicros(_) => Value::Null,
+        Field::Null => Value::Null,
     }
 }
 

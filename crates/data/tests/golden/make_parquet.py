@@ -4,10 +4,12 @@
     python3 crates/data/tests/golden/make_parquet.py
 
 Writes parquet/*.parquet and parquet.jsonl: of each file its prompts (texts, or lists of messages) and its gold answers; and
-parquet-refused/*.parquet: encrypted as a whole, encrypted but for the footer, with a type that no row has. The rows are made up.
+parquet-refused/*.parquet: encrypted as a whole, encrypted but for the footer, without rows. whole.parquet has columns of
+many types for a reward function. The rows are made up.
 """
 
 import base64
+import datetime
 import decimal
 import json
 from pathlib import Path
@@ -156,12 +158,37 @@ def refused():
         properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), keys)
         with pq.ParquetWriter(folder / f"{name}.parquet", table.schema, encryption_properties=properties) as writer:
             writer.write_table(table)
-    days = pa.array([1, 2, 3], pa.date32())
-    pq.write_table(pa.table({"prompt": TEXTS, "label": days}), folder / "dates.parquet")
     pq.write_table(table.slice(0, 0), folder / "no-rows.parquet")
 
 
+def whole():
+    """A row with columns of many types, as a reward function gets it."""
+    day = datetime.datetime(2026, 11, 28, 9, 5, 7, 250_000)
+    call = {"type": "function", "function": {"name": "w", "arguments": {"city": "Paris", "ticker": None}}}
+    other = {"type": "function", "function": {"name": "s", "arguments": {"city": None, "ticker": "A"}}}
+    messages = [
+        {"role": "user", "content": "a", "tool_calls": None},
+        {"role": "assistant", "content": None, "tool_calls": [call, other]},
+        {"role": "user", "content": "b", "tool_calls": None},
+    ]
+    columns = {
+        "prompt": [messages],
+        "answer": ["1"],
+        "big": pa.array([2**53 + 1], pa.int64()),
+        "unsigned": pa.array([2**64 - 1], pa.uint64()),
+        "share": pa.array([0.1], pa.float32()),
+        "items": [[1, 2, 3]],
+        "meta": [{"unit": "m", "level": 4, "tags": ["x", "y"], "open": True}],
+        "price": pa.array([decimal.Decimal("12.50")], pa.decimal128(10, 2)),
+        "day": pa.array([day.date()], pa.date32()),
+        "at": pa.array([day], pa.timestamp("ms", tz="UTC")),
+        "none": pa.array([None], pa.string()),
+    }
+    pq.write_table(pa.table(columns), HERE / "whole.parquet")
+
+
 OUT.mkdir(exist_ok=True)
+whole()
 text_types()
 verl_rows()
 other_writers()

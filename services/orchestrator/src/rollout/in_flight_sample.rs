@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use evenkeel_data::TaskKind;
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{FinishReason, Segment, WeightsRef};
 use evenkeel_rpc::retry::RetryPolicy;
@@ -198,6 +199,10 @@ impl InFlightSample {
         let pauses = RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE));
         let outcome = match played.as_mut().and_then(|played| played.verdict.take()) {
             Some(verdict) => VerificationOutcome::of_environment(verdict),
+            None if self.request.task.kind() == TaskKind::Environment => {
+                let reason = "the environment gave no score, and the row has no gold answer".to_owned();
+                VerificationOutcome::Invalid { reason, retries: 0, late: false }
+            }
             None => {
                 let verifier = self.services().verifier(self.request.task.verifier())?;
                 verify(&verifier.await_verdict(), request, settings.verify_attempts, pauses).await

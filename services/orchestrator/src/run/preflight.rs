@@ -176,8 +176,8 @@ impl Preflight {
         let verifies = |kind: &&TaskKind| match kind {
             TaskKind::Math => reward.math,
             TaskKind::Code => reward.code,
-            // Those go to verifiers of their own.
-            TaskKind::Custom => true,
+            // Those go to verifiers of their own, or to none.
+            TaskKind::Custom | TaskKind::Environment => true,
         };
         if let Some(kind) = self.task_kinds.iter().find(|kind| !verifies(kind)) {
             return Err(Incompatible::Tasks { kind: kind.name(), endpoint: endpoint.to_owned() }.into());

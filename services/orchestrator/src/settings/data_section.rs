@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use evenkeel_config::ByteSize;
 use evenkeel_data::{
     CodeRules, DataSource, Environments, Fields, FileSet, FileSource, Filter, ProgramPrompt, RowRules, Rules, Verifiers,
 };
@@ -16,6 +17,9 @@ use super::sources::{DATA, FilterSettings, SourceSettings, stem};
 use super::trails_section::TrailsSettings;
 use super::verifier_section::VerifierSettings;
 use super::word_problems_section::WordProblemsSettings;
+
+/// Environments that leave the score to the verifier of the row.
+const WITHOUT_SCORE: [&str; 2] = ["calculator", "python"];
 
 /// Where problems come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -142,6 +146,9 @@ section! {
         /// Field with an answer to imitate in the warm start; only needed with `warm_start.steps` above 0. Empty:
         /// `demonstration`.
         demonstration_field: String = String::new(),
+        /// Most bytes of a row's columns besides prompt, gold answer and tests, where a reward function or an environment
+        /// gets them.
+        max_columns: ByteSize = ByteSize::kib(64),
         /// Field with a name for use in messages. Empty: the first of `id`, `question_id`. Rows without it are named by
         /// file and row.
         id_field: String = String::new(),
@@ -261,9 +268,10 @@ impl DataSettings {
             ProgramWording::Plain => ProgramPrompt::Plain,
         };
         let environments =
-            Environments::new(self.environments.clone(), self.environment.as_deref().unwrap_or_default());
+            Environments::new(self.environments.clone(), self.environment.as_deref().unwrap_or_default())
+                .without_score(WITHOUT_SCORE.map(str::to_owned));
         let fields = fields.with_verifiers(self.verifiers(source)).with_environments(environments);
-        let fields = fields.with_program_prompt(program_prompt);
+        let fields = fields.with_program_prompt(program_prompt).with_max_columns(self.max_columns.bytes_usize());
         let filters = self.filters.iter().chain(source.iter().flat_map(|source| &source.filters));
         let suffix = source.and_then(|source| source.suffix.as_deref()).map(Into::into);
         RowRules { fields, filters: filters.map(Filter::from).collect(), rules: self.rules(), suffix }
