@@ -1,15 +1,17 @@
-//! Child processes that end with all that they have started: their last words, and lines of JSON to and from them.
+//! Child processes that end with all that they have started: their last words, and frames to and from them.
 //!
-//! A [`ProcessGroup`] is a program with its pipes, [`LastLines`] keep what it said last, and a [`JsonProcess`] takes
-//! requests and gives answers, a line of JSON each.
+//! A [`ProcessGroup`] is a program with its pipes, [`LastLines`] keep what it said last, and a [`FramedProcess`] takes
+//! requests and gives answers, each in a frame with the id of the request.
 #![forbid(unsafe_code)]
 
+mod frame;
+mod framed_process;
 mod group;
-mod json_process;
 mod last_lines;
 
+pub use frame::{Frame, FrameId, read_frame, write_frame};
+pub use framed_process::{Answers, FramedProcess, PIPE};
 pub use group::{ProcessGroup, StartedProcess, describe_end};
-pub use json_process::{Answers, JsonProcess};
 pub use last_lines::LastLines;
 
 use std::time::Duration;

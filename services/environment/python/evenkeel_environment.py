@@ -253,16 +253,7 @@ def answer_to(request, kind, episodes):
 
 
 def main():
-    # What the file prints must not be taken for an answer.
-    sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    source = os.fdopen(os.dup(0), encoding="utf-8")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-
-    def say(answer):
-        sink.write(json.dumps(answer, ensure_ascii=False) + "\n")
-        sink.flush()
-
+    pipe = Pipe()  # noqa: F821, the program begins with it
     path, memory = sys.argv[1], int(sys.argv[2])
     if memory:
         try:
@@ -277,19 +268,20 @@ def main():
         kind = load(path)
         hello = description_of(kind)
     except BaseException as error:
-        say({"error": "".join(traceback.format_exception_only(type(error), error)).strip()[:MAX_WORDS]})
+        pipe.say(HELLO, {"error": "".join(traceback.format_exception_only(type(error), error)).strip()[:MAX_WORDS]})
         sys.exit(1)
-    say(hello)
+    pipe.say(HELLO, hello)  # noqa: F821
     episodes = {}
-    for line in source:
-        request = json.loads(line)
+
+    def answer(request):
         try:
-            answer = answer_to(request, kind, episodes)
+            return answer_to(request, kind, episodes)
         except TaskError as error:
-            answer = {"task_error": words_of(error)}
+            return {"task_error": words_of(error)}
         except Exception as error:  # the user's own code
-            answer = {"error": words_of(error)}
-        say(answer)
+            return {"error": words_of(error)}
+
+    pipe.serve(answer)
 
 
 if __name__ == "__main__":

@@ -110,10 +110,10 @@ async def play(env, request, span):
     return {"error": failure} if failure else {"score": score_of(episode, *span)}
 
 
-async def serve(env, span, source, say):
+async def serve(env, span, pipe):
     running = {}
 
-    async def run(request):
+    async def run(id, request):
         try:
             answer = await play(env, request, span)
         except asyncio.CancelledError:
@@ -121,40 +121,31 @@ async def serve(env, span, source, say):
         except Exception as error:  # the taskset's own code
             traceback.print_exc()
             answer = {"error": words_of(error)}
-        running.pop(request["episode"], None)
-        say({"episode": request["episode"], **answer})
+        running.pop(id, None)
+        pipe.say(id, answer)
 
     async with env.serving():
-        while line := await asyncio.to_thread(source.readline):
-            request = json.loads(line)
+        while got := await asyncio.to_thread(pipe.next):
+            id, request = got
             if request["do"] == "run":
-                running[request["episode"]] = asyncio.create_task(run(request))
-            elif task := running.get(request["episode"]):
+                running[id] = asyncio.create_task(run(id, request))
+            elif task := running.get(id):
                 task.cancel()
         for task in [*running.values()]:
             task.cancel()
 
 
 def main():
-    # What others print must not be taken for an answer.
-    sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    source = os.fdopen(os.dup(0), encoding="utf-8")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-
-    def say(answer):
-        sink.write(json.dumps(answer) + "\n")
-        sink.flush()
-
+    pipe = Pipe()  # noqa: F821, the program begins with it
     options = json.loads(sys.argv[1])
     try:
         env = load(options["taskset"], options["env"])
         identity = fingerprint(env)
     except BaseException as error:
-        say({"error": words_of(error)})
+        pipe.say(HELLO, {"error": words_of(error)})  # noqa: F821
         sys.exit(1)
-    say({"fingerprint": identity})
-    asyncio.run(serve(env, options["range"], source, say))
+    pipe.say(HELLO, {"fingerprint": identity})  # noqa: F821
+    asyncio.run(serve(env, options["range"], pipe))
 
 
 if __name__ == "__main__":

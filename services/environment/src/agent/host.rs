@@ -1,16 +1,15 @@
-//! A process that plays several episodes at once: requests in, and for each a result, a line of JSON each, in any
-//! order.
+//! A process that plays several episodes at once: requests in, and for each a result, in any order.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::time::Duration;
 
-use evenkeel_child::JsonProcess;
+use evenkeel_child::{Frame, FrameId, FramedProcess, write_frame};
 use evenkeel_proto::v1::EpisodeFailure;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::sleep;
@@ -35,11 +34,14 @@ pub(super) struct Host {
 
 /// A start of the process.
 struct Live {
-    lines: mpsc::UnboundedSender<String>,
+    requests: mpsc::UnboundedSender<(FrameId, String)>,
     /// Who waits for the end of which episode; `None` once the process has ended.
-    waiting: StdMutex<Option<HashMap<String, oneshot::Sender<Ended>>>>,
+    waiting: StdMutex<Option<Waiting>>,
     task: StdMutex<Option<Aborts>>,
 }
+
+/// Who waits for which episode, each called by the id of the request that began it.
+type Waiting = HashMap<FrameId, oneshot::Sender<Ended>>;
 
 /// What a process says first.
 #[derive(Debug, Deserialize)]
@@ -52,7 +54,6 @@ pub(super) struct Hello {
 /// What a process says of an episode that is over.
 #[derive(Deserialize)]
 struct Said {
-    episode: String,
     #[serde(default)]
     error: String,
     #[serde(default)]
@@ -65,7 +66,7 @@ struct Said {
 struct Place {
     host: Arc<Host>,
     live: Arc<Live>,
-    id: String,
+    id: FrameId,
 }
 
 impl Host {
@@ -92,8 +93,7 @@ impl Host {
     ///
     /// # Errors
     /// A process that cannot be started.
-    pub(super) async fn run(self: &Arc<Self>, task: &Value, seed: u64, base_url: &str) -> Result<Run, Failure> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+    pub(super) async fn run(self: &Arc<Self>, task: &RawValue, seed: u64, base_url: &str) -> Result<Run, Failure> {
         let mut kept = self.live.lock().await;
         let live = match kept.as_ref().filter(|live| live.is_alive()) {
             Some(live) => Arc::clone(live),
@@ -103,21 +103,23 @@ impl Host {
             }
         };
         drop(kept);
-        let id = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
+        let id = FrameId::random().map_err(|error| Failure::crashed(error.to_string()))?;
         let (sender, ended) = oneshot::channel();
-        live.wait_for(&id, sender);
+        live.wait_for(id, sender);
         self.episodes.fetch_add(1, Ordering::AcqRel);
-        let place = Place { host: Arc::clone(self), live: Arc::clone(&live), id: id.clone() };
-        live.say(&json!({"do": "run", "episode": id, "task": task, "seed": seed, "base_url": base_url}));
+        let place = Place { host: Arc::clone(self), live: Arc::clone(&live), id };
+        // The task as it is: numbers keep all of their digits.
+        let base_url = json!(base_url);
+        live.say(id, format!(r#"{{"do": "run", "task": {task}, "seed": {seed}, "base_url": {base_url}}}"#));
         Ok(Run { ended, _guard: Box::new(place) })
     }
 
     async fn start(&self) -> Result<(Arc<Live>, Hello), Failure> {
-        let started = JsonProcess::start((self.launch)(), &self.name).await;
+        let started = FramedProcess::start((self.launch)(), &self.name).await;
         let (process, hello) = started.map_err(Failure::crashed)?;
-        let (lines, receiver) = mpsc::unbounded_channel();
+        let (requests, receiver) = mpsc::unbounded_channel();
         let waiting = StdMutex::new(Some(HashMap::new()));
-        let live = Arc::new(Live { lines, waiting, task: StdMutex::new(None) });
+        let live = Arc::new(Live { requests, waiting, task: StdMutex::new(None) });
         let task = tokio::spawn(serve(process, receiver, Arc::downgrade(&live)));
         *live.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(Aborts(task.abort_handle()));
         Ok((live, hello))
@@ -125,33 +127,35 @@ impl Host {
 }
 
 /// Owns a process until it ends: passes requests on to it, and its results to those who wait for them.
-async fn serve(process: JsonProcess, lines: mpsc::UnboundedReceiver<String>, served: Weak<Live>) {
-    let JsonProcess { requests, mut answers } = process;
-    // Whole lines, whoever goes away meanwhile.
-    let writing = tokio::spawn(write(requests, lines));
+async fn serve(process: FramedProcess, queued: mpsc::UnboundedReceiver<(FrameId, String)>, served: Weak<Live>) {
+    let FramedProcess { requests, mut answers } = process;
+    // Whole requests, whoever goes away meanwhile.
+    let writing = tokio::spawn(write(requests, queued));
     let _stops_writing = Aborts(writing.abort_handle());
-    while let Ok(line) = answers.next().await {
-        match serde_json::from_slice::<Said>(&line) {
+    let fault = loop {
+        let (id, said) = match answers.next().await {
+            Ok(Frame { id, json }) => (id, serde_json::from_slice::<Said>(&json)),
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => break format!("gave {error}"),
+            Err(_) => break answers.end().await,
+        };
+        let Some(live) = served.upgrade() else { return };
+        match said {
             Ok(said) => {
-                if let Some(live) = served.upgrade() {
-                    live.said(said);
+                if !live.said(id, said) {
+                    break "gave a result of an episode that it does not play".to_owned();
                 }
             }
-            Err(error) => {
-                tracing::warn!(%error, "a process that plays episodes says what is no result");
-                break;
-            }
+            Err(error) => break format!("gave no valid result ({error})"),
         }
-    }
-    let end = answers.end().await;
+    };
     if let Some(live) = served.upgrade() {
-        live.end(&format!("its process {end}"));
+        live.end(&format!("its process {fault}"));
     }
 }
 
-async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>) {
-    while let Some(line) = lines.recv().await {
-        if stdin.write_all(line.as_bytes()).await.is_err() || stdin.flush().await.is_err() {
+async fn write(mut stdin: ChildStdin, mut queued: mpsc::UnboundedReceiver<(FrameId, String)>) {
+    while let Some((id, request)) = queued.recv().await {
+        if write_frame(&mut stdin, id, request.as_bytes()).await.is_err() {
             return;
         }
     }
@@ -162,35 +166,34 @@ impl Live {
         self.lock().is_some()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<HashMap<String, oneshot::Sender<Ended>>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_for(&self, id: &str, sender: oneshot::Sender<Ended>) {
+    fn wait_for(&self, id: FrameId, sender: oneshot::Sender<Ended>) {
         if let Some(waiting) = self.lock().as_mut() {
-            waiting.insert(id.to_owned(), sender);
+            waiting.insert(id, sender);
         }
     }
 
-    fn is_waited_for(&self, id: &str) -> bool {
-        self.lock().as_ref().is_some_and(|waiting| waiting.contains_key(id))
+    fn is_waited_for(&self, id: FrameId) -> bool {
+        self.lock().as_ref().is_some_and(|waiting| waiting.contains_key(&id))
     }
 
-    fn say(&self, line: &Value) {
-        let _ = self.lines.send(format!("{line}\n"));
+    fn say(&self, id: FrameId, request: String) {
+        let _ = self.requests.send((id, request));
     }
 
-    fn said(&self, said: Said) {
-        let Said { episode, error, task_error, score } = said;
-        let sender = self.lock().as_mut().and_then(|waiting| waiting.remove(&episode));
+    /// Passes a result on; `false` where nobody waits for it, or for a second one.
+    fn said(&self, id: FrameId, Said { error, task_error, score }: Said) -> bool {
+        let sender = self.lock().as_mut().and_then(|waiting| waiting.remove(&id));
         let ended = match () {
             () if !task_error.is_empty() => Err(Failure::new(EpisodeFailure::TaskInvalid, task_error)),
             () if !error.is_empty() => Err(Failure::crashed(error)),
             () => Ok(score),
         };
-        if let Some(sender) = sender {
-            let _ = sender.send(ended);
-        }
+        // Whoever waited may be gone.
+        sender.map(|sender| sender.send(ended)).is_some()
     }
 
     /// The process is no more, and none of its episodes.
@@ -209,17 +212,17 @@ impl Live {
 impl Drop for Place {
     fn drop(&mut self) {
         self.host.episodes.fetch_sub(1, Ordering::AcqRel);
-        if !self.live.is_waited_for(&self.id) {
+        if !self.live.is_waited_for(self.id) {
             return;
         }
-        self.live.say(&json!({"do": "cancel", "episode": self.id}));
+        self.live.say(self.id, r#"{"do": "cancel"}"#.to_owned());
         // Without a runtime the process ends as well.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let live = Arc::clone(&self.live);
-        let id = std::mem::take(&mut self.id);
+        let id = self.id;
         runtime.spawn(async move {
             sleep(CANCEL).await;
-            if live.is_waited_for(&id) {
+            if live.is_waited_for(id) {
                 let limit = evenkeel_config::human(CANCEL);
                 live.end(&format!("its process was ended, since an episode there did not end within {limit}"));
             }

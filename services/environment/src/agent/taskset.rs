@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use evenkeel_child::PIPE;
 use evenkeel_environment::{Description, VERIFIERS};
 use evenkeel_proto::v1::EpisodeFailure;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -41,7 +43,7 @@ impl Taskset {
         let python = settings.python.clone();
         let launch: Launch = Arc::new(move || {
             let mut command = Command::new(&python);
-            command.args(["-u", "-P", "-c", BRIDGE]).arg(&options).env("PYTHONHASHSEED", "0");
+            command.args(["-u", "-P", "-c"]).arg(format!("{PIPE}\n{BRIDGE}")).arg(&options).env("PYTHONHASHSEED", "0");
             command
         });
         let host = |_| Host::new(Arc::clone(&launch), format!("{VERIFIERS}{name}"));
@@ -65,11 +67,8 @@ impl Taskset {
     /// # Errors
     /// All are full; a row that is no task; an episode that fails.
     pub(crate) async fn open(&self, task: &[u8], seed: u64) -> Result<AgentEpisode, Failure> {
-        let task: Value = match task {
-            [] => json!({}),
-            task => serde_json::from_slice(task)
-                .map_err(|error| Failure::new(EpisodeFailure::TaskInvalid, format!("the task is not JSON: {error}")))?,
-        };
+        let task: &RawValue = serde_json::from_slice(if task.is_empty() { b"{}" } else { task })
+            .map_err(|error| Failure::new(EpisodeFailure::TaskInvalid, format!("the task is not JSON: {error}")))?;
         let host = self.hosts.iter().min_by_key(|host| host.episodes()).filter(|host| host.episodes() < self.most);
         let host = host.ok_or_else(|| {
             let processes = self.hosts.len();
@@ -78,7 +77,7 @@ impl Taskset {
             Failure::new(EpisodeFailure::Overloaded, message)
         })?;
         let desk = self.endpoint.open()?;
-        let run = host.run(&task, seed, &desk.base_url()).await?;
+        let run = host.run(task, seed, &desk.base_url()).await?;
         AgentEpisode::begin(desk, run).await
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use evenkeel_environment::{StepResult, Tool, answered, read_call, user_says};
 use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, FinishReason, Verdict};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::process::{In, Place};
@@ -65,13 +66,16 @@ impl<T> ProgramAnswer<T> {
 impl ProgramEpisode {
     pub(super) async fn open(place: Place, task: &[u8], seed: u64, limit: Duration) -> Result<Self, Failure> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let invalid = |message: String| Failure::new(EpisodeFailure::TaskInvalid, message);
-        let task: Value = match task {
-            [] => json!({}),
-            task => serde_json::from_slice(task).map_err(|error| invalid(format!("the task is not JSON: {error}")))?,
+        let task = match task {
+            [] => Ok(None),
+            // As it is: numbers keep all of their digits.
+            task => serde_json::from_slice::<Box<RawValue>>(task).map(Some),
         };
+        let task =
+            task.map_err(|error| Failure::new(EpisodeFailure::TaskInvalid, format!("the task is not JSON: {error}")))?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
-        let request = json!({"do": "open", "episode": id, "task": task, "seed": seed});
+        let task = task.as_ref().map_or("{}", |task| task.get());
+        let request = format!(r#"{{"do": "open", "episode": "{id}", "task": {task}, "seed": {seed}}}"#);
         let (start, answer) = place.ask::<ProgramAnswer<Nothing>>(In::Any, request, limit).await?;
         // From here on it is closed when it is dropped, also where it was refused.
         let episode = Self { place, start, id };
@@ -104,7 +108,8 @@ impl ProgramEpisode {
             let request = json!({
                 "do": "step", "episode": self.id,
                 "text": message.content, "calls": valid, "finish_reason": finish_reason,
-            });
+            })
+            .to_string();
             let (_, answer) = self.place.ask::<ProgramAnswer<Seen>>(In::Start(self.start), request, limit).await?;
             seen = answer.value()?;
         }
@@ -130,7 +135,7 @@ impl ProgramEpisode {
 
     /// What the file makes of the episode.
     pub(crate) async fn verdict(&mut self, id: &str, limit: Duration) -> Result<Option<Verdict>, Failure> {
-        let request = json!({"do": "score", "episode": self.id});
+        let request = json!({"do": "score", "episode": self.id}).to_string();
         let (_, answer) = self.place.ask::<ProgramAnswer<Scored>>(In::Start(self.start), request, limit).await?;
         answer.value()?.score.map(|score| score.verdict(id)).transpose()
     }
@@ -138,6 +143,6 @@ impl ProgramEpisode {
 
 impl Drop for ProgramEpisode {
     fn drop(&mut self) {
-        self.place.close(self.start, json!({"do": "close", "episode": self.id}), CLOSE);
+        self.place.close(self.start, json!({"do": "close", "episode": self.id}).to_string(), CLOSE);
     }
 }

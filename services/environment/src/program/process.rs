@@ -1,13 +1,12 @@
-//! A process that plays episodes of a Python file: requests in, answers out, a line of JSON each, one after the other.
+//! A process that plays episodes of a Python file: requests in, answers out, one after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use evenkeel_child::JsonProcess;
+use evenkeel_child::{FramedProcess, PIPE};
 use evenkeel_proto::v1::EpisodeFailure;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::process::Command;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -29,7 +28,7 @@ pub(super) struct Process {
 
 /// The starts of a process.
 struct Starts {
-    running: Option<JsonProcess>,
+    running: Option<FramedProcess>,
     /// Counts starts: an episode is lost with the start that it began in.
     start: u64,
     /// Why the last one ended.
@@ -75,12 +74,7 @@ impl Process {
 
     /// Sends a request and waits for its answer. What takes longer than `limit` ends the process, with all of its
     /// episodes. Returns the start that it was answered in as well.
-    async fn ask<T: DeserializeOwned>(
-        &self,
-        within: In,
-        request: &Value,
-        limit: Duration,
-    ) -> Result<(u64, T), Failure> {
+    async fn ask<T: DeserializeOwned>(&self, within: In, request: &str, limit: Duration) -> Result<(u64, T), Failure> {
         // Waiting for the steps of other episodes has the limit as well, and ends none of them.
         let Ok(mut starts) = timeout(limit, self.starts.lock()).await else {
             return Err(Failure::timeout("waiting for other episodes of its process", limit));
@@ -93,7 +87,7 @@ impl Process {
             _ => {}
         }
         let Some(running) = &mut starts.running else { return Err(Failure::crashed("its process is gone")) };
-        let why = match timeout(limit, running.ask(&format!("{request}\n"))).await {
+        let why = match timeout(limit, running.ask(request.as_bytes())).await {
             Ok(Ok(said)) => match serde_json::from_slice(&said) {
                 Ok(said) => return Ok((starts.start, said)),
                 Err(error) => format!("its process gave no valid answer ({error})"),
@@ -125,11 +119,11 @@ impl Process {
         let Launch { python, path, digest, max_memory } = &*self.launch;
         Failure::of_changed_file(path, digest)?;
         let mut command = Command::new(python);
-        command.args(["-u", "-c", BRIDGE]).arg(path).arg(max_memory.to_string());
+        command.args(["-u", "-c"]).arg(format!("{PIPE}\n{BRIDGE}")).arg(path).arg(max_memory.to_string());
         // Episodes depend on their seeds, and not on the addresses of strings.
         command.env("PYTHONHASHSEED", "0");
         starts.start += 1;
-        match JsonProcess::start(command, &path.display().to_string()).await {
+        match FramedProcess::start(command, &path.display().to_string()).await {
             Ok((running, hello)) => {
                 starts.running = Some(running);
                 Ok(hello)
@@ -141,7 +135,7 @@ impl Process {
 
 impl Place {
     /// Sends a request of the episode. It is answered even where nobody waits for that any more: the process goes on.
-    pub(super) async fn ask<T>(&self, within: In, request: Value, limit: Duration) -> Result<(u64, T), Failure>
+    pub(super) async fn ask<T>(&self, within: In, request: String, limit: Duration) -> Result<(u64, T), Failure>
     where
         T: DeserializeOwned + Send + 'static,
     {
@@ -151,12 +145,12 @@ impl Place {
     }
 
     /// The episode is over: its process forgets it, whenever it comes to that.
-    pub(super) fn close(&self, start: u64, request: Value, limit: Duration) {
+    pub(super) fn close(&self, start: u64, request: String, limit: Duration) {
         // Without a runtime the process ends as well.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let process = Arc::clone(&self.0);
         runtime.spawn(async move {
-            let _ = process.ask::<Value>(In::Start(start), &request, limit).await;
+            let _ = process.ask::<serde_json::Value>(In::Start(start), &request, limit).await;
         });
     }
 }
