@@ -1,6 +1,5 @@
 //! All services in one process, connected over loopback as they would be between machines.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -14,7 +13,7 @@ use evenkeel_recipe::Recipe;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use evenkeel_run::RunDirectory;
 
-use crate::terminal;
+use crate::{terminal, verifiers};
 
 /// The services of one run. Dropping it stops them.
 pub(crate) struct Cluster {
@@ -53,11 +52,9 @@ impl Cluster {
         };
         let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();
 
-        let reward = evenkeel_reward::RewardSettings { server: ServerSettings::on(LOOPBACK), ..recipe.reward.clone() };
-        let reward = evenkeel_reward::bind_with_worker_processes(reward, crate::guest::worker_process)
-            .await
-            .context("the reward service")?
-            .spawn();
+        let settings = recipe.reward_service();
+        let functions: Vec<String> = settings.functions.keys().cloned().collect();
+        let reward = verifiers::start_reward(settings).await?;
 
         let mut generation = recipe.generation.clone();
         generation.server = ServerSettings::on(LOOPBACK);
@@ -83,7 +80,7 @@ impl Cluster {
             learner: learner.endpoint().to_owned(),
             environment: environment.iter().map(|server| server.endpoint().to_owned()).collect(),
             described,
-            verifiers: BTreeMap::new(),
+            verifiers: functions.into_iter().map(|name| (name, vec![reward.endpoint().to_owned()])).collect(),
         };
         let servers = [generation, reward].into_iter().chain(environment).collect();
         Ok(Self { endpoints, learner, has_ranks, _engine: engine, _servers: servers })

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use evenkeel_config::Loaded;
 use evenkeel_recipe::{Recipe, StartedParts};
+use evenkeel_reward::RewardSettings;
 
 use crate::cluster::Environments;
 use crate::terminal::{note, print_result};
-use crate::verifiers::VerifierProcesses;
+use crate::verifiers::{VerifierProcesses, start_reward};
 
 /// Looks at everything that a run needs. The exit code is a failure if the run cannot start.
 pub(crate) async fn dry_run(
@@ -27,14 +28,26 @@ pub(crate) async fn dry_run(
     });
     let mut processes = Vec::new();
     let mut verifiers = BTreeMap::new();
-    let folder = tempfile::tempdir()?;
+    let functions = recipe.reward_service().functions;
     for (name, settings) in recipe.data.verifiers.iter().filter(|(_, settings)| settings.is_started()) {
-        let alone = BTreeMap::from([(name.clone(), settings.clone())]);
-        let addresses = VerifierProcesses::start(&alone, folder.path()).await.map(|started| {
-            let addresses = started.endpoints().into_values().flatten().collect();
-            processes.push(started);
-            addresses
-        });
+        let addresses = match functions.get(name) {
+            Some(functions) => {
+                let functions = BTreeMap::from([(name.clone(), functions.clone())]);
+                start_reward(RewardSettings { functions, ..RewardSettings::default() }).await.map(|server| {
+                    let address = server.endpoint().to_owned();
+                    servers.push(server);
+                    vec![address]
+                })
+            }
+            None => {
+                let alone = BTreeMap::from([(name.clone(), settings.clone())]);
+                VerifierProcesses::start(&alone).await.map(|started| {
+                    let addresses = started.endpoints().into_values().flatten().collect();
+                    processes.push(started);
+                    addresses
+                })
+            }
+        };
         verifiers.insert(name.clone(), addresses);
     }
     let started = StartedParts { environments, verifiers };

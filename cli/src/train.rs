@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use evenkeel_model::Config;
 use evenkeel_orchestrator::{
-    Endpoints, Event, LoadLimits, PageServer, ResolvedRecipe, RunHandle, RunOptions, RunOutcome, StopWhen,
-    VerifierSettings, check_model, start_run,
+    Event, LoadLimits, PageServer, ResolvedRecipe, RunHandle, RunOptions, RunOutcome, StopWhen, VerifierSettings,
+    check_model, start_run,
 };
 use evenkeel_proto::shown::with_causes;
 use evenkeel_recipe::{Recipe, preconditions};
@@ -276,9 +276,10 @@ async fn start(
     if !directory.is_resumed() && recipe.data.verifiers.values().any(VerifierSettings::is_started) {
         preconditions::check_inputs(&recipe, &resolved, directory.path(), &environments.described)?;
     }
-    let verifiers = VerifierProcesses::start(&recipe.data.verifiers, directory.path()).await?;
+    let verifiers = VerifierProcesses::start(&recipe.data.verifiers).await?;
     let cluster = Cluster::start(&recipe, &model, &directory, environments).await?;
-    let endpoints = Endpoints { verifiers: verifiers.endpoints(), ..cluster.endpoints.clone() };
+    let mut endpoints = cluster.endpoints.clone();
+    endpoints.verifiers.extend(verifiers.endpoints());
     let run = start_run(resolved, directory, endpoints, options)?;
     if let Some(page) = &page {
         page.attach(run.live());

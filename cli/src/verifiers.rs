@@ -1,10 +1,9 @@
-//! Custom verifiers that a run starts itself: Python files with reward functions, and programs of the user's own. Each
-//! is watched, restarted where it was, and ends with the run.
+//! Custom verifiers that a run starts itself: Python files with reward functions, which the reward service calls, and
+//! programs of the user's own, which are watched, restarted and end with the run.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -12,14 +11,12 @@ use anyhow::{Context, Result, bail};
 use evenkeel_child::{EXIT, LastLines, ProcessGroup, START, StartedProcess, describe_end};
 use evenkeel_config::human;
 use evenkeel_orchestrator::VerifierSettings;
+use evenkeel_reward::{RewardError, RewardSettings, bind_with_worker_processes};
+use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use tokio::net::TcpStream;
 use tokio::process::{ChildStdin, Command};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-
-/// The program that calls reward functions and speaks the protocol of verifiers.
-pub(crate) const BRIDGE: &str = include_str!("../python/evenkeel_verifier.py");
-pub(crate) const BRIDGE_FILE: &str = "evenkeel_verifier.py";
 
 /// The variable that says where a verifier is to listen.
 const LISTEN: &str = "EVENKEEL_VERIFIER_LISTEN";
@@ -32,21 +29,41 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Lines of what it said last, for the error of one that does not start.
 const LAST_LINES: usize = 12;
 
-/// The verifiers of one run. Dropping it ends them.
+/// Starts a reward service on loopback, with the reward functions of a run.
+///
+/// # Errors
+/// Settings that the service refuses; a file that cannot be loaded, by the setting that names it.
+pub(crate) async fn start_reward(settings: RewardSettings) -> Result<RunningServer> {
+    let settings = RewardSettings { server: ServerSettings::on("127.0.0.1:0"), ..settings };
+    match bind_with_worker_processes(settings, crate::guest::worker_process).await {
+        Ok(server) => Ok(server.spawn()),
+        Err(RewardError::Functions { name, field, message }) => bail!("data.verifiers.{name}.{field}: {message}"),
+        Err(RewardError::Setting(mut error)) if error.field.starts_with(FUNCTIONS) => {
+            error.field = error.field.replacen(FUNCTIONS, "data.verifiers.", 1);
+            Err(error.into())
+        }
+        Err(error) => Err(error).context("the reward service"),
+    }
+}
+
+/// How fields of reward functions begin in the settings of the reward service.
+const FUNCTIONS: &str = "functions.";
+
+/// The programs of one run that verify. Dropping it ends them.
 pub(crate) struct VerifierProcesses {
     endpoints: BTreeMap<String, Vec<String>>,
     watched: Vec<JoinHandle<()>>,
 }
 
 impl VerifierProcesses {
-    /// Starts those that settings say how to start, and waits until they listen. `folder` takes what they need.
+    /// Starts the programs of settings, and waits until they listen.
     ///
     /// # Errors
     /// One that ends or does not listen in time, with what it said last.
-    pub(crate) async fn start(settings: &BTreeMap<String, VerifierSettings>, folder: &Path) -> Result<Self> {
+    pub(crate) async fn start(settings: &BTreeMap<String, VerifierSettings>) -> Result<Self> {
         let mut all = Self { endpoints: BTreeMap::new(), watched: Vec::new() };
-        for (name, verifier) in settings.iter().filter(|(_, verifier)| verifier.is_started()) {
-            let program = Program::of(name, verifier, folder)?;
+        for (name, verifier) in settings.iter().filter(|(_, verifier)| !verifier.command.is_empty()) {
+            let program = Program::of(name, verifier)?;
             let running = program.start().await?;
             all.endpoints.insert(name.clone(), vec![format!("http://{}", program.listen)]);
             all.watched.push(tokio::spawn(program.watch(running)));
@@ -85,29 +102,10 @@ struct Running {
 }
 
 impl Program {
-    fn of(name: &str, verifier: &VerifierSettings, folder: &Path) -> Result<Self> {
-        let field = |key: &str| format!("data.verifiers.{name}.{key}");
+    fn of(name: &str, verifier: &VerifierSettings) -> Result<Self> {
         // Free at this moment; the process is told to take it, and takes it again after a restart.
         let listen = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr())?.to_string();
-        let Some(path) = &verifier.path else {
-            return Ok(Self { field: field("command"), words: verifier.command.clone(), listen });
-        };
-        if !path.is_file() {
-            let allowed = "a Python file with reward functions";
-            return Err(evenkeel_proto::FieldError::new(field("path"), path.display(), allowed).into());
-        }
-        let bridge = folder.join(BRIDGE_FILE);
-        std::fs::write(&bridge, BRIDGE).with_context(|| bridge.display().to_string())?;
-        let [low, high] = verifier.range;
-        let mut words = vec![verifier.python.display().to_string(), "-u".to_owned(), bridge.display().to_string()];
-        words.push(path.display().to_string());
-        words.push(format!("--timeout={}", verifier.timeout.as_secs_f64()));
-        words.push(format!("--memory={}", verifier.max_memory.bytes()));
-        words.push(format!("--processes={}", verifier.processes));
-        words.push(format!("--range={low:?},{high:?}"));
-        words.extend(verifier.require_all.then(|| "--require-all".to_owned()));
-        words.extend(verifier.functions.iter().map(|(name, weight)| format!("--function={name}={weight:?}")));
-        Ok(Self { field: field("path"), words, listen })
+        Ok(Self { field: format!("data.verifiers.{name}.command"), words: verifier.command.clone(), listen })
     }
 
     /// Starts the process and waits until it listens.
@@ -181,7 +179,7 @@ mod tests {
     async fn start(command: &[&str]) -> Result<VerifierProcesses> {
         let command = command.iter().map(|word| (*word).to_owned()).collect();
         let settings = VerifierSettings { command, ..VerifierSettings::default() };
-        VerifierProcesses::start(&[("words".to_owned(), settings)].into(), Path::new(".")).await
+        VerifierProcesses::start(&[("words".to_owned(), settings)].into()).await
     }
 
     #[tokio::test]

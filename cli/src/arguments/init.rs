@@ -12,7 +12,7 @@ pub(crate) struct InitOptions {
     /// The model to train: a Hugging Face folder, or hf:OWNER/NAME.
     #[arg(long, value_name = "DIR", requires = "data")]
     pub(crate) model: Option<PathBuf>,
-    /// Write also a reward function, reward.py, and the file that serves it, evenkeel_verifier.py, beside the recipe.
+    /// Write also a reward function, reward.py, beside the recipe.
     #[arg(long)]
     pub(crate) verifier: bool,
     /// Write also an environment with several turns, environment.py, and the file that plays it,

@@ -14,7 +14,6 @@ use evenkeel_recipe::marked_prompts::WRITTEN_SUFFIX;
 
 use crate::arguments::InitOptions;
 use crate::terminal::print_result;
-use crate::verifiers::{BRIDGE, BRIDGE_FILE};
 use rows::Rows;
 
 /// A reward function to begin with.
@@ -48,8 +47,7 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
     }
     if options.verifier {
         files.push((folder.join(REWARD_FILE), REWARD.to_owned()));
-        files.push((folder.join(BRIDGE_FILE), BRIDGE.to_owned()));
-        writeln!(said, "{REWARD_FILE} is yours to change; it needs: pip install \"grpcio>=1.60\" \"protobuf>=4.25\"")?;
+        writeln!(said, "{REWARD_FILE} is yours to change; it needs nothing but Python")?;
     }
     if options.environment {
         files.push((folder.join(ENVIRONMENT_FILE), ENVIRONMENT.to_owned()));

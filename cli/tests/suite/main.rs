@@ -21,6 +21,7 @@ mod episodes_vllm;
 mod eval;
 mod export;
 mod fork;
+mod functions;
 mod gpu;
 mod hub;
 mod inputs;

@@ -62,9 +62,7 @@ fn rows_without_gold_answers_get_a_reward_function() {
         "{recipe}"
     );
     assert!(!recipe.contains("suffix"), "nobody looks for a mark: {recipe}");
-    for file in ["reward.py", "evenkeel_verifier.py"] {
-        assert!(std::fs::read_to_string(dir.path().join(file)).unwrap().contains("reward"), "{file}");
-    }
+    assert!(std::fs::read_to_string(dir.path().join("reward.py")).unwrap().contains("def reward(completion, row)"));
     let printed = stdout(within(dir.path(), &["config", "data.verifiers", "--recipe", "recipe.toml"]));
     assert!(!printed.is_empty());
 }

@@ -35,13 +35,10 @@ pub struct Answers {
     reader: JoinHandle<()>,
 }
 
-/// What a process says first.
+/// What a process that cannot serve says first.
 #[derive(Deserialize)]
-struct Hello<T> {
-    #[serde(default)]
+struct Refusal {
     error: String,
-    #[serde(flatten)]
-    said: T,
 }
 
 impl FramedProcess {
@@ -55,14 +52,16 @@ impl FramedProcess {
         let StartedProcess { group, stdin, stdout, last_lines, reader } =
             started.map_err(|error| format!("{}: {error}", program.display()))?;
         let mut answers = Answers { stdout: BufReader::new(stdout), group, last_lines, reader };
-        let hello = match timeout(START, answers.next()).await {
-            Ok(Ok(Frame { id: FrameId::HELLO, json })) => serde_json::from_slice::<Hello<T>>(&json).ok(),
-            _ => None,
+        let json = match timeout(START, answers.next()).await {
+            Ok(Ok(Frame { id: FrameId::HELLO, json })) => json,
+            _ => return Err(format!("the process did not say what it is; it {}", answers.end().await)),
         };
-        match hello {
-            Some(Hello { error, said }) if error.is_empty() => Ok((Self { requests: stdin, answers }, said)),
-            Some(Hello { error, .. }) => Err(error),
-            None => Err(format!("the process did not say what it is; it {}", answers.end().await)),
+        match serde_json::from_slice::<Refusal>(&json) {
+            Ok(Refusal { error }) => Err(error),
+            Err(_) => match serde_json::from_slice(&json) {
+                Ok(said) => Ok((Self { requests: stdin, answers }, said)),
+                Err(error) => Err(format!("the process did not say what it is ({error})")),
+            },
         }
     }
 

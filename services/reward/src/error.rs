@@ -20,6 +20,14 @@ pub enum RewardError {
     /// The sandbox could not be prepared.
     #[error("reward.code: {0}")]
     Sandbox(#[from] SandboxError),
+    /// A file of reward functions cannot be loaded.
+    #[error("reward.functions.{name}.{field}: {message}")]
+    Functions {
+        name: String,
+        /// `path`, or `python` where the interpreter cannot be started.
+        field: &'static str,
+        message: String,
+    },
     /// A defect: the sandbox's preparation panicked.
     #[error("reward.code: preparing the sandbox: {0}")]
     Preparation(tokio::task::JoinError),

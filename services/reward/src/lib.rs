@@ -17,13 +17,14 @@
 //! # }
 //! ```
 //!
-//! `service` implements the gRPC API. [`Verifier`] judges a single item: an answer with `evenkeel-math`, a program with
+//! `service` implements the gRPC API. `functions` calls reward functions of Python files. [`Verifier`] judges a single item: an answer with `evenkeel-math`, a program with
 //! `evenkeel-sandbox`, whose sandbox is prepared when the first program arrives. [`gateway`] is one address in front of
 //! many workers.
 #![forbid(unsafe_code)]
 
 mod counts;
 mod error;
+mod functions;
 pub mod gateway;
 mod run_code;
 mod serial_thread;
@@ -37,8 +38,8 @@ mod verifier;
 pub use error::RewardError;
 pub use series::SERIES;
 pub use settings::{
-    CodeSettings, HttpSettings, LimitSettings, MathDefaults, ModeSetting, RewardSettings, SandboxStart,
-    UnsupportedSetting,
+    CodeSettings, FunctionSettings, HttpSettings, LimitSettings, MathDefaults, ModeSetting, RewardSettings,
+    SandboxStart, UnsupportedSetting,
 };
 pub use start::{bind, bind_with_worker_processes, serve};
 pub use verifier::{CodeWork, MathWork, ReadProgram, SandboxError, Verifier, Work, WorkerProcesses};

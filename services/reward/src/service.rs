@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::counts::VerdictCounts;
+use crate::functions::Functions;
 use crate::serial_thread::SerialThread;
 use crate::settings::RewardSettings;
 use crate::spans::record_span_of;
@@ -32,7 +33,9 @@ pub(crate) struct RewardService {
 
 /// Judges items.
 struct Worker {
+    name: String,
     verifier: Arc<Verifier>,
+    functions: Functions,
     counts: VerdictCounts,
     /// Reads tests, one row at a time: decompressing takes a multiple of their memory.
     reading: SerialThread,
@@ -63,12 +66,15 @@ impl RewardService {
     pub(crate) fn new(
         settings: RewardSettings,
         verifier: Arc<Verifier>,
+        functions: Functions,
         items: ItemServer<VerifyItems>,
         drain: Drain,
     ) -> std::io::Result<Self> {
         let reading = SerialThread::start("reward-tests")?;
         let submission = SerialThread::start("reward-programs")?;
-        let worker = Worker { verifier, counts: VerdictCounts::default(), reading, submission };
+        let name = settings.name.clone();
+        let counts = VerdictCounts::default();
+        let worker = Worker { name, verifier, functions, counts, reading, submission };
         let info = ServerInfo::new(&settings.name, drain);
         Ok(Self { worker: Arc::new(worker), items, info, settings })
     }
@@ -81,11 +87,10 @@ impl Worker {
         let id = item.id.clone();
         let task = task_of(&item);
         let begun = Instant::now();
-        let judged = match self.verifier.accept(item) {
-            Err(verdict) => Ok(Some(*verdict)),
-            Ok(Work::Math(work)) if work.is_short() => Ok(Some(self.verifier.math(work))),
-            Ok(Work::Math(work)) => self.on_thread(&context, move |verifier| verifier.math(work)).await,
-            Ok(Work::Code(work)) => self.in_sandbox(&context, work).await,
+        let judged = if self.functions.judge_item(&item) {
+            Ok(Some(self.by_functions(&context, item).await))
+        } else {
+            self.judge(&context, item).await
         };
         let (verdict, elapsed) = match judged {
             Ok(Some(verdict)) => (verdict, begun.elapsed()),
@@ -100,6 +105,22 @@ impl Worker {
         self.counts.record(task, &verdict, elapsed);
         record_span_of(task, &verdict, &context, elapsed);
         Verdict { timings: Some(VerifyTimings { queue_us, work_us: micros(elapsed) }), ..verdict }
+    }
+
+    /// Judges mathematics or a program.
+    async fn judge(self: &Arc<Self>, context: &ItemContext, item: VerifyItem) -> Result<Option<Verdict>, NoVerdict> {
+        match self.verifier.accept(item) {
+            Err(verdict) => Ok(Some(*verdict)),
+            Ok(Work::Math(work)) if work.is_short() => Ok(Some(self.verifier.math(work))),
+            Ok(Work::Math(work)) => self.on_thread(context, move |verifier| verifier.math(work)).await,
+            Ok(Work::Code(work)) => self.in_sandbox(context, work).await,
+        }
+    }
+
+    /// Has a reward function called, which has a queue and processes of its own.
+    async fn by_functions(&self, context: &ItemContext, item: VerifyItem) -> Verdict {
+        context.release_permit();
+        Verdict { worker: self.name.clone(), ..self.functions.verdict(item).await }
     }
 
     /// Runs work on a blocking thread. `None` if the item was cancelled before the work started.
@@ -209,8 +230,8 @@ impl Reward for RewardService {
             code: self.worker.verifier.verifies_code(),
             verdicts: self.worker.counts.by_outcome(),
             max_completion_bytes: self.settings.max_completion.bytes(),
-            custom: false,
-            components: Vec::new(),
+            custom: !self.worker.functions.is_empty(),
+            components: self.worker.functions.components(),
         }))
     }
 }

@@ -12,6 +12,7 @@ use evenkeel_rpc::items::{ItemLimits, ItemServer};
 use evenkeel_rpc::server::{HttpTokenAuth, Server, ServerError, ShutdownOutcome};
 
 use crate::error::RewardError;
+use crate::functions::Functions;
 use crate::run_code;
 use crate::service::RewardService;
 use crate::settings::{RewardSettings, SandboxStart};
@@ -39,6 +40,7 @@ pub fn bind_with_worker_processes(
 async fn start(settings: RewardSettings, processes: Option<WorkerProcesses>) -> Result<Server, RewardError> {
     settings.validate().map_err(RewardError::Setting)?;
     let verifier = Arc::new(verifier(&settings, processes).await?);
+    let functions = Functions::start(&settings.functions).await?;
     let mut server = Server::bind(&settings.name, "reward.server", settings.server.clone()).await?;
     if !settings.http.listen.is_empty() {
         server = with_run_code(server, &settings, Arc::clone(&verifier)).await?;
@@ -51,7 +53,8 @@ async fn start(settings: RewardSettings, processes: Option<WorkerProcesses>) -> 
         grace: Duration::ZERO,
     };
     let items = ItemServer::new(limits, server.drain());
-    let service = RewardService::new(settings, verifier, items, server.drain()).map_err(RewardError::Threads)?;
+    let service =
+        RewardService::new(settings, verifier, functions, items, server.drain()).map_err(RewardError::Threads)?;
     let limit = server.max_message();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))

@@ -178,7 +178,7 @@ fn limits_hold_for_tables() {
 
 #[test]
 fn a_table_without_a_column_says_which_it_has() {
-    let fields = evenkeel_data::Fields::named("extra_info.text", "", "", "");
+    let fields = Fields::named("extra_info.text", "", "", "");
     let (limits, cancel, path) = (ReadLimits::default(), || false, golden("parquet/verl.parquet"));
     let mut collector = Collector::new(&limits, &cancel, false);
     let rules = RowRules { fields, ..RowRules::default() };

@@ -17,6 +17,7 @@
 use evenkeel_config::{ConfigError, Loaded, to_table};
 use evenkeel_learner::LearnerSettings;
 use evenkeel_proto::FieldError;
+use evenkeel_reward::{FunctionSettings, RewardSettings};
 use evenkeel_run::RunDirectory;
 use toml::{Table, Value};
 
@@ -85,7 +86,25 @@ impl Recipe {
         }
     }
 
-    /// The same with its files in a run directory.
+    /// The reward service of a run in one process, which calls the reward functions of files as well.
+    pub fn reward_service(&self) -> RewardSettings {
+        let files = self.data.verifiers.iter().filter_map(|(name, verifier)| {
+            let functions = FunctionSettings {
+                path: verifier.path.clone()?,
+                python: verifier.python.clone(),
+                functions: verifier.functions.clone(),
+                range: verifier.range,
+                require_all: verifier.require_all,
+                timeout: verifier.timeout,
+                max_memory: verifier.max_memory,
+                processes: verifier.processes,
+            };
+            Some((name.clone(), functions))
+        });
+        RewardSettings { functions: files.collect(), ..self.reward.clone() }
+    }
+
+    /// The learner's settings with its files in a run directory.
     pub fn learner_service_in(&self, directory: &RunDirectory) -> LearnerSettings {
         LearnerSettings { checkpoints: directory.checkpoints(), weights: directory.weights(), ..self.learner_service() }
     }

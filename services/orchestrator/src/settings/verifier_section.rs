@@ -27,11 +27,11 @@ pub struct VerifierSettings {
     /// arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// The interpreter of `path`; it has grpcio and protobuf.
+    /// The interpreter of `path`.
     #[serde(skip_serializing_if = "is_python")]
     pub python: PathBuf,
     /// The functions of `path` and the weight of each in the reward. Empty: `reward`, `reward_batch` or
-    /// `compute_score`, whichever the file has.
+    /// `compute_score`, whichever the file has, or the only reward function in it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub functions: BTreeMap<String, f64>,
     /// The lowest and the highest reward that a function may give; they count as 0 and 1.

@@ -1,7 +1,10 @@
 //! Settings `reward`: server, limits, and defaults for judging.
 
 mod code;
+mod functions;
 mod http;
+
+use std::collections::BTreeMap;
 
 use evenkeel_config::{ByteSize, Settings, resolved_threads};
 use evenkeel_math::{CheckLimits, Profile};
@@ -11,6 +14,7 @@ use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use functions::FunctionSettings;
 pub use http::HttpSettings;
 
 pub use code::{CodeSettings, LimitSettings, ModeSetting, SandboxStart, UnsupportedSetting};
@@ -50,6 +54,9 @@ pub struct RewardSettings {
     pub code: CodeSettings,
     /// Programs over HTTP, for trainers that have a client of SandboxFusion.
     pub http: HttpSettings,
+    /// Python files with reward functions, each by the name of the custom verifier that it is: `[functions.NAME]`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, FunctionSettings>,
 }
 
 /// How mathematical answers are judged, unless the task says otherwise.
@@ -80,6 +87,7 @@ impl Default for RewardSettings {
             math: MathDefaults::default(),
             code: CodeSettings::default(),
             http: HttpSettings::default(),
+            functions: BTreeMap::new(),
         }
     }
 }
@@ -155,6 +163,9 @@ impl Settings for RewardSettings {
             return Err(FieldError::new("math.max_fuel", self.math.max_fuel, allowed));
         }
         self.http.validate().map_err(|error| error.within("http"))?;
+        for (name, functions) in &self.functions {
+            functions.validate().map_err(|error| error.within(format_args!("functions.{name}")))?;
+        }
         self.code.validate().map_err(|error| error.within("code"))
     }
 }

@@ -1,0 +1,225 @@
+# Calls the reward functions of a user's file: `[data.verifiers.NAME] path = "reward.py"`. It runs in a process that the reward service starts,
+# behind the text of `pipe.py`, and needs nothing but Python.
+import asyncio
+import importlib.util
+import inspect
+import json
+import linecache
+import math
+import os
+import sys
+import traceback
+
+DEFAULTS = ("reward", "reward_batch", "compute_score")
+STYLES = "(completion, row), (completions, rows), (prompts, completions, **columns) or (data_source, solution_str, ground_truth, extra_info)"
+# What TRL 1.16 passes besides prompts, completions, completion_ids and columns, and nobody here could.
+OF_TRL_ALONE = ("trainer_state", "log_extra", "log_metric", "environments")
+MAX_DETAIL = 400
+
+
+class Completion(str):
+    """The text that the policy sampled, with its tokens and why it ended ("stop", "length")."""
+
+    token_ids: list
+    finish_reason: str
+
+    def __new__(cls, text, token_ids=(), finish_reason=""):
+        self = super().__new__(cls, text)
+        self.token_ids, self.finish_reason = list(token_ids), finish_reason
+        return self
+
+
+class Function:
+    """A function and how it is called, which its parameters say."""
+
+    def __init__(self, name, call):
+        self.name, self.call = name, call
+        own = call if inspect.isroutine(call) else type(call).__call__
+        self.is_async = inspect.iscoroutinefunction(own)
+        if inspect.isgeneratorfunction(own) or inspect.isasyncgenfunction(own):
+            raise TypeError(f"{name} has a `yield`, allowed: a function that returns its reward")
+        parameters = inspect.signature(call).parameters
+        self.takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        self.names = [name for name, parameter in parameters.items()
+                      if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)]
+        self.style = style_of(self.names)
+        if self.style is None:
+            raise TypeError(f"{name}{inspect.signature(call)} is no reward function, allowed: {STYLES}")
+        if self.style == "trl":
+            for other in OF_TRL_ALONE:
+                if other in parameters and parameters[other].default is inspect.Parameter.empty:
+                    raise TypeError(f"{name} requires `{other}`, which only TRL's trainer has, allowed: a default for it")
+        # Functions that are awaited wait side by side.
+        self.is_batch = self.style in ("rows", "trl") or self.is_async
+
+    def passed(self, given):
+        return given if self.takes_all else {name: value for name, value in given.items() if name in self.names}
+
+    def arguments(self, items):
+        """The calls for these items, each as positional arguments and named ones."""
+        completions, rows = [completion for completion, _ in items], [row for _, row in items]
+        if self.style == "rows":
+            return [((completions, rows), {})]
+        if self.style == "trl":
+            return [((), self.of_trl(completions, rows))]
+        if self.style == "verl":
+            return [((), self.of_verl(completion, row)) for completion, row in items]
+        return [((completion, row), {}) for completion, row in items]
+
+    def of_trl(self, completions, rows):
+        prompts = [row.get("prompt") for row in rows]
+        # In a conversation an answer is a message.
+        answers = [[{"role": "assistant", "content": str(completion)}] if isinstance(prompt, list) else completion
+                   for completion, prompt in zip(completions, prompts)]
+        names = {name for row in rows for name in row} - {"prompt", "completion", "completion_ids", "prompts", "completions"}
+        columns = {name: [row.get(name) for row in rows] for name in sorted(names)}
+        ids = [completion.token_ids for completion in completions]
+        return self.passed(dict(prompts=prompts, completions=answers, completion_ids=ids, **columns))
+
+    def of_verl(self, completion, row):
+        model = row.get("reward_model")
+        truth = model.get("ground_truth") if isinstance(model, dict) else row.get("ground_truth", row.get("answer"))
+        return self.passed(dict(data_source=row.get("data_source", ""), solution_str=completion, ground_truth=truth,
+                                extra_info=row.get("extra_info") or {}))
+
+    def values(self, items, timeout):
+        """A value or an exception for each item."""
+        calls = self.arguments(items)
+        if self.is_async:
+            results = LOOP.run_until_complete(gathered(self.call, calls, timeout))
+        else:
+            results = [attempted(lambda: self.call(*positional, **named)) for positional, named in calls]
+        if self.style not in ("rows", "trl"):
+            return results
+        [values] = results
+        if isinstance(values, Exception):
+            return [values] * len(items)
+        values = list(values) if hasattr(values, "__iter__") and not isinstance(values, (str, dict)) else [values]
+        if len(values) != len(items):
+            return [ValueError(f"{self.name} gave {len(values)} rewards for {len(items)} completions")] * len(items)
+        return values
+
+
+LOOP = asyncio.new_event_loop()
+
+
+async def gathered(call, calls, timeout):
+    async def one(positional, named):
+        return await asyncio.wait_for(call(*positional, **named), timeout)
+
+    return await asyncio.gather(*(one(*arguments) for arguments in calls), return_exceptions=True)
+
+
+def attempted(call):
+    try:
+        return call()
+    except Exception as error:  # the user's own code
+        return error
+
+
+def style_of(names):
+    if "solution_str" in names:
+        return "verl"
+    if "completions" in names:
+        return "rows" if "rows" in names else "trl"
+    return "one" if len(names) >= 2 else None
+
+
+def load(path, names):
+    """The functions of a file: those that are named, one of the usual names, or the only one that is a reward function."""
+    folder, file = os.path.split(os.path.abspath(path))
+    sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(os.path.splitext(file)[0], path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    for name in names:
+        if not callable(getattr(module, name, None)):
+            raise LookupError(f"it has no function {name}")
+    found = names or [name for name in DEFAULTS if callable(getattr(module, name, None))][:1] or own_functions(module, spec.name)
+    if len(found) == 1 or names:
+        return [Function(name, getattr(module, name)) for name in found]
+    lines = ", ".join(f"{name} = 1.0" for name in found) or "NAME = 1.0"
+    raise LookupError(f"it has {len(found) or 'no'} reward functions{': ' if found else ''}{', '.join(found)}; name those that count "
+                      f"and their weights: functions = {{ {lines} }}")
+
+
+def own_functions(module, name):
+    def fits(value):
+        return inspect.isfunction(value) and value.__module__ == name and style_of(list(inspect.signature(value).parameters))
+
+    return [key for key, value in vars(module).items() if not key.startswith("_") and fits(value)]
+
+
+def number(value):
+    """A reward as a float; None where there is none; an error in words where it is neither."""
+    if value is None:
+        return None, None
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        value = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None, f"gave a {type(value).__name__}, allowed: a number or None"
+    return (value, None) if math.isfinite(value) else (None, f"gave {value}, allowed: a finite number or None")
+
+
+def told(error):
+    """An exception and its line in the user's file, in words."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != "<string>"]
+    words = f"{type(error).__name__}: {error}"
+    if frames:
+        words += f" (line {frames[-1].lineno}: {linecache.getline(frames[-1].filename, frames[-1].lineno).strip()})"
+    return words[:MAX_DETAIL].encode("utf-8", "replace").decode()
+
+
+def judged(functions, items, timeout):
+    """For each item and function a value, or why there is none; and further numbers."""
+    results = [{"values": {}, "errors": {}, "extras": {}} for _ in items]
+    for function in functions:
+        for result, value in zip(results, function.values(items, timeout)):
+            if isinstance(value, asyncio.TimeoutError):
+                wrong = ["reward_timeout", f"{function.name} took longer than {timeout:g} s (data.verifiers.NAME.timeout)"]
+            elif isinstance(value, BaseException):
+                wrong = ["reward_exception", told(value)]
+            else:
+                if isinstance(value, dict) and "score" in value:
+                    extras = {name: number(other)[0] for name, other in value.items() if name != "score"}
+                    result["extras"].update({str(name): other for name, other in extras.items() if other is not None})
+                    value = value["score"]
+                value, why = number(value)
+                wrong = why and ["reward_not_a_number", f"{function.name} {why}"]
+            if wrong:
+                result["errors"][function.name] = wrong
+            else:
+                result["values"][function.name] = value
+    return results
+
+
+def main():
+    pipe = Pipe()  # noqa: F821, the program begins with it
+    path, memory, names = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    if memory:
+        try:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        except (ImportError, ValueError, OSError) as error:
+            print(f"the memory of {path} is not limited: {error}", file=sys.stderr)
+    try:
+        functions = load(path, names)
+    except BaseException as error:
+        pipe.say(HELLO, {"error": "".join(traceback.format_exception_only(type(error), error)).strip()})  # noqa: F821
+        sys.exit(1)
+    batch = any(function.is_batch for function in functions)
+    pipe.say(HELLO, {"functions": [function.name for function in functions], "batch": batch})  # noqa: F821
+
+    def answer(request):
+        items = [(Completion(item["text"], item["ids"], item["finish"]), item["row"]) for item in request["items"]]
+        return judged(functions, items, request["timeout"])
+
+    pipe.serve(answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+//! From what reward functions gave to a verdict.
+
+use std::collections::BTreeMap;
+
+use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict};
+
+use super::process::{Called, Gone};
+use crate::settings::FunctionSettings;
+
+/// Most characters of a reason.
+const MAX_DETAIL: usize = 400;
+/// Most components of a verdict that are not functions.
+const MAX_COMPONENTS: usize = 30;
+/// Longest name of a component.
+const MAX_NAME: usize = 64;
+/// Components of every reward, which no function may be called.
+const RESERVED: [&str; 4] = ["correctness", "length", "format", "bare"];
+
+/// What the values of functions are worth.
+#[derive(Debug)]
+pub(super) struct Scale {
+    weights: BTreeMap<String, f64>,
+    range: [f64; 2],
+    require_all: bool,
+}
+
+impl Scale {
+    /// The scale of the settings for functions of these names.
+    ///
+    /// # Errors
+    /// A function with a name that every reward has.
+    pub(super) fn new(settings: &FunctionSettings, names: &[String]) -> Result<Self, String> {
+        if names.len() > 1
+            && let Some(name) = names.iter().find(|name| RESERVED.contains(&name.as_str()))
+        {
+            return Err(format!("a function is called {name}, which is a component of every reward; rename it"));
+        }
+        let weights = names.iter().map(|name| (name.clone(), settings.functions.get(name).copied().unwrap_or(1.0)));
+        Ok(Self { weights: weights.collect(), range: settings.range, require_all: settings.require_all })
+    }
+
+    pub(super) fn verdict(&self, id: String, called: Result<Called, Gone>) -> Verdict {
+        let Called { values, errors, extras } = match called {
+            Ok(called) => called,
+            Err(Gone { code, detail }) => return no_reward(id, code, &detail),
+        };
+        if let Some((code, detail)) = errors.values().next() {
+            return no_reward(id, code, detail);
+        }
+        let given: BTreeMap<&String, f64> = values.iter().filter_map(|(name, value)| Some((name, (*value)?))).collect();
+        if given.is_empty() || (self.require_all && given.len() < values.len()) {
+            let missing: Vec<&str> =
+                values.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name.as_str()).collect();
+            return no_reward(id, "reward_none", &format!("{} gave None", missing.join(", ")));
+        }
+        let [low, high] = self.range;
+        if let Some((name, value)) = given.iter().find(|(_, value)| !(low..=high).contains(*value)) {
+            let detail = format!("{name} gave {value}, allowed: {low} to {high} (data.verifiers.NAME.range)");
+            return no_reward(id, "reward_out_of_range", &detail);
+        }
+        let unit: BTreeMap<&String, f64> =
+            given.into_iter().map(|(name, value)| (name, (value - low) / (high - low))).collect();
+        let weight = |name: &String| self.weights.get(name).copied().unwrap_or(1.0);
+        let total: f64 = unit.keys().map(|name| weight(name)).sum();
+        let reward = (unit.iter().map(|(name, value)| weight(name) * value).sum::<f64>() / total).clamp(0.0, 1.0);
+        let outcome = if reward == 1.0 { Outcome::Correct } else { Outcome::Incorrect };
+        let mut verdict = Verdict::judged(id, outcome, "reward_function", reward);
+        let is_plain = |name: &str| {
+            let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+            is_name && (1..=MAX_NAME).contains(&name.len()) && !RESERVED.contains(&name)
+        };
+        let extras = extras.into_iter().filter(|(name, value)| is_plain(name) && (-1.0..=1.0).contains(value));
+        verdict.components = extras.take(MAX_COMPONENTS).collect();
+        if self.weights.len() > 1 {
+            verdict.components.extend(unit.into_iter().map(|(name, value)| (name.clone(), value)));
+        }
+        verdict
+    }
+}
+
+/// No reward, which another attempt would not give either.
+fn no_reward(id: String, code: &str, detail: &str) -> Verdict {
+    let detail: String = detail.chars().take(MAX_DETAIL).collect();
+    Verdict { reason_code: code.to_owned(), ..Verdict::invalid(id, InvalidReason::AttemptsExhausted, detail) }
+}

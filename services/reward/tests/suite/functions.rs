@@ -1,0 +1,299 @@
+//! Reward functions of Python files, from the perspective of a client: how each kind is called, and that a failure of a
+//! function is no reward, never a zero and never the reward of another answer.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use evenkeel_config::ByteSize;
+use evenkeel_proto::v1::verify_item::{Answer, Task};
+use evenkeel_proto::v1::{CustomTask, FinishReason, Outcome, Verdict, VerifyItem};
+use evenkeel_reward::{FunctionSettings, RewardSettings, bind};
+use serde_json::{Value, json};
+
+use crate::support::{Stream, Worker, bounded};
+
+/// A worker with a file of reward functions.
+struct Served {
+    worker: Worker,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn settings(folder: &tempfile::TempDir, source: &str, change: impl FnOnce(&mut FunctionSettings)) -> RewardSettings {
+    let path = folder.path().join("reward.py");
+    std::fs::write(&path, source).unwrap();
+    let mut settings = FunctionSettings { path, timeout: Duration::from_secs(1), ..FunctionSettings::default() };
+    change(&mut settings);
+    RewardSettings { functions: [("words".to_owned(), settings)].into(), ..RewardSettings::default() }
+}
+
+async fn served_with(source: &str, change: impl FnOnce(&mut FunctionSettings)) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(&folder, source, change);
+    let path = settings.functions["words"].path.clone();
+    Served { worker: Worker::with(settings).await, path, _folder: folder }
+}
+
+async fn served(source: &str) -> Served {
+    served_with(source, |_| ()).await
+}
+
+fn answer(id: &str, completion: &str, row: &Value) -> VerifyItem {
+    let task = CustomTask { verifier: "words".into(), payload: row.to_string().into_bytes() };
+    VerifyItem {
+        id: id.into(),
+        answer: Some(Answer::Completion(completion.into())),
+        task: Some(Task::Custom(task)),
+        token_ids: vec![1, 2],
+        finish_reason: FinishReason::Stop.into(),
+        ..VerifyItem::default()
+    }
+}
+
+impl Served {
+    async fn judge(&self, completion: &str) -> Verdict {
+        self.judge_row(completion, &json!({"answer": "yes"})).await
+    }
+
+    async fn judge_row(&self, completion: &str, row: &Value) -> Verdict {
+        let verdict = self.worker.one(answer("a", completion, row)).await;
+        assert_eq!(verdict.validate(), Ok(()), "{verdict:?}");
+        verdict
+    }
+
+    /// The verdicts on answers that are sent at once, by their place.
+    async fn judge_all(&self, completions: &[&str], row: &Value) -> Vec<Verdict> {
+        let mut stream = Stream::open(&self.worker).await;
+        for (index, completion) in completions.iter().enumerate() {
+            stream.send(answer(&index.to_string(), completion, row)).await;
+        }
+        let mut verdicts = BTreeMap::new();
+        for _ in completions {
+            let verdict = stream.verdict().await;
+            verdicts.insert(verdict.id.parse::<usize>().unwrap(), verdict);
+        }
+        assert_eq!(verdicts.len(), completions.len(), "one for each");
+        verdicts.into_values().collect()
+    }
+}
+
+fn no_reward(verdict: &Verdict, code: &str) {
+    assert_eq!((verdict.outcome(), verdict.reward), (Outcome::Invalid, None), "{verdict:?}");
+    assert!(verdict.reason_code == code && !verdict.detail.is_empty(), "{verdict:?}");
+}
+
+#[test]
+fn a_function_sees_the_text_its_tokens_why_it_ended_and_the_whole_row() {
+    bounded(async {
+        let source = "
+def reward(completion, row):
+    assert isinstance(completion, str) and completion.token_ids == [1, 2] and completion.finish_reason == 'stop'
+    assert row == {'answer': 'yes', 'big': 123456789012345678901234567890, 'items': [1, {'x': None}], 'share': 0.1}
+    return (completion == row['answer']) * 0.5 + 0.5
+";
+        let served = served(source).await;
+        let payload =
+            r#"{"answer": "yes", "big": 123456789012345678901234567890, "items": [1, {"x": null}], "share": 0.1}"#;
+        let task = CustomTask { verifier: "words".into(), payload: payload.into() };
+        let item = |text| VerifyItem { task: Some(Task::Custom(task.clone())), ..answer("a", text, &Value::Null) };
+        let right = served.worker.one(item("yes")).await;
+        assert_eq!((right.reward, right.outcome()), (Some(1.0), Outcome::Correct), "{right:?}");
+        let wrong = served.worker.one(item("no")).await;
+        assert_eq!((wrong.reward, wrong.outcome(), wrong.worker.as_str()), (Some(0.5), Outcome::Incorrect, "reward"));
+        let status = served.worker.status().await;
+        assert!(status.custom && status.math && status.components.is_empty());
+    });
+}
+
+#[test]
+fn what_is_no_number_is_no_reward_and_never_a_zero() {
+    bounded(async {
+        let source = "
+import os, time
+def reward(completion, row):
+    return {'none': lambda: None, 'nan': lambda: float('nan'), 'text': lambda: '1.0', 'raise': lambda: 1 / 0, 'high': lambda: 7,
+            'hang': lambda: time.sleep(60), 'crash': lambda: os._exit(3), 'memory': lambda: len(bytearray(1 << 40)), 'dict': dict,
+            'no': lambda: 0}[str(completion)]()
+";
+        let served = served(source).await;
+        for (word, code) in [
+            ("none", "reward_none"),
+            ("nan", "reward_not_a_number"),
+            ("text", "reward_not_a_number"),
+            ("dict", "reward_not_a_number"),
+            ("raise", "reward_exception"),
+            ("high", "reward_out_of_range"),
+            ("hang", "reward_timeout"),
+            ("crash", "reward_crashed"),
+            ("memory", "reward_exception"),
+        ] {
+            no_reward(&served.judge(word).await, code);
+            let next = served.judge("no").await;
+            assert_eq!((next.reward, next.outcome()), (Some(0.0), Outcome::Incorrect), "after {word}: {next:?}");
+        }
+        let detail = served.judge("raise").await.detail;
+        assert!(detail.starts_with("ZeroDivisionError: division by zero (line 4: return {'none'"), "{detail}");
+    });
+}
+
+#[test]
+fn functions_of_trl_and_of_verl_load_as_they_are_under_any_name() {
+    bounded(async {
+        let trl = "
+def reward_len(prompts, completions, answer, unit, log_metric=None, **kwargs):
+    assert len(prompts) == len(completions) == len(answer) == len(kwargs['completion_ids']) and unit[0] == ['m']
+    texts = [c[0]['content'] if isinstance(c, list) else c for c in completions]
+    return [1.0 if text == right else None if text == 'skip' else 0.0 for text, right in zip(texts, answer)]
+";
+        let trl = served(trl).await;
+        let row = json!({"prompt": "say yes", "answer": "yes", "unit": ["m"]});
+        let verdicts = trl.judge_all(&["yes", "no", "skip"].repeat(5), &row).await;
+        for (index, verdict) in verdicts.iter().enumerate() {
+            match index % 3 {
+                2 => no_reward(verdict, "reward_none"),
+                other => assert_eq!(verdict.reward, Some(1.0 - other as f64), "{index}"),
+            }
+        }
+        let chat = json!({"prompt": [{"role": "user", "content": "say yes"}], "answer": "yes", "unit": ["m"]});
+        assert_eq!(trl.judge_row("yes", &chat).await.reward, Some(1.0));
+        let verl = "
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    assert data_source == 'words' and extra_info['level'] == 3
+    return {'score': float(solution_str == ground_truth), 'brevity': 0.25, 'pred': solution_str}
+";
+        let verl = served(verl).await;
+        let row = json!({"data_source": "words", "reward_model": {"ground_truth": "yes"}, "extra_info": {"level": 3}});
+        let verdict = verl.judge_row("yes", &row).await;
+        assert_eq!(verdict.reward, Some(1.0));
+        assert_eq!(verdict.components, BTreeMap::from([("brevity".to_owned(), 0.25)]).into_iter().collect());
+    });
+}
+
+#[test]
+fn functions_that_are_awaited_wait_side_by_side_and_a_timeout_cancels_them() {
+    bounded(async {
+        let source = "
+import asyncio
+cancelled = []
+async def reward(completion, row):
+    if completion == 'slow':
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(1)
+            raise
+    await asyncio.sleep(0.4)
+    return 1.0 if completion == 'yes' else len(cancelled) / 10
+";
+        let served = served(source).await;
+        let began = std::time::Instant::now();
+        let verdicts = served.judge_all(&["yes"; 32], &json!({})).await;
+        assert!(verdicts.iter().all(|verdict| verdict.reward == Some(1.0)), "{verdicts:?}");
+        assert!(began.elapsed() < Duration::from_secs(10), "32 times 0.4 s, one after the other, are 13 s");
+        no_reward(&served.judge("slow").await, "reward_timeout");
+        assert_eq!(served.judge("how many?").await.reward, Some(0.1), "the same process, and the call was cancelled");
+    });
+}
+
+#[test]
+fn several_functions_have_weights_and_are_components_and_none_leaves_one_out() {
+    bounded(async {
+        let source = "
+def right(completion, row):
+    return None if completion == 'skip' else float(completion == row['answer'])
+def short(completions, rows):
+    return [None if c == 'skip' and r.get('all') else 1.0 for c, r in zip(completions, rows)]
+";
+        let weights = || BTreeMap::from([("right".to_owned(), 3.0), ("short".to_owned(), 1.0)]);
+        let served = served_with(source, |settings| settings.functions = weights()).await;
+        assert_eq!(served.worker.status().await.components, ["right", "short"]);
+        let no = served.judge("no").await;
+        assert_eq!((no.reward, no.components["right"], no.components["short"]), (Some(0.25), 0.0, 1.0));
+        let skip = served.judge("skip").await;
+        assert_eq!((skip.reward, skip.components.len(), skip.components["short"]), (Some(1.0), 1, 1.0));
+        no_reward(&served.judge_row("skip", &json!({"all": true, "answer": "x"})).await, "reward_none");
+        let strict = served_with(source, |settings| {
+            settings.functions = weights();
+            settings.require_all = true;
+        });
+        no_reward(&strict.await.judge("skip").await, "reward_none");
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_served_is_refused_by_its_reason_before_anything_is_judged() {
+    bounded(async {
+        let refused = async |source: &str, change: fn(&mut FunctionSettings)| {
+            let folder = tempfile::tempdir().unwrap();
+            bind(settings(&folder, source, change)).await.err().unwrap().to_string()
+        };
+        for (source, words) in [
+            ("def reward(completion, row)\n", "SyntaxError"),
+            ("import nowhere_to_be_found\n", "nowhere_to_be_found"),
+            ("def score(x):\n    pass\n", "it has no reward functions; name those that count"),
+            (
+                "def a(completion, row): return 1\ndef b(completion, row): return 1\n",
+                "it has 2 reward functions: a, b; name those that count and their weights: functions = { a = 1.0, b = 1.0 }",
+            ),
+            ("def reward(completion, row):\n    yield 1\n", "has a `yield`"),
+            (
+                "def reward(completions, trainer_state, **kwargs): return [1]\n",
+                "reward requires `trainer_state`, which only TRL's trainer has",
+            ),
+            ("def reward(x): return 1\n", "reward(x) is no reward function, allowed: (completion, row)"),
+        ] {
+            let error = refused(source, |_| ()).await;
+            assert!(error.starts_with("reward.functions.words.path: ") && error.contains(words), "{error}");
+        }
+        let error = refused("", |settings| settings.python = "python9".into()).await;
+        assert!(error.starts_with("reward.functions.words.python: python9: "), "{error}");
+        let error = refused("", |settings| settings.path = "none.py".into()).await;
+        assert_eq!(error, "reward.functions.words.path is none.py, allowed: a Python file with reward functions");
+    });
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_is_not_mixed_with_what_it_was() {
+    bounded(async {
+        let source =
+            "import os\ndef reward(completion, row):\n    return os._exit(1) if completion == 'crash' else 1.0\n";
+        let served = served(source).await;
+        assert_eq!(served.judge("a").await.reward, Some(1.0));
+        std::fs::write(&served.path, source.replace("1.0", "0.0")).unwrap();
+        assert_eq!(served.judge("a").await.reward, Some(1.0), "the process has the file as it was");
+        no_reward(&served.judge("crash").await, "reward_crashed");
+        no_reward(&served.judge("a").await, "reward_file_changed");
+    });
+}
+
+/// What a file may do, on purpose or not, in the call for `7`.
+const FAULTS: [(&str, &str); 6] = [
+    ("a fork that returns", "if os.fork() == 0: return 0.99"),
+    ("a fork that raises", "if os.fork() == 0: raise SystemExit(3)"),
+    ("a pool of processes", "multiprocessing.get_context('fork').Pool(2).map(abs, [1, 2])"),
+    ("a line that is printed", "print('[{\"values\": {\"reward\": 0.99}}]', flush=True)"),
+    ("a write to every descriptor", "[attempt(os.write, fd, b'0.99\\n') for fd in range(1, 200)]"),
+    ("a late thread", "threading.Thread(target=lambda: [time.sleep(0.01), print('late')]).start()"),
+];
+
+#[test]
+fn no_answer_gets_the_reward_of_another_whatever_the_file_forks_or_writes() {
+    bounded(async {
+        for (name, fault) in FAULTS {
+            let source = format!(
+                "import multiprocessing, os, threading, time\n\
+                 def attempt(call, *arguments):\n    try: call(*arguments)\n    except OSError: pass\n\
+                 def reward(completion, row):\n    if completion == '7':\n        {fault}\n    return int(completion) / 100\n"
+            );
+            let served = served_with(&source, |settings| settings.max_memory = ByteSize::gib(16)).await;
+            let completions: Vec<String> = (0..48).map(|number| number.to_string()).collect();
+            let texts: Vec<&str> = completions.iter().map(String::as_str).collect();
+            let verdicts = served.judge_all(&texts, &json!({})).await;
+            let own = |(number, verdict): &(usize, &Verdict)| verdict.reward == Some(*number as f64 / 100.0);
+            let others: Vec<_> = verdicts.iter().enumerate().filter(|pair| !own(pair)).collect();
+            assert!(others.iter().all(|(_, verdict)| verdict.reward.is_none()), "{name}: {others:?}");
+            assert!(others.len() <= 1, "{name}: only the call itself may fail: {others:?}");
+        }
+    });
+}
