@@ -1,6 +1,6 @@
 """Problems of reasoning-gym as rows for Evenkeel: one JSON object a line, from a seed.
 
-    python3 -m venv venv && venv/bin/pip install reasoning-gym==0.1.25 "grpcio>=1.60" "protobuf>=4.25"
+    python3 -m venv venv && venv/bin/pip install reasoning-gym==0.1.25
     venv/bin/python rows.py --count 500 > rows.jsonl
     evenkeel train recipe.toml
 
