@@ -27,6 +27,15 @@ impl ModelCache {
         Self { folder: cache.join(&own), locks: cache.join(".locks").join(own) }
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The folder of what only this program notes about the model.
+    pub(crate) fn own(&self) -> PathBuf {
+        self.folder.join(".evenkeel")
+    }
+
     /// The commit that a revision was last found to be.
     pub(crate) fn commit_of(&self, revision: &str) -> Option<String> {
         if is_commit(revision) {
@@ -82,16 +91,6 @@ impl ModelCache {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Whether the folder of a commit has configuration, tokenizer and all weights.
-    pub(crate) fn is_whole(&self, commit: &str) -> bool {
-        let folder = self.snapshot(commit);
-        let is_there = |name: &str| folder.join(name).is_file();
-        let weights = WeightFiles::read(&Folder::new(&folder));
-        is_there(name::CONFIG)
-            && is_there(name::TOKENIZER)
-            && weights.is_ok_and(|weights| !weights.is_empty() && weights.missing().is_empty())
     }
 
     /// The shards that the index in the folder of a commit lists.

@@ -37,12 +37,24 @@ pub enum HubError {
         reason: String,
     },
     /// The cache does not have the whole model, and the hub is not asked.
-    #[error("{name}: {folder} does not have it whole, and HF_HUB_OFFLINE is set, allowed: a model that was downloaded \
-        before", folder = folder.display())]
+    #[error("{name}: {folder} does not have it whole, and HF_HUB_OFFLINE is set: {lack}, allowed: a model that was \
+        downloaded before, or the path of a folder, which is taken as it is", folder = folder.display())]
     Offline {
         name: String,
         /// Its folder in the cache.
         folder: PathBuf,
+        /// What is not there.
+        lack: String,
+    },
+    /// A file of the cache whose content is not that of its name.
+    #[error("{}: its digest is {found}, allowed: {wanted}, which the hub lists; delete the file to have it downloaded \
+        again", path.display())]
+    Damaged {
+        path: PathBuf,
+        /// Its digest.
+        found: String,
+        /// The digest that the hub lists.
+        wanted: String,
     },
     /// A file of the cache that cannot be read or written.
     #[error("{}: {source}", path.display())]

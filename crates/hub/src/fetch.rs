@@ -77,28 +77,34 @@ impl Hub {
 
     async fn fetched(&self, model: &ModelName) -> Result<Snapshot, HubError> {
         let cache = ModelCache::new(&self.environment.cache, model);
-        let cached = || {
-            let commit = cache.commit_of(model.revision()).filter(|commit| cache.is_whole(commit))?;
-            Some(Snapshot { folder: cache.snapshot(&commit), commit })
-        };
         if self.environment.is_offline {
             let folder = cache.snapshot(&cache.commit_of(model.revision()).unwrap_or_default());
-            return cached().ok_or_else(|| HubError::Offline { name: model.to_string(), folder });
+            return cached(model, &cache)?.map_err(|lack| HubError::Offline { name: model.to_string(), folder, lack });
         }
         let requests = Requests::new(&self.environment, &self.retries)?;
         let listing = match self.listing(&requests, model).await {
-            Err(error @ HubError::Unreachable { .. }) => {
-                let Some(snapshot) = cached() else { return Err(error) };
-                tracing::warn!(%error, folder = %snapshot.folder.display(), "the model is taken from the cache");
-                return Ok(snapshot);
+            Err(HubError::Unreachable { url, reason }) => {
+                return match cached(model, &cache)? {
+                    Ok(snapshot) => {
+                        let folder = snapshot.folder.display();
+                        tracing::warn!(url, reason, %folder, "the model is taken from the cache");
+                        Ok(snapshot)
+                    }
+                    Err(lack) => {
+                        let reason = format!("{reason}; and the cache does not have the model whole: {lack}");
+                        Err(HubError::Unreachable { url, reason })
+                    }
+                };
             }
             listing => listing?,
         };
+        let (listing, answer) = listing;
         if model.is_pinned() && listing.commit != model.revision() {
             let url = self.url(model);
             let found = listing.commit;
             return Err(HubError::Answer { url, reason: format!("the hub answers with commit {found}") });
         }
+        cache.keep_listing(&listing.commit, &answer);
         self.bring(&requests, model, &cache, &listing).await?;
         cache.note(model.revision(), &listing.commit)?;
         Ok(Snapshot { folder: cache.snapshot(&listing.commit), commit: listing.commit })
@@ -110,13 +116,14 @@ impl Hub {
         format!("{endpoint}/api/models/{}/revision/{revision}?blobs=true", model.repository())
     }
 
-    async fn listing(&self, requests: &Requests, model: &ModelName) -> Result<Listing, HubError> {
+    /// The files of a revision, with the hub's own words.
+    async fn listing(&self, requests: &Requests, model: &ModelName) -> Result<(Listing, Vec<u8>), HubError> {
         let url = self.url(model);
         let mut delay = self.retries.delay;
         let mut failed = 0;
         loop {
             match requests.answer(&url).await {
-                Ok(body) => return Listing::parse(&url, &body),
+                Ok(body) => return Ok((Listing::parse(&url, &body)?, body)),
                 Err(error @ HubError::Unreachable { .. }) => {
                     failed += 1;
                     if failed >= self.retries.attempts.min(3) {
@@ -161,6 +168,7 @@ impl Hub {
         file: &RemoteFile,
     ) -> Result<(), HubError> {
         let blob = cache.blob(file.digest.hex());
+        discard_damaged(cache, &blob, file)?;
         if !is_there(&blob, file.size) {
             let _lock = cache.lock(file.digest.hex(), self.retries.window).await?;
             // Another process may have brought it meanwhile.
@@ -179,13 +187,37 @@ impl Hub {
                 let part = incomplete(&blob);
                 download.to(&part, &mut report).await?;
                 std::fs::rename(&part, &blob).map_err(HubError::file(&blob))?;
+                cache.verified(&blob, file)?;
             }
         }
         cache.link(commit, &file.name, file.digest.hex())
     }
 }
 
-/// Whether a blob is there: it has its name only if it was verified.
+/// The model as the cache has it, or what is not there.
+fn cached(model: &ModelName, cache: &ModelCache) -> Result<Result<Snapshot, String>, HubError> {
+    let Some(commit) = cache.commit_of(model.revision()) else {
+        return Ok(Err("it has no commit of this name".to_owned()));
+    };
+    let lack = cache.lack(model.repository(), &commit)?;
+    Ok(lack.map_or_else(|| Ok(Snapshot { folder: cache.snapshot(&commit), commit }), Err))
+}
+
+/// Removes a blob that has the right size and another content, so that it comes again.
+fn discard_damaged(cache: &ModelCache, blob: &Path, file: &RemoteFile) -> Result<(), HubError> {
+    if !is_there(blob, file.size) {
+        return Ok(());
+    }
+    match cache.verified(blob, file) {
+        Err(error @ HubError::Damaged { .. }) => {
+            tracing::warn!(file = file.name, %error, "a damaged file of the cache is downloaded again");
+            std::fs::remove_file(blob).map_err(HubError::file(blob))
+        }
+        verified => verified,
+    }
+}
+
+/// Whether a blob is there with its size.
 fn is_there(blob: &Path, size: u64) -> bool {
     std::fs::metadata(blob).is_ok_and(|found| found.len() == size)
 }

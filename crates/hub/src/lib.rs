@@ -2,7 +2,8 @@
 //!
 //! [`Hub::fetch`] finds the commit that a name means and brings the files that a model needs, and no others, into the
 //! cache that huggingface_hub uses. A download that breaks off goes on where it stopped; a file gets its name only when
-//! its size and digest are those that the hub listed. [`Environment`] reads the variables that transformers reads.
+//! its size and digest are those that the hub listed. Files that are in the cache already are compared with their
+//! digests once. Where the hub cannot be asked, its last list of the commit's files says what belongs to the model. [`Environment`] reads the variables that transformers reads.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -15,6 +16,7 @@ mod name;
 mod needed;
 mod request;
 mod verify;
+mod whole;
 
 pub use environment::Environment;
 pub use error::HubError;

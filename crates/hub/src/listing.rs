@@ -15,6 +15,14 @@ pub(crate) enum Digest {
 }
 
 impl Digest {
+    /// The digest that is the name of a file in the cache.
+    pub(crate) fn of_blob(name: &str) -> Option<Self> {
+        if is_hex(name, 64) {
+            return Some(Self::Sha256(name.to_owned()));
+        }
+        is_hex(name, 40).then(|| Self::GitBlob(name.to_owned()))
+    }
+
     pub(crate) fn hex(&self) -> &str {
         match self {
             Self::Sha256(hex) | Self::GitBlob(hex) => hex,

@@ -55,7 +55,7 @@ pub(crate) fn weights<'a>(
     names.iter().map(find).collect()
 }
 
-fn is_small(file: &str) -> bool {
+pub(crate) fn is_small(file: &str) -> bool {
     let template = file.strip_prefix(name::CHAT_TEMPLATES).and_then(|rest| rest.strip_prefix('/'));
     let is_template =
         template.is_some_and(|rest| rest.ends_with(".jinja") && !rest.contains(['/', '\\']) && rest.len() > 6);

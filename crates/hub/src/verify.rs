@@ -14,19 +14,27 @@ use crate::listing::{Digest, RemoteFile};
 /// # Errors
 /// Another digest, or a file that cannot be read.
 pub(crate) fn verify(path: &Path, url: &str, file: &RemoteFile) -> Result<(), HubError> {
-    let found = match &file.digest {
-        Digest::Sha256(_) => digest(path, sha2::Sha256::new())?,
-        Digest::GitBlob(_) => {
-            let header = format!("blob {}\0", file.size);
-            digest(path, sha1::Sha1::new().chain_update(header))?
-        }
-    };
+    let found = digest_of(path, &file.digest)?;
     let wanted = file.digest.hex();
     if found == wanted {
         return Ok(());
     }
     let reason = format!("what came has the digest {found}, the hub lists {wanted}");
     Err(HubError::Answer { url: url.to_owned(), reason })
+}
+
+/// The digest of a file, of the same kind as another.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(crate) fn digest_of(path: &Path, kind: &Digest) -> Result<String, HubError> {
+    match kind {
+        Digest::Sha256(_) => digest(path, sha2::Sha256::new()),
+        Digest::GitBlob(_) => {
+            let size = std::fs::metadata(path).map_err(HubError::file(path))?.len();
+            digest(path, sha1::Sha1::new().chain_update(format!("blob {size}\0")))
+        }
+    }
 }
 
 fn digest<D: sha1::Digest>(path: &Path, mut digest: D) -> Result<String, HubError> {

@@ -221,7 +221,76 @@ fn without_a_hub_a_whole_model_is_taken_from_the_cache() {
     let error = world.fetch("hf:org/tiny", &[]).unwrap_err();
     assert!(matches!(error, HubError::Unreachable { .. }), "{error}");
     let error = world.fetch("hf:org/tiny", &offline).unwrap_err().to_string();
-    assert!(error.contains("does not have it whole, and HF_HUB_OFFLINE is set"), "{error}");
+    let words =
+        "does not have it whole, and HF_HUB_OFFLINE is set: model.safetensors is absent, which its repository has";
+    assert!(error.contains(words), "{error}");
+}
+
+#[test]
+fn a_model_without_its_tokenizers_configuration_is_not_whole() {
+    let mut world = World::new(large);
+    let snapshot = world.fetch("hf:org/tiny", &[]).unwrap();
+    std::fs::remove_file(snapshot.folder.join("tokenizer_config.json")).unwrap();
+    let offline = [("HF_HUB_OFFLINE", "1")];
+    let lack = "tokenizer_config.json is absent, which its repository has";
+    let error = world.fetch("hf:org/tiny", &offline).unwrap_err().to_string();
+    assert!(error.contains(lack), "{error}");
+    let hub = std::mem::replace(&mut world.hub, Server::closed());
+    let error = world.fetch("hf:org/tiny", &[]).unwrap_err();
+    assert!(matches!(error, HubError::Unreachable { .. }) && error.to_string().contains(lack), "{error}");
+    world.hub = hub;
+    assert_eq!(world.fetch("hf:org/tiny", &[]).unwrap(), snapshot);
+    assert!(snapshot.folder.join("tokenizer_config.json").is_file());
+}
+
+#[test]
+fn a_model_of_another_program_is_whole_where_what_it_lacks_is_known_to_be_nowhere() {
+    let world = World::new(large);
+    let snapshot = world.fetch("hf:org/tiny", &[]).unwrap();
+    // As huggingface_hub leaves the cache.
+    std::fs::remove_dir_all(world.model().join(".evenkeel")).unwrap();
+    let offline = [("HF_HUB_OFFLINE", "1")];
+    let error = world.fetch("hf:org/tiny", &offline).unwrap_err().to_string();
+    assert!(error.contains("generation_config.json is absent, and nothing in the cache says"), "{error}");
+    let asked_in_vain = world.model().join(".no_exist").join(COMMIT);
+    std::fs::create_dir_all(&asked_in_vain).unwrap();
+    std::fs::write(asked_in_vain.join("generation_config.json"), "").unwrap();
+    assert_eq!(world.fetch("hf:org/tiny", &offline).unwrap(), snapshot);
+    std::fs::remove_file(snapshot.folder.join("tokenizer_config.json")).unwrap();
+    let error = world.fetch("hf:org/tiny", &offline).unwrap_err().to_string();
+    assert!(error.contains("tokenizer_config.json is absent"), "{error}");
+}
+
+#[test]
+fn a_damaged_file_of_the_cache_comes_again_or_is_named() {
+    let world = World::new(large);
+    let snapshot = world.fetch("hf:org/tiny", &[]).unwrap();
+    let offline = [("HF_HUB_OFFLINE", "1")];
+    for name in ["model.safetensors", "tokenizer.json"] {
+        let path = snapshot.folder.join(name);
+        let whole = std::fs::read(&path).unwrap();
+        let damage = || {
+            let mut bytes = whole.clone();
+            bytes[5] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+        };
+        damage();
+        let error = world.fetch("hf:org/tiny", &offline).unwrap_err();
+        let wanted = repository().digest(name);
+        assert!(matches!(error, HubError::Damaged { .. }) && error.to_string().contains(&wanted), "{error}");
+        // Also one that another program downloaded.
+        std::fs::rename(world.model().join(".evenkeel"), world.home.path().join("aside")).unwrap();
+        let asked_in_vain = world.model().join(".no_exist").join(COMMIT);
+        std::fs::create_dir_all(&asked_in_vain).unwrap();
+        std::fs::write(asked_in_vain.join("generation_config.json"), "").unwrap();
+        let error = world.fetch("hf:org/tiny", &offline).unwrap_err();
+        assert!(matches!(error, HubError::Damaged { .. }), "{error}");
+        let _ = std::fs::remove_dir_all(world.model().join(".evenkeel"));
+        std::fs::rename(world.home.path().join("aside"), world.model().join(".evenkeel")).unwrap();
+
+        world.fetch("hf:org/tiny", &[]).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), whole);
+    }
 }
 
 #[test]
