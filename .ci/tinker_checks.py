@@ -77,6 +77,32 @@ def checks(service, name):
         assert "one model at a time" in str(error), error
         print("refused:", error)
 
+    # A request that cannot be read fails, and what follows it is answered.
+    for what, send in [
+        ("optim_step", lambda: training.optim_step(types.AdamParams(learning_rate=float("nan")))),
+        ("save_state", lambda: training.save_state("odd", ttl_seconds=-1)),
+        ("save_weights_for_sampler", lambda: training.save_weights_for_sampler("checks")),
+    ]:
+        try:
+            send().result(timeout=60)
+            raise SystemExit(f"{what} was accepted")
+        except tinker.RequestFailedError as error:
+            print("refused:", error)
+    training.forward_backward([datum(tokens, weights=[1.0] * 4)], "cross_entropy").result(timeout=60)
+    try:
+        training.optim_step(adam).result(timeout=60)
+        raise SystemExit("an update was applied after one that was refused")
+    except tinker.RequestFailedError as error:
+        print("refused:", error)
+    training.forward_backward([datum(tokens, weights=[1.0] * 4)], "cross_entropy").result(timeout=60)
+    training.optim_step(adam).result(timeout=60)
+
+    # Adjacent seeds share no samples, and an empty list of stops is none.
+    draw = lambda **more: [s.tokens for s in second.sample(prompt, 3, types.SamplingParams(max_tokens=12, **more)).result().sequences]
+    one, two = draw(seed=1), draw(seed=2)
+    assert one == draw(seed=1) and not [tokens for tokens in one if tokens in two], (one, two)
+    assert draw(seed=1, stop=[]) == one
+
     saved = training.save_state("state").result().path
     weights = training.forward_backward([datum(tokens, weights=[1.0] * 4)], "cross_entropy").result().metrics["loss:sum"]
     training.optim_step(adam).result()

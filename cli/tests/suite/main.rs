@@ -54,6 +54,7 @@ mod support;
 mod tied_head;
 mod tinker;
 mod tinker_by_name;
+mod tinker_refused;
 #[cfg(feature = "traces")]
 mod traces;
 mod verify;

@@ -84,15 +84,15 @@ struct Array {
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Samples {
     #[prost(message, repeated, tag = "1")]
-    sequences: Vec<Sampled>,
+    pub(crate) sequences: Vec<Sampled>,
     #[prost(bytes = "bytes", optional, tag = "2")]
     prompt_logprobs: Option<Bytes>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Sampled {
+pub(crate) struct Sampled {
     #[prost(int32, tag = "1")]
-    stop_reason: i32,
+    pub(crate) stop_reason: i32,
     #[prost(bytes = "bytes", tag = "2")]
     tokens: Bytes,
     #[prost(bytes = "bytes", tag = "3")]
@@ -132,7 +132,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn start(folder: &Path, more: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Path, more: &[&str]) -> Self {
         let model = written_model(folder);
         Self::again(folder, &model, &more.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
     }
@@ -198,7 +198,7 @@ impl Server {
         (status, head, answer[end + 4..].to_vec())
     }
 
-    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let (status, _, body) = self.raw("POST", path, "application/json", KEY, body.to_string().as_bytes());
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
     }
@@ -210,7 +210,7 @@ impl Server {
     }
 
     /// The result of a request: JSON, or protobuf as bytes.
-    fn retrieve(&self, id: &str) -> Result<Value, Vec<u8>> {
+    pub(crate) fn retrieve(&self, id: &str) -> Result<Value, Vec<u8>> {
         let body = json!({"request_id": id}).to_string();
         loop {
             let (status, head, answer) = self.raw("POST", "retrieve_future", "application/json", KEY, body.as_bytes());
@@ -244,9 +244,32 @@ impl Server {
     fn send(&self, model: &str, number: i32, loss: &str, data: Vec<Datum>) -> (u16, Value) {
         let request =
             ForwardBackward { model_id: model.into(), seq_id: number, data, loss_fn: loss.into(), forward_only: false };
-        let (status, _, body) =
-            self.raw("POST", "forward_backward", "application/x-protobuf", KEY, &request.encode_to_vec());
+        self.send_bytes(&request.encode_to_vec())
+    }
+
+    fn send_bytes(&self, bytes: &[u8]) -> (u16, Value) {
+        let (status, _, body) = self.raw("POST", "forward_backward", "application/x-protobuf", KEY, bytes);
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+
+    /// A `forward_backward` whose datums are no messages.
+    pub(crate) fn send_damaged(&self, model: &str, number: i32) -> (u16, Value) {
+        let request = ForwardBackward { model_id: model.into(), seq_id: number, ..ForwardBackward::default() };
+        // Field 3 with a length beyond the end.
+        self.send_bytes(&[request.encode_to_vec().as_slice(), &[0x1a, 100, 1, 2]].concat())
+    }
+
+    /// A sampling session of the base model.
+    pub(crate) fn base_sampler(&self) -> String {
+        let body = json!({"session_id": self.session(), "sampling_session_seq_id": 0, "base_model": "tiny"});
+        self.ok("create_sampling_session", &body)["sampling_session_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Memory of the server's process.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
     pub(crate) fn forward_backward(
@@ -282,7 +305,7 @@ impl Server {
     fn asked_for_samples(&self, sampler: &str, number: u32, more: &Value) -> Result<Value, Vec<u8>> {
         let mut body = json!({"sampling_session_id": sampler, "seq_id": number, "num_samples": 2,
             "prompt": {"chunks": [{"type": "encoded_text", "tokens": [3, 4]}, {"type": "encoded_text", "tokens": [5]}]},
-            "sampling_params": {"max_tokens": 4, "seed": 7, "stop": []}});
+            "sampling_params": {"max_tokens": 4, "seed": 7, "stop": [0]}});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let id = self.ok("asample", &body)["request_id"].as_str().unwrap().to_owned();
         self.retrieve(&id)
@@ -408,7 +431,7 @@ fn requests_count_once_and_in_order_whatever_order_they_arrive_in() {
 #[test]
 fn what_is_not_served_is_refused_by_name_and_nothing_of_it_is_applied() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), &["tinker.max_body=64KiB"]);
+    let server = Server::start(dir.path(), &[]);
     let session = server.session();
     let refusal = |body: Value| {
         let mut whole =
@@ -422,10 +445,6 @@ fn what_is_not_served_is_refused_by_name_and_nothing_of_it_is_applied() {
     assert!(refusal(json!({"lora_config": {"rank": 32}})).contains("lora_config.rank is 32"));
     assert!(refusal(json!({"lora_config": {"rank": 4, "train_mlp": false}})).contains("lora_config.train_mlp"));
     assert!(refusal(json!({"optimizer_config": {"type": "dimuon"}})).contains("optimizer_config.type is \"dimuon\""));
-
-    let model = server.create(&session, 0).unwrap();
-    let (status, _) = server.send(&model, 1, "cross_entropy", vec![supervised(); 2000]);
-    assert_eq!(status, 413);
 }
 
 #[test]

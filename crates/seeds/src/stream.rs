@@ -55,6 +55,11 @@ streams! {
         /// Tokens that the sample already has.
         tokens,
     } = "continuation",
+    /// The seed of one of the samples that a request to Tinker's API asks for. From the request's seed.
+    RequestedSample {
+        /// Position of the sample in the request.
+        sample,
+    } = "requested-sample",
     /// Which problems are held out for evaluation. From the run's seed.
     HeldOut = "held-out",
     /// The order of the problems in an epoch. From the run's seed.

@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngCore};
 
 /// A stream, its seed, the seed derived from it and its words 0, 1 and 1000, from `vectors.py`.
-const KNOWN: [(u64, Stream, u64, [u64; 3]); 20] = [
+const KNOWN: [(u64, Stream, u64, [u64; 3]); 21] = [
     (
         0,
         Stream::TrainingSample { step: 0, prompt: 0, sample: 0 },
@@ -32,6 +32,12 @@ const KNOWN: [(u64, Stream, u64, [u64; 3]); 20] = [
         Stream::Continuation { tokens: 100 },
         8_481_547_236_223_559_888,
         [0xd4dc_db93_6951_1c11, 0xbf33_f3e8_7df5_61f9, 0xfd28_ccdc_05f1_73a2],
+    ),
+    (
+        7,
+        Stream::RequestedSample { sample: 2 },
+        3_928_915_088_493_449_741,
+        [0x9c56_6c64_9a34_e770, 0x9e6d_b6c5_40f3_3d32, 0x6b78_bd99_6ea7_84ac],
     ),
     (
         i64::MAX as u64,
@@ -173,6 +179,7 @@ fn stream() -> impl Strategy<Value = Stream> {
         Stream::TrainingSample { .. } => Stream::TrainingSample { step: a, prompt: b, sample: c },
         Stream::EvaluationSample { .. } => Stream::EvaluationSample { step: a, prompt: b, sample: c },
         Stream::Continuation { .. } => Stream::Continuation { tokens: a },
+        Stream::RequestedSample { .. } => Stream::RequestedSample { sample: a },
         Stream::PromptOrder { .. } => Stream::PromptOrder { epoch: a },
         Stream::SourceOrder { .. } => Stream::SourceOrder { source: a, epoch: b },
         Stream::Demonstration { .. } => Stream::Demonstration { step: a, row: b },

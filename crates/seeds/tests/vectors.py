@@ -49,6 +49,7 @@ STREAMS = [
     (42, "training-sample", 12, 345, 7),
     (42, "evaluation-sample", 12, 345, 7),
     (7, "continuation", 100),
+    (7, "requested-sample", 2),
     (2**63 - 1, "held-out"),
     (3, "prompt-order", 1),
     (3, "source-order", 2, 1),

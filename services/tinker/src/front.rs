@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel_host::sha256;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::Adapters;
@@ -51,8 +52,21 @@ pub(crate) struct Front {
 pub(crate) struct SampleRequest {
     pub(crate) digest: String,
     pub(crate) id: String,
-    /// The ids of its samples.
-    pub(crate) sequences: Vec<String>,
+    pub(crate) samples: u32,
+    /// The memory of this record.
+    pub(crate) _room: Room,
+}
+
+impl SampleRequest {
+    /// Bytes of memory that a record takes, in round numbers.
+    pub(crate) const BYTES: usize = 512;
+
+    /// What the client is told.
+    pub(crate) fn answer(&self) -> serde_json::Value {
+        let Self { id, samples, .. } = self;
+        let sequences: Vec<String> = (0..*samples).map(|number| format!("{id}-{number}")).collect();
+        json!({"request_id": id, "sample_sequence_ids": sequences})
+    }
 }
 
 pub(crate) struct FrontParts {

@@ -12,6 +12,9 @@ use tokio::sync::watch;
 use crate::admission::{Admission, Room};
 use crate::error::Failure;
 
+/// Bytes of memory that a result takes besides its content, in round numbers.
+const ENTRY: usize = 1024;
+
 /// What an operation came to.
 #[derive(Debug, Clone)]
 pub(crate) enum OperationOutcome {
@@ -23,8 +26,9 @@ pub(crate) enum OperationOutcome {
 impl OperationOutcome {
     fn bytes(&self) -> usize {
         match self {
-            Self::Json(_) | Self::Failed(_) => 512,
-            Self::Protobuf(bytes) => bytes.len(),
+            Self::Json(_) => ENTRY,
+            Self::Failed(Failure { message, .. }) => ENTRY + message.len(),
+            Self::Protobuf(bytes) => ENTRY + bytes.len(),
         }
     }
 
@@ -59,6 +63,11 @@ impl Futures {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a request with that id, or its result.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.lock().contains_key(id)
     }
 
     /// Begins an operation of a session, which holds `room`.

@@ -1,12 +1,24 @@
 //! Checkpoints and samplers: what is kept, found, and removed once its time is over.
 
+use std::sync::PoisonError;
+
 use crate::error::Failure;
 use crate::front::Front;
 use crate::store::{Checkpoint, CheckpointKind, Sampler, Weights, remove_folders};
 
 impl Front {
+    /// Keeps a checkpoint, in the place of an earlier one of that path.
     pub(crate) fn keep_checkpoint(&self, path: String, checkpoint: Checkpoint) -> Result<(), Failure> {
-        self.change(|state| state.checkpoints.insert(path, checkpoint)).map(drop)
+        let removed = self.change(|state| {
+            let earlier = state.checkpoints.insert(path, checkpoint);
+            state.unused(earlier.and_then(|earlier| earlier.weights).into_iter().collect())
+        })?;
+        remove_folders(&removed);
+        Ok(())
+    }
+
+    pub(crate) fn has_checkpoint(&self, path: &str) -> bool {
+        self.state().checkpoints.get(path).is_some_and(|checkpoint| !checkpoint.is_expired())
     }
 
     /// The run and the name of a checkpoint to load.
@@ -82,6 +94,9 @@ impl Front {
             );
         }
         self.futures.forget_fetched(self.settings.keep_results);
+        let mut sampled = self.sampled.lock().unwrap_or_else(PoisonError::into_inner);
+        sampled.retain(|_, request| self.futures.has(&request.id));
+        drop(sampled);
         let expired = |(path, checkpoint): (&String, &Checkpoint)| checkpoint.is_expired().then(|| path.clone());
         let expired: Vec<String> = self.state().checkpoints.iter().filter_map(expired).collect();
         for path in expired {

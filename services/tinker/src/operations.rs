@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::operate_request::Kind;
 use evenkeel_proto::v1::{
     AbandonOperation, AccumulateResult, LoadOperation, OperateResponse, PublishOperation, SaveOperation,
@@ -143,11 +144,16 @@ impl Training {
     }
 
     async fn publish(&self, front: &Front, target: SamplerTarget, keep: Keep) -> Result<OperationOutcome, Failure> {
+        if let SamplerTarget::Path { name, overwrite: false } = &target
+            && front.has_checkpoint(&self.sampler_path(name))
+        {
+            return Err(FieldError::quoted("path", name, "a name that no sampler weights of this model have").into());
+        }
         let response = self.operate(front, Kind::Publish(PublishOperation {})).await?;
         let weights = response.weights.and_then(Weights::of).ok_or_else(incomplete)?;
         match target {
-            SamplerTarget::Path(name) => {
-                let path = format!("tinker://{}/{}/{name}", self.model, CheckpointKind::Sampler.folder());
+            SamplerTarget::Path { name, .. } => {
+                let path = self.sampler_path(&name);
                 front.keep_checkpoint(
                     path.clone(),
                     Checkpoint {
@@ -177,6 +183,10 @@ impl Training {
                 Ok(OperationOutcome::Json(json!({"type": "save_weights_for_sampler", "sampling_session_id": id})))
             }
         }
+    }
+
+    fn sampler_path(&self, name: &str) -> String {
+        format!("tinker://{}/{}/{name}", self.model, CheckpointKind::Sampler.folder())
     }
 
     /// Saves the weights as the server stops; nothing runs any more. `None` where that fails.

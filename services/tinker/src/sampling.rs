@@ -7,6 +7,7 @@ use std::sync::Arc;
 use evenkeel_model_folder::Tokenizer;
 use evenkeel_proto::flatten;
 use evenkeel_proto::v1::{FinishReason, GenerateItem, Rollout, Sampling};
+use evenkeel_seeds::Stream;
 use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -86,8 +87,8 @@ async fn answer(backend: Backend, tokenizer: Option<Arc<Tokenizer>>, mut job: Sa
     let seed = job.sampling.seed.unwrap_or_default();
     let mut samples = JoinSet::new();
     for number in 0..job.samples {
-        // At most 2^63 - 1, as engines take them.
-        let seed = seed.wrapping_add(number.into()) & (u64::MAX >> 1);
+        // Hashed: with seeds that count up, requests with neighbouring seeds would share samples.
+        let seed = evenkeel_seeds::seed(seed, Stream::RequestedSample { sample: number.into() });
         let item = GenerateItem {
             group_id: promise.id().to_owned(),
             prompt_token_ids: ids.clone(),

@@ -46,7 +46,7 @@ pub(crate) struct Keep {
 
 /// Where weights for sampling go.
 pub(crate) enum SamplerTarget {
-    Path(String),
+    Path { name: String, overwrite: bool },
     Session(String),
 }
 

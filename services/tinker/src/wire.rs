@@ -31,6 +31,15 @@ pub(crate) struct ForwardBackwardRequest {
     pub(crate) loss_fn_config_v2: HashMap<String, LossConfigValue>,
 }
 
+/// By what a [`ForwardBackwardRequest`] takes its place among the requests of its model.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ForwardBackwardPlace {
+    #[prost(string, tag = "1")]
+    pub(crate) model_id: String,
+    #[prost(int32, tag = "2")]
+    pub(crate) seq_id: i32,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LossConfigValue {
     #[prost(oneof = "LossConfigKind", tags = "1, 2")]

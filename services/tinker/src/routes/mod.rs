@@ -1,5 +1,6 @@
 //! The routes of Tinker's API, below `/api/v1`.
 
+mod bodies;
 mod checkpoints;
 mod futures;
 mod models;
@@ -18,9 +19,9 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use evenkeel_rpc::reload::BearerTokens;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use self::bodies::read;
 use crate::error::{ApiError, Failure};
 use crate::front::Front;
 use crate::futures::OperationOutcome;
@@ -71,13 +72,6 @@ async fn authorize(State(keys): State<Option<BearerTokens>>, request: Request, n
         return next.run(request).await;
     }
     ApiError::new(StatusCode::UNAUTHORIZED, "a key of this server is required, as X-API-Key").into_response()
-}
-
-/// A body that must be JSON.
-fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
-    serde_json::from_slice(body).map_err(|error| {
-        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, format!("the body is not what this route takes: {error}"))
-    })
 }
 
 fn ok(body: Value) -> Response {

@@ -6,14 +6,14 @@ use std::sync::{Arc, PoisonError};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
-use evenkeel_host::sha256;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::operate_request::Kind;
 use evenkeel_proto::v1::{BeginOperation, LoadOperation};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::training::submit;
+use super::bodies::{fields, unreadable};
+use super::training::submit_json;
 use super::{ok, read};
 use crate::Adapters;
 use crate::error::{ApiError, Failure};
@@ -129,8 +129,6 @@ struct Load {
     path: String,
     #[serde(default)]
     optimizer: bool,
-    model_id: Option<String>,
-    seq_id: Option<u64>,
     session_id: Option<String>,
     model_seq_id: Option<u64>,
     base_model: Option<String>,
@@ -138,10 +136,12 @@ struct Load {
 }
 
 pub(super) async fn load(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let Load { path, optimizer, model_id, seq_id, session_id, model_seq_id, base_model, user_metadata } = read(&body)?;
-    if let (Some(model), Some(number)) = (&model_id, seq_id) {
-        return submit(&front, model, number, sha256(&body), body.len(), Operation::Load { path, optimizer });
+    let request = fields(&body);
+    if let Ok(place) = fields(&body) {
+        let operation = request.map(|Load { path, optimizer, .. }| Operation::Load { path, optimizer });
+        return submit_json(&front, &place, &body, operation.unwrap_or_else(Operation::Refused));
     }
+    let Load { path, optimizer, session_id, model_seq_id, base_model, user_metadata } = request.map_err(unreadable)?;
     let (Some(session), Some(number)) = (session_id, model_seq_id) else {
         return Err(FieldError::missing("session_id", "with model_seq_id, or model_id with seq_id").into());
     };

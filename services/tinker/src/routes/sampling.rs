@@ -127,9 +127,9 @@ impl Default for SamplingParams {
     }
 }
 
-/// Absent: the model's end tokens.
+/// Absent or empty: the model's end tokens.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a text, a list of texts or a list of token ids")]
 enum Stop {
     Text(String),
     Ids(Vec<u32>),
@@ -148,22 +148,24 @@ pub(super) async fn sample(State(front): State<Arc<Front>>, body: Bytes) -> Resu
     let digest = sha256(&body);
     let number = request.seq_id;
     let mut sampled = front.sampled.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(SampleRequest { digest: taken, id, sequences }) = sampled.get(&(sampler.clone(), number)) {
-        return if *taken == digest {
-            Ok(ok(json!({"request_id": id, "sample_sequence_ids": sequences})))
+    if let Some(earlier) = sampled.get(&(sampler.clone(), number)) {
+        return if earlier.digest == digest {
+            Ok(ok(earlier.answer()))
         } else {
             Err(ApiError::bad(format!("seq_id is {number}, which was taken by another request")))
         };
     }
     let room = front.admit(body.len())?;
     let promise = front.futures.promise(front.fresh_id("request"), &session, room);
-    let id = promise.id().to_owned();
-    let sequences: Vec<String> =
-        (0..request.num_samples.min(MAX_SAMPLES)).map(|number| format!("{id}-{number}")).collect();
-    let taken = SampleRequest { digest, id: id.clone(), sequences: sequences.clone() };
+    let taken = SampleRequest {
+        digest,
+        id: promise.id().to_owned(),
+        samples: request.num_samples.min(MAX_SAMPLES),
+        _room: front.admission.charge(SampleRequest::BYTES),
+    };
+    let answer = taken.answer();
     sampled.insert((sampler.clone(), number), taken);
     drop(sampled);
-    let answer = json!({"request_id": id, "sample_sequence_ids": sequences});
     match prepared(&front, &sampler, request) {
         Ok(Prepared { prompt, samples, sampling, stop_texts, prompt_logprobs }) => {
             let deadline_ms = front.settings.sample_deadline.as_millis() as u64;
@@ -235,14 +237,14 @@ fn prepared(front: &Front, sampler: &str, request: Sample) -> Result<Prepared, F
     )?;
     let SamplingParams { max_tokens, seed, stop, temperature, top_k, top_p } = request.sampling_params;
     let left = (context - prompt.len()) as u32;
-    // Given stops take the place of the model's own.
-    let ignore_eos = stop.is_some();
     let (stop_token_ids, stop_texts) = match stop {
         None => (Vec::new(), Vec::new()),
         Some(Stop::Ids(ids)) => (ids, Vec::new()),
         Some(Stop::Text(text)) => (Vec::new(), vec![text]),
         Some(Stop::Texts(texts)) => (Vec::new(), texts),
     };
+    // Given stops take the place of the model's own; an empty list gives none.
+    let ignore_eos = !stop_token_ids.is_empty() || !stop_texts.is_empty();
     if let Some(text) = stop_texts.iter().find(|text| text.is_empty() || !front.has_tokenizer) {
         return Err(FieldError::quoted(
             "stop",

@@ -1,8 +1,8 @@
-//! Training requests: each takes its place among those of its model by its number.
+//! Training requests: each takes its place among those of its model by its number, also one that is refused.
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
@@ -14,39 +14,50 @@ use prost::Message as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::bodies::{Place, fields, read_up_to};
 use super::{ok, read};
 use crate::datum::accumulation;
 use crate::error::ApiError;
 use crate::front::Front;
 use crate::store::now;
 use crate::training::{Keep, LIVE, Operation, SamplerTarget, Training};
-use crate::wire::{ForwardBackwardRequest, PROTOBUF};
+use crate::wire::{ForwardBackwardPlace, ForwardBackwardRequest, PROTOBUF};
 
 pub(super) async fn forward_backward(
     State(front): State<Arc<Front>>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<Response, ApiError> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind != PROTOBUF || headers.contains_key("content-encoding") {
         let message = format!("allowed: {PROTOBUF}, not compressed, as SDKs since 0.25.0 send it here");
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
+    let limit = front.settings.max_body;
+    let body = read_up_to(body, limit.bytes_usize()).await?;
+    let bytes = body.clone().unwrap_or_else(|beginning| beginning);
+    // What stands at the beginning can be read even of a request that is cut or damaged later on.
+    let mut place = ForwardBackwardPlace::default();
+    let readable = place.merge(bytes.clone());
+    let number = u64::try_from(place.seq_id).ok().filter(|_| !place.model_id.is_empty());
+    let Some(number) = number else {
+        let cause = readable.map_or_else(|error| error.to_string(), |()| "seq_id and model_id are required".to_owned());
+        return Err(ApiError::bad(format!("the body is not a ForwardBackwardRequest: {cause}")));
+    };
     // Large ones take a while.
-    let digest = sha256(&body);
-    let size = body.len();
-    let bytes = body;
-    let decoded = tokio::task::spawn_blocking(move || {
-        let request = ForwardBackwardRequest::decode(bytes)
-            .map_err(|error| ApiError::bad(format!("the body is not a ForwardBackwardRequest: {error}")))?;
-        let model = request.model_id.clone();
-        let number = request.seq_id;
-        Ok::<_, ApiError>((model, number, accumulation(request)))
+    let digest = sha256(&bytes);
+    let size = bytes.len();
+    let decoded = tokio::task::spawn_blocking(move || match body {
+        Err(_) => {
+            Err(FieldError::new("body", format_args!("above {limit}"), "less data (the server's tinker.max_body)"))
+        }
+        Ok(bytes) => ForwardBackwardRequest::decode(bytes)
+            .map_err(|error| FieldError::new("body", "not readable", format!("a ForwardBackwardRequest, but: {error}")))
+            .and_then(accumulation),
     });
-    let decoded = decoded.await.map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-    let (model, number, operation) = decoded?;
-    let number = u64::try_from(number).map_err(|_| FieldError::new("seq_id", number, "1 or above"))?;
-    submit(&front, &model, number, digest, size, Operation::Accumulate(operation))
+    let operation =
+        decoded.await.map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    submit(&front, &place.model_id, number, digest, size, Operation::Accumulate(operation))
 }
 
 #[derive(Deserialize)]
@@ -68,15 +79,13 @@ impl Default for AdamParams {
 
 #[derive(Deserialize)]
 struct OptimStep {
-    model_id: String,
-    seq_id: u64,
     adam_params: Option<AdamParams>,
     optimizer_params: Option<Value>,
 }
 
 pub(super) async fn optim_step(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let OptimStep { model_id, seq_id, adam_params, optimizer_params } = read(&body)?;
-    let operation = match optimizer_params {
+    let place: Place = read(&body)?;
+    let operation = fields(&body).and_then(|OptimStep { adam_params, optimizer_params }| match optimizer_params {
         Some(other) => Err(FieldError::new("optimizer_params", other, "absent: adam_params is what is served")),
         None => {
             let adam = adam_params.unwrap_or_default();
@@ -90,14 +99,12 @@ pub(super) async fn optim_step(State(front): State<Arc<Front>>, body: Bytes) -> 
                 max_gradient_norm: (adam.grad_clip_norm != 0.0).then_some(adam.grad_clip_norm),
             })
         }
-    };
-    submit(&front, &model_id, seq_id, sha256(&body), body.len(), Operation::Apply(operation))
+    });
+    submit_json(&front, &place, &body, Operation::Apply(operation))
 }
 
 #[derive(Deserialize)]
 struct Save {
-    model_id: String,
-    seq_id: u64,
     path: Option<String>,
     #[serde(default)]
     overwrite: bool,
@@ -127,34 +134,30 @@ impl Save {
 }
 
 pub(super) async fn save(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let mut request: Save = read(&body)?;
-    let operation = match request.name() {
-        Ok(name) => Operation::Save { name, overwrite: request.overwrite, keep: request.keep() },
-        Err(refused) => Operation::Refused(refused),
-    };
-    submit(&front, &request.model_id, request.seq_id, sha256(&body), body.len(), operation)
+    let place: Place = read(&body)?;
+    let operation = fields(&body).and_then(|mut request: Save| {
+        Ok(Operation::Save { name: request.name()?, overwrite: request.overwrite, keep: request.keep() })
+    });
+    submit_json(&front, &place, &body, operation.unwrap_or_else(Operation::Refused))
 }
 
 pub(super) async fn save_for_sampler(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let mut request: Save = read(&body)?;
-    let target = || {
+    let place: Place = read(&body)?;
+    let operation = fields(&body).and_then(|mut request: Save| {
         if let Some(kind) = request.kind.as_deref().filter(|kind| *kind != "snapshot") {
             return Err(FieldError::quoted("kind", kind, "snapshot: weights that clients sample from do not change"));
         }
-        match (&request.path, request.sampling_session_seq_id) {
-            (Some(_), _) => request.name().map(SamplerTarget::Path),
+        let target = match (&request.path, request.sampling_session_seq_id) {
+            (Some(_), _) => SamplerTarget::Path { name: request.name()?, overwrite: request.overwrite },
             (None, Some(number)) => {
-                let session = request.model_id.split(":train:").next().unwrap_or_default();
-                Ok(SamplerTarget::Session(sampler_id(session, number)))
+                let session = place.model_id.split(":train:").next().unwrap_or_default();
+                SamplerTarget::Session(sampler_id(session, number))
             }
-            (None, None) => Err(FieldError::missing("path", "a name, or sampling_session_seq_id")),
-        }
-    };
-    let operation = match target() {
-        Ok(target) => Operation::SaveForSampler { target, keep: request.keep() },
-        Err(refused) => Operation::Refused(refused),
-    };
-    submit(&front, &request.model_id, request.seq_id, sha256(&body), body.len(), operation)
+            (None, None) => return Err(FieldError::missing("path", "a name, or sampling_session_seq_id")),
+        };
+        Ok(Operation::SaveForSampler { target, keep: request.keep() })
+    });
+    submit_json(&front, &place, &body, operation.unwrap_or_else(Operation::Refused))
 }
 
 /// The id of a sampling session.
@@ -162,8 +165,18 @@ pub(super) fn sampler_id(session: &str, number: u64) -> String {
     format!("{session}:sample:{number}")
 }
 
+/// Queues what a JSON request asks for.
+pub(super) fn submit_json(
+    front: &Front,
+    place: &Place,
+    body: &Bytes,
+    operation: Operation,
+) -> Result<Response, ApiError> {
+    submit(front, &place.model_id, place.seq_id, sha256(body), body.len(), operation)
+}
+
 /// Queues an operation of the model in training.
-pub(super) fn submit(
+fn submit(
     front: &Front,
     model: &str,
     number: u64,
