@@ -66,7 +66,7 @@ impl Merged {
 
     /// An error of [`settings`](Self::settings) with the key, its value, where it was written, and what is allowed.
     pub(crate) fn explain(&self, others: &Renamed, error: &Error) -> ConfigError {
-        let path = error.path.join(".");
+        let (path, found) = self.locate(&error.path);
         let origin = match &error.metadata {
             Some(metadata) => name_of(metadata).unwrap_or_else(defaults),
             None => self.origin_or_defaults(&path),
@@ -74,7 +74,7 @@ impl Merged {
         if let Kind::UnknownField(name, allowed) = &error.kind {
             // figment sometimes includes the refused key in the path.
             let parent = match error.path.split_last() {
-                Some((last, rest)) if last == name => rest.join("."),
+                Some((last, rest)) if last == name => self.locate(rest).0,
                 _ => path,
             };
             let allowed = allowed.iter().map(|&key| key.to_owned()).collect();
@@ -84,9 +84,29 @@ impl Merged {
             let key = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
             return ConfigError::Invalid { key, value: "absent".to_owned(), origin, allowed: "a value".to_owned() };
         }
-        let value = self.0.find_value(&path).map_or_else(|_| "absent".to_owned(), |value| written(&value));
+        let value = found.map_or_else(|| "absent".to_owned(), |value| written(&value));
         let allowed = wording::allowed(&error.kind).unwrap_or_else(|| error.kind.to_string());
         ConfigError::Invalid { key: path, value, origin, allowed }
+    }
+
+    /// A key as messages write it, with the positions of lists in brackets, and its value if it has one.
+    fn locate(&self, path: &[String]) -> (String, Option<Value>) {
+        let mut found = self.dict().ok().map(Value::from);
+        let mut key = String::new();
+        for part in path {
+            found = match found {
+                Some(Value::Array(_, mut list)) => {
+                    key.push_str(&format!("[{part}]"));
+                    part.parse().ok().filter(|&at| at < list.len()).map(|at: usize| list.swap_remove(at))
+                }
+                other => {
+                    let dot = if key.is_empty() { "" } else { "." };
+                    key.push_str(&format!("{dot}{part}"));
+                    other.and_then(Value::into_dict).and_then(|mut dict| dict.remove(part))
+                }
+            };
+        }
+        (key, found)
     }
 
     fn dict(&self) -> Result<Dict, Box<Error>> {

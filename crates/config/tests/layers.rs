@@ -200,6 +200,14 @@ fn lists_are_toml_or_comma_separated() {
 }
 
 #[test]
+fn an_element_of_a_list_is_named_by_its_position_and_shown() {
+    assert_eq!(
+        message(from_text("endpoints = [\"a\", [1]]")),
+        "`endpoints[1]` is [1] in recipe.toml, allowed: a string"
+    );
+}
+
+#[test]
 fn broken_toml_names_file_and_line() {
     let text = message(from_text("seed = 1\nname = \n"));
     assert!(text.starts_with("recipe.toml is not TOML: TOML parse error at line 2"), "{text}");
