@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use evenkeel_hub::ModelName;
+use evenkeel_model::Config;
+use evenkeel_model::folder::{AdapterBase, StoredAdapter};
 use evenkeel_model_folder::{AdapterConfig, Folder};
 use evenkeel_proto::FieldError;
 
 use crate::arguments::EvalOptions;
+use crate::terminal::note;
 
 /// The folder of the model, and that of the adapter beside it, if one is meant.
 ///
@@ -27,17 +30,31 @@ pub(super) fn folders(options: &EvalOptions) -> Result<(PathBuf, Option<PathBuf>
         None => named_base(&folder)?,
     };
     let adapter = std::fs::canonicalize(&folder).with_context(|| format!("--model {}", folder.display()))?;
-    Ok((crate::hub::folder("--base", &base)?, Some(adapter)))
+    let base = crate::hub::folder("--base", &base)?;
+    check(&adapter, &base).with_context(|| format!("--model {}", folder.display()))?;
+    Ok((base, Some(adapter)))
+}
+
+/// Refuses an adapter that no engine would compute beside this base; a service would be asked for it again and again.
+fn check(adapter: &Path, base: &Path) -> Result<()> {
+    let (config, _) = Config::load(base)?;
+    let stored = StoredAdapter::open(adapter, &config)?;
+    match stored.base().note() {
+        Some(unknown) => note(&format!("note: --model: {unknown}")),
+        None => AdapterBase::of_folder(base)?.validate(&stored)?,
+    }
+    Ok(())
 }
 
 /// The base that an adapter names: a folder, or a model of the hub.
 fn named_base(adapter: &Path) -> Result<PathBuf> {
-    let named = AdapterConfig::read(&Folder::new(adapter))?.base;
+    let AdapterConfig { base: named, revision, .. } = AdapterConfig::read(&Folder::new(adapter))?;
     if named.is_empty() {
         let allowed = format!("the model that {} belongs to, which it does not name", adapter.display());
         return Err(FieldError::missing("--base", allowed).into());
     }
-    let on_hub = PathBuf::from(format!("hf:{named}"));
+    let revision = if revision.is_empty() { revision } else { format!("@{revision}") };
+    let on_hub = PathBuf::from(format!("hf:{named}{revision}"));
     Ok(if !Path::new(&named).exists() && ModelName::parse("--base", &on_hub.to_string_lossy()).is_ok() {
         on_hub
     } else {

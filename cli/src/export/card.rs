@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use evenkeel_learner::PublishType;
+use evenkeel_learner::{LoraSettings, PublishType};
 use evenkeel_recipe::Recipe;
 use evenkeel_run::{ForkOrigin, MetricsLine, RunRecord, WeightsProof, at_k};
 
+use super::base::Base;
 use super::prompting::how_to_prompt;
 use super::source::StoredWeights;
 use crate::documentation::changed;
@@ -23,55 +24,59 @@ const METRICS: [(&str, &str); 5] = [
     ("actor/grad_norm", "gradient norm"),
 ];
 
-/// The model card, with the metadata that the Hugging Face hub reads.
-pub(super) fn model_card(
-    run: &RunRecord,
-    recipe: &Recipe,
-    source: &StoredWeights,
-    weights: PublishType,
-) -> Result<String> {
-    let mut text = String::new();
-    let base = recipe.model.path.as_deref().map(super::name);
-    header(&mut text, base.as_deref())?;
-    training(&mut text, run, recipe, source, base.as_deref(), weights)?;
-    how_to_prompt(&mut text, run, recipe)?;
-    data(&mut text, run)?;
-    metrics(&mut text, run, source.step)?;
-    let settings = changed(recipe)?;
-    write!(
-        text,
-        "\n## Recipe\n\nThe settings that differ from the defaults of Evenkeel {}.\n\n```toml\n{}\n```\n",
-        run.program_version,
-        settings.trim_end()
-    )?;
-    Ok(text)
+/// What a model card is about.
+pub(super) struct ModelCard<'a> {
+    pub(super) run: &'a RunRecord,
+    pub(super) recipe: &'a Recipe,
+    pub(super) source: &'a StoredWeights,
+    pub(super) base: &'a Base,
+    /// The adapters that the folder holds instead of a model.
+    pub(super) lora: Option<&'a LoraSettings>,
+    pub(super) weights: PublishType,
 }
 
-fn header(text: &mut String, base: Option<&str>) -> Result<()> {
-    text.push_str("---\nlibrary_name: transformers\npipeline_tag: text-generation\n");
-    if let Some(base) = base {
-        // JSON is YAML: a name cannot break out of its line.
-        writeln!(text, "base_model: {}", serde_json::to_string(base)?)?;
+impl ModelCard<'_> {
+    /// The card, with the metadata that the Hugging Face hub reads.
+    pub(super) fn text(&self) -> Result<String> {
+        let Self { run, recipe, source, base, lora, .. } = *self;
+        let mut text = String::new();
+        header(&mut text, base, lora.is_some())?;
+        training(&mut text, self)?;
+        how_to_prompt(&mut text, run, recipe, base, lora)?;
+        data(&mut text, run)?;
+        metrics(&mut text, run, source.step)?;
+        let settings = changed(recipe)?;
+        write!(
+            text,
+            "\n## Recipe\n\nThe settings that differ from the defaults of Evenkeel {}.\n\n```toml\n{}\n```\n",
+            run.program_version,
+            settings.trim_end()
+        )?;
+        Ok(text)
     }
-    text.push_str("tags:\n- evenkeel\n- reinforcement-learning\n- grpo\n---\n\n");
+}
+
+fn header(text: &mut String, base: &Base, is_adapter: bool) -> Result<()> {
+    let library = if is_adapter { "peft" } else { "transformers" };
+    writeln!(text, "---\nlibrary_name: {library}\npipeline_tag: text-generation")?;
+    // The hub takes the name of one of its repositories and nothing else.
+    if let Base::Hub { repository, .. } = base {
+        writeln!(text, "base_model: {repository}")?;
+    }
+    text.push_str("tags:\n- evenkeel\n- reinforcement-learning\n- grpo\n");
+    text.push_str(if is_adapter { "- lora\n---\n\n" } else { "---\n\n" });
     Ok(())
 }
 
-fn training(
-    text: &mut String,
-    run: &RunRecord,
-    recipe: &Recipe,
-    source: &StoredWeights,
-    base: Option<&str>,
-    weights: PublishType,
-) -> Result<()> {
+fn training(text: &mut String, card: &ModelCard) -> Result<()> {
+    let ModelCard { run, recipe, source, base, weights, .. } = *card;
     let objective = &recipe.learner.objective;
     writeln!(text, "# {} after step {}\n", run.run_id, source.step)?;
     writeln!(
         text,
         "Trained by reinforcement learning with verifiable rewards with Evenkeel {}, starting from {}.\n",
         run.program_version,
-        base.map_or_else(|| "a fresh model".to_owned(), |base| format!("`{base}`"))
+        base.shown()
     )?;
     let learner = &recipe.learner.optimizer;
     let updates = match recipe.learner.mini_batch_groups {
@@ -144,4 +149,25 @@ fn metrics(text: &mut String, run: &RunRecord, step: u64) -> Result<()> {
 fn mean(lines: &[MetricsLine], name: &str) -> Option<f64> {
     let values: Vec<f64> = lines.iter().filter_map(|line| line.get(name)).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metadata_names_a_base_of_the_hub_without_its_revision_and_no_folder() {
+        let written = |base: &Base, is_adapter| {
+            let mut text = String::new();
+            header(&mut text, base, is_adapter).unwrap();
+            text
+        };
+        let hub = Base::Hub { repository: "a/b".to_owned(), revision: "c".repeat(40) };
+        let adapter = written(&hub, true);
+        assert!(adapter.contains("\nbase_model: a/b\n") && adapter.contains("\nlibrary_name: peft\n"), "{adapter}");
+        let model = written(&hub, false);
+        assert!(model.contains("\nbase_model: a/b\n") && model.contains("\nlibrary_name: transformers\n"), "{model}");
+        let local = written(&Base::Folder("mine".to_owned()), false);
+        assert!(!local.contains("base_model") && !local.contains("mine"), "{local}");
+    }
 }

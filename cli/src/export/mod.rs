@@ -1,5 +1,6 @@
 //! `evenkeel export`: the model of a run as a Hugging Face folder that transformers and every engine can open.
 
+mod base;
 mod card;
 mod generation;
 mod prompting;
@@ -22,6 +23,8 @@ use serde_json::Value;
 use crate::arguments::{ExportOptions, WeightsOption};
 use crate::runs::require_run;
 use crate::terminal::note;
+use base::Base;
+use card::ModelCard;
 use source::StoredWeights;
 
 pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
@@ -36,13 +39,17 @@ pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
     let weights = options.weights.map_or_else(|| type_of(config.json()), PublishType::from);
     let max_file = options.max_file.as_deref().map(bytes).transpose()?;
     let generation = generation::config(&model, &config, &recipe.sampling)?;
+    let base = Base::of(&recipe)?;
+    let lora = recipe.learner.lora.as_ref().filter(|_| !options.merged);
+    let card = ModelCard { run: &run, recipe: &recipe, source: &source, base: &base, lora, weights };
     let files = [
         ("generation_config.json".to_owned(), serde_json::to_vec_pretty(&generation)?),
-        ("README.md".to_owned(), card::model_card(&run, &recipe, &source, weights)?.into_bytes()),
+        ("README.md".to_owned(), card.text()?.into_bytes()),
     ];
     let export = Export {
         weights: &source.folder,
         model: &folder,
+        base: base.on_hub(),
         options: PublishOptions::new(weights, max_file),
         merged: options.merged,
         files: &files,

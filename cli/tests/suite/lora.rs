@@ -119,12 +119,47 @@ fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
         let rows = String::from_utf8(shown.stdout).unwrap();
         rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap()["text"].clone()).collect::<Vec<_>>()
     };
-    let beside = answers("of-adapter", &adapter, &[]);
+    // A folder of this machine is named nowhere.
+    for file in ["adapter_config.json", "README.md"] {
+        let text = std::fs::read_to_string(adapter.join(file)).unwrap();
+        let text = text.split("## Recipe").next().unwrap();
+        assert!(!text.contains(dir.path().to_str().unwrap()), "{file}: {text}");
+    }
+    let card = std::fs::read_to_string(adapter.join("README.md")).unwrap();
+    for words in
+        ["library_name: peft", "PeftModel.from_pretrained(base, \"ADAPTER\")", "--lora-modules trained=ADAPTER"]
+    {
+        assert!(card.contains(words), "{words}: {card}");
+    }
+    let mut unnamed = evenkeel(&["eval", "--max-tokens", "20", "--model", adapter.to_str().unwrap()]);
+    unnamed.arg("--benchmark").arg(&sums);
+    assert!(refused(unnamed).contains("--base is absent"));
+    let beside = answers("of-adapter", &adapter, &["--base", model.to_str().unwrap()]);
     let alone = answers("of-base", &model, &[]);
     assert!(beside.len() == 16 && beside[0].is_string(), "{beside:?}");
     assert_eq!(beside, answers("of-merged", &merged, &[]));
     assert!(beside != alone);
-    assert_eq!(beside, answers("of-named", &adapter, &["--base", model.to_str().unwrap()]));
+    // Another base is refused at once, and not waited for.
+    let mut other = evenkeel(&["eval", "--max-tokens", "20", "--base", merged.to_str().unwrap()]);
+    other.arg("--model").arg(&adapter).arg("--benchmark").arg(&sums);
+    let error = refused(other);
+    assert!(error.contains("is an adapter for another base") && !error.contains("waiting"), "{error}");
+    // An adapter as PEFT writes it does not say what it belongs to, which is noted.
+    let file = adapter.join("adapter_model.safetensors");
+    let bytes = std::fs::read(&file).unwrap();
+    let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut json: serde_json::Map<String, Value> = serde_json::from_slice(&bytes[8..header]).unwrap();
+    json["__metadata__"].as_object_mut().unwrap().remove("base").unwrap();
+    let mut written = serde_json::to_vec(&json).unwrap();
+    written.resize(header - 8, b' ');
+    std::fs::write(&file, [&bytes[..8], &written, &bytes[header..]].concat()).unwrap();
+    let mut command = evenkeel(&["eval", "--samples", "1", "--max-tokens", "5", "--set", "reward.code.sandbox=off"]);
+    command.arg("--model").arg(&adapter).arg("--base").arg(&model).arg("--benchmark").arg(&sums);
+    command.arg("--output").arg(dir.path().join("of-peft"));
+    let said = String::from_utf8(succeed(command).stderr).unwrap();
+    assert!(said.contains("names no base and does not hold its digest"), "{said}");
+    std::fs::write(&file, &bytes).unwrap();
+
     let mut command = evenkeel(&["eval", "--max-tokens", "20", "--model", model.to_str().unwrap(), "--base", "m"]);
     command.arg("--benchmark").arg(&sums);
     assert!(refused(command).contains("--base is m, allowed: absent"));

@@ -21,6 +21,10 @@ pub struct AdapterConfig {
     pub targets: Vec<String>,
     /// The folder or name of the model that it belongs to; empty if the file has none.
     pub base: String,
+    /// The revision of the model on the hub; empty if the file has none.
+    pub revision: String,
+    /// Whether the file asks for rank-stabilised scaling.
+    pub is_stabilised: bool,
 }
 
 impl AdapterConfig {
@@ -48,16 +52,21 @@ impl AdapterConfig {
         let alpha = json.get("lora_alpha").and_then(Value::as_f64).filter(|alpha| alpha.is_finite() && *alpha > 0.0);
         let alpha =
             alpha.ok_or_else(|| FieldError::new("lora_alpha", shown(json, "lora_alpha"), "a finite number above 0"))?;
-        let alpha = match json.get("use_rslora") {
-            Some(Value::Bool(true)) => alpha * (rank as f64).sqrt(),
-            _ => alpha,
-        };
+        let is_stabilised = json.get("use_rslora") == Some(&Value::Bool(true));
+        let alpha = if is_stabilised { alpha * (rank as f64).sqrt() } else { alpha };
         let targets = match json.get("target_modules") {
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
         };
-        let base = json.get("base_model_name_or_path").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Self { rank: usize::try_from(rank).unwrap_or(usize::MAX), alpha, targets, base })
+        let text = |field: &str| json.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(Self {
+            rank: usize::try_from(rank).unwrap_or(usize::MAX),
+            alpha,
+            targets,
+            base: text("base_model_name_or_path"),
+            revision: text("revision"),
+            is_stabilised,
+        })
     }
 
     /// The text of the file for PEFT and engines.
@@ -65,7 +74,7 @@ impl AdapterConfig {
         // PEFT's own files have whole numbers without a point.
         let alpha =
             if self.alpha.fract() == 0.0 && self.alpha < 1e15 { json!(self.alpha as u64) } else { json!(self.alpha) };
-        let json = json!({
+        let mut json = json!({
             "peft_type": "LORA",
             "task_type": "CAUSAL_LM",
             "base_model_name_or_path": self.base,
@@ -84,6 +93,9 @@ impl AdapterConfig {
             "alpha_pattern": {},
             "inference_mode": true,
         });
+        if !self.revision.is_empty() {
+            json["revision"] = self.revision.as_str().into();
+        }
         let mut text = serde_json::to_string_pretty(&json).expect("names and numbers serialise");
         text.push('\n');
         text
@@ -98,6 +110,12 @@ fn refuse_other_kinds(json: &Value) -> Result<(), FieldError> {
     let refused = |field: &str, allowed: &str| Err(FieldError::new(field, shown(json, field), allowed));
     if json.get("peft_type").is_some_and(|kind| kind != "LORA") {
         return refused("peft_type", "LORA");
+    }
+    if json.get("alora_invocation_tokens").is_some_and(|tokens| !tokens.is_null()) {
+        return refused(
+            "alora_invocation_tokens",
+            "absent: an activated LoRA computes with its adapter only after these",
+        );
     }
     for field in ["use_dora", "lora_bias", "fan_in_fan_out", "use_qalora"] {
         if json.get(field).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))) {
@@ -153,13 +171,23 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_a_stabilised_scale_is_that_of_another_alpha() {
-        let config = AdapterConfig { rank: 4, alpha: 8.0, targets: vec!["q_proj".into()], base: "m".into() };
+        let config = AdapterConfig {
+            rank: 4,
+            alpha: 8.0,
+            targets: vec!["q_proj".into()],
+            base: "m".into(),
+            revision: String::new(),
+            is_stabilised: false,
+        };
         assert_eq!(read(plain()).unwrap(), config);
+        let pinned = AdapterConfig { revision: "0".repeat(40), ..config.clone() };
+        assert_eq!(read(serde_json::from_str(&pinned.to_text()).unwrap()).unwrap(), pinned);
         assert_eq!(read(serde_json::from_str(&config.to_text()).unwrap()).unwrap(), config);
         assert!(config.to_text().contains("\"lora_alpha\": 8,"), "{}", config.to_text());
         let mut stabilised = plain();
         stabilised["use_rslora"] = json!(true);
-        assert_eq!(read(stabilised).unwrap().alpha, 16.0);
+        let stabilised = read(stabilised).unwrap();
+        assert_eq!((stabilised.alpha, stabilised.is_stabilised), (16.0, true));
     }
 
     #[test]
@@ -169,6 +197,7 @@ mod tests {
             ("r", json!(0)),
             ("lora_alpha", json!("big")),
             ("use_dora", json!(true)),
+            ("alora_invocation_tokens", json!([5, 6, 7])),
             ("bias", json!("all")),
             ("modules_to_save", json!(["lm_head"])),
             ("rank_pattern", json!({"q_proj": 8})),

@@ -92,8 +92,9 @@ fn refused_by_learner(recipe: &Recipe, config: &Config) -> Option<FieldError> {
         return Some(error.within("learner.lora"));
     }
     let start = lora.start.as_ref()?;
-    let error = StoredAdapter::open(start, config).err()?;
-    let allowed = format!("the folder of a PEFT adapter of this model ({error})");
+    let opened = StoredAdapter::open(start, config);
+    let error = opened.and_then(|adapter| adapter.validate_shape(&lora.shape())).err()?;
+    let allowed = format!("the folder of a PEFT adapter of this model, rank, alpha and targets ({error})");
     Some(FieldError::new("learner.lora.start", start.display(), allowed))
 }
 

@@ -22,6 +22,8 @@ pub struct Export<'a> {
     pub weights: &'a Path,
     /// The folder of the model that was trained, with its tokenizer.
     pub model: &'a Path,
+    /// The repository of that model on the hub and its revision, which an adapter names; both empty where it has none.
+    pub base: (&'a str, &'a str),
     /// Type and size of the files.
     pub options: PublishOptions,
     /// Whether adapters are merged into a copy of their base.
@@ -76,6 +78,9 @@ fn read(export: &Export) -> Result<Exported> {
     let adapter = StoredAdapter::open(export.weights, &config)?;
     let base = AdapterBase::of_folder(export.model)?;
     base.validate(&adapter)?;
+    // Its folder would say nothing to anybody else.
+    let (name, revision) = export.base;
+    let base = AdapterBase { name: name.to_owned(), revision: revision.to_owned(), ..base };
     let frozen = load_parameters(export.model, &config, &Device::Cpu)?;
     adapter.validate_head(&frozen)?;
     let beside = frozen.with_adapters(adapter.shape(), adapter.read_all(&Device::Cpu)?)?;

@@ -26,6 +26,8 @@ const BASE: &str = "base";
 pub struct AdapterBase {
     /// Its folder or name, for PEFT.
     pub name: String,
+    /// Its revision on the hub; empty where it has none.
+    pub revision: String,
     /// The digest of its tensors: see [`evenkeel_model_folder::tensors_digest`]. `None` where it was not written down.
     pub digest: Option<String>,
 }
@@ -38,7 +40,27 @@ impl AdapterBase {
     pub fn of_folder(folder: &Path) -> Result<Self> {
         let files = evenkeel_model_folder::WeightFiles::read(&Folder::new(folder))?;
         let digest = evenkeel_model_folder::tensors_digest(&files.tensor_digests(|| true)?);
-        Ok(Self { name: folder.display().to_string(), digest: Some(digest) })
+        Ok(Self { name: folder.display().to_string(), revision: String::new(), digest: Some(digest) })
+    }
+
+    /// The model that an adapter in a folder says it belongs to.
+    ///
+    /// # Errors
+    /// A folder without an adapter.
+    pub fn of_adapter(folder: &Path) -> Result<Self> {
+        let AdapterConfig { base, revision, .. } = AdapterConfig::read(&Folder::new(folder))?;
+        let digest = tensors_metadata(&folder.join(name::ADAPTER_WEIGHTS))?.remove(BASE);
+        Ok(Self { name: base, revision, digest })
+    }
+
+    /// What a reader should know of an adapter that does not hold the digest of its base.
+    pub fn note(&self) -> Option<String> {
+        let named = if self.name.is_empty() { "no base" } else { &self.name };
+        self.digest.is_none().then(|| {
+            format!(
+                "the adapter names {named} and does not hold its digest: nothing shows that it belongs to this model"
+            )
+        })
     }
 
     /// Refuses another base, where both are known.
@@ -86,6 +108,8 @@ pub(super) fn save_adapter(
         alpha: lora.alpha,
         targets: lora.targets.iter().map(|module| module.name().to_owned()).collect(),
         base: base.name.clone(),
+        revision: base.revision.clone(),
+        is_stabilised: false,
     };
     let path = folder.join(name::ADAPTER_CONFIG);
     let text = config.to_text();
@@ -99,6 +123,8 @@ pub(super) fn save_adapter(
 pub struct StoredAdapter {
     path: PathBuf,
     shape: LoraShape,
+    /// Whether the alpha of the shape is that of a file with `use_rslora`.
+    is_stabilised: bool,
     base: AdapterBase,
     specs: Vec<ParameterSpec>,
     tensors: StoredTensors,
@@ -136,7 +162,9 @@ impl StoredAdapter {
             return Err(ModelError::Tensor { path, tensor: other.clone(), reason });
         }
         let digest = tensors_metadata(&path)?.remove(BASE);
-        Ok(Self { path, shape, base: AdapterBase { name: described.base, digest }, specs, tensors, head })
+        let AdapterConfig { base, revision, is_stabilised, .. } = described;
+        let base = AdapterBase { name: base, revision, digest };
+        Ok(Self { path, shape, is_stabilised, base, specs, tensors, head })
     }
 
     /// Refuses an adapter that brings the head of another model, which PEFT writes out where the head has an adapter.
@@ -184,7 +212,7 @@ impl StoredAdapter {
     ///
     /// # Errors
     /// Both shapes.
-    pub(super) fn validate_shape(&self, wanted: &LoraShape) -> Result<()> {
+    pub fn validate_shape(&self, wanted: &LoraShape) -> Result<()> {
         let found = &self.shape;
         if found == wanted {
             return Ok(());
@@ -193,7 +221,12 @@ impl StoredAdapter {
             let targets: Vec<_> = shape.targets.iter().map(|module| module.name()).collect();
             format!("rank {}, alpha {}, targets {}", shape.rank, shape.alpha, targets.join(" "))
         };
-        let reason = format!("is an adapter of {}, allowed: {}", text(found), text(wanted));
+        let scaled = if self.is_stabilised {
+            format!(" (use_rslora scales its B A by lora_alpha / sqrt(rank), which is alpha {} here)", found.alpha)
+        } else {
+            String::new()
+        };
+        let reason = format!("is an adapter of {}{scaled}, allowed: {}", text(found), text(wanted));
         Err(ModelError::Corrupt { path: self.path.clone(), reason })
     }
 }

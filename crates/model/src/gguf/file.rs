@@ -37,6 +37,11 @@ impl GgufFile {
             .map_err(|_| corrupt(path, &"its alignment is 0"))?
             .map_err(|error| corrupt(path, &format_args!("is not a complete GGUF file: {}", first_line(&error))))?;
         let mut file = Self { path: path.to_owned(), reader, content, architecture: String::new() };
+        if let Some(parts) = file.size("split.count")?.filter(|&parts| parts > 1) {
+            let part = file.size("split.no")?.unwrap_or_default() + 1;
+            let allowed = "a whole model in one file, as `llama-gguf-split --merge` makes it of its parts";
+            return Err(file.refused("split.count", format_args!("{parts} (the file is part {part})"), allowed));
+        }
         let architecture = file.text("general.architecture")?.unwrap_or_default();
         if !ARCHITECTURES.contains(&architecture) {
             let allowed = ARCHITECTURES.join(", ");

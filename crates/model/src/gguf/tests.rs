@@ -132,6 +132,18 @@ fn what_is_not_known_is_refused_by_name_with_what_is_allowed() {
 }
 
 #[test]
+fn a_part_of_a_split_model_is_called_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m-00002-of-00003.gguf");
+    let tensor = QTensor::quantize(&Tensor::zeros(32, DType::F32, &Device::Cpu).unwrap(), GgmlDType::F32).unwrap();
+    let mut out = std::fs::File::create(&path).unwrap();
+    let keys = [("split.no", &Metadata::U16(1)), ("split.count", &Metadata::U16(3))];
+    gguf_file::write(&mut out, &keys, &[("x", &tensor)]).unwrap();
+    let error = refusal(&path);
+    assert!(error.contains("is 3 (the file is part 2), allowed: a whole model in one file"), "{error}");
+}
+
+#[test]
 fn an_alignment_of_nothing_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("zero.gguf");

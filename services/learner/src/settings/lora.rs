@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use evenkeel_model::folder::AdapterBase;
 use evenkeel_model::{LinearModule, LoraShape};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
@@ -64,6 +65,11 @@ impl LoraSettings {
             "lora trains adapters, whose learning rate is about ten times that of all weights: optimizer.learning_rate \
             is {learning_rate:e}"
         )];
+        // A folder that cannot be read is refused when the run starts.
+        let start = self.start.as_ref().and_then(|start| AdapterBase::of_adapter(start).ok());
+        if let Some(note) = start.and_then(|base| base.note()) {
+            notes.push(format!("lora.start: {note}"));
+        }
         let scale = self.shape().scale();
         // A power of two has no bits after the first.
         if scale.to_bits().trailing_zeros() < f64::MANTISSA_DIGITS - 1 {

@@ -326,6 +326,34 @@ fn adapters_that_no_linear_layer_has_are_refused_by_their_setting() {
     assert!(error.contains("embed_tokens") && error.contains("q_proj") && error.contains("lm_head"), "{error}");
 }
 
+#[test]
+fn a_start_with_another_scale_or_an_unknown_base_is_named() {
+    let base = base(1);
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = published(&base, folder.path(), PublishOptions::default());
+    let start = with(LoraSettings { start: Some(path.clone()), ..lora() });
+    let about_base = |settings: &TrainingSettings| {
+        let notes = settings.notes();
+        notes.into_iter().find(|note| note.starts_with("lora.start: "))
+    };
+    assert_eq!(about_base(&start), None);
+    // As PEFT writes one.
+    let file = path.join("adapter_model.safetensors");
+    let tensors = candle_core::safetensors::load(&file, &Device::Cpu).unwrap();
+    candle_core::safetensors::save(&tensors, &file).unwrap();
+    let described = std::fs::read_to_string(path.join("adapter_config.json")).unwrap();
+    let named = described.replace("\"base_model_name_or_path\": \"\"", "\"base_model_name_or_path\": \"someone/else\"");
+    std::fs::write(path.join("adapter_config.json"), &named).unwrap();
+    let note = about_base(&start).unwrap();
+    assert!(note.contains("names someone/else and does not hold its digest"), "{note}");
+    assert!(Learner::open(base.path(), start.clone()).is_ok());
+
+    std::fs::write(path.join("adapter_config.json"), named.replace("\"use_rslora\": false", "\"use_rslora\": true"))
+        .unwrap();
+    let error = Learner::open(base.path(), start).err().unwrap().to_string();
+    assert!(error.contains("alpha 16") && error.contains("use_rslora") && error.contains("alpha 8"), "{error}");
+}
+
 /// An adapter's files with one thing wrong.
 #[test]
 fn a_damaged_adapter_is_refused_by_the_tensor_or_field_at_fault() {
@@ -380,11 +408,16 @@ fn an_export_is_an_adapter_or_merged_into_a_copy_of_its_base() {
     let to = |name: &str, merged| {
         let to = folder.path().join(name);
         let options = PublishOptions::default();
-        export(&Export { weights: &checkpoint, model: base.path(), options, merged, files: &[] }, &to).unwrap();
+        let base_name = ("a/b", "0123");
+        let model = base.path();
+        export(&Export { weights: &checkpoint, model, base: base_name, options, merged, files: &[] }, &to).unwrap();
         to
     };
     let adapter = to("adapter", false);
     assert!(!adapter.join("config.json").exists() && !adapter.join("model.safetensors").exists());
+    let described = std::fs::read_to_string(adapter.join("adapter_config.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&described).unwrap();
+    assert_eq!((&json["base_model_name_or_path"], &json["revision"]), (&"a/b".into(), &"0123".into()));
     let start = LoraSettings { start: Some(adapter.clone()), ..lora() };
     assert_eq!(scores(&open(&base, with(start))), scores(&learner));
     let merged = to("merged", true);
