@@ -4,6 +4,7 @@
 //! `EVENKEEL_RANK_KILLS=10 cargo test --release --workspace --test suite -- ranks::a_rank_that_is_killed` kills ten
 //! times at random moments.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -92,6 +93,28 @@ fn two_and_four_ranks_have_the_numbers_of_one_process() {
         end_well(&out, all);
         assert_same(&out, &alone);
     }
+}
+
+#[test]
+fn ranks_of_torchrun_meet_beside_its_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    // As its agent does, which serves its store at MASTER_PORT for as long as the ranks run.
+    let (store, port) = (0..100)
+        .find_map(|_| {
+            let store = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = store.local_addr().unwrap().port();
+            TcpListener::bind(("127.0.0.1", port.checked_add(1)?)).ok()?;
+            Some((store, port))
+        })
+        .unwrap();
+    let start = |rank| {
+        let mut command = with(as_rank(train(&out), rank, 2, port), &["run.steps=2"]);
+        command.env("TORCHELASTIC_RUN_ID", "none");
+        Process::start_logging(command, &log(&out, rank))
+    };
+    end_well(&out, (0..2).map(start).collect());
+    drop(store);
 }
 
 #[test]
@@ -200,7 +223,11 @@ fn a_rank_that_hangs_is_named_within_the_deadline() {
     wait_for("its name", || said().contains("rank 1 ("));
     // A step may have been in progress that needs no exchange yet.
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
-    assert!(said().contains("has sent no ") && said().contains("for 4s (setting `ranks.timeout`)"), "{}", said());
+    assert!(
+        said().contains("has sent no ") && said().contains("for 4s (setting `learner.ranks.timeout`)"),
+        "{}",
+        said()
+    );
     std::mem::replace(&mut all[1], start_nothing()).kill();
     all[1] = start(&out, 1, 2, port, &quick);
     end_well(&out, all);

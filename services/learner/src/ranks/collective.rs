@@ -19,7 +19,7 @@ pub enum RankError {
         reason: String,
     },
     /// A rank has not answered in time.
-    #[error("rank {rank} ({host}) has sent no {what} for {} (setting `ranks.timeout`)", human(*waited))]
+    #[error("rank {rank} ({host}) has sent no {what} for {} (setting `learner.ranks.timeout`)", human(*waited))]
     Late {
         /// The rank.
         rank: usize,

@@ -103,7 +103,10 @@ mod tests {
         assert!(matches!(error, RankError::Lost { rank: 2, .. }), "{error}");
         let mut ranks = InProcess::ranks(2, SOON);
         let error = ranks[0].barrier().unwrap_err();
-        assert_eq!(error.to_string(), "rank 1 (thread 1) has sent no barrier for 100ms (setting `ranks.timeout`)");
+        assert_eq!(
+            error.to_string(),
+            "rank 1 (thread 1) has sent no barrier for 100ms (setting `learner.ranks.timeout`)"
+        );
         let error = ranks[1].all_gather("weights", Vec::new()).unwrap_err();
         assert!(matches!(error, RankError::OutOfStep { rank: 0, .. }), "{error}");
     }

@@ -79,7 +79,7 @@ impl Follower {
         let ranks = settings.training.ranks.clone().unwrap_or_default();
         let learner = Learner::open_rank(&settings.model, settings.training, place.division)?;
         let hello = identity(&learner, place.division)?;
-        let connector = Connector::new("training.ranks.client", ranks.client.clone())?;
+        let connector = Connector::new("learner.ranks.client", ranks.client.clone())?;
         let mut follower = Self { learner, place, settings: ranks, hello, connector, runtime };
         loop {
             let streams = Arc::new(Mutex::new(follower.join()?));

@@ -33,7 +33,7 @@ impl Meeting {
     /// # Errors
     /// A port in use, or certificates that cannot be read.
     pub(super) async fn bind(settings: &RankSettings, place: RankPlace) -> Result<Self, StartError> {
-        let server = Server::bind("ranks", "training.ranks.server", settings.server_at(&place)).await?;
+        let server = Server::bind("ranks", "learner.ranks.server", settings.server_at(&place)).await?;
         Ok(Self { server, place, settings: settings.clone() })
     }
 

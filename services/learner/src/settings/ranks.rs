@@ -20,7 +20,8 @@ pub struct RankSettings {
     /// The number of this process, from 0. Absent: the launcher's environment says it (torchrun, Slurm, MPI, an indexed
     /// Job of Kubernetes).
     pub rank: Option<usize>,
-    /// Where rank 0 listens for the others, `HOST:PORT`. Absent: MASTER_ADDR and MASTER_PORT of the environment.
+    /// Where rank 0 listens for the others, `HOST:PORT`. Absent: MASTER_ADDR and MASTER_PORT of the environment, or the
+    /// port after that where torchrun started the ranks, whose own store has MASTER_PORT.
     pub address: Option<String>,
     /// How long one rank may keep the others waiting, the longest part of a step included.
     #[serde(with = "HumanDuration")]
@@ -71,7 +72,7 @@ const LAUNCHERS: [(&str, Option<&str>); 5] = [
 impl RankSettings {
     pub(super) fn validate(&self, gradient_blocks: usize) -> Result<(), FieldError> {
         if self.count > gradient_blocks {
-            let allowed = format!("at most compute.gradient_blocks, which is {gradient_blocks}");
+            let allowed = format!("at most learner.compute.gradient_blocks, which is {gradient_blocks}");
             return Err(FieldError::new("count", self.count, allowed));
         }
         at_least_1ms(&[("timeout", self.timeout), ("join_timeout", self.join_timeout)])?;
@@ -113,7 +114,7 @@ impl RankSettings {
             (count, _) => count,
         };
         if ranks == 0 || ranks > gradient_blocks {
-            let allowed = format!("1 to compute.gradient_blocks, which is {gradient_blocks}");
+            let allowed = format!("1 to learner.compute.gradient_blocks, which is {gradient_blocks}");
             return Err(FieldError::new("ranks.count", ranks, allowed));
         }
         if ranks == 1 {
@@ -126,10 +127,9 @@ impl RankSettings {
         if rank >= ranks {
             return Err(FieldError::new("ranks.rank", rank, format!("0 to {}, one of {ranks} ranks", ranks - 1)));
         }
-        let master = || Some(format!("{}:{}", variable("MASTER_ADDR")?, variable("MASTER_PORT")?));
-        let Some(address) = self.address.clone().or_else(master) else {
-            let allowed = "HOST:PORT of rank 0, or MASTER_ADDR and MASTER_PORT in the environment";
-            return Err(FieldError::missing("ranks.address", allowed));
+        let address = match &self.address {
+            Some(address) => address.clone(),
+            None => master(variable)?,
         };
         Ok(Some(RankPlace { division: Division::new(rank, ranks), address }))
     }
@@ -145,6 +145,19 @@ impl RankSettings {
     pub(crate) fn url(&self, place: &RankPlace) -> String {
         format!("{}://{}", if self.client.tls.is_some() { "https" } else { "http" }, place.address)
     }
+}
+
+/// Where rank 0 listens by the environment of the launcher.
+fn master(variable: impl Fn(&str) -> Option<String>) -> Result<String, FieldError> {
+    let (Some(host), Some(port)) = (variable("MASTER_ADDR"), variable("MASTER_PORT")) else {
+        let allowed = "HOST:PORT of rank 0, or MASTER_ADDR and MASTER_PORT in the environment";
+        return Err(FieldError::missing("ranks.address", allowed));
+    };
+    let wrong = || FieldError::quoted("the environment's MASTER_PORT", &port, "a port, 1 to 65535");
+    let port: u16 = port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
+    // torchrun's agent serves its store there for as long as the ranks run.
+    let is_taken = variable("TORCHELASTIC_RUN_ID").is_some();
+    Ok(format!("{host}:{}", if is_taken { port.checked_add(1).unwrap_or(port - 1) } else { port }))
 }
 
 #[cfg(test)]
@@ -171,9 +184,16 @@ mod tests {
         // torchrun below Slurm.
         let both = [("RANK", "0"), ("WORLD_SIZE", "2"), ("SLURM_PROCID", "5"), ("SLURM_NTASKS", "6")];
         assert_eq!(place(&at(2), &both), here(0, 2));
-        let torchrun = [("RANK", "1"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "10.0.0.1"), ("MASTER_PORT", "29500")];
+        let by_hand = [("RANK", "1"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "10.0.0.1"), ("MASTER_PORT", "29500")];
         let without_address = RankSettings::default();
-        assert_eq!(place(&without_address, &torchrun), Ok(Some((1, 2, "10.0.0.1:29500".to_owned()))));
+        assert_eq!(place(&without_address, &by_hand), Ok(Some((1, 2, "10.0.0.1:29500".to_owned()))));
+        let torchrun = |port| {
+            let more = [("MASTER_PORT", port), ("TORCHELASTIC_RUN_ID", "none")];
+            place(&without_address, &[&by_hand[..3], &more].concat()).unwrap().unwrap().2
+        };
+        assert_eq!([torchrun("29500"), torchrun("65535")], ["10.0.0.1:29501", "10.0.0.1:65534"]);
+        let given = [&by_hand[..], &[("TORCHELASTIC_RUN_ID", "none")]].concat();
+        assert_eq!(place(&at(2), &given), here(1, 2), "a setting counts first");
         assert_eq!(place(&RankSettings { rank: Some(1), ..at(2) }, &[]), here(1, 2));
         assert_eq!(place(&at(1), &[("RANK", "0")]), Ok(None), "one rank is no ranks");
     }
@@ -185,9 +205,18 @@ mod tests {
             (at(0), &[][..], "ranks.count is 0, allowed: the number of ranks"),
             (at(2), &slurm, "ranks.count is 2, allowed: 4, the number of the launcher's processes"),
             (at(2), &[("JOB_COMPLETION_INDEX", "2")], "ranks.rank is 2, allowed: 0 to 1, one of 2 ranks"),
-            (at(0), &[("RANK", "0"), ("WORLD_SIZE", "9")], "ranks.count is 9, allowed: 1 to compute.gradient_blocks"),
+            (
+                at(0),
+                &[("RANK", "0"), ("WORLD_SIZE", "9")],
+                "ranks.count is 9, allowed: 1 to learner.compute.gradient_blocks",
+            ),
             (at(0), &[("RANK", "x"), ("WORLD_SIZE", "2")], "the environment's RANK is \"x\", allowed: a number"),
             (at(2), &[], "ranks.rank is absent"),
+            (
+                RankSettings::default(),
+                &[("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "a"), ("MASTER_PORT", "x")],
+                "the environment's MASTER_PORT is \"x\", allowed: a port",
+            ),
             (RankSettings { count: 2, ..RankSettings::default() }, &[("RANK", "0")], "ranks.address is absent"),
         ] {
             let error = place(&settings, environment).unwrap_err();
