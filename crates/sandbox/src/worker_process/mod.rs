@@ -64,6 +64,8 @@ pub(crate) struct WorkerProcess {
     output: BufReader<Pipe<ChildStdout>>,
     /// How long a response may take: a little more than the program's wall clock limit.
     response_timeout: Duration,
+    /// The number of the last request, which its response repeats.
+    number: u64,
     /// Set once the process can no longer be used.
     lost: Option<ProcessLoss>,
 }
@@ -89,8 +91,8 @@ impl WorkerProcess {
         let (Ok(input), Ok(output)) = (Pipe::new(input, child.id()), Pipe::new(output, child.id())) else {
             return Err(StartError::Missing("a process whose pipes cannot be used".to_owned()));
         };
-        let mut process =
-            Self { child, input, output: BufReader::new(output), response_timeout: START_TIMEOUT, lost: None };
+        let output = BufReader::new(output);
+        let mut process = Self { child, input, output, response_timeout: START_TIMEOUT, number: 0, lost: None };
         process.set_timeout(START_TIMEOUT);
         match process.response(cancel) {
             Ok(frame) if frame.kind == wire::READY => Ok(process),
@@ -110,14 +112,21 @@ impl WorkerProcess {
     }
 
     fn request(&mut self, kind: u32, parts: &[&[u8]], cancel: &CancellationToken) -> Run {
+        self.number += 1;
+        let number = wire::number(self.number);
         let response = match &self.lost {
             Some(lost) => Err(io::Error::other(lost.to_string())),
             None => {
                 self.set_timeout(self.response_timeout);
-                Frame::write(&mut self.input, kind, parts).and_then(|()| self.response(cancel))
+                let parts = [parts, &[&number]].concat();
+                Frame::write(&mut self.input, kind, &parts).and_then(|()| self.response(cancel))
             }
         };
-        let run = response.and_then(|frame| {
+        let run = response.and_then(|mut frame| {
+            if frame.parts.pop().as_ref() != Some(&number) {
+                let message = "a response to another request";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
             let run = (frame.kind == wire::RUN).then(|| wire::read_run(frame)).flatten();
             run.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "an invalid response"))
         });
@@ -228,5 +237,40 @@ impl CellExecutor for WorkerProcess {
             self.set_timeout(CANCEL_TIMEOUT);
             let _ = Frame::write(&mut self.input, wire::END_SESSION, &[&wire::session(id)]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that says what is in a file, whatever it is asked.
+    fn saying(frames: &[(u32, Vec<Vec<u8>>)]) -> (tempfile::NamedTempFile, WorkerProcess) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        for (kind, parts) in frames {
+            let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+            Frame::write(&mut file, *kind, &parts).unwrap();
+        }
+        let arguments = ["-c".into(), "cat \"$0\"; cat >/dev/null".into(), file.path().into()];
+        let command = WorkerProcessCommand { program: "sh".into(), arguments: arguments.into() };
+        let process = WorkerProcess::start(&command, &CancellationToken::new()).ok().unwrap();
+        (file, process)
+    }
+
+    fn response(stdout: &str, number: u64) -> (u32, Vec<Vec<u8>>) {
+        let run = Run { stdout: stdout.into(), ..Run::without(ExitStatus::Exited(0)) };
+        (wire::RUN, wire::run(&run).into_iter().chain([wire::number(number)]).collect())
+    }
+
+    #[test]
+    fn a_second_answer_to_a_request_is_not_taken_for_that_of_the_next() {
+        let ready = (wire::READY, Vec::new());
+        let (_file, mut process) = saying(&[ready, response("first", 1), response("again", 1), response("third", 2)]);
+        let mut ask = || process.grade(b"", &CancellationToken::new());
+        assert_eq!(ask().stdout, b"first");
+        let second = ask();
+        let ExitStatus::Internal(error) = &second.status else { panic!("{:?}", second.status) };
+        assert!(error.contains("a response to another request") && second.stdout.is_empty(), "{error}");
+        assert!(process.lost().is_some(), "nothing more is asked of it");
     }
 }

@@ -164,7 +164,7 @@ fn execute_on_thread(executor: &mut InProcess<'_>, requests: &Mutex<Requests>, m
             return true;
         }
         let next = requests.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let Some((frame, cancel)) = next else { return false };
+        let Some((mut frame, cancel)) = next else { return false };
         if frame.kind == wire::UNLOAD {
             executor.unload();
             loaded = false;
@@ -176,10 +176,12 @@ fn execute_on_thread(executor: &mut InProcess<'_>, requests: &Mutex<Requests>, m
             }
             continue;
         }
+        // The response repeats it: an answer to another request is recognised.
+        let number = frame.parts.pop().unwrap_or_default();
         let run = respond(executor, frame, &cancel, &mut loaded);
         stack_may_have_grown |= run.cpu > STACK_REUSE_LIMIT;
         let parts = wire::run(&run);
-        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let parts: Vec<&[u8]> = parts.iter().chain([&number]).map(Vec::as_slice).collect();
         // Before the response: the next request may follow it immediately.
         requests.lock().unwrap_or_else(PoisonError::into_inner).running = false;
         if Frame::write(&mut output, wire::RUN, &parts).is_err() {

@@ -31,6 +31,11 @@ pub(super) fn session(id: u64) -> Vec<u8> {
     pack(&[id])
 }
 
+/// The number of a request, the last part of it and of its response.
+pub(super) fn number(number: u64) -> Vec<u8> {
+    pack(&[number])
+}
+
 #[cfg(feature = "interpreter")]
 pub(super) fn read_session(part: &[u8]) -> Option<u64> {
     numbers(part).next()

@@ -157,6 +157,38 @@ async fn a_process_that_ends_loses_its_episodes_and_the_next_one_has_another() {
 }
 
 #[tokio::test]
+async fn a_child_that_a_taskset_forks_gives_no_result_of_its_own() {
+    let python = Python::new();
+    let worker = python.worker().await;
+    let mut stream = worker.open().await;
+    begin(&mut stream, "bystander", "ask").await;
+    begin(&mut stream, "fork", "fork").await;
+    assert!(stream.turn(say("fork", 1, "b")).await.done);
+    assert_eq!(stream.scored().await.unwrap().reward, Some(1.0));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(stream.turn(say("bystander", 1, "b")).await.done, "its process still plays");
+    assert_eq!(stream.scored().await.unwrap().reward, Some(1.0));
+}
+
+#[tokio::test]
+async fn a_process_whose_pipe_somebody_else_writes_to_is_believed_no_more() {
+    let python = Python::new();
+    let worker = python.worker().await;
+    let mut stream = worker.open().await;
+    begin(&mut stream, "bystander", "ask").await;
+    begin(&mut stream, "stray", "stray").await;
+    stream.send(say("stray", 1, "b")).await;
+    for _ in 0..2 {
+        let (failure, retryable, message) = stream.failed().await;
+        assert_eq!((failure, retryable), (EpisodeFailure::Crashed, true));
+        assert!(message.contains("something else writes to its pipe") || message.contains("no more"), "{message}");
+        stream.send(say("bystander", 1, "b")).await;
+    }
+    begin(&mut stream, "next", "ask").await;
+    assert!(stream.turn(say("next", 1, "b")).await.done, "another process");
+}
+
+#[tokio::test]
 async fn what_cannot_be_played_is_refused_when_the_worker_starts() {
     let python = Python::new();
     let mut settings = EnvironmentSettings::on("127.0.0.1:0");

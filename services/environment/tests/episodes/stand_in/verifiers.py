@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import json
 import os
+import stat
 import sys
 import time
 import types
@@ -76,6 +77,12 @@ async def episode(what, said):
             rewards = {"right": part(7.0)}
         case "hang":
             await asyncio.sleep(1000)
+        case "fork":
+            os.fork()  # both return
+        case "stray":
+            for pipe in (fd for fd in range(3, 200) if is_pipe(fd)):
+                with contextlib.suppress(OSError):
+                    os.write(pipe, b'{"episode": "none"}\n')
         case "block":
             time.sleep(1000)
         case "exit":
@@ -84,6 +91,13 @@ async def episode(what, said):
     reward = sum(reward.value for reward in rewards.values() if reward)
     trace = SimpleNamespace(ok=not errors, errors=errors, rewards=rewards, reward=reward, agent=SimpleNamespace(trainable=True))
     return SimpleNamespace(ok=not errors, errors=[], traces=[trace])
+
+
+def is_pipe(fd):
+    try:
+        return stat.S_ISFIFO(os.fstat(fd).st_mode)
+    except OSError:
+        return False
 
 
 def resolve_env_config(env):

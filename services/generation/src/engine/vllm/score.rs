@@ -29,6 +29,8 @@ struct ScoredChoice {
     #[serde(default)]
     token_ids: Option<Vec<u32>>,
     #[serde(default)]
+    prompt_token_ids: Option<Vec<u32>>,
+    #[serde(default)]
     logprobs: Option<LogProbabilities>,
     /// Of each token of the prompt; null for the first. By ids, in text.
     #[serde(default)]
@@ -87,10 +89,21 @@ fn parse(body: &[u8], sequences: &[Vec<u32>]) -> Result<Vec<SequenceScore>, Engi
         let allowed = format!("{}, one for each prompt", sequences.len());
         return Err(EngineClientError::invalid("choices", choices.len(), allowed));
     }
-    choices.iter().zip(sequences).map(|(choice, ids)| score_of(choice, ids)).collect()
+    let each = choices.iter().zip(sequences).enumerate();
+    each.map(|(number, (choice, ids))| {
+        if choice.index != number {
+            let allowed = format!("{number}, since each prompt is answered once");
+            return Err(EngineClientError::invalid("choices[].index", choice.index, allowed));
+        }
+        score_of(choice, ids)
+    })
+    .collect()
 }
 
 fn score_of(choice: &ScoredChoice, ids: &[u32]) -> Result<SequenceScore, EngineClientError> {
+    if choice.prompt_token_ids.as_ref().is_some_and(|read| read != ids) {
+        return Err(EngineClientError::invalid("prompt_token_ids", "another prompt", "the ids that were sent"));
+    }
     let absent = || {
         EngineClientError::invalid("prompt_logprobs", "absent", "one for each token, as requested by prompt_logprobs")
     };
@@ -133,6 +146,24 @@ mod tests {
         let parsed = parse(&answer(scores), &[vec![4, 5, 6], vec![4, 5, 6]]).unwrap();
         assert_eq!(parsed.len(), 2);
         assert_eq!(parsed[0], SequenceScore { log_probabilities: vec![-1.5, -2.5], sampled: (7, -0.5) });
+    }
+
+    #[test]
+    fn an_answer_to_another_prompt_and_a_second_one_are_refused() {
+        let scored = json!([null, {"5": {"logprob": -1.5}, "6": {"logprob": -1.0}}]);
+        let choice = |index: usize, ids: [u32; 2]| {
+            json!({"index": index, "token_ids": [7], "logprobs": {"token_logprobs": [-0.5]},
+                "prompt_token_ids": ids, "prompt_logprobs": scored})
+        };
+        let read = |choices: [Value; 2]| {
+            let body = json!({"choices": choices}).to_string();
+            parse(body.as_bytes(), &[vec![4, 5], vec![4, 6]]).map_err(|error| error.to_string())
+        };
+        assert!(read([choice(0, [4, 5]), choice(1, [4, 6])]).is_ok());
+        let swapped = read([choice(1, [4, 5]), choice(0, [4, 6])]).unwrap_err();
+        assert!(swapped.contains("prompt_token_ids is another prompt"), "{swapped}");
+        let twice = read([choice(0, [4, 5]), choice(0, [4, 5])]).unwrap_err();
+        assert!(twice.contains("choices[].index is 0, allowed: 1"), "{twice}");
     }
 
     #[test]

@@ -132,14 +132,7 @@ impl LearnerClient {
                             None => return Err(status_of(failure)),
                         }
                     }
-                    match response.id.parse().ok().and_then(|at: usize| found.get_mut(at)) {
-                        Some(slot) => *slot = response,
-                        // Not a failure that another attempt mends.
-                        None => {
-                            let id = response.id;
-                            return Err(Status::data_loss(format!("it scored `{id}`, an id that it was not given")));
-                        }
-                    }
+                    put(&mut found, response)?;
                 }
                 Ok(Ok(found))
             }
@@ -153,6 +146,24 @@ impl LearnerClient {
             Err(refused("its scores are not one for each token of each response".to_owned()))
         } else {
             Ok(found)
+        }
+    }
+}
+
+/// Puts an answer to its item.
+///
+/// # Errors
+/// An id that the learner was not given, or has answered already: no failure that another attempt mends.
+fn put(found: &mut [ScoreResponse], response: ScoreResponse) -> Result<(), Status> {
+    let slot = response.id.parse().ok().and_then(|at: usize| found.get_mut(at));
+    match slot.filter(|slot| slot.id.is_empty()) {
+        Some(slot) => {
+            *slot = response;
+            Ok(())
+        }
+        None => {
+            let id = response.id;
+            Err(Status::data_loss(format!("it scored `{id}`, which it was not given or has answered already")))
         }
     }
 }
@@ -176,6 +187,20 @@ fn status_of(failure: &Failure) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_to_no_item_and_a_second_one_are_failures() {
+        let mut found = vec![ScoreResponse::default(); 2];
+        let mut answer = |id: &str, value: f32| {
+            let id = id.to_owned();
+            put(&mut found, ScoreResponse { id, log_probabilities: vec![value], ..ScoreResponse::default() })
+        };
+        assert!(answer("1", -1.0).is_ok() && answer("0", -2.0).is_ok());
+        for id in ["1", "2", "x", ""] {
+            assert_eq!(answer(id, -3.0).unwrap_err().code(), tonic::Code::DataLoss, "{id}");
+        }
+        assert_eq!(found.iter().map(|each| each.log_probabilities[0]).collect::<Vec<_>>(), [-2.0, -1.0]);
+    }
 
     #[test]
     fn weights_that_cannot_be_had_are_an_answer_and_other_failures_are_not() {
