@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from decimal import Decimal
 from typing import Any
 
 from .errors import ArgumentTypeError, ArgumentValueError, UnsupportedVersion
@@ -61,19 +62,22 @@ def _dotted(numbers: tuple[int, ...]) -> str:
 
 
 def gold_answer(value: Any, name: str) -> Any:
-    """A gold answer of a data set's column: integers are written out, a list holds several right answers, and None is no answer."""
-    if value is None:
+    """A gold answer of a data set's column: numbers are written out, a list holds several right answers, and None and NaN are no answer."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    if isinstance(value, float):
+        # All digits, which no exponent hides. pandas has NaN where there is none.
+        return "" if value != value else format(Decimal(repr(value)), "f")
     if isinstance(value, (list, tuple)):
         if any(isinstance(item, (list, tuple)) for item in value):
-            raise ArgumentTypeError(f"{name} has a list in a list, allowed: str, int, None, or a list of them")
+            raise ArgumentTypeError(f"{name} has a list in a list, allowed: str, int, float, None, or a list of them")
         return [gold_answer(item, name) for item in value]
     if not isinstance(value, str) and type(value).__module__ == "numpy":
         return gold_answer(value.tolist(), name)
     if not isinstance(value, str):
-        raise ArgumentTypeError(f"{name} is of type {type(value).__name__}, allowed: str, int, None, or a list of them")
+        raise ArgumentTypeError(f"{name} is of type {type(value).__name__}, allowed: str, int, float, None, or a list of them")
     return value
 
 

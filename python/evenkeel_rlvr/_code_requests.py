@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Any
 
 from . import _native
-from ._tests import Row, Streams, read_tests, text
+from ._tests import Row, Streams, Unreadable, read_tests, text
 from .errors import ArgumentTypeError, ArgumentValueError
 from .items import CodeItem, CodeReport, ServiceVerdict
 
@@ -57,7 +57,9 @@ class TestsCache:
             return ServiceVerdict.invalid("bad_tests", f"tests: {tests}")
         return item.completion, tests, bool(item.partial), cpu_s, memory, deterministic
 
-    def _read(self, tests: Row | Streams) -> _native._Tests | str:
+    def _read(self, tests: Row | Streams | Unreadable) -> _native._Tests | str:
+        if isinstance(tests, Unreadable):
+            return tests.reason
         key = _digest(tests)
         with self._lock:
             known = self._tests.get(key)

@@ -74,6 +74,6 @@ def _tests(row: Any) -> Mapping[str, Any]:
             raise ArgumentValueError(f"tests are no JSON ({error})") from None
     if not isinstance(row, Mapping):
         raise ArgumentTypeError(f"tests are of type {type(row).__name__}, allowed: a mapping, or one as JSON")
-    # Whether they can be judged is known before anything is.
+    # What is no tests at all is known before anything is judged.
     read_tests(row)
     return row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -26,7 +27,13 @@ class Streams(NamedTuple):
     outputs: tuple[str, ...]
 
 
-def read_tests(tests: Any) -> Row | Streams:
+class Unreadable(NamedTuple):
+    """Why a row's tests cannot be read, which is a fault of the row."""
+
+    reason: str
+
+
+def read_tests(tests: Any) -> Row | Streams | Unreadable:
     """Tests in one of the two forms. What is no tests at all is refused; what is wrong in them is found by those who judge."""
     if not isinstance(tests, Mapping):
         raise ArgumentTypeError(f"tests is of type {type(tests).__name__}, allowed: a mapping")
@@ -37,32 +44,84 @@ def read_tests(tests: Any) -> Row | Streams:
     raise ArgumentValueError(f"tests has {sorted(map(str, tests))}, allowed: inputs and outputs, or {', '.join(COLUMNS)}")
 
 
-def _read_lists(tests: Mapping[str, Any]) -> Row | Streams:
+def _read_lists(tests: Mapping[str, Any]) -> Row | Streams | Unreadable:
     inputs, outputs, function = sequence("inputs", tests["inputs"]), sequence("outputs", tests["outputs"]), tests.get("fn_name") or ""
     if len(inputs) != len(outputs):
-        raise ArgumentValueError(f"length of outputs is {len(outputs)}, allowed: {len(inputs)}, the length of inputs")
+        return Unreadable(f"length of outputs is {len(outputs)}, allowed: {len(inputs)}, the length of inputs")
     if text("fn_name", function):
         functional = [_function_test(given, expected) for given, expected in zip(inputs, outputs)]
         return Row(json.dumps(functional), "[]", json.dumps({"func_name": function}))
     return Streams(
-        tuple(text("an input", _joined(given)) for given in inputs), tuple(text("an output", _joined(expected)) for expected in outputs)
+        tuple(text("an input", _plain(given)) for given in inputs), tuple(text("an output", _plain(expected)) for expected in outputs)
     )
 
 
 def _function_test(given: Any, expected: Any) -> dict[str, Any]:
-    """Each argument is a line of JSON. APPS wraps the returned value in a list and others do not, so that both readings are right."""
+    """A call and its result. Some data sets have the result in a list of one, and a text may be the result or its JSON: then several are right.
+
+    As `evenkeel verify code` reads tests (crates/data/src/tests_column.rs).
+    """
     try:
-        arguments = given if isinstance(given, str) else "\n".join(json.dumps(argument) for argument in given)
-        test: dict[str, Any] = {"input": arguments, "output": expected if isinstance(expected, str) else json.dumps(expected), "testtype": "functional"}
-        if isinstance(expected, list) and len(expected) == 1:
-            test["alternatives"] = [json.dumps(expected[0])]
+        # Next to arguments as JSON in a text, the result is one as well.
+        is_json = isinstance(expected, str) and _is_json(expected)
+        output = expected if is_json and not _is_list(given) else json.dumps(expected)
+        alternatives: list[str] = []
+        if _is_list(expected) and len(expected) == 1:
+            (one,) = expected
+            alternatives.append(json.dumps(one))
+            if isinstance(one, str) and _is_json(one):
+                alternatives.append(one)
+        elif is_json and _is_list(given):
+            alternatives.append(expected)
+        test: dict[str, Any] = {"input": _arguments(given), "output": output, "testtype": "functional"}
     except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentValueError(f"a test of a function has no arguments or value as JSON ({error})") from None
+    if alternatives:
+        test["alternatives"] = alternatives
     return test
 
 
-def _joined(lines: Any) -> Any:
-    return "\n".join(lines) if isinstance(lines, list) and all(isinstance(line, str) for line in lines) else lines
+def _arguments(given: Any) -> str:
+    """The arguments of a call, each on a line as JSON."""
+    if isinstance(given, str):
+        # Otherwise it is the only argument, a text.
+        return given if all(_is_json(line) for line in _lines(given)) else json.dumps(given)
+    return "\n".join(json.dumps(argument) for argument in given) if _is_list(given) else json.dumps(given)
+
+
+def _plain(value: Any) -> Any:
+    """What a program reads or prints: a text, a number, or lines of them. Anything else stays, to be refused."""
+    if isinstance(value, numbers.Real):
+        return str(value)
+    if not isinstance(value, list):
+        return value
+    lines = [_plain(line) for line in value]
+    if not all(isinstance(line, str) for line in lines):
+        return value
+    # Lines may end with a line break already.
+    ended = len(lines) > 1 and all(line.endswith("\n") for line in lines[:-1])
+    return ("" if ended else "\n").join(lines)
+
+
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__iter__") and not isinstance(value, (str, bytes, Mapping))
+
+
+def _lines(given: str) -> list[str]:
+    lines = given.split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def _is_json(given: str) -> bool:
+    try:
+        json.loads(given, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
 
 
 def sequence(name: str, value: Any) -> list[Any]:

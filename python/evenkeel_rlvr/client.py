@@ -91,7 +91,9 @@ class RewardClient:
         messages = [request(item, str(index), self._timeout) for index, item in enumerate(wanted)]
         verdicts: dict[int, ServiceVerdict] = {}
         for index, item in enumerate(messages):
-            if item.ByteSize() > _MAX_MESSAGE - 1024:
+            if isinstance(item, ServiceVerdict):
+                verdicts[index] = item
+            elif item.ByteSize() > _MAX_MESSAGE - 1024:
                 verdicts[index] = ServiceVerdict.invalid("too_large", f"the item has {item.ByteSize()} bytes, allowed: {_MAX_MESSAGE - 1024}")
         for attempt in range(_ATTEMPTS):
             left = [index for index in range(len(messages)) if index not in verdicts or verdicts[index].invalid_reason in _TRY_AGAIN]

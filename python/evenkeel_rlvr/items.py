@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._messages import message, names_of
-from ._tests import Row, read_tests, sequence, text as _text
+from ._tests import Row, Unreadable, read_tests, sequence, text as _text
 from .errors import ArgumentTypeError, ArgumentValueError, InvalidVerdict
 
 __all__ = ["CodeItem", "CodeReport", "MathItem", "ServiceVerdict"]
@@ -26,6 +26,7 @@ class MathItem:
     profile: str = "default"
 
     def fill(self, item: Any) -> None:
+        """Writes the item into its message."""
         golds = [self.gold] if isinstance(self.gold, str) else sequence("gold", self.gold)
         item.completion = _text("completion", self.completion)
         item.math.gold = _text("gold", golds[0]) if golds else ""
@@ -51,8 +52,12 @@ class CodeItem:
     cpu_s: float | None = None
     memory_mb: float | None = None
 
-    def fill(self, item: Any) -> None:
+    def fill(self, item: Any) -> str | None:
+        """Writes the item into its message, or says why its tests cannot be read."""
         item.completion = _text("completion", self.completion)
+        tests = read_tests(self.tests)
+        if isinstance(tests, Unreadable):
+            return tests.reason
         task = item.code
         task.question_id = _text("question_id", self.question_id)
         if self.partial:
@@ -61,15 +66,15 @@ class CodeItem:
             task.limits.cpu_ms = round(_positive("cpu_s", self.cpu_s) * 1000) or 1
         if self.memory_mb is not None:
             task.limits.memory_bytes = round(_positive("memory_mb", self.memory_mb) * 2**20)
-        tests = read_tests(self.tests)
         if isinstance(tests, Row):
             columns = task.live_code_bench
             columns.public_test_cases, columns.private_test_cases, columns.metadata = tests
-            return
+            return None
         # Present even if it has none: that is a fault of the row, which the service names.
         task.tests.SetInParent()
         for given, expected in zip(tests.inputs, tests.outputs):
             task.tests.tests.add(kind=1, input=given, output=expected)
+        return None
 
 
 @dataclass(frozen=True)
@@ -156,14 +161,14 @@ def _report(code: Any) -> CodeReport:
 
 
 def request(item: MathItem | CodeItem, identity: str, deadline_s: float | None) -> Any:
-    """The message of an item."""
+    """The message of an item, or the verdict on one whose tests cannot be read."""
     if not isinstance(item, (MathItem, CodeItem)):
         raise ArgumentTypeError(f"an item is of type {type(item).__name__}, allowed: MathItem, CodeItem")
     filled = message("VerifyItem")(id=identity)
     if deadline_s is not None:
         filled.deadline_ms = round(deadline_s * 1000)
-    item.fill(filled)
-    return filled
+    unreadable = item.fill(filled)
+    return filled if unreadable is None else ServiceVerdict.invalid("bad_tests", f"tests: {unreadable}")
 
 
 def _positive(name: str, value: float) -> float:

@@ -1,7 +1,7 @@
 //! Arguments of calls: what has another type or another length is refused by the argument's name.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFrozenSet, PySet, PyString};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFrozenSet, PyInt, PySet, PyString};
 
 use crate::errors::Exception;
 
@@ -26,6 +26,17 @@ pub(crate) fn text<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound
 /// A text, or `None`.
 pub(crate) fn optional_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyString>>> {
     if value.is_none() { Ok(None) } else { text(name, value).map(Some) }
+}
+
+/// A whole number; one beyond 64 bits is as large as they hold.
+pub(crate) fn whole(name: &str, value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    match value.cast::<PyInt>() {
+        Ok(number) if !value.is_instance_of::<PyBool>() => {
+            let is_negative = || number.lt(0).unwrap_or_default();
+            Ok(number.extract().unwrap_or_else(|_| if is_negative() { i64::MIN } else { i64::MAX }))
+        }
+        _ => Err(wrong_type(name, value, "int")),
+    }
 }
 
 /// The items of a sequence, which a text is not, nor what has keys or no order.

@@ -55,7 +55,7 @@ pub(crate) fn lint_golds(
     golds: &Bound<'_, PyAny>,
     prompts: Option<&Bound<'_, PyAny>>,
     profile: Option<&Bound<'_, PyAny>>,
-    threads: Option<i64>,
+    threads: Option<&Bound<'_, PyAny>>,
     policy: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Vec<GoldIssue>> {
     guarded(py, || {

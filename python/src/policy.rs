@@ -74,7 +74,12 @@ fn with(rules: &Rules, name: &str, value: Value) -> Result<Rules, FieldError> {
             return Err(FieldError::quoted("the name of a rule", name, allowed));
         }
     }
-    serde_json::from_value(Value::Object(all)).map_err(|error| FieldError::new(name, shown, error.to_string()))
+    serde_json::from_value(Value::Object(all)).map_err(|error| {
+        let error = error.to_string();
+        // What is allowed, without the value again: "unknown variant `x`, expected `a` or `b`".
+        let allowed = error.split_once(", expected ").map_or(error.as_str(), |(_, allowed)| allowed);
+        FieldError::new(name, shown, allowed)
+    })
 }
 
 fn json(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {

@@ -65,7 +65,7 @@ pub(crate) fn verify_math_batch(
     golds: &Bound<'_, PyAny>,
     prompts: Option<&Bound<'_, PyAny>>,
     profile: Option<&Bound<'_, PyAny>>,
-    threads: Option<i64>,
+    threads: Option<&Bound<'_, PyAny>>,
     policy: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Vec<Verdict>> {
     guarded(py, || {
@@ -150,8 +150,10 @@ fn named<'py, T>(
     items.iter().enumerate().map(read_item).collect()
 }
 
-pub(crate) fn number_of_threads(py: Python<'_>, threads: Option<i64>) -> PyResult<usize> {
-    let Some(threads) = threads else { return Ok(parallel::available()) };
+pub(crate) fn number_of_threads(py: Python<'_>, threads: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+    let Some(threads) = threads.map(|threads| arguments::whole("threads", threads)).transpose()? else {
+        return Ok(parallel::available());
+    };
     let allowed = format!("1 to {}", parallel::MAX_THREADS);
     let number = usize::try_from(threads).ok().filter(|threads| (1..=parallel::MAX_THREADS).contains(threads));
     number.ok_or_else(|| refused(py, &FieldError::new("threads", threads, allowed)))

@@ -56,6 +56,7 @@ def test_lengths_must_agree():
     [
         ({"profile": "aime"}, "^profile is `aime`, allowed: default, exact"),
         ({"percent": "none"}, "^percent is .*none.*hundredth"),
+        ({"percent": "zzz"}, '^percent is "zzz", allowed: .*hundredth'),
         ({"percents": "either"}, '^the name of a rule is "percents", allowed: markers, '),
         ({"limits": "4"}, '^the name of a rule is "limits", allowed: '),
         ({"markers": []}, "^markers is empty"),
@@ -70,6 +71,15 @@ def test_lengths_must_agree():
 def test_rules_that_do_not_exist_are_refused_by_name(rules, message):
     with pytest.raises((errors.ArgumentValueError, errors.ArgumentTypeError), match=message):
         verify_math("x", "4", **rules)
+
+
+@pytest.mark.parametrize("threads", ["2", 2.0, True, [2]])
+def test_the_number_of_threads_is_a_whole_number(threads):
+    for call in (lambda: verify_math_batch(["x"], ["4"], threads=threads), lambda: lint_golds(["4"], threads=threads)):
+        with pytest.raises(errors.ArgumentTypeError, match="^threads is of type .*, allowed: int$"):
+            call()
+    with pytest.raises(errors.ArgumentValueError, match="^threads is .*, allowed: 1 to 256"):
+        verify_math_batch(["x"], ["4"], threads=1 << 80)
 
 
 @pytest.mark.parametrize("threads", [0, -1, 257])

@@ -168,7 +168,6 @@ def test_items_of_another_type_are_refused_by_name(service):
         ("x", "an item is of type str, allowed: MathItem, CodeItem"),
         (MathItem(b"x", "4"), "completion is of type bytes"),
         (CodeItem("x", []), "tests is of type list"),
-        (CodeItem("x", {"inputs": ["1"], "outputs": []}), "length of outputs is 0, allowed: 1"),
         (CodeItem("x", {"a": 1}), r"tests has \['a'\], allowed: inputs and outputs"),
         (CodeItem("x", {"inputs": [], "outputs": []}, cpu_s=1e300), "cpu_s is 1e"),
         (CodeItem("x", {"inputs": [], "outputs": []}, memory_mb="64"), "memory_mb is of type str, allowed: a number"),
@@ -180,6 +179,13 @@ def test_items_of_another_type_are_refused_by_name(service):
     ]:
         with pytest.raises(errors.EvenkeelError, match=message_):
             client.verify([item])
+
+
+def test_lists_of_tests_that_differ_in_length_are_a_fault_of_the_row(service):
+    with RewardClient(service.address) as client:
+        bad, good = client.verify([CodeItem("x", {"inputs": ["1"], "outputs": []}), MathItem("\\boxed{4}", "4")])
+    assert (bad.invalid_reason, bad.detail) == ("bad_tests", "tests: length of outputs is 0, allowed: 1, the length of inputs")
+    assert good.correct and len(service.seen) == 1
 
 
 def test_lone_surrogates_are_sent_as_unreadable_characters(service):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from formula import clipped, direct
 
-from evenkeel_rlvr import InvalidVerdict, balanced, errors, openrlhf as openrlhf_module, trl, verifiers, verl
+from evenkeel_rlvr import InvalidVerdict, balanced, errors, openrlhf as openrlhf_module, trl, verifiers, verify_math, verl
 from evenkeel_rlvr.__main__ import main
 from evenkeel_rlvr._adapter import TESTED, completion_text, gold_answer, prompt_text, untested
 from evenkeel_rlvr._outcome import group_advantages
@@ -245,9 +245,11 @@ def test_openrlhfs_reward_is_a_file_that_cuts_the_prompt_and_counts_invalid_verd
 
 
 def test_gold_answers_and_conversations_of_data_sets():
+    assert gold_answer(4.0, "a") == "4.0" and gold_answer(1e-7, "a") == "0.0000001" and gold_answer(float("nan"), "a") == ""
+    assert verify_math(r"\boxed{4}", gold_answer(4.0, "a")).correct
     assert gold_answer(42, "a") == "42" and gold_answer(None, "a") == "" and gold_answer(("1", 2), "a") == ["1", "2"]
     assert gold_answer(np.int64(3), "a") == "3" and gold_answer(np.array(["1", "2"]), "a") == ["1", "2"]
-    for other in (True, 1.5, b"4", {}, [["4"]]):
+    for other in (True, b"4", {}, [["4"]]):
         with pytest.raises(errors.ArgumentTypeError, match="^answer (is of type|has a list)"):
             gold_answer(other, "answer")
     assert completion_text([]) == "" and completion_text([{"role": "assistant", "content": None}]) == ""
