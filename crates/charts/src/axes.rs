@@ -27,6 +27,13 @@ impl Axes {
         HEIGHT - BOTTOM - self.y.at(y) * (HEIGHT - TOP - BOTTOM)
     }
 
+    /// Puts shapes into a frame that cuts off what lies beyond the axes.
+    pub(crate) fn clipped(&self, svg: &mut String, shapes: &str) {
+        let [width, height] = [WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM];
+        let place = format!("x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\"");
+        let _ = write!(svg, "<svg {place} viewBox=\"{LEFT} {TOP} {width} {height}\">{shapes}</svg>");
+    }
+
     /// Lines at the ticks of y, labels at those of both, and the names of the axes: that of y lies above it, where it
     /// can be read.
     pub(crate) fn grid(&self, svg: &mut String, x_label: &str, y_label: &str) {

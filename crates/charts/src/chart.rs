@@ -83,20 +83,25 @@ impl Chart {
 
     /// Whether there is nothing to draw.
     pub fn is_empty(&self) -> bool {
-        self.series.is_empty()
+        self.own().next().is_none()
+    }
+
+    /// The series that the chart is about.
+    fn own(&self) -> impl Iterator<Item = &Series> {
+        self.series.iter().filter(|series| !series.is_beside)
     }
 
     /// The values of its series where none of them ever changes: such a chart says less than a sentence.
     pub fn constants(&self) -> Option<Vec<(&str, f64)>> {
         let constants: Option<Vec<_>> =
-            self.series.iter().map(|series| Some((series.label.as_str(), series.constant()?))).collect();
+            self.own().map(|series| Some((series.label.as_str(), series.constant()?))).collect();
         constants.filter(|constants| !constants.is_empty())
     }
 
     /// What is constant, in a sentence.
     pub(crate) fn sentence(&self) -> Option<String> {
         let constants = self.constants()?;
-        let steps = self.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
+        let steps = self.own().map(|series| series.points.len()).max().unwrap_or(0);
         let first = constants.first()?.1;
         let values = if constants.iter().all(|(_, value)| number(*value) == number(first)) {
             number(first)
@@ -104,7 +109,7 @@ impl Chart {
             constants.iter().map(|(label, value)| format!("{label} {}", number(*value))).collect::<Vec<_>>().join(", ")
         };
         let when = match steps {
-            1 => format!("at {} {}", self.x_label, number(self.series.first()?.points.first()?.x)),
+            1 => format!("at {} {}", self.x_label, number(self.own().next()?.points.first()?.x)),
             _ => format!("at all {steps} points"),
         };
         Some(format!("{}: {values} {when} ({}).", self.title, self.caption))
@@ -116,18 +121,25 @@ impl Chart {
     }
 
     pub fn to_html(&self) -> Html {
-        let points = || self.series.iter().flat_map(|series| series.points.iter());
+        let points = || self.own().flat_map(|series| series.points.iter());
         let axes = Axes {
             x: Scale::tight(points().map(|point| point.x), 6),
-            y: Scale::of(self.series.iter().flat_map(Series::ends), self.floor, self.ceiling, 4),
+            y: Scale::of(self.own().flat_map(Series::ends), self.floor, self.ceiling, 4),
         };
         let mut svg = String::new();
         axes.grid(&mut svg, &self.x_label, &self.y_label);
         let drawn = self.drawn();
         let hover = HOVER_POINTS / drawn.len().max(1);
         // No band lies over a line.
-        drawn.iter().for_each(|(series, _)| draw::band(&mut svg, series, &axes));
-        drawn.iter().for_each(|(series, _)| draw::series(&mut svg, series, &axes, hover));
+        let (beside, own): (Vec<&Series>, Vec<&Series>) =
+            drawn.iter().map(|(series, _)| *series).partition(|series| series.is_beside);
+        if !beside.is_empty() {
+            let mut within = String::new();
+            beside.iter().for_each(|series| draw::series(&mut within, series, &axes, hover));
+            axes.clipped(&mut svg, &within);
+        }
+        own.iter().for_each(|series| draw::band(&mut svg, series, &axes));
+        own.iter().for_each(|series| draw::series(&mut svg, series, &axes, hover));
         let many = if self.series.len() > FEW_BANDS { " class=\"many\"" } else { "" };
         let title = escape(&self.title);
         Html::built(format!(
@@ -262,6 +274,31 @@ mod tests {
         assert!(html.contains("positive and negative (identical) <b>7</b>"), "{html}");
         assert!(html.contains("fork, as positive up to step 5 <b>9</b>"), "{html}");
         assert!(html.contains(">weight</text>"), "{html}");
+    }
+
+    #[test]
+    fn neither_axes_nor_sentences_count_a_series_that_lies_beside() {
+        let line = |label: &str, steps: u32, y: f64| {
+            Series::new(label, Style::Line, (1..=steps).map(|x| Point::new(f64::from(x), y * f64::from(x % 2))))
+        };
+        let alone = Chart::new("Reward", "mean").with(line("reward", 6, 1.0));
+        let with = alone.clone().with(line("run b", 136, 50.0).beside());
+        let labels = |chart: &Chart| {
+            let html = chart.to_html().into_string();
+            html.split("text-anchor")
+                .skip(1)
+                .map(|part| part.split("</text>").next().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(labels(&alone), labels(&with), "the ticks are those of its own values");
+        let html = with.to_html().into_string();
+        assert!(
+            html.contains("run b <b>") && html.contains("<svg x=\"54\""),
+            "it is drawn, and cut at the frame: {html}"
+        );
+        let flat = Chart::new("Clipped", "share").with(line("a", 3, 0.0)).with(line("run b", 134, 0.0).beside());
+        assert_eq!(flat.sentence().unwrap(), "Clipped: 0 at all 3 points (share).");
+        assert!(Chart::new("Reward", "mean").with(line("run b", 9, 1.0).beside()).is_empty());
     }
 
     #[test]

@@ -54,13 +54,21 @@ pub struct Series {
     /// Which of the page's colours, from 1. 0: the next one that the chart has left.
     pub(crate) colour: usize,
     pub(crate) points: Vec<Point>,
+    /// Whether it is of something else than the chart, and only lies beside it.
+    pub(crate) is_beside: bool,
 }
 
 impl Series {
     /// Points that are not finite are left out.
     pub fn new(label: impl Into<String>, style: Style, points: impl IntoIterator<Item = Point>) -> Self {
         let points = points.into_iter().filter(Point::is_finite).collect();
-        Self { label: label.into(), style, colour: 0, points }
+        Self { label: label.into(), style, colour: 0, points, is_beside: false }
+    }
+
+    /// The series as one of something else, for comparison: neither an axis nor a sentence counts it.
+    #[must_use]
+    pub fn beside(self) -> Self {
+        Self { is_beside: true, ..self }
     }
 
     /// A colour of its own, from 1 to [`COLOURS`]; a series without one gets the next.
