@@ -80,7 +80,7 @@ labels! {
         Unspecified => "unspecified", Correct => "correct", Incorrect => "incorrect", NoAnswer => "no_answer",
         Undecided => "undecided", WrongAnswer => "wrong_answer", RuntimeError => "runtime_error",
         CompileError => "compile_error", TimeLimit => "time_limit", MemoryLimit => "memory_limit",
-        OutputLimit => "output_limit", Invalid => "invalid",
+        OutputLimit => "output_limit", Invalid => "invalid", Scored => "scored",
     }
     InvalidReason {
         Unspecified => "unspecified", BadGold => "bad_gold", BadTests => "bad_tests", UnknownTests => "unknown_tests",

@@ -15,6 +15,12 @@ impl Outcome {
     pub fn is_verdict(self) -> bool {
         !matches!(self, Self::Unspecified | Self::Invalid)
     }
+
+    /// Whether the answer is *correct*, as the glossary has it; `None` without a verdict, and where nobody says so.
+    /// Accuracy is the mean of this.
+    pub fn correct(self) -> Option<bool> {
+        (self.is_verdict() && self != Self::Scored).then_some(self == Self::Correct)
+    }
 }
 
 impl Verdict {
@@ -109,7 +115,8 @@ impl Verdict {
     /// Between both ends a reward may be a share of the tests.
     fn validate_agreement(&self, reward: f64) -> Result<(), FieldError> {
         let outcome = self.outcome();
-        match (outcome == Outcome::Correct, reward) {
+        let Some(correct) = outcome.correct() else { return Ok(()) };
+        match (correct, reward) {
             (true, 0.0) => Err(FieldError::new("reward", reward, "above 0 where the outcome is CORRECT")),
             (false, 1.0) => Err(FieldError::new(
                 "reward",
@@ -136,6 +143,14 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_is_correct_where_its_verdict_says_so_and_unknown_where_it_only_has_a_score() {
+        use Outcome::{Correct, Incorrect, Invalid, NoAnswer, Scored, Undecided, Unspecified};
+        let known = [(Correct, true), (Incorrect, false), (NoAnswer, false), (Undecided, false)];
+        assert!(known.into_iter().all(|(outcome, correct)| outcome.correct() == Some(correct)));
+        assert!([Scored, Invalid, Unspecified].into_iter().all(|outcome| outcome.correct().is_none()));
+    }
+
+    #[test]
     fn verdict_and_reward_go_together() {
         let good = Verdict::judged("a", Outcome::Correct, "equal_integer", 1.0);
         assert_eq!(good.validate(), Ok(()));
@@ -158,6 +173,13 @@ mod tests {
             for share in [0.0, 0.5, 0.999] {
                 assert_eq!(Verdict::judged("a", outcome, "x", share).validate(), Ok(()));
             }
+        }
+        for reward in [0.0, 0.5, 1.0] {
+            assert_eq!(
+                Verdict::judged("a", Outcome::Scored, "x", reward).validate(),
+                Ok(()),
+                "it says nothing of that"
+            );
         }
         assert!(Verdict::judged("a", Outcome::Correct, "x", 0.0).validate().is_err());
         assert!(Verdict::judged("a", Outcome::Correct, "x", -0.0).validate().is_err());

@@ -2670,6 +2670,8 @@ pub enum Outcome {
     /// A failure that is not the sample's; see invalid_reason. It has no reward, is verified again if that can help, and is otherwise
     /// left out of mean, deviation, weights and loss.
     Invalid = 11,
+    /// There is a reward, and nobody says whether the answer is correct: it counts in no accuracy.
+    Scored = 12,
 }
 impl Outcome {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2690,6 +2692,7 @@ impl Outcome {
             Self::MemoryLimit => "OUTCOME_MEMORY_LIMIT",
             Self::OutputLimit => "OUTCOME_OUTPUT_LIMIT",
             Self::Invalid => "OUTCOME_INVALID",
+            Self::Scored => "OUTCOME_SCORED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2707,6 +2710,7 @@ impl Outcome {
             "OUTCOME_MEMORY_LIMIT" => Some(Self::MemoryLimit),
             "OUTCOME_OUTPUT_LIMIT" => Some(Self::OutputLimit),
             "OUTCOME_INVALID" => Some(Self::Invalid),
+            "OUTCOME_SCORED" => Some(Self::Scored),
             _ => None,
         }
     }
