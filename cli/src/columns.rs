@@ -1,7 +1,8 @@
 //! Tables of text.
 
-use evenkeel_charts::{percent, percentage};
-use evenkeel_run::{BenchmarkSummary, EvaluatedBenchmark, MetricsLine, at_k};
+use evenkeel_charts::percentage;
+use evenkeel_run::{BenchmarkSummary, BenchmarkValue, EvaluatedBenchmark, MetricsLine, Quantity};
+use evenkeel_run_report::in_words;
 
 /// Rows with their columns one below the other: the first to the left, the others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
@@ -20,25 +21,38 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The accuracy of an evaluation in a few words: that of the average, or of the only benchmark.
-pub(crate) fn accuracy(line: &MetricsLine) -> Option<String> {
-    let EvaluatedBenchmark { name, samples, .. } = EvaluatedBenchmark::all(line).pop_last()?;
-    let metric = format!("mean@{samples}");
-    let value = line.get(&at_k::core(name, &metric))?;
-    let error = line.get(&at_k::standard_error(name, &metric));
-    Some(format!("{name} {metric} {}", percent(value, error)))
+/// The accuracy of an evaluation in a few words, or its mean reward: that of the average, or of the first benchmark.
+pub(crate) fn evaluated(line: &MetricsLine) -> Option<String> {
+    let benchmark = EvaluatedBenchmark::headline(line)?;
+    let (value, error) = benchmark.value(line, "mean")?;
+    let what = format!("{} mean@{}", benchmark.name, benchmark.samples);
+    Some(match benchmark.quantity {
+        Quantity::Accuracy => format!("{what} {}", in_words(benchmark.quantity, value, error)),
+        Quantity::Reward => {
+            format!("{what} {} {}", benchmark.quantity.words(), in_words(benchmark.quantity, value, error))
+        }
+    })
 }
 
-/// Peak and last accuracies of each benchmark, in percent.
+/// Peak and last accuracies of each benchmark, in percent, or its mean rewards; best@k where one has several samples for
+/// a problem.
 pub(crate) fn benchmarks(all: &[BenchmarkSummary]) -> String {
-    let mut rows = vec![["", "peak mean@k", "peak best@k", "last mean@k", "last best@k"].map(str::to_owned).to_vec()];
+    let has_best = all.iter().any(|benchmark| benchmark.samples > 1);
+    let shown = |[name, peak_mean, peak_best, last_mean, last_best]: [String; 5]| {
+        if has_best { vec![name, peak_mean, peak_best, last_mean, last_best] } else { vec![name, peak_mean, last_mean] }
+    };
+    let titles = ["", "peak mean@k", "peak best@k", "last mean@k", "last best@k"];
+    let mut rows = vec![shown(titles.map(str::to_owned))];
     for benchmark in all {
-        let BenchmarkSummary { name, samples, peak_mean, peak_best, last_mean, last_best } = benchmark;
-        let values = [peak_mean, peak_best, last_mean, last_best].map(|value| match value {
-            Some(value) => percentage(value.value, value.standard_error),
-            None => "–".to_owned(),
-        });
-        rows.push(std::iter::once(format!("{name}, k = {samples}")).chain(values).collect());
+        let BenchmarkSummary { name, samples, quantity, peak_mean, peak_best, last_mean, last_best } = benchmark;
+        let value = |value: &Option<BenchmarkValue>| match (value, quantity) {
+            (Some(value), Quantity::Accuracy) => percentage(value.value, value.standard_error),
+            (Some(value), Quantity::Reward) => in_words(*quantity, value.value, value.standard_error),
+            (None, _) => "–".to_owned(),
+        };
+        let what = if *quantity == Quantity::Reward { ", mean reward" } else { "" };
+        let name = format!("{name}, k = {samples}{what}");
+        rows.push(shown([name, value(peak_mean), value(peak_best), value(last_mean), value(last_best)]));
     }
     aligned(&rows)
 }
@@ -46,6 +60,24 @@ pub(crate) fn benchmarks(all: &[BenchmarkSummary]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn best_has_a_column_where_there_are_several_samples() {
+        let value = Some(BenchmarkValue { step: 1, value: 0.5, standard_error: None });
+        let benchmark = |samples, quantity| BenchmarkSummary {
+            name: "a".to_owned(),
+            samples,
+            quantity,
+            peak_mean: value,
+            peak_best: value.filter(|_| samples > 1),
+            last_mean: value,
+            last_best: value.filter(|_| samples > 1),
+        };
+        let one = benchmarks(&[benchmark(1, Quantity::Reward)]);
+        assert!(!one.contains("best") && one.contains("a, k = 1, mean reward          0.5          0.5"), "{one}");
+        let several = benchmarks(&[benchmark(4, Quantity::Accuracy)]);
+        assert!(several.contains("peak best@k") && several.contains("50.0"), "{several}");
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

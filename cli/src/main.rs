@@ -30,6 +30,7 @@ mod model;
 mod plan;
 mod ranks;
 mod report;
+mod results;
 mod runs;
 mod serve;
 mod show;

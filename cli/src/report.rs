@@ -10,7 +10,7 @@ use crate::terminal::print_result;
 
 /// Writes the page to a file, or prints it.
 pub(crate) fn write(options: &ReportOptions) -> Result<ExitCode> {
-    let page = render_report(&options.run)?;
+    let page = render_report(&options.run, options.earlier.as_deref())?;
     match &options.to {
         Some(file) => evenkeel_run::replace(file, &page)?,
         None => print_result(&page)?,

@@ -8,11 +8,11 @@ use evenkeel_config::human;
 use evenkeel_orchestrator::{Event, RunOutcome, RunProgress, StopWhen};
 use evenkeel_proto::shown::with_causes;
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run::at_k::AVERAGE;
-use evenkeel_run::{ENDS, MetricsLine, Summary};
+use evenkeel_run::{MetricsLine, Summary};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 
+use crate::results::results;
 use crate::signals::Received;
 
 /// Silence after which the progress within a step is printed where there are no bars.
@@ -151,8 +151,8 @@ impl Screen {
                 self.plain(line.step, 10, || format!("step {} {message}", line.step));
             }
             StepKind::Evaluation => {
-                if let Some(accuracy) = crate::columns::accuracy(line) {
-                    self.say(&format!("evaluation after {} steps: {accuracy}", line.step));
+                if let Some(evaluated) = crate::columns::evaluated(line) {
+                    self.say(&format!("evaluation after {} steps: {evaluated}", line.step));
                 }
             }
             StepKind::Progress | StepKind::Unspecified => {}
@@ -216,43 +216,7 @@ impl Screen {
 
     /// Prints the summary and the path of the report.
     pub(crate) fn last(&self, outcome: RunOutcome, summary: &Summary, path: &Path) {
-        let change = |before: Option<f64>, after: Option<f64>| match (before, after) {
-            (Some(before), Some(after)) => format!("{before:.3} → {after:.3}"),
-            _ => "–".into(),
-        };
-        let mut text = String::new();
-        match outcome {
-            RunOutcome::Completed => text += &format!("{} steps in {:.0} s\n", summary.steps, summary.seconds.total),
-            RunOutcome::Stopped => {
-                text += &format!("stopped after {} of {} steps\n", summary.steps, summary.total_steps)
-            }
-        }
-        // Up to ten steps the first ten are the last ten, and nothing has changed between them.
-        let has_ends = summary.steps > ENDS as u64;
-        let of_steps = |first: Option<f64>, last| match (has_ends, first) {
-            (false, Some(mean)) => format!("{mean:.3}"),
-            _ => change(first, last),
-        };
-        let rewards = if has_ends { "first to last ten steps" } else { "mean of all steps" };
-        let reward = of_steps(summary.reward_first_ten, summary.reward_last_ten);
-        text += &format!("  {:<35}{reward}\n", format!("reward, {rewards}"));
-        text += &format!(
-            "  accuracy on unseen problems        {}\n",
-            change(summary.accuracy_before, summary.accuracy_after)
-        );
-        let lengths = of_steps(summary.response_length_first_ten, summary.response_length_last_ten);
-        text += &format!("  response length in tokens          {lengths}\n");
-        if summary.benchmarks.iter().any(|benchmark| benchmark.name == AVERAGE) {
-            let table = crate::columns::benchmarks(&summary.benchmarks);
-            text += &table.lines().map(|line| format!("  {line}\n")).collect::<String>();
-        }
-        if let Some(weights) = &summary.weights {
-            text += &format!("  weights of the engines             {weights}\n");
-        }
-        text += &format!("  report                             {}\n", path.join("report.html").display());
-        if outcome == RunOutcome::Stopped {
-            text += &format!("  continue with                      evenkeel resume {}\n", path.display());
-        }
+        let text = results(outcome, summary, path);
         let _ =
             if self.json { io::stderr().write_all(text.as_bytes()) } else { io::stdout().write_all(text.as_bytes()) };
     }

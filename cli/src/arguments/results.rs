@@ -97,10 +97,10 @@ pub(crate) struct ShowOptions {
     /// Only this problem, by its name or by its number as it is shown.
     #[arg(long, value_name = "ID|N")]
     pub(crate) problem: Option<String>,
-    /// Only wrong answers; combined with another of these filters, what that one shows as well.
+    /// Only answers that are not correct; combined with another of these filters, what that one shows as well.
     #[arg(long)]
     pub(crate) wrong: bool,
-    /// Only right answers.
+    /// Only correct answers.
     #[arg(long)]
     pub(crate) right: bool,
     /// Only samples without a verdict.
@@ -168,6 +168,9 @@ pub(crate) struct ReportOptions {
     /// The file to write [default: standard output].
     #[arg(long, value_name = "FILE")]
     pub(crate) to: Option<PathBuf>,
+    /// Directory of another run, whose curves of reward, accuracy and training lie under those of this one.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) earlier: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,7 +1,8 @@
 //! The results as a table.
 
 use evenkeel_charts::percentage;
-use evenkeel_run::{EvaluatedBenchmark, MetricsLine, at_k};
+use evenkeel_run::{EvaluatedBenchmark, MetricsLine, Quantity, at_k};
+use evenkeel_run_report::in_words;
 
 use crate::columns::aligned;
 
@@ -21,8 +22,8 @@ pub(super) fn table(line: &MetricsLine) -> String {
         "invalid",
     ];
     let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
-    let benchmarks = EvaluatedBenchmark::all(line);
-    rows.extend(benchmarks.iter().map(|benchmark| row(line, benchmark.name, benchmark.samples).to_vec()));
+    let benchmarks = EvaluatedBenchmark::all([line]);
+    rows.extend(benchmarks.iter().map(|benchmark| row(line, benchmark).to_vec()));
     let mut text = aligned(&rows);
     for benchmark in benchmarks {
         text += &of_sources(line, benchmark.name, benchmark.samples);
@@ -35,13 +36,14 @@ fn of_sources(line: &MetricsLine, name: &str, k: u32) -> String {
     let sources = line.values.keys().filter_map(|key| at_k::parse_source(name, key));
     let mean = format!("mean@{k}");
     let row = |source: &str| {
-        let accuracy = line.get(&at_k::of_source(name, source, &mean));
+        let value = |quantity| Some((quantity, line.get(&at_k::of_source(name, source, quantity, &mean))?));
+        let found = value(Quantity::Accuracy).or_else(|| value(Quantity::Reward));
         let error = line.get(&at_k::error_of_source(name, source, &mean));
         let number = |key: String| line.get(&key).map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
         vec![
             format!("{name}: {source}"),
             number(at_k::problems_of_source(name, source)),
-            accuracy.map_or_else(|| "–".to_owned(), |value| percentage(value, error)),
+            found.map_or_else(|| "–".to_owned(), |(quantity, value)| cell(quantity, value, error)),
             number(at_k::length_of_source(name, source)),
         ]
     };
@@ -53,10 +55,19 @@ fn of_sources(line: &MetricsLine, name: &str, k: u32) -> String {
     format!("\n{}", aligned(&rows))
 }
 
-fn row(line: &MetricsLine, name: &str, k: u32) -> [String; 11] {
-    let accuracy = |metric: &str| {
-        let Some(value) = line.get(&at_k::core(name, metric)) else { return "–".to_owned() };
-        percentage(value, line.get(&at_k::standard_error(name, metric)))
+/// An accuracy in percent, since headings say nothing else, or a mean reward, which says that it is one.
+fn cell(quantity: Quantity, value: f64, error: Option<f64>) -> String {
+    match quantity {
+        Quantity::Accuracy => percentage(value, error),
+        Quantity::Reward => format!("reward {}", in_words(quantity, value, error)),
+    }
+}
+
+fn row(line: &MetricsLine, benchmark: &EvaluatedBenchmark<'_>) -> [String; 11] {
+    let EvaluatedBenchmark { name, samples: k, quantity, .. } = *benchmark;
+    let accuracy = |metric: &str| match line.get(&at_k::core(name, quantity, metric)) {
+        Some(value) => cell(quantity, value, line.get(&at_k::about(name, quantity, metric, "standard_error"))),
+        None => "–".to_owned(),
     };
     let aux = |metric: &str| line.get(&at_k::aux(name, metric));
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
@@ -93,6 +104,13 @@ mod tests {
         assert_eq!(lines[1], ["math", "500", "8", "50.0", "±", "2.1", "51.2", "75.0", "–", "–", "–", "–", "–"]);
         assert_eq!(lines[2][..4], ["average", "–", "8", "50.0"]);
         assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn a_mean_reward_is_no_percentage() {
+        let json = r#"{"kind":"evaluation","step": 0, "policy_version": 0, "val-core/words/reward/mean@1": 0.912, "val-core/sums/acc/mean@1": 0.5}"#;
+        let text = table(&MetricsLine::from_json(StepKind::Evaluation, json).unwrap());
+        assert!(text.contains("reward 0.912") && text.contains("50.0") && !text.contains("91.2"), "{text}");
     }
 
     #[test]

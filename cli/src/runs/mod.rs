@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_charts::percent;
 use evenkeel_data::read::printable;
 use evenkeel_host::Size;
 use evenkeel_proto::FieldError;
@@ -61,7 +60,7 @@ fn table(runs: &[RunOverview]) -> String {
             run.state.label().to_owned(),
             format!("{}/{}", run.steps, run.total_steps),
             run.reward().map_or_else(unknown, |reward| format!("{reward:.3}")),
-            run.accuracy().map_or_else(unknown, |accuracy| percent(accuracy, None)),
+            run.evaluated_in_words().unwrap_or_else(unknown),
             Size(prune::size_of(&run.path)).to_string(),
             run.aggregation.as_ref().map_or_else(unknown, printable),
         ]

@@ -11,7 +11,6 @@ use crate::arguments::ShowOptions;
 /// Something that can be filtered.
 pub(super) trait Sample: Serialize {
     fn verdict(&self) -> &AnswerVerdict;
-    fn is_right(&self) -> bool;
     fn is_truncated(&self) -> bool;
     fn tokens(&self) -> usize;
     /// Name of its problem, and the problem's number as it is shown, from 1.
@@ -21,10 +20,6 @@ pub(super) trait Sample: Serialize {
 impl Sample for EvaluationAnswer {
     fn verdict(&self) -> &AnswerVerdict {
         &self.verdict
-    }
-
-    fn is_right(&self) -> bool {
-        self.is_right()
     }
 
     fn is_truncated(&self) -> bool {
@@ -45,10 +40,6 @@ impl Sample for Rollout {
         &self.verdict
     }
 
-    fn is_right(&self) -> bool {
-        self.is_right()
-    }
-
     fn is_truncated(&self) -> bool {
         self.is_truncated()
     }
@@ -65,12 +56,11 @@ impl Sample for Rollout {
 /// Without a filter all are wanted; otherwise those that one of them takes, of the problem that is named.
 pub(super) fn is_wanted(sample: &impl Sample, options: &ShowOptions) -> bool {
     let verdict = sample.verdict();
-    let right = sample.is_right();
     let valid = verdict.is_valid();
     let no_answer = *verdict == AnswerVerdict::Outcome(Outcome::NoAnswer);
     let filters = [
-        (options.wrong, valid && !right),
-        (options.right, right),
+        (options.wrong, verdict.correct() == Some(false)),
+        (options.right, verdict.correct() == Some(true)),
         (options.invalid, !valid),
         (options.truncated, sample.is_truncated()),
         (options.no_answer, no_answer),

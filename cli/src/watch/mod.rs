@@ -128,8 +128,8 @@ fn print(update: &RunUpdate, from: &mut LineCursor) -> io::Result<usize> {
     }
     for line in &update.evaluations {
         let line = MetricsLine::from_json(StepKind::Evaluation, line.get());
-        if let Some((line, accuracy)) = line.and_then(|line| Some((line.step, columns::accuracy(&line)?))) {
-            writeln!(out, "evaluation after {line} steps: {}", printable(&accuracy))?;
+        if let Some((line, evaluated)) = line.and_then(|line| Some((line.step, columns::evaluated(&line)?))) {
+            writeln!(out, "evaluation after {line} steps: {}", printable(&evaluated))?;
         }
     }
     *from = update.next;

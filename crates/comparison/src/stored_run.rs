@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use evenkeel_errors::FieldError;
-use evenkeel_run::{EvaluatedBenchmark, Input, InputKind, InputRecord, MetricsLine, RunRecord, at_k};
+use evenkeel_run::{EvaluatedBenchmark, Input, InputKind, InputRecord, MetricsLine, Quantity, RunRecord};
 
 use crate::recipes::{ComparedRecipes, ComparedSettings};
 use crate::run::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
@@ -151,19 +151,18 @@ fn lengths(line: &MetricsLine) -> Option<Lengths> {
     Some(Lengths { step: line.step, variation: variation?, gap: gap?, mean: mean? })
 }
 
-/// The accuracies of an evaluation. The average is that of the comparison.
+/// The accuracies of an evaluation; mean rewards are none. The average is that of the comparison.
 fn evaluation(line: &MetricsLine) -> Evaluation {
-    let of = |EvaluatedBenchmark { is_average, name, samples: k }| {
+    let of = |benchmark: EvaluatedBenchmark<'_>| {
         let score = |metric: &str| {
-            let metric = format!("{metric}@{k}");
-            let sampling_error = line.get(&at_k::aux(name, &format!("acc/{metric}/sampling_error")));
-            let standard_error = line.get(&at_k::standard_error(name, &metric));
-            Some(Score { value: line.get(&at_k::core(name, &metric))?, sampling_error, standard_error })
+            let (value, standard_error) = benchmark.value(line, metric)?;
+            Some(Score { value, sampling_error: line.get(&benchmark.about(metric, "sampling_error")), standard_error })
         };
-        let scores = Scores { samples: k, mean: score("mean")?, best: score("best") };
-        (!is_average).then(|| (name.to_owned(), scores))
+        let scores = Scores { samples: benchmark.samples, mean: score("mean")?, best: score("best") };
+        let is_one = !benchmark.is_average && benchmark.quantity == Quantity::Accuracy;
+        is_one.then(|| (benchmark.name.to_owned(), scores))
     };
-    Evaluation { step: line.step, benchmarks: EvaluatedBenchmark::all(line).into_iter().filter_map(of).collect() }
+    Evaluation { step: line.step, benchmarks: EvaluatedBenchmark::all([line]).into_iter().filter_map(of).collect() }
 }
 
 /// A text without its quotes.

@@ -12,6 +12,7 @@
 mod audit;
 mod overviews;
 mod page;
+mod quantity;
 mod report;
 mod run_update;
 mod stored;
@@ -21,8 +22,9 @@ mod tensorboard;
 pub use audit::{Audit, LagLengths, Lengths, OvertakenLengths, audit};
 pub use overviews::{RunOverview, SkippedDirectory, overviews};
 pub use page::{RenderedPage, RenderedSection, RunView, RunsView, encoded, event};
+pub use quantity::in_words;
 pub use report::{
-    EarlierCache, EarlierRun, Gallery, GalleryCache, RunData, TrainingCache, TrainingSamples, page as run_page,
+    EarlierRun, Gallery, GalleryCache, RunData, TrainingCache, TrainingSamples, page as run_page,
     render as render_report,
 };
 pub use run_update::{LineCursor, RunUpdate, Whereabouts, run_update};

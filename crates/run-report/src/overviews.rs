@@ -7,10 +7,11 @@ use std::time::SystemTime;
 
 use evenkeel_proto::v1::{RunState, StepKind};
 use evenkeel_run::{
-    CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, MetricsLine, RUN_FILE, RunFilesError, RunManifest, RunPlan, Summary,
-    accuracy,
+    CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, MetricsLine, Quantity, RUN_FILE, RunFilesError, RunManifest, RunPlan,
+    Summary, headline,
 };
 
+use crate::quantity::in_words;
 use crate::stored::stored_state;
 
 /// Bytes at the end of a file of metrics in which the last lines are looked for.
@@ -47,9 +48,16 @@ impl RunOverview {
         self.last_step.as_ref()?.get("critic/score/mean")
     }
 
-    /// The accuracy of the last evaluation.
-    pub fn accuracy(&self) -> Option<f64> {
-        accuracy(self.last_evaluation.as_ref()?)
+    /// The accuracy of the last evaluation, or its mean reward.
+    pub fn evaluated(&self) -> Option<(Quantity, f64)> {
+        headline(self.last_evaluation.as_ref()?)
+    }
+
+    /// The same in words; a mean reward says that it is one.
+    pub fn evaluated_in_words(&self) -> Option<String> {
+        let (quantity, value) = self.evaluated()?;
+        let value = in_words(quantity, value, None);
+        Some(if quantity == Quantity::Accuracy { value } else { format!("{} {value}", quantity.words()) })
     }
 }
 

@@ -28,6 +28,7 @@ mod error;
 mod inputs;
 mod labelled;
 mod layout;
+mod left_out;
 mod lines;
 pub mod metric;
 mod metrics;
@@ -55,17 +56,18 @@ pub use layout::{
     BEST_FILE, CONFIG_FILE, DATA_FILE, EVALUATION_FILE, INPUTS_FILE, METRICS_FILE, PROMPTS_FILE, REPORT_FILE,
     ROLLOUTS_FOLDER, RUN_FILE, SUMMARY_FILE, TENSORBOARD_FOLDER, WARM_START_FILE,
 };
+pub use left_out::{AnswerCounts, LENGTH_BINS, LeftOut};
 pub use lines::{
     GroupRecord, LineMark, MetricsFile, PromptFile, PromptLine, PromptOutcome, Received, read_lines, read_prompts,
 };
-pub use metrics::{Curves, EvaluatedBenchmark, MetricsLine, Statistics, at_k};
+pub use metrics::{Curves, EvaluatedBenchmark, MetricsLine, Quantity, Statistics, accuracy, at_k, headline};
 pub use rollouts::{
     NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, TurnPrompt, encode_rollouts, list_rollouts,
     read_rollouts, rollout_file, thinned_rollouts,
 };
 pub use summary::{
-    BenchmarkSummary, BenchmarkValue, ChangedSetting, ENDS, ProofState, Seconds, Summary, WeightsProof, WrittenLines,
-    accuracy, benchmark_names, did_all_steps,
+    BenchmarkSummary, BenchmarkValue, ChangedSetting, ENDS, Evaluated, ProofState, Seconds, Summary, WeightsProof,
+    WrittenLines, did_all_steps,
 };
 pub use turn::RolloutTurn;
 pub use whole_file::replace;

@@ -1,6 +1,6 @@
 //! The results of a run: `summary.json`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::directory::ForkOrigin;
 use crate::inputs::AcceptedChanges;
 use crate::labelled::Labelled;
 use crate::layout::SUMMARY_FILE;
-use crate::metrics::at_k::AVERAGE;
-use crate::metrics::{Curves, MetricsLine, at_k};
+use crate::left_out::LeftOut;
+use crate::metrics::{Curves, EvaluatedBenchmark, MetricsLine, Quantity, at_k, headline};
 
 /// Steps at the start and at the end whose means are compared.
 pub const ENDS: usize = 10;
@@ -34,10 +34,20 @@ pub struct Summary {
     pub reward_first_ten: Option<f64>,
     /// Mean raw reward of the last ten steps.
     pub reward_last_ten: Option<f64>,
-    /// Accuracy on problems never trained on, before the first GRPO step.
+    /// Accuracy on problems never trained on, before the first GRPO step. `None` where nobody says which answers are
+    /// correct.
     pub accuracy_before: Option<f64>,
-    /// Accuracy on these problems after the last GRPO step.
+    /// Accuracy on these problems in the last evaluation after a GRPO step.
     pub accuracy_after: Option<f64>,
+    /// Mean reward on these problems, in place of the accuracy, before the first GRPO step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_reward_before: Option<f64>,
+    /// Mean reward on these problems, likewise, in the last evaluation after a GRPO step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_reward_after: Option<f64>,
+    /// GRPO steps done before that last evaluation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_evaluation: Option<u64>,
     /// Peak and last accuracies of each benchmark, their average first: the columns of the paper's Table 1.
     #[serde(default)]
     pub benchmarks: Vec<BenchmarkSummary>,
@@ -51,6 +61,9 @@ pub struct Summary {
     pub tokens: u64,
     /// Samples without a verdict, which were left out.
     pub invalid_samples: u64,
+    /// What the answers look like that were left out; `None` where each has a verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
     /// What the last proof of the engines' weights found. `None` where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightsProof>,
@@ -184,6 +197,9 @@ pub struct BenchmarkSummary {
     pub name: String,
     /// Samples for each problem (k).
     pub samples: u32,
+    /// What the values are.
+    #[serde(default)]
+    pub quantity: Quantity,
     /// The highest mean@k of all evaluations.
     pub peak_mean: Option<BenchmarkValue>,
     /// The highest best@k, which another evaluation may have.
@@ -198,16 +214,16 @@ pub struct BenchmarkSummary {
 pub struct BenchmarkValue {
     /// GRPO steps done before.
     pub step: u64,
-    /// The accuracy, 0 to 1.
+    /// The accuracy, 0 to 1, or the mean reward.
     pub value: f64,
-    /// Standard error of the accuracy over problems, where there are two or more.
+    /// Its standard error over problems, where there are two or more.
     pub standard_error: Option<f64>,
 }
 
 impl BenchmarkValue {
-    fn of(line: &MetricsLine, benchmark: &str, metric: &str) -> Option<Self> {
-        let value = line.get(&at_k::core(benchmark, metric))?;
-        Some(Self { step: line.step, value, standard_error: line.get(&at_k::standard_error(benchmark, metric)) })
+    fn of(line: &MetricsLine, benchmark: &EvaluatedBenchmark<'_>, metric: &str) -> Option<Self> {
+        let (value, standard_error) = benchmark.value(line, metric)?;
+        Some(Self { step: line.step, value, standard_error })
     }
 }
 
@@ -219,7 +235,27 @@ pub struct WrittenLines<'a> {
     pub evaluations: &'a [MetricsLine],
 }
 
+/// What evaluations say of problems that are never trained on, before the run and in the last evaluation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evaluated {
+    pub quantity: Quantity,
+    /// Before the first GRPO step.
+    pub before: Option<f64>,
+    /// In the last evaluation after a GRPO step, with the steps that were done before it.
+    pub after: Option<(f64, u64)>,
+}
+
 impl Summary {
+    /// What its evaluations say; `None` without one.
+    pub fn evaluated(&self) -> Option<Evaluated> {
+        let of = |quantity, before: Option<f64>, after: Option<f64>| {
+            let after = after.zip(self.last_evaluation);
+            (before.is_some() || after.is_some()).then_some(Evaluated { quantity, before, after })
+        };
+        let accuracy = of(Quantity::Accuracy, self.accuracy_before, self.accuracy_after);
+        accuracy.or_else(|| of(Quantity::Reward, self.mean_reward_before, self.mean_reward_after))
+    }
+
     /// The one of a run directory, where it has one that can be read.
     pub fn read(directory: &Path) -> Option<Self> {
         serde_json::from_slice(&evenkeel_host::read(&directory.join(SUMMARY_FILE), u64::MAX).ok()?).ok()
@@ -236,7 +272,11 @@ impl Summary {
     ) -> Self {
         let WrittenLines { steps, warm_start, evaluations } = *written;
         let testing = evaluations.iter().filter_map(|line| line.get("timing_s/testing"));
-        let last_evaluation = evaluations.last().filter(|line| line.step > 0 && line.step == steps.count());
+        let first_evaluation = evaluations.first().filter(|line| line.step == 0);
+        let last_evaluation = evaluations.last().filter(|line| line.step > 0);
+        let mean = |line: Option<&MetricsLine>, wanted: Quantity| {
+            headline(line?).filter(|(quantity, _)| *quantity == wanted).map(|(_, value)| value)
+        };
         let mut versions = versions.clone();
         versions.insert("evenkeel".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
         let mut seconds = Seconds {
@@ -257,14 +297,18 @@ impl Summary {
             warm_start_steps: warm_start.count(),
             reward_first_ten: steps.first("critic/score/mean", ENDS),
             reward_last_ten: steps.last("critic/score/mean", ENDS),
-            accuracy_before: evaluations.first().filter(|line| line.step == 0).and_then(accuracy),
-            accuracy_after: last_evaluation.and_then(accuracy),
+            accuracy_before: mean(first_evaluation, Quantity::Accuracy),
+            accuracy_after: mean(last_evaluation, Quantity::Accuracy),
+            mean_reward_before: mean(first_evaluation, Quantity::Reward),
+            mean_reward_after: mean(last_evaluation, Quantity::Reward),
+            last_evaluation: last_evaluation.map(|line| line.step),
             benchmarks: benchmarks(evaluations),
             evaluated_problems: evaluations.last().and_then(problems),
             response_length_first_ten: steps.first("response_length/mean", ENDS),
             response_length_last_ten: steps.last("response_length/mean", ENDS),
             tokens: steps.sum("perf/total_num_tokens") as u64,
             invalid_samples: steps.sum("rollout/invalid_samples") as u64,
+            left_out: LeftOut::of(steps),
             weights: WeightsProof::of(steps),
             seconds,
             aggregation: aggregation.map(str::to_owned),
@@ -291,22 +335,10 @@ pub fn did_all_steps(directory: &Path, steps: u64) -> bool {
     done.is_some_and(|done| done.state.known() == Some(RunState::Completed) && done.steps == steps)
 }
 
-/// The benchmarks of evaluations with their k: the average first, then by name.
-pub fn benchmark_names(evaluations: &[MetricsLine]) -> Vec<(String, u32)> {
-    let names = evaluations.iter().flat_map(|line| line.values.keys());
-    let of_mean = names.filter_map(|name| {
-        let (benchmark, metric) = at_k::parse_core(name)?;
-        Some((benchmark != AVERAGE, benchmark, metric.strip_prefix("mean@")?.parse().ok()?))
-    });
-    let all: BTreeSet<(bool, &str, u32)> = of_mean.collect();
-    all.into_iter().map(|(_, benchmark, k)| (benchmark.to_owned(), k)).collect()
-}
-
 fn benchmarks(evaluations: &[MetricsLine]) -> Vec<BenchmarkSummary> {
-    let summary = |(name, samples): (String, u32)| {
+    let summary = |benchmark: EvaluatedBenchmark<'_>| {
         let values = |metric: &str| -> Vec<BenchmarkValue> {
-            let metric = format!("{metric}@{samples}");
-            evaluations.iter().filter_map(|line| BenchmarkValue::of(line, &name, &metric)).collect()
+            evaluations.iter().filter_map(|line| BenchmarkValue::of(line, &benchmark, metric)).collect()
         };
         // Of several that are equal the first.
         let peak = |values: &[BenchmarkValue]| {
@@ -319,21 +351,18 @@ fn benchmarks(evaluations: &[MetricsLine]) -> Vec<BenchmarkSummary> {
             peak_best: peak(&best),
             last_mean: mean.last().copied(),
             last_best: best.last().copied(),
-            name,
-            samples,
+            name: benchmark.name.to_owned(),
+            samples: benchmark.samples,
+            quantity: benchmark.quantity,
         }
     };
-    benchmark_names(evaluations).into_iter().map(summary).collect()
-}
-
-/// The accuracy of an evaluation line: mean@k of the average over benchmarks, or of the first where there is no
-/// average.
-pub fn accuracy(line: &MetricsLine) -> Option<f64> {
-    let (name, k) = benchmark_names(std::slice::from_ref(line)).into_iter().next()?;
-    line.get(&at_k::core(&name, &format!("mean@{k}")))
+    // The average first, then by name.
+    let all = EvaluatedBenchmark::all(evaluations);
+    let (average, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|benchmark| benchmark.is_average);
+    average.into_iter().chain(others).map(summary).collect()
 }
 
 fn problems(line: &MetricsLine) -> Option<u64> {
-    let (name, _) = benchmark_names(std::slice::from_ref(line)).into_iter().next()?;
-    line.get(&at_k::aux(&name, "problems")).map(|count| count as u64)
+    let benchmark = EvaluatedBenchmark::headline(line)?;
+    line.get(&at_k::aux(benchmark.name, "problems")).map(|count| count as u64)
 }

@@ -1,7 +1,8 @@
 //! Events and progress in words.
 
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run::{MetricsLine, accuracy};
+use evenkeel_run::{MetricsLine, Quantity, headline};
+use evenkeel_run_report::in_words;
 
 use crate::events::{Activity, Event, RunOutcome, RunProgress};
 
@@ -62,8 +63,12 @@ fn of_line(line: &MetricsLine) -> Option<String> {
             value("timing_s/step")
         ),
         StepKind::Evaluation => {
-            let accuracy = accuracy(line).map_or_else(|| "–".to_owned(), |value| evenkeel_charts::percent(value, None));
-            format!("evaluation after {} steps: {accuracy}", line.step)
+            let found = match headline(line) {
+                Some((quantity, value)) if quantity == Quantity::Accuracy => in_words(quantity, value, None),
+                Some((quantity, value)) => format!("{} {}", quantity.words(), in_words(quantity, value, None)),
+                None => "–".to_owned(),
+            };
+            format!("evaluation after {} steps: {found}", line.step)
         }
         StepKind::WarmStart | StepKind::Progress | StepKind::Unspecified => return None,
     })

@@ -47,11 +47,11 @@ pub use run::{
 };
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
-    AnswerSampling, AuditMode, BenchmarkSettings, CheckpointSettings, CopiedAnswers, DataKind, DataSettings,
-    EarlierTurns, EnginesWhileTraining, EvaluationSettings, FilterSettings, InvalidRows, KeptRollouts, LoopSettings,
-    Overlong, PageSettings, PipelineSettings, PolicySamplingSettings, ProgramMode, ProgramReward, ProgramWording,
-    ProofSettings, RunSettings, SamplerAuditSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings,
-    StepOrder, ToolCallSetting, ToolsSetting, TrailsSettings, TurnsSettings, VerifierSettings, WarmStartSettings,
-    WordProblemsSettings,
+    AnswerSampling, AuditMode, BenchmarkSettings, CheckpointSettings, CopiedAnswers, CorrectRule, DataKind,
+    DataSettings, EarlierTurns, EnginesWhileTraining, EvaluationSettings, FilterSettings, InvalidRows, KeptRollouts,
+    LoopSettings, OnError, Overlong, PageSettings, PipelineSettings, PolicySamplingSettings, ProgramMode,
+    ProgramReward, ProgramWording, ProofSettings, RunSettings, SamplerAuditSettings, Scalar, ServicesSettings,
+    ShapingSettings, SourceSettings, StepOrder, ToolCallSetting, ToolsSetting, TrailsSettings, TurnsSettings,
+    VerifierSettings, WarmStartSettings, WordProblemsSettings,
 };
 pub use text::Tokenizer;

@@ -76,12 +76,13 @@ fn curves(task: &TaskComparison) -> Vec<Figure> {
             });
             Series::new(task.arms[band.arm].label.clone(), Style::Band, points).coloured(band.arm + 1)
         });
-        Figure::from(series.fold(Chart::new(title, caption), Chart::with))
+        let axis = if *quantity == Quantity::Reward { "raw reward" } else { "share of problems, 0 to 1" };
+        Figure::from(series.fold(Chart::new(title, caption).measured_in(axis), Chart::with))
     };
     let mut all = vec![
         of(&Quantity::Reward, "Reward", "Mean raw reward of a step over seeds, with its interval"),
         of(&Quantity::Accuracy, "Accuracy", "mean@k over seeds, with its interval"),
-        of(&Quantity::Best, "best@k", "Any of k samples right, over seeds"),
+        of(&Quantity::Best, "best@k", "Any of k samples correct, over seeds"),
     ];
     let mut named: Vec<&Quantity> = Vec::new();
     for band in &task.bands {

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use evenkeel_charts::{
     COLOURS, Chart, Figure, Html, HtmlTable, Page, Plane, Point, Section, Series, Style, Trajectory, figures, number,
-    percent,
 };
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::StepKind;
@@ -169,7 +168,7 @@ fn list(runs: &[RunOverview], drawn: &[&RunOverview]) -> Html {
     for run in runs {
         let length = run.last_step.as_ref().and_then(|line| line.get("response_length/mean"));
         let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
-        let accuracy = run.accuracy().map_or_else(|| "–".to_owned(), |value| percent(value, None));
+        let accuracy = run.evaluated_in_words().unwrap_or_else(|| "–".to_owned());
         let mut tick = vec![
             ("type", "checkbox"),
             ("name", "run"),
@@ -222,7 +221,7 @@ fn drawn_over(runs: &[(&str, &Curve)]) -> Vec<Figure> {
             over((&named.0, &named.1), &metric.caption(), &steps(name), Style::Averaged).into()
         })
         .collect();
-    let caption = "share of right answers to problems that are never trained on";
+    let caption = "share of correct answers to problems that are never trained on";
     all.insert(1, over(("Accuracy", "accuracy, 0 to 1"), caption, &evaluated, Style::Line).from(0.0).into());
     let caption =
         "the two quantities of the paper's criterion (arXiv 2605.04077), from the first step (ring) to the last (dot)";

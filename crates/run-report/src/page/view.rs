@@ -16,7 +16,7 @@ use evenkeel_run::{
 
 use super::event::section_event;
 use super::tail::Tail;
-use crate::report::{EarlierCache, GalleryCache, RunData, TrainingCache, page};
+use crate::report::{GalleryCache, RunData, TrainingCache, page};
 use crate::stored::stored_summary;
 
 /// The pause after rendering the sections, as a multiple of the time that it took: it may cost 1 % of the time.
@@ -77,7 +77,6 @@ pub struct RunView {
     directory: PathBuf,
     gallery: GalleryCache,
     training: TrainingCache,
-    earlier: EarlierCache,
     read: Mutex<Read>,
 }
 
@@ -107,8 +106,8 @@ impl RunView {
             stamp: None,
             rendered: Arc::default(),
         };
-        let (gallery, training, earlier) = Default::default();
-        Self { directory, gallery, training, earlier, read: Mutex::new(read) }
+        let (gallery, training) = Default::default();
+        Self { directory, gallery, training, read: Mutex::new(read) }
     }
 
     /// The page as it is, or as it was a moment ago. Blocks. `state` is that of a run of this process.
@@ -143,7 +142,7 @@ impl RunView {
         let data = read_data(&self.directory);
         let data = data.as_ref();
         let training = &self.training.get(&self.directory);
-        let earlier = self.earlier.get(&self.directory);
+        let earlier = None;
         let config = config.as_str();
         let gallery = &gallery;
         let data = RunData { summary, config, steps, warm_start, evaluations, data, gallery, training, earlier };

@@ -24,7 +24,7 @@ pub(super) fn results(steps: &Curves, evaluations: &[MetricsLine], earlier: Opti
         "Training reward",
         "mean raw reward of the answers of a step; the bold line is the centred mean of five steps",
     );
-    let reward = reward.from(0.0).up_to(1.0).measured_in("raw reward, 0 to 1");
+    let reward = reward.from(0.0).up_to(1.0).measured_in("raw reward");
     let mut all = vec![EarlierRun::under(earlier, reward.with(averaged(steps, "reward", 1, SCORE)), SCORE)];
     if !evaluations.is_empty() {
         all.extend(benchmarks::charts(evaluations, earlier));
@@ -53,7 +53,9 @@ pub(crate) fn capitalized(title: &str) -> String {
 }
 
 pub(super) fn lengths(steps: &Curves, earlier: Option<&EarlierRun>) -> [Figure; 3] {
-    let all = Chart::new("Response length", "mean tokens of correct and of incorrect answers").from(0.0);
+    let all =
+        Chart::new("Response length", "mean tokens of answers, of those that are correct, and of those that are not")
+            .from(0.0);
     let all = all.measured_in("tokens");
     let all = all
         .with(averaged(steps, "incorrect", 2, metric::INCORRECT_LENGTH.name))
@@ -74,8 +76,8 @@ pub(super) fn training(steps: &Curves, earlier: Option<&EarlierRun>) -> Vec<Figu
     };
     let mut all: Vec<Chart> =
         [metric::ENTROPY, metric::GRADIENT_NORM, metric::CLIPPED, metric::POLICY_KL, metric::TRUNCATED].map(one).into();
-    let zero = "groups whose answers are all correct or all incorrect: they teach nothing";
-    let zero = Chart::new("Zero-advantage groups", zero).from(0.0).measured_in("groups of a step");
+    let zero = "groups whose answers are all correct, and those of which none is";
+    let zero = Chart::new("Groups that agree", zero).from(0.0).measured_in("groups of a step");
     let zero = zero.with(averaged(steps, "all correct", 3, metric::ALL_CORRECT.name));
     all.push(zero.with(averaged(steps, "all incorrect", 2, metric::ALL_INCORRECT.name)));
     let rate = Series::new(metric::LEARNING_RATE.title, Style::Line, points(steps, metric::LEARNING_RATE.name));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_charts::{Html, HtmlTable, percent, thousands};
 use evenkeel_data::DataReport;
 use evenkeel_run::at_k::AVERAGE;
-use evenkeel_run::{Curves, MetricsLine};
+use evenkeel_run::{Curves, LeftOut, MetricsLine};
 
 /// Counts of samples: what it is, and its metric.
 const SAMPLES: [(&str, &str); 6] = [
@@ -20,7 +20,7 @@ const GROUPS: [(&str, &str); 5] = [
     ("groups with equal rewards, dropped by dynamic sampling", "training/filter_groups/dropped_groups"),
     ("groups with equal rewards, kept to fill a step up", "training/filter_groups/filled_up_groups"),
     ("groups trained on whose answers are all correct", "rollout/groups_all_correct"),
-    ("groups trained on whose answers are all incorrect", "rollout/groups_all_incorrect"),
+    ("groups trained on of whose answers none is correct", "rollout/groups_all_incorrect"),
     ("groups trained on that gave no gradient", "actor/groups_without_signal"),
 ];
 
@@ -54,7 +54,22 @@ pub(super) fn section(steps: &Curves, evaluations: &[MetricsLine], data: Option<
     for (what, count, of) in rows(data) {
         add(what, count, Some(of));
     }
-    table.to_html()
+    table.to_html().with(LeftOut::of(steps).map_or_else(Html::new, |answers| compared(&answers)))
+}
+
+/// The answers of training that were left out beside those that were judged, with a sentence.
+fn compared(answers: &LeftOut) -> Html {
+    let LeftOut { left_out, judged } = answers;
+    let mut table =
+        HtmlTable::new(["answers without a verdict", "left out", "share", "judged in the same steps", "share"]);
+    let share = |count: u64, of: u64| if of > 0 { percent(count as f64 / of as f64, None) } else { "–".to_owned() };
+    for ((what, count), (_, other)) in left_out.properties().into_iter().zip(judged.properties()) {
+        let shares = [share(count, left_out.answers), share(other, judged.answers)];
+        let [first, second] = shares;
+        table.row([what.to_owned(), thousands(count), first, thousands(other), second]);
+    }
+    let heading = Html::element("h3", &[], "Answers left out");
+    heading.with(Html::paragraph(answers.sentence())).with(table.to_html())
 }
 
 /// Samples without a verdict in all evaluations.
@@ -86,6 +101,26 @@ fn rows(data: Option<&DataReport>) -> Vec<(String, f64, f64)> {
 mod tests {
     use super::super::tests::lines;
     use super::*;
+
+    #[test]
+    fn answers_left_out_stand_beside_those_that_were_judged() {
+        let steps = Curves::of(&lines(2, |line| {
+            for (name, value) in [("left_out/answers", 4.0), ("left_out/length_q4", 4.0), ("judged/answers", 60.0)] {
+                line.set_named(format!("rollout/{name}"), value);
+            }
+            line.set_named("rollout/judged/length_q1", 57.0);
+            line.set_named("rollout/judged/length_q4", 3.0);
+            line.set_named("rollout/left_out/marked", 4.0);
+            line.set_named("rollout/judged/marked", 60.0);
+        }));
+        let html = section(&steps, &[], None).into_string();
+        let sentence =
+            "Of the 8 answers left out 100 % are of the longest quarter, of those judged in the same steps 5 %.";
+        assert!(html.contains(sentence), "{html}");
+        let row = "<td>are of the longest quarter</td><td>8</td><td>100.0 %</td><td>6</td><td>5.0 %</td>";
+        assert!(html.contains(row), "{html}");
+        assert!(!section(&Curves::of(&lines(2, |_| ())), &[], None).into_string().contains("Answers left out"));
+    }
 
     #[test]
     fn what_was_lost_has_a_row_and_what_was_not_a_faint_one() {

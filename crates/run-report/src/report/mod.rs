@@ -35,7 +35,7 @@ use evenkeel_run::{
 use crate::stored::stored_summary;
 
 pub(crate) use charts::{capitalized, with_unit};
-pub use earlier::{EarlierCache, EarlierRun};
+pub use earlier::EarlierRun;
 pub use samples::{Gallery, GalleryCache};
 pub use training_samples::{TrainingCache, TrainingSamples};
 
@@ -57,7 +57,7 @@ pub struct RunData<'a> {
     pub gallery: &'a Gallery,
     /// Samples of training steps, where they are kept.
     pub training: &'a TrainingSamples,
-    /// A run to compare it with at a glance.
+    /// A run to compare it with at a glance, where a reader asks for one.
     pub earlier: Option<&'a EarlierRun>,
 }
 
@@ -92,14 +92,15 @@ fn sections(data: &RunData<'_>) -> Vec<Section> {
         Section::new(
             "training",
             "Training",
-            training(steps, warm_start, earlier)
-                .with(lag::section(steps))
-                .with(completion::section(steps))
-                .with(sampler_audit::section(steps)),
+            training(steps, warm_start, earlier).with(lag::section(steps)).with(completion::section(steps)),
         ),
         Section::new("samples", "Answers", answers(data)),
         Section::new("aggregation", "Aggregation", rules::section(summary, steps)),
-        Section::new("weights", "Weights of the engines", proof::section(summary, steps)),
+        Section::new(
+            "weights",
+            "Weights and samples of the engines",
+            proof::section(summary, steps).with(sampler_audit::section(steps)),
+        ),
         Section::new(
             "dropped",
             "Left out, invalid, or without effect",
@@ -124,11 +125,13 @@ fn training(steps: &Curves, warm_start: &Curves, earlier: Option<&EarlierRun>) -
     figures(all)
 }
 
-/// The report of a run directory, from its files, whether the run is active or not.
+/// The report of a run directory, from its files, whether the run is active or not. The curves of the run in `earlier`
+/// lie under its own.
 ///
 /// # Errors
 /// A directory without a run; files that cannot be read.
-pub fn render(directory: &Path) -> Result<String, RunFilesError> {
+pub fn render(directory: &Path, earlier: Option<&Path>) -> Result<String, RunFilesError> {
+    let earlier = earlier.map(EarlierRun::read).transpose()?;
     let config = std::fs::read_to_string(directory.join(CONFIG_FILE)).unwrap_or_default();
     let lines = |name, kind| read_lines(&directory.join(name), kind);
     let steps = Curves::of(&lines(METRICS_FILE, StepKind::Train)?);
@@ -139,7 +142,6 @@ pub fn render(directory: &Path) -> Result<String, RunFilesError> {
     let data = read_data(directory);
     let gallery = Gallery::read(directory, &evaluations);
     let training = TrainingCache::default().get(directory);
-    let earlier = EarlierCache::default();
     let data = RunData {
         summary: &summary,
         config: &config,
@@ -149,7 +151,7 @@ pub fn render(directory: &Path) -> Result<String, RunFilesError> {
         data: data.as_ref(),
         gallery: &gallery,
         training: &training,
-        earlier: earlier.get(directory),
+        earlier: earlier.as_ref(),
     };
     Ok(page(&data).to_document())
 }

@@ -4,16 +4,14 @@ use std::fmt::Write;
 
 use evenkeel_charts::{Html, duration, number, percent, thousands};
 use evenkeel_proto::v1::RunState;
-use evenkeel_run::{AcceptedChanges, ENDS, ForkOrigin, Summary};
+use evenkeel_run::{AcceptedChanges, ENDS, Evaluated, ForkOrigin, Quantity, Summary};
+
+use crate::quantity::in_words;
 
 /// What the top of the page says.
 pub(super) fn overview(summary: &Summary) -> Html {
     let tiles = Html::element("div", &[("class", "tiles")], tiles(summary));
-    let html = Html::element("p", &[("class", "lead")], lead(summary)).with(tiles);
-    match &summary.objective {
-        Some(objective) => html.with(Html::element("p", &[("class", "soft")], format!("Objective: {objective}."))),
-        None => html,
-    }
+    Html::element("p", &[("class", "lead")], lead(summary)).with(tiles)
 }
 
 fn lead(summary: &Summary) -> String {
@@ -49,11 +47,21 @@ fn lead(summary: &Summary) -> String {
         let last = number(last);
         let _ = write!(text, " Mean reward went from {first} in the first ten steps to {last} in the last ten.");
     }
-    if let (Some(before), Some(after)) = (summary.accuracy_before, summary.accuracy_after) {
+    if let Some(Evaluated { quantity, before, after }) = summary.evaluated() {
+        let what = quantity.words();
         let problems = summary.evaluated_problems.unwrap_or_default();
-        let before = percent(before, None);
-        let after = percent(after, None);
-        let _ = write!(text, " On {problems} problems it never trained on, accuracy went from {before} to {after}.");
+        let _ = write!(text, " On {problems} problems it never trained on, {what} ");
+        let shown = |value| in_words(quantity, value, None);
+        let _ = match (before, after) {
+            (Some(before), Some((after, _))) => write!(text, "went from {} to {}", shown(before), shown(after)),
+            (None, Some((after, _))) => write!(text, "was {}", shown(after)),
+            (Some(before), None) => write!(text, "was {} before the first step", shown(before)),
+            (None, None) => Ok(()),
+        };
+        if let Some((_, step)) = after.filter(|(_, step)| step != steps) {
+            let _ = write!(text, " after {step} steps");
+        }
+        text.push('.');
     }
     if let Some(aggregation) = &summary.aggregation {
         let _ = write!(text, " Token terms were summed by {aggregation} aggregation.");
@@ -70,7 +78,6 @@ fn tiles(summary: &Summary) -> Html {
         (Some(only), None) | (None, Some(only)) => show(only).into(),
         (None, None) => "–".into(),
     };
-    let share = |value| percent(value, None);
     // Up to ten steps the first ten are the last ten, and nothing has changed between them.
     let ends = |first, last| {
         if summary.steps > ENDS as u64 { change(first, last, number) } else { change(first, None, number) }
@@ -78,14 +85,21 @@ fn tiles(summary: &Summary) -> Html {
     let rewards = if summary.steps > ENDS as u64 { "Reward, first to last ten" } else { "Reward, mean" };
     let steps =
         Html::text(summary.steps).with(" ").with(Html::element("i", &[], format!("of {}", summary.total_steps)));
-    let mut tiles = vec![
-        (rewards, ends(summary.reward_first_ten, summary.reward_last_ten)),
-        ("Accuracy, unseen problems", change(summary.accuracy_before, summary.accuracy_after, share)),
+    let evaluated = summary.evaluated().map(|Evaluated { quantity, before, after }| {
+        let (name, show): (_, fn(f64) -> String) = match quantity {
+            Quantity::Accuracy => ("Accuracy, unseen problems", |value| percent(value, None)),
+            Quantity::Reward => ("Mean reward, unseen problems", number),
+        };
+        (name, change(before, after.map(|(value, _)| value), show))
+    });
+    let mut tiles = vec![(rewards, ends(summary.reward_first_ten, summary.reward_last_ten))];
+    tiles.extend(evaluated);
+    tiles.extend([
         ("Response length, tokens", ends(summary.response_length_first_ten, summary.response_length_last_ten)),
         ("Steps", steps),
         ("Tokens", thousands(summary.tokens).into()),
         ("Time", duration(summary.seconds.total).into()),
-    ];
+    ]);
     if summary.invalid_samples > 0 {
         tiles.push(("Samples left out", thousands(summary.invalid_samples).into()));
     }
@@ -94,4 +108,27 @@ fn tiles(summary: &Summary) -> Html {
         Html::element("div", &[("class", "tile")], content)
     };
     tiles.into_iter().map(tile).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_run::Curves;
+
+    use super::super::tests::summary;
+    use super::*;
+
+    #[test]
+    fn a_stopped_run_says_what_was_evaluated_last_and_a_mean_reward_is_no_accuracy() {
+        let stopped = Summary { steps: 12, ..summary(&Curves::default()) };
+        let html = |summary: &Summary| overview(summary).into_string();
+        assert!(!html(&stopped).contains("unseen"));
+        let evaluated = Summary { accuracy_before: Some(0.5), evaluated_problems: Some(10), ..stopped.clone() };
+        assert!(html(&evaluated).contains("accuracy was 50.0 % before the first step."), "{}", html(&evaluated));
+        let later = Summary { accuracy_after: Some(0.75), last_evaluation: Some(10), ..evaluated };
+        assert!(html(&later).contains("accuracy went from 50.0 % to 75.0 % after 10 steps."), "{}", html(&later));
+        let rewards = Summary { mean_reward_after: Some(0.912), last_evaluation: Some(12), ..stopped };
+        let html = html(&rewards);
+        assert!(html.contains("mean reward was 0.912.") && html.contains("Mean reward, unseen problems"), "{html}");
+        assert!(!html.contains("ccuracy"), "{html}");
+    }
 }

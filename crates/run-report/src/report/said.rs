@@ -1,7 +1,7 @@
 //! What was said by a model: an answer, or the turns of an episode.
 
 use evenkeel_charts::{Html, number};
-use evenkeel_run::RolloutTurn;
+use evenkeel_run::{AnswerVerdict, RolloutTurn};
 
 /// Messages of an episode that are shown.
 const TURNS: usize = 12;
@@ -34,6 +34,13 @@ impl Said<'_> {
         let last: Vec<_> = more.into_iter().chain(used_up).collect();
         if last.is_empty() { html } else { html.with(Html::element("p", &[("class", "soft")], last.join(" · "))) }
     }
+}
+
+/// The raw reward where a verdict does not say it: neither 1 for a correct answer nor 0 for one that is not.
+pub(super) fn partial_reward(verdict: &AnswerVerdict, reward: Option<f64>) -> String {
+    let said = verdict.correct().map(|correct| f64::from(u8::from(correct)));
+    let reward = reward.filter(|reward| Some(*reward) != said);
+    reward.map_or_else(String::new, |reward| format!(" · reward\u{a0}{}", number(reward)))
 }
 
 /// The beginning of a text, with how much is missing.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_charts::Html;
 use evenkeel_run::{AnswerReader, EvaluationAnswer, MetricsLine, evaluation_folder, list_answers};
 
-use super::said::{Said, cut};
+use super::said::{Said, cut, partial_reward};
 
 /// Answers of each kind.
 const EACH: usize = 3;
@@ -28,7 +28,7 @@ pub struct Gallery {
     shortest: Vec<EvaluationAnswer>,
     /// With the verdict before.
     changed: Vec<(String, EvaluationAnswer)>,
-    /// A right and a wrong answer to a problem, with the share of right ones.
+    /// A correct answer and one that is not to a problem, with the share of correct ones.
     uncertain: Vec<(f64, EvaluationAnswer)>,
     invalid: Vec<EvaluationAnswer>,
 }
@@ -66,14 +66,15 @@ impl Gallery {
         let key = (answer.benchmark.clone(), answer.index, answer.sample);
         if let Some(verdict) = before.get(&key).filter(|verdict| *verdict != answer.verdict.label()) {
             // Some of what got worse and some of what got better.
-            let same_way = self.changed.iter().filter(|(_, other)| other.is_right() == answer.is_right()).count();
+            let correct = answer.verdict.correct();
+            let same_way = self.changed.iter().filter(|(_, other)| other.verdict.correct() == correct).count();
             if same_way < EACH {
                 self.changed.push((verdict.clone(), answer.clone()));
             }
         }
     }
 
-    /// Of the problems whose share of right answers is nearest to one half a right and a wrong answer.
+    /// Of the problems whose share of correct answers is nearest to one half a correct answer and one that is not.
     fn choose_uncertain(&mut self, directory: &Path, problems: BTreeMap<(String, u64), Problem>) {
         let mut open: Vec<_> = problems.into_iter().filter(|(_, problem)| problem.is_open()).collect();
         open.sort_by(|(_, a), (_, b)| a.distance().total_cmp(&b.distance()));
@@ -86,9 +87,9 @@ impl Gallery {
             let place = open
                 .iter()
                 .position(|((benchmark, index), _)| *benchmark == answer.benchmark && *index == answer.index);
-            if let Some(slot) = place.map(|place| &mut found[place][usize::from(!answer.is_right())])
+            if let Some((place, correct)) = place.zip(answer.verdict.correct())
+                && let slot = &mut found[place][usize::from(!correct)]
                 && slot.is_none()
-                && answer.verdict.is_valid()
             {
                 *slot = Some(answer);
             }
@@ -113,8 +114,11 @@ impl Gallery {
             "Changed verdicts",
             self.changed.iter().map(|(was, answer)| (Some(format!("was {was}")), answer)).collect(),
         );
-        let share = |share: f64| Some(format!("{:.0} % of its answers right", 100.0 * share));
-        part("Most uncertain problems", self.uncertain.iter().map(|(right, answer)| (share(*right), answer)).collect());
+        let share = |share: f64| Some(format!("{:.0} % of its answers correct", 100.0 * share));
+        part(
+            "Most uncertain problems",
+            self.uncertain.iter().map(|(correct, answer)| (share(*correct), answer)).collect(),
+        );
         let others = [("Longest", &self.longest), ("Shortest", &self.shortest), ("Without a verdict", &self.invalid)];
         for (title, answers) in others {
             part(title, answers.iter().map(|answer| (None, answer)).collect());
@@ -132,26 +136,26 @@ impl Gallery {
     }
 }
 
-/// The answers to one problem.
+/// The answers to one problem of which it is known whether they are correct.
 #[derive(Debug, Default)]
 struct Problem {
-    right: u32,
-    valid: u32,
+    correct: u32,
+    known: u32,
 }
 
 impl Problem {
     fn add(&mut self, answer: &EvaluationAnswer) {
-        self.valid += u32::from(answer.verdict.is_valid());
-        self.right += u32::from(answer.is_right());
+        self.known += u32::from(answer.verdict.correct().is_some());
+        self.correct += u32::from(answer.verdict.correct() == Some(true));
     }
 
-    /// Whether some answers are right and some are wrong.
+    /// Whether some answers are correct and some are not.
     fn is_open(&self) -> bool {
-        self.right > 0 && self.right < self.valid
+        self.correct > 0 && self.correct < self.known
     }
 
     fn share(&self) -> f64 {
-        f64::from(self.right) / f64::from(self.valid.max(1))
+        f64::from(self.correct) / f64::from(self.known.max(1))
     }
 
     fn distance(&self) -> f64 {
@@ -198,8 +202,9 @@ fn for_each_answer(directory: &Path, step: u64, mut take: impl FnMut(EvaluationA
 fn shown(kind: &str, note: Option<&str>, answer: &EvaluationAnswer) -> Html {
     let reason = if answer.reason.is_empty() { String::new() } else { format!(" ({})", answer.reason) };
     let mut about = format!(
-        "{}{reason} · {} tokens, {}",
+        "{}{reason}{} · {} tokens, {}",
         answer.verdict.label(),
+        partial_reward(&answer.verdict, answer.score),
         answer.token_ids.len(),
         answer.finish_reason.label()
     );
@@ -261,6 +266,17 @@ mod tests {
             "verdict": verdict, "reason": "equal", "score": score,
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn partial_credit_stands_beside_the_verdict() {
+        let shown = |verdict: &str, score: f64| {
+            let answer = EvaluationAnswer { score: Some(score), ..answer(0, 0, verdict, 4) };
+            shown("Longest", None, &answer).into_string()
+        };
+        assert!(shown("incorrect", 0.909).contains("incorrect (equal) · reward\u{a0}0.909 · 4 tokens"));
+        assert!(shown("scored", 1.0).contains("scored (equal) · reward\u{a0}1 · 4 tokens"));
+        assert!(!shown("correct", 1.0).contains("reward") && !shown("incorrect", 0.0).contains("reward"));
     }
 
     #[test]

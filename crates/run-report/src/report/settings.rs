@@ -11,6 +11,10 @@ pub(super) fn section(summary: &Summary, config: &str) -> Html {
         table.row([key.as_str(), value.as_str(), default]);
     }
     let mut html = Html::new();
+    if let Some(objective) = &summary.objective {
+        html.push(Html::element("h3", &[], "Objective"));
+        html.push(Html::element("p", &[("class", "soft")], format!("{objective}.")));
+    }
     if !table.is_empty() {
         html.push(Html::element("h3", &[], "Settings that differ from the default"));
         html.push(Html::element("div", &[("class", "changed")], table.to_html()));

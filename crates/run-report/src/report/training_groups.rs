@@ -5,7 +5,7 @@ use evenkeel_charts::{
 };
 use evenkeel_run::{PromptOutcome, Rollout};
 
-use super::said::{Said, cut};
+use super::said::{Said, cut, partial_reward};
 use super::training_samples::{Class, Course, TrainingSamples};
 
 /// Characters of a prompt that are shown.
@@ -27,9 +27,15 @@ pub(super) fn section(samples: &TrainingSamples) -> Html {
     }
     let step = samples.step;
     let mut html = Html::element("h3", &[], format!("Groups of training step {step}"));
+    let (all, differ) = samples.differing;
+    let which = match (differ, samples.groups.len()) {
+        (0, _) => format!("In all {all} groups the rewards are equal; one of them is shown"),
+        (_, shown) if shown == differ => format!("The rewards differ in {differ} of {all} groups, which are these"),
+        (_, shown) => format!("The rewards differ in {differ} of {all} groups; these {shown} differ most"),
+    };
     let note = format!(
-        "The groups that disagree most; all samples: evenkeel show RUN --train --step {step}. The weight is what each \
-         token of an answer counts in the loss under the run's rule."
+        "{which}. All samples: evenkeel show RUN --train --step {step}. The weight is what each token of an answer \
+         counts in the loss under the run's rule."
     );
     html.push(Html::element("p", &[("class", "soft")], note));
     let groups = samples.groups.iter().map(|group| shown(group)).collect::<Html>();
@@ -41,19 +47,32 @@ pub(super) fn section(samples: &TrainingSamples) -> Html {
 
 fn shown(group: &[Rollout]) -> Html {
     let Some(first) = group.first() else { return Html::new() };
-    let right = group.iter().filter(|rollout| rollout.is_right()).count();
-    let title = format!(
-        "Problem {} · {} · {right} of {} right · {}",
-        first.index + 1,
-        first.problem,
-        group.len(),
-        outcome(first)
-    );
+    let title =
+        format!("Problem {} · {} · {} · {}", first.index + 1, first.problem, how_it_went(group), outcome(first));
     let gold = if first.gold.is_empty() { String::new() } else { format!(" · gold {}", first.gold.join(" or ")) };
     let heading = Html::element("p", &[], Html::element("b", &[], title).with(gold.as_str()));
     let answers = distinct(group).into_iter().map(|(rollout, count)| answer(rollout, count)).collect::<Html>();
     let content = heading.with(Html::element("pre", &[], cut(&first.prompt, PROMPT)));
     Html::element("div", &[("class", "group")], content.with(Html::element("div", &[("class", "answers")], answers)))
+}
+
+/// How many answers of a group are correct, and the range of its rewards where that says more.
+fn how_it_went(group: &[Rollout]) -> String {
+    let known = group.iter().filter(|rollout| rollout.verdict.correct().is_some()).count();
+    let correct = group.iter().filter(|rollout| rollout.verdict.correct() == Some(true)).count();
+    let says_more = group.iter().any(|rollout| !partial_reward(&rollout.verdict, rollout.reward).is_empty());
+    let rewards = || group.iter().filter_map(|rollout| rollout.reward);
+    let lowest = rewards().fold(f64::INFINITY, f64::min);
+    let highest = rewards().fold(f64::NEG_INFINITY, f64::max);
+    let counts = (known > 0 || !says_more).then(|| format!("{correct} of {} correct", group.len()));
+    let equal = lowest == highest;
+    let range = if equal {
+        format!("rewards all {}", number(lowest))
+    } else {
+        format!("rewards {} to {}", number(lowest), number(highest))
+    };
+    let range = says_more.then_some(range);
+    counts.into_iter().chain(range).collect::<Vec<_>>().join(" · ")
 }
 
 /// What became of a group.
@@ -87,15 +106,17 @@ fn distinct(group: &[Rollout]) -> Vec<(&Rollout, usize)> {
 
 fn answer(rollout: &Rollout, count: usize) -> Html {
     let class = match Class::of(rollout) {
-        Class::Right => "right",
-        Class::Wrong => "wrong",
+        Class::Correct => "right",
+        Class::NotCorrect => "wrong",
+        Class::Scored => "scored",
         Class::Unjudged => "unjudged",
     };
     let reason = if rollout.reason.is_empty() { String::new() } else { format!(" ({})", rollout.reason) };
     let cut_off = if rollout.is_truncated() { ", cut off" } else { "" };
     let verdict = Html::element("b", &[], rollout.verdict.label().replace('_', " "));
     let times = if count > 1 { format!(" · {count}\u{a0}times") } else { String::new() };
-    let about = verdict.with(format!("{reason} · {}\u{a0}tokens{cut_off}{times}", rollout.tokens));
+    let reward = partial_reward(&rollout.verdict, rollout.reward);
+    let about = verdict.with(format!("{reason}{reward} · {}\u{a0}tokens{cut_off}{times}", rollout.tokens));
     let several = Some(&rollout.components).filter(|components| components.len() > 1);
     let parts = several.into_iter().flatten().map(|(name, value)| format!("{name}\u{a0}{}", number(*value)));
     let mut learner: Vec<String> = parts.collect();
@@ -117,10 +138,11 @@ fn lengths(samples: &TrainingSamples) -> Figure {
         let lengths = samples.lengths.iter().filter(move |(found, _)| *found == class);
         lengths.map(|(_, tokens)| f64::from(*tokens)).collect::<Vec<_>>()
     };
-    let caption = "how many answers of the step have which length, right and wrong ones stacked";
+    let caption = "how many answers of the step have which length, stacked by what became of them";
     Histogram::new("Answer lengths", caption, "tokens", "answers")
-        .with("right", 3, of(Class::Right))
-        .with("wrong", 2, of(Class::Wrong))
+        .with("correct", 3, of(Class::Correct))
+        .with("not correct", 2, of(Class::NotCorrect))
+        .with("with a reward alone", 1, of(Class::Scored))
         .with("without a verdict", 8, of(Class::Unjudged))
         .into()
 }
@@ -168,7 +190,7 @@ fn courses(samples: &TrainingSamples) -> Html {
     let of_steps =
         if kept == read { format!("{kept} steps") } else { format!("{read} of {kept} steps, evenly spread") };
     let text = format!(
-        "{all} problems came more than once in {of_steps}: on average {} of the answers were right at the first time \
+        "{all} problems came more than once in {of_steps}: on average {} of the answers were correct at the first time \
          and {} at the last; {} problems got better and {} worse. One of them over all steps: evenkeel show RUN \
          --train --problem N.",
         percent(first, None),
@@ -176,22 +198,25 @@ fn courses(samples: &TrainingSamples) -> Html {
         count(&|change| change > 0.0),
         count(&|change| change < 0.0),
     );
-    let caption = "share of right answers each time that the problem came, of those that changed most from the first \
+    let caption = "share of correct answers each time that the problem came, of those that changed most from the first \
         to the last time";
-    let chart = Chart::new("Solve rate of single problems", caption).from(0.0).up_to(1.0);
+    let chart = Chart::new("Solve rate of single problems", caption)
+        .from(0.0)
+        .up_to(1.0)
+        .measured_in("share of correct answers");
     let line = |(index, course): &(&u64, &Course)| {
         let points = course.seen.iter().map(|seen| Point::new(seen.0 as f64, Course::rate(*seen)));
         Series::new(format!("problem {}", *index + 1), Style::ErrorBars, points)
     };
     let chart = again.iter().take(DRAWN).map(line).fold(chart.measured_in("solve rate, 0 to 1"), Chart::with);
-    let mut table = HtmlTable::new(["problem", "name", "times", "right answers by step"]);
+    let mut table = HtmlTable::new(["problem", "name", "times", "correct answers by step"]);
     for (index, course) in again.iter().take(LISTED) {
         let skipped = course.seen.len().saturating_sub(TIMES);
         let mut times: Vec<String> = Vec::new();
-        for (place, (step, right, valid)) in course.seen.iter().enumerate() {
+        for (place, (step, correct, known)) in course.seen.iter().enumerate() {
             // The first and the last ones.
             if place == 0 || place > skipped {
-                times.push(format!("{step}: {right}/{valid}"));
+                times.push(format!("{step}: {correct}/{known}"));
             } else if place == 1 {
                 times.push("…".to_owned());
             }
@@ -216,7 +241,7 @@ mod tests {
         kept(dir.path(), 3);
         let html = section(&TrainingCache::default().get(dir.path())).into_string();
         assert!(html.contains("Groups of training step 3") && html.contains("show RUN --train --step 3"), "{html}");
-        assert!(html.contains("Problem 1 · p#0 · 3 of 4 right · trained on</b> · gold 2"), "{html}");
+        assert!(html.contains("Problem 1 · p#0 · 3 of 4 correct · trained on</b> · gold 2"), "{html}");
         assert!(html.contains("<div class=\"right\"><p><b>correct</b> (equal) · 5\u{a0}tokens</p>"), "{html}");
         assert!(
             html.contains("advantage\u{a0}0.5 · weight\u{a0}0.25") && html.contains("&lt;b&gt;2&lt;/b&gt;"),
@@ -226,10 +251,33 @@ mod tests {
     }
 
     #[test]
+    fn with_partial_credit_a_group_says_how_many_are_correct_and_the_range_of_its_rewards() {
+        let with = |verdict: &str, reward: f64| Rollout {
+            verdict: verdict.to_owned().into(),
+            reward: Some(reward),
+            ..rollout(1, 0, 0, false)
+        };
+        let html = shown(&[with("correct", 0.75), with("incorrect", 0.25), with("incorrect", 0.5)]).into_string();
+        assert!(html.contains("p#0 · 1 of 3 correct · rewards 0.25 to 0.75 · trained on"), "{html}");
+        assert!(html.contains("<div class=\"wrong\"><p><b>incorrect</b> (equal) · reward\u{a0}0.25"), "{html}");
+        let html = shown(&[with("scored", 1.0), with("scored", 0.5)]).into_string();
+        assert!(html.contains("p#0 · rewards 0.5 to 1 · trained on") && html.contains("class=\"scored\""), "{html}");
+        assert!(!html.contains("correct"), "{html}");
+    }
+
+    #[test]
+    fn the_groups_that_are_shown_are_those_whose_rewards_differ() {
+        let dir = tempfile::tempdir().unwrap();
+        kept(dir.path(), 1);
+        let html = section(&TrainingCache::default().get(dir.path())).into_string();
+        assert!(html.contains("The rewards differ in 1 of 3 groups, which are these."), "{html}");
+    }
+
+    #[test]
     fn answers_that_are_the_same_stand_there_once_with_how_many_they_are() {
         let group = [(0, true), (0, true), (0, false), (1, true)].map(|(sample, right)| rollout(1, 0, sample, right));
         let html = shown(&group).into_string();
-        assert!(html.contains("3 of 4 right") && html.matches("class=\"soft\"").count() == 3, "{html}");
+        assert!(html.contains("3 of 4 correct") && html.matches("class=\"soft\"").count() == 3, "{html}");
         assert_eq!(html.matches("tokens · 2\u{a0}times").count(), 1, "{html}");
     }
 

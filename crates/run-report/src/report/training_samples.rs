@@ -23,8 +23,10 @@ const MOST_STEPS: usize = 500;
 pub struct TrainingSamples {
     /// The step that it is of, from 1; 0 for none.
     pub(super) step: u64,
-    /// Some of its groups, by how much they disagree, each with its samples.
+    /// Some of its groups, by how much their rewards differ, each with its samples.
     pub(super) groups: Vec<Vec<Rollout>>,
+    /// Its groups, and those whose rewards differ.
+    pub(super) differing: (usize, usize),
     /// Length and class of every answer of it.
     pub(super) lengths: Vec<(Class, u32)>,
     /// The shaped reward of every sample of it that has one.
@@ -38,17 +40,20 @@ pub struct TrainingSamples {
 /// What became of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
-    Right,
-    Wrong,
+    Correct,
+    NotCorrect,
+    /// It has a reward, and nobody says whether it is correct.
+    Scored,
     Unjudged,
 }
 
 impl Class {
     pub(super) fn of(rollout: &Rollout) -> Self {
-        match (rollout.verdict.is_valid(), rollout.is_right()) {
+        match (rollout.verdict.is_valid(), rollout.verdict.correct()) {
             (false, _) => Self::Unjudged,
-            (true, true) => Self::Right,
-            (true, false) => Self::Wrong,
+            (true, Some(true)) => Self::Correct,
+            (true, Some(false)) => Self::NotCorrect,
+            (true, None) => Self::Scored,
         }
     }
 }
@@ -57,14 +62,14 @@ impl Class {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Course {
     pub(super) name: String,
-    /// Step, right answers, answers with a verdict.
+    /// Step, correct answers, answers of which that is known.
     pub(super) seen: Vec<(u64, u32, u32)>,
 }
 
 impl Course {
-    /// The share of right answers of one time.
-    pub(super) fn rate((_, right, valid): (u64, u32, u32)) -> f64 {
-        f64::from(right) / f64::from(valid.max(1))
+    /// The share of correct answers of one time.
+    pub(super) fn rate((_, correct, known): (u64, u32, u32)) -> f64 {
+        f64::from(correct) / f64::from(known.max(1))
     }
 
     /// How far it went from the first to the last time.
@@ -78,7 +83,7 @@ impl Course {
 #[derive(Debug, Default)]
 struct StepSolved {
     bytes: u64,
-    /// Of each problem its name, right answers, answers with a verdict.
+    /// Of each problem its name, correct answers, answers of which that is known.
     problems: BTreeMap<u64, (String, u32, u32)>,
 }
 
@@ -129,20 +134,16 @@ impl Cached {
         }
         let mut problems: BTreeMap<u64, Course> = BTreeMap::new();
         for (step, solved) in &self.solved {
-            for (index, (name, right, valid)) in &solved.problems {
+            for (index, (name, correct, known)) in &solved.problems {
                 let course = problems.entry(*index).or_default();
                 course.name.clone_from(name);
-                course.seen.push((*step, *right, *valid));
+                course.seen.push((*step, *correct, *known));
             }
         }
-        TrainingSamples {
-            step,
-            lengths: rollouts.iter().filter(|it| it.tokens > 0).map(|it| (Class::of(it), it.tokens)).collect(),
-            rewards: rollouts.iter().filter_map(|rollout| rollout.shaped_reward).collect(),
-            groups: disagreeing(rollouts),
-            problems,
-            steps: (files.len(), chosen.len()),
-        }
+        let lengths = rollouts.iter().filter(|it| it.tokens > 0).map(|it| (Class::of(it), it.tokens)).collect();
+        let rewards = rollouts.iter().filter_map(|rollout| rollout.shaped_reward).collect();
+        let (groups, differing) = differing(rollouts);
+        TrainingSamples { step, lengths, rewards, groups, differing, problems, steps: (files.len(), chosen.len()) }
     }
 }
 
@@ -171,17 +172,19 @@ fn chosen(files: &BTreeMap<u64, (PathBuf, u64)>) -> BTreeMap<u64, u64> {
 
 fn solved<'a>(bytes: u64, rollouts: impl Iterator<Item = &'a Rollout>) -> StepSolved {
     let mut problems: BTreeMap<u64, (String, u32, u32)> = BTreeMap::new();
-    for rollout in rollouts.filter(|rollout| rollout.verdict.is_valid()) {
-        let (_, right, valid) = problems.entry(rollout.index).or_insert_with(|| (rollout.problem.clone(), 0, 0));
-        *right += u32::from(rollout.is_right());
-        *valid += 1;
+    for rollout in rollouts {
+        let Some(is_correct) = rollout.verdict.correct() else { continue };
+        let (_, correct, known) = problems.entry(rollout.index).or_insert_with(|| (rollout.problem.clone(), 0, 0));
+        *correct += u32::from(is_correct);
+        *known += 1;
     }
     StepSolved { bytes, problems }
 }
 
-/// The groups whose share of right answers is nearest to one half, in the order of the step; of equal ones the first.
-/// Those that agree are not shown, unless there is no other: then one is.
-fn disagreeing(rollouts: Vec<Rollout>) -> Vec<Vec<Rollout>> {
+/// The groups whose rewards differ most, in the order of the step; of equal ones the first. Those whose rewards are
+/// equal are not shown, unless there is no other: then one is. Also how many groups there are, and in how many of them
+/// rewards differ.
+fn differing(rollouts: Vec<Rollout>) -> (Vec<Vec<Rollout>>, (usize, usize)) {
     let mut groups: Vec<Vec<Rollout>> = Vec::new();
     for rollout in rollouts {
         match groups.last_mut().filter(|group| group.first().is_some_and(|first| first.group == rollout.group)) {
@@ -189,22 +192,27 @@ fn disagreeing(rollouts: Vec<Rollout>) -> Vec<Vec<Rollout>> {
             None => groups.push(vec![rollout]),
         }
     }
-    let distance = |group: &[Rollout]| {
-        let valid = group.iter().filter(|rollout| rollout.verdict.is_valid()).count();
-        let right = group.iter().filter(|rollout| rollout.is_right()).count();
-        (right as f64 / valid.max(1) as f64 - 0.5).abs()
-    };
+    let spread: Vec<f64> = groups.iter().map(|group| variance(group)).collect();
     let mut order: Vec<usize> = (0..groups.len()).collect();
-    order.sort_by(|a, b| distance(&groups[*a]).total_cmp(&distance(&groups[*b])));
-    let disagree = order.iter().filter(|at| distance(&groups[**at]) < 0.5).count();
-    order.truncate(disagree.clamp(1, GROUPS));
+    order.sort_by(|a, b| spread[*b].total_cmp(&spread[*a]));
+    let differ = spread.iter().filter(|spread| **spread > 0.0).count();
+    let all = groups.len();
+    order.truncate(differ.clamp(1, GROUPS));
     order.sort_unstable();
     let mut taken = |at: usize| {
         let mut group = std::mem::take(&mut groups[at]);
         group.truncate(SAMPLES);
         group
     };
-    order.into_iter().map(&mut taken).collect()
+    (order.into_iter().map(&mut taken).collect(), (all, differ))
+}
+
+/// The variance of the rewards of a group that advantages are made of.
+fn variance(group: &[Rollout]) -> f64 {
+    let rewards: Vec<f64> = group.iter().filter_map(|rollout| rollout.shaped_reward).collect();
+    let mean = rewards.iter().sum::<f64>() / rewards.len().max(1) as f64;
+    let equal = rewards.windows(2).all(|pair| pair[0] == pair[1]);
+    if equal { 0.0 } else { rewards.iter().map(|reward| (reward - mean).powi(2)).sum::<f64>() / rewards.len() as f64 }
 }
 
 #[cfg(test)]
@@ -251,7 +259,7 @@ pub(super) mod tests {
         assert_eq!(samples.problems[&0].seen, [(1, 1, 4), (2, 2, 4)]);
         assert_eq!((samples.problems[&0].change(), samples.problems[&1].change()), (0.25, 0.0));
         let shown: Vec<_> = samples.groups.iter().map(|group| (group[0].index, group.len())).collect();
-        assert_eq!(shown, [(0, 4)], "all other groups agree");
+        assert_eq!((shown, samples.differing), (vec![(0, 4)], (3, 1)), "all other groups have equal rewards");
         assert!(Arc::ptr_eq(&samples, &cache.get(dir.path())), "nothing is read twice");
         kept(dir.path(), 3);
         assert_eq!(cache.get(dir.path()).step, 3);

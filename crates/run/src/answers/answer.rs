@@ -35,7 +35,7 @@ pub struct EvaluationAnswer {
     pub reason: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// The raw reward, 0 to 1; absent without a verdict.
+    /// The raw reward; absent without a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// The final answer in canonical form, by which votes are counted.
@@ -80,6 +80,14 @@ impl AnswerVerdict {
     pub fn is_valid(&self) -> bool {
         !matches!(self, Self::Outcome(Outcome::Invalid) | Self::Failed)
     }
+
+    /// Whether the answer is *correct*; `None` without a verdict, and where nobody says so.
+    pub fn correct(&self) -> Option<bool> {
+        match self {
+            Self::Outcome(outcome) => outcome.correct(),
+            Self::Failed | Self::Unknown(_) => None,
+        }
+    }
 }
 
 impl From<String> for AnswerVerdict {
@@ -99,11 +107,6 @@ impl From<AnswerVerdict> for String {
 }
 
 impl EvaluationAnswer {
-    /// Whether it is right: more than half of the raw reward, as everywhere.
-    pub fn is_right(&self) -> bool {
-        self.score.is_some_and(|score| score > 0.5)
-    }
-
     /// Whether it was cut off.
     pub fn is_truncated(&self) -> bool {
         self.finish_reason.known() == Some(FinishReason::Length)

@@ -1,13 +1,18 @@
-//! Names of an evaluation's metrics: `val-core/BENCHMARK/acc/METRIC@K`, verl's where verl has the quantity.
+//! Names of an evaluation's metrics: `val-core/BENCHMARK/acc/METRIC@K`, or `reward` for `acc` where nobody says which
+//! answers are correct. They are verl's where verl has the quantity.
 
+use super::evaluated::Quantity;
 use crate::metric::table;
 
 /// The benchmark that is the mean over those that count towards it.
 pub const AVERAGE: &str = "average";
 
-/// Of a benchmark's accuracy, such as `mean@8`.
-pub fn core(benchmark: &str, metric: &str) -> String {
-    table::ACCURACY.of([&benchmark, &metric]).into()
+/// The name of a benchmark's accuracy or mean reward, by `mean@8` or another metric.
+pub fn core(benchmark: &str, quantity: Quantity, metric: &str) -> String {
+    match quantity {
+        Quantity::Accuracy => table::ACCURACY.of([&benchmark, &metric]).into(),
+        Quantity::Reward => table::MEAN_REWARD.of([&benchmark, &metric]).into(),
+    }
 }
 
 /// What else is reported about a benchmark.
@@ -15,19 +20,20 @@ pub fn aux(benchmark: &str, name: &str) -> String {
     format!("val-aux/{benchmark}/{name}")
 }
 
-/// The standard error of an accuracy over problems.
-pub fn standard_error(benchmark: &str, metric: &str) -> String {
-    table::ACCURACY_ERROR.of([&benchmark, &metric]).into()
+/// The name of what else is known of such a value: its `standard_error` over problems, its `sampling_error`.
+pub fn about(benchmark: &str, quantity: Quantity, metric: &str, what: &str) -> String {
+    let quantity = quantity_name(quantity);
+    aux(benchmark, &format!("{quantity}/{metric}/{what}"))
 }
 
-/// The mean accuracy of a benchmark's problems of one data source, by `mean@8`.
-pub fn of_source(benchmark: &str, source: &str, metric: &str) -> String {
-    table::SOURCE_ACCURACY.of([&benchmark, &source, &metric]).into()
+/// The mean of a benchmark's problems of one data source, by `mean@8`.
+pub fn of_source(benchmark: &str, source: &str, quantity: Quantity, metric: &str) -> String {
+    table::SOURCE_MEAN.of([&benchmark, &source, &quantity_name(quantity), &metric]).into()
 }
 
 /// The standard error of [`of_source`] over problems.
 pub fn error_of_source(benchmark: &str, source: &str, metric: &str) -> String {
-    table::SOURCE_ACCURACY_ERROR.of([&benchmark, &source, &metric]).into()
+    table::SOURCE_MEAN_ERROR.of([&benchmark, &source, &metric]).into()
 }
 
 /// How many problems of one data source a benchmark has.
@@ -62,9 +68,22 @@ pub fn accuracies(k: u32) -> Vec<String> {
     names
 }
 
-/// Benchmark and metric of a name such as `val-core/aime/acc/mean@8`.
-pub fn parse_core(name: &str) -> Option<(&str, &str)> {
-    name.strip_prefix("val-core/")?.rsplit_once("/acc/")
+/// Benchmark, quantity and metric of a name such as `val-core/aime/acc/mean@8`.
+pub fn parse_core(name: &str) -> Option<(&str, Quantity, &str)> {
+    let name = name.strip_prefix("val-core/")?;
+    let of = |quantity| {
+        let (benchmark, metric) = name.rsplit_once(&format!("/{}/", quantity_name(quantity)))?;
+        Some((benchmark, quantity, metric))
+    };
+    of(Quantity::Accuracy).or_else(|| of(Quantity::Reward))
+}
+
+/// As names have it.
+fn quantity_name(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Accuracy => "acc",
+        Quantity::Reward => "reward",
+    }
 }
 
 #[cfg(test)]
@@ -84,8 +103,10 @@ mod tests {
     fn a_name_is_taken_apart_where_it_was_put_together() {
         assert_eq!(parse_source("aime", &problems_of_source("aime", "a/b")), Some("a/b"));
         assert_eq!(parse_source("aim", &problems_of_source("aime", "a")), None);
-        assert_eq!(parse_source("aime", &of_source("aime", "a", "mean@8")), None);
-        assert_eq!(parse_core(&core("aime", "best@8/mean")), Some(("aime", "best@8/mean")));
+        for quantity in [Quantity::Accuracy, Quantity::Reward] {
+            assert_eq!(parse_source("aime", &of_source("aime", "a", quantity, "mean@8")), None);
+            assert_eq!(parse_core(&core("aime", quantity, "best@8/mean")), Some(("aime", quantity, "best@8/mean")));
+        }
         assert_eq!(parse_core("val-aux/aime/acc/mean@8/standard_error"), None);
     }
 }

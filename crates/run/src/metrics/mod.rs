@@ -7,6 +7,6 @@ mod line;
 mod statistics;
 
 pub use curves::Curves;
-pub use evaluated::EvaluatedBenchmark;
+pub use evaluated::{EvaluatedBenchmark, Quantity, accuracy, headline};
 pub use line::MetricsLine;
 pub use statistics::Statistics;

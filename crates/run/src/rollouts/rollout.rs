@@ -174,11 +174,6 @@ impl NotTrained {
 }
 
 impl Rollout {
-    /// Whether it is right: more than half of the raw reward, as everywhere.
-    pub fn is_right(&self) -> bool {
-        self.reward.is_some_and(|reward| reward > 0.5)
-    }
-
     /// Whether it was cut off.
     pub fn is_truncated(&self) -> bool {
         self.finish_reason.known() == Some(FinishReason::Length)

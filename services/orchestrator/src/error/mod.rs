@@ -157,6 +157,25 @@ pub enum RunError {
         /// Why the last one has none.
         last: String,
     },
+    /// A reward function of the user's own that failed too often. Functions fail at malformed answers, so that going on
+    /// would train on the others alone.
+    #[error(
+        "{what}: the reward function `{verifier}` failed at {failures} of {samples} answers, allowed: {allowed}; first \
+         failure: {first}"
+    )]
+    RewardFunction {
+        /// The step or sample.
+        what: String,
+        /// The verifier's name in the settings.
+        verifier: String,
+        /// Answers at which it failed.
+        failures: u64,
+        samples: u64,
+        /// How many it may fail at, and the setting that says so.
+        allowed: String,
+        /// Why it failed first.
+        first: String,
+    },
     /// Weights that have blown up, or engines that do not have them.
     #[error(transparent)]
     Weights(#[from] WeightsFault),

@@ -1,4 +1,5 @@
-//! The accuracies of an evaluation, and what else its metrics say.
+//! The accuracies of an evaluation, or its mean rewards where nobody says which answers are correct, and what else its
+//! metrics say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use evenkeel_proto::v1::Outcome;
 use evenkeel_run::at_k::AVERAGE;
 use evenkeel_run::metric::{MetricName, table as metric};
-use evenkeel_run::{AnswerVerdict, EvaluationAnswer, MetricsLine, Statistics, at_k};
+use evenkeel_run::{AnswerVerdict, EvaluationAnswer, MetricsLine, Quantity, Statistics, at_k};
 use evenkeel_statistics::{Accuracies, Attempt, Estimate, pass_at};
 
 use crate::data::MAX_DATA_SOURCES;
@@ -27,7 +28,10 @@ pub(crate) struct Scores {
 /// The answers to one problem.
 #[derive(Debug, Clone)]
 struct ProblemScores {
+    /// Answers of which it is known whether they are correct, each with 1 or 0.
     attempts: Vec<Attempt>,
+    /// Rewards of all answers with a verdict.
+    rewards: Vec<Attempt>,
     /// Length and whether it was cut off, for each answer that was generated.
     lengths: Vec<(f64, bool)>,
     /// Whether each attempt was refused because its answer is copied from the prompt; in their order.
@@ -44,6 +48,9 @@ const MOST: f64 = 0.8;
 
 /// Values in addition to the accuracies, by name.
 type ExtraMetrics = Vec<(MetricName, Option<f64>)>;
+
+/// What the numbers of a benchmark are, and these by name.
+type NamedEstimates = (Quantity, BTreeMap<String, Estimate>);
 
 impl Scores {
     pub(super) fn new(name: &str, samples: u32, in_average: bool) -> Self {
@@ -68,7 +75,8 @@ impl Scores {
             unanswered: unanswered.clone().count(),
             cut_off: unanswered.filter(|answer| answer.is_truncated()).count(),
             attempts: answers.iter().filter_map(attempt).collect(),
-            copied: answers.iter().filter(|answer| answer.score.is_some()).map(is_copied).collect(),
+            rewards: answers.iter().filter_map(|answer| Some(Attempt { score: answer.score?, answer: None })).collect(),
+            copied: answers.iter().filter(|answer| attempt(answer).is_some()).map(is_copied).collect(),
             lengths: generated.map(|answer| (answer.token_ids.len() as f64, answer.is_truncated())).collect(),
             invalid: answers.iter().filter(|answer| !answer.verdict.is_valid()).count(),
         };
@@ -80,16 +88,23 @@ impl Scores {
         self.problems.contains_key(&index)
     }
 
-    /// Accuracies by name, each with its standard error over problems, and values in addition to them.
-    fn accuracies(&self) -> (BTreeMap<String, Estimate>, ExtraMetrics) {
-        let problems: Vec<Vec<Attempt>> = self.problems.values().map(|problem| problem.attempts.clone()).collect();
+    /// Accuracies by name, each with its standard error over problems, and values in addition to them. Mean rewards
+    /// where it is known of no answer whether it is correct.
+    fn estimates(&self) -> (NamedEstimates, ExtraMetrics) {
+        let of = |attempts: fn(&ProblemScores) -> &Vec<Attempt>| -> Vec<Vec<Attempt>> {
+            self.problems.values().map(|problem| attempts(problem).clone()).collect()
+        };
+        let problems = of(|problem| &problem.attempts);
+        let rewards = Accuracies::of(&of(|problem| &problem.rewards));
+        let Some(found) = Accuracies::of(&problems) else { return self.rewards(rewards) };
         let k = self.samples;
         let mut extra = Vec::new();
-        let Some(found) = Accuracies::of(&problems) else { return Default::default() };
         let mean = format!("mean@{k}");
         let mut named = BTreeMap::from([(mean.clone(), found.mean)]);
         extra.push((metric::ACCURACY_NOISE.of([&self.name, &mean]), found.sampling_error));
         extra.push((metric::ACCURACY_WITH_COPIED.of([&self.name, &mean]), self.mean_with_copied()));
+        let reward = rewards.map(|rewards| rewards.mean.value);
+        extra.push((metric::REWARD_BESIDE.of([&self.name, &mean]), reward));
         if k > 1 {
             named.insert(format!("best@{k}"), found.best);
             named.insert(format!("best@{k}/mean"), found.bootstrap_best);
@@ -102,7 +117,21 @@ impl Scores {
             let pass = |n: u32| Some((format!("pass@{n}"), pass_at(n as usize, &problems)?));
             named.extend(at_k::pass_numbers(k).into_iter().filter_map(pass));
         }
-        (named, extra)
+        ((Quantity::Accuracy, named), extra)
+    }
+
+    /// The mean rewards, likewise.
+    fn rewards(&self, found: Option<Accuracies>) -> (NamedEstimates, ExtraMetrics) {
+        let k = self.samples;
+        let mut named = BTreeMap::new();
+        let mut extra = Vec::new();
+        if let Some(found) = found {
+            let mean = format!("mean@{k}");
+            extra.push((metric::MEAN_REWARD_NOISE.of([&self.name, &mean]), found.sampling_error));
+            named.insert(mean, found.mean);
+            named.extend((k > 1).then(|| (format!("best@{k}"), found.best)));
+        }
+        ((Quantity::Reward, named), extra)
     }
 
     /// The mean accuracy if answers copied from the prompt were accepted.
@@ -115,7 +144,7 @@ impl Scores {
         Statistics::of(self.problems.values().filter_map(accepted)).mean()
     }
 
-    fn values(&self, line: &mut MetricsLine, named: &BTreeMap<String, Estimate>, extra: &[(MetricName, Option<f64>)]) {
+    fn values(&self, line: &mut MetricsLine, named: &NamedEstimates, extra: &[(MetricName, Option<f64>)]) {
         let name = &self.name;
         set(line, &self.name, named);
         for (name, value) in extra {
@@ -146,10 +175,14 @@ impl Scores {
         let name = &self.name;
         let mean = format!("mean@{}", self.samples);
         for (source, problems) in by_source {
-            let attempts: Vec<Vec<Attempt>> = problems.iter().map(|problem| problem.attempts.clone()).collect();
-            if let Some(found) = Accuracies::of(&attempts) {
-                line.set(metric::SOURCE_ACCURACY.of([name, &source, &mean]), found.mean.value);
-                line.set(metric::SOURCE_ACCURACY_ERROR.of([name, &source, &mean]), found.mean.standard_error);
+            let of = |attempts: fn(&ProblemScores) -> &Vec<Attempt>| {
+                Accuracies::of(&problems.iter().map(|problem| attempts(problem).clone()).collect::<Vec<_>>())
+            };
+            let accuracy = of(|problem| &problem.attempts).map(|found| ("acc", found.mean));
+            let found = accuracy.or_else(|| of(|problem| &problem.rewards).map(|found| ("reward", found.mean)));
+            if let Some((quantity, found)) = found {
+                line.set(metric::SOURCE_MEAN.of([name, &source, &quantity, &mean]), found.value);
+                line.set(metric::SOURCE_MEAN_ERROR.of([name, &source, &mean]), found.standard_error);
             }
             let lengths = problems.iter().flat_map(|problem| &problem.lengths).map(|(tokens, _)| *tokens);
             line.set(metric::SOURCE_EVALUATED_LENGTH.of([name, &source]), Statistics::of(lengths).mean());
@@ -162,7 +195,7 @@ impl Scores {
 pub(crate) fn advice(all: &[Scores]) -> Option<String> {
     let problems = || all.iter().flat_map(|scores| scores.problems.values());
     let sum = |of: fn(&ProblemScores) -> usize| problems().map(of).sum::<usize>();
-    let answers = sum(|problem| problem.attempts.len());
+    let answers = sum(|problem| problem.rewards.len());
     let unanswered = sum(|problem| problem.unanswered);
     if answers == 0 || unanswered as f64 <= MOST * answers as f64 {
         return None;
@@ -178,9 +211,10 @@ pub(crate) fn advice(all: &[Scores]) -> Option<String> {
     ))
 }
 
-/// What accuracies count of an answer; `None` without a verdict.
+/// What accuracies count of an answer: whether it is correct. `None` without a verdict, and where nobody says so.
 fn attempt(answer: &EvaluationAnswer) -> Option<Attempt> {
-    Some(Attempt { score: answer.score?, answer: answer.answer.clone() })
+    let correct = answer.verdict.correct()?;
+    Some(Attempt { score: f64::from(u8::from(correct)), answer: answer.answer.clone() })
 }
 
 /// Whether an answer was refused because it is copied from the prompt.
@@ -190,30 +224,39 @@ fn is_copied(answer: &EvaluationAnswer) -> bool {
 
 /// Writes the metrics of an evaluation into its line.
 pub(crate) fn write_scores(line: &mut MetricsLine, all: &[Scores], elapsed: Duration) {
-    let mut averaged: Vec<BTreeMap<String, Estimate>> = Vec::new();
+    let mut averaged: Vec<NamedEstimates> = Vec::new();
     for scores in all {
-        let (named, extra) = scores.accuracies();
+        let (named, extra) = scores.estimates();
         scores.values(line, &named, &extra);
         if scores.in_average {
             averaged.push(named);
         }
     }
-    if let Some(first) = averaged.first() {
+    if let Some((quantity, first)) = averaged.first() {
+        // An accuracy and a reward have no mean.
+        let is_one_quantity = averaged.iter().all(|(other, _)| other == quantity);
         let average = |metric: &String| {
-            let estimates: Option<Vec<Estimate>> = averaged.iter().map(|named| named.get(metric).copied()).collect();
+            let estimates: Option<Vec<Estimate>> =
+                averaged.iter().map(|(_, named)| named.get(metric).copied()).collect();
             Some((metric.clone(), Estimate::average(&estimates?)?))
         };
-        set(line, AVERAGE, &first.keys().filter_map(average).collect());
+        if is_one_quantity {
+            set(line, AVERAGE, &(*quantity, first.keys().filter_map(average).collect()));
+        }
         let problems: usize = all.iter().filter(|scores| scores.in_average).map(|scores| scores.problems.len()).sum();
         line.set(metric::EVALUATED_PROBLEMS.of([&AVERAGE]), problems as f64);
     }
     line.set(metric::EVALUATION_TIME, elapsed.as_secs_f64());
 }
 
-fn set(line: &mut MetricsLine, name: &str, named: &BTreeMap<String, Estimate>) {
+fn set(line: &mut MetricsLine, name: &str, (quantity, named): &NamedEstimates) {
+    let (value, error) = match quantity {
+        Quantity::Accuracy => (metric::ACCURACY, metric::ACCURACY_ERROR),
+        Quantity::Reward => (metric::MEAN_REWARD, metric::MEAN_REWARD_ERROR),
+    };
     for (of, estimate) in named {
-        line.set(metric::ACCURACY.of([&name, of]), estimate.value);
-        line.set(metric::ACCURACY_ERROR.of([&name, of]), estimate.standard_error);
+        line.set(value.of([&name, of]), estimate.value);
+        line.set(error.of([&name, of]), estimate.standard_error);
     }
 }
 
@@ -224,12 +267,31 @@ mod tests {
     use super::*;
 
     fn answer(index: u64, score: Option<f64>, canonical: Option<&str>) -> EvaluationAnswer {
+        let verdict = match score {
+            Some(1.0) => "correct",
+            Some(_) => "incorrect",
+            None => "invalid",
+        };
+        judged(index, verdict, score, canonical)
+    }
+
+    fn judged(index: u64, verdict: &str, score: Option<f64>, canonical: Option<&str>) -> EvaluationAnswer {
         serde_json::from_value(serde_json::json!({
             "benchmark": "a", "problem": "p", "index": index, "sample": 0, "prompt": "", "text": "", "token_ids": [1, 2],
-            "finish_reason": "length", "verdict": if score.is_some() { "correct" } else { "invalid" }, "reason": "",
-            "score": score, "answer": canonical,
+            "finish_reason": "length", "verdict": verdict, "reason": "", "score": score, "answer": canonical,
         }))
         .unwrap()
+    }
+
+    /// The line of an evaluation with these answers, one to each problem: verdicts and rewards.
+    fn line_of(answers: &[(&str, f64)]) -> MetricsLine {
+        let mut scores = Scores::new("a", 1, true).by_source(vec!["x".into(), "y".into()]);
+        for (index, (verdict, score)) in (0..).zip(answers) {
+            scores.add(index, &[judged(index, verdict, Some(*score), None)]);
+        }
+        let mut line = MetricsLine::new(StepKind::Evaluation, 0, 0);
+        write_scores(&mut line, &[scores], Duration::ZERO);
+        line
     }
 
     fn scores(name: &str, problems: &[&[(f64, &str)]]) -> Scores {
@@ -286,6 +348,31 @@ mod tests {
     }
 
     #[test]
+    fn partial_credit_counts_in_the_mean_reward_and_not_in_the_accuracy() {
+        let line = line_of(&[("correct", 0.75), ("incorrect", 0.5)]);
+        assert_eq!((line.get("val-core/a/acc/mean@1"), line.get("val-aux/a/reward/mean@1")), (Some(0.5), Some(0.625)));
+        assert_eq!(
+            (line.get("val-source/a/x/acc/mean@1"), line.get("val-core/average/acc/mean@1")),
+            (Some(1.0), Some(0.5))
+        );
+        assert_eq!(line.get("val-core/a/reward/mean@1"), None);
+    }
+
+    #[test]
+    fn where_nobody_says_which_answers_are_correct_there_is_a_mean_reward_and_no_accuracy() {
+        let line = line_of(&[("scored", 1.0), ("scored", 0.5)]);
+        assert_eq!(
+            (line.get("val-core/a/reward/mean@1"), line.get("val-core/average/reward/mean@1")),
+            (Some(0.75), Some(0.75))
+        );
+        assert_eq!(line.get("val-aux/a/reward/mean@1/standard_error"), Some(0.25));
+        assert_eq!(line.get("val-source/a/y/reward/mean@1"), Some(0.5));
+        assert!(line.values.keys().all(|name| !name.contains("/acc/")), "{line:?}");
+        let some = line_of(&[("scored", 0.0), ("correct", 1.0)]);
+        assert_eq!(some.get("val-core/a/acc/mean@1"), Some(1.0), "the mean over those of which it is known");
+    }
+
+    #[test]
     fn accuracy_has_a_value_with_copied_answers_too() {
         let mut scores = Scores::new("a", 2, false);
         let copied = EvaluationAnswer { reason: "copied".to_owned(), ..answer(0, Some(0.0), Some("binomial(4, 2)")) };
@@ -309,8 +396,8 @@ mod tests {
             line
         };
         let line = of(&["sum", "gain", "sum"]);
-        assert_eq!(line.get(&at_k::of_source("a", "sum", "mean@4")), Some(0.5));
-        assert_eq!(line.get(&at_k::of_source("a", "gain", "mean@4")), Some(0.25));
+        assert_eq!(line.get(&at_k::of_source("a", "sum", Quantity::Accuracy, "mean@4")), Some(0.5));
+        assert_eq!(line.get(&at_k::of_source("a", "gain", Quantity::Accuracy, "mean@4")), Some(0.25));
         assert_eq!(line.get(&at_k::problems_of_source("a", "sum")), Some(2.0));
         assert_eq!(line.get(&at_k::length_of_source("a", "gain")), Some(2.0));
         assert!(
@@ -336,7 +423,8 @@ mod tests {
     fn a_line_has_the_names_that_settings_know() {
         let mut line = MetricsLine::new(StepKind::Evaluation, 0, 0);
         write_scores(&mut line, &[scores("a", &[&[(1.0, "1"); 4]])], Duration::ZERO);
-        let mut known: Vec<String> = at_k::accuracies(4).iter().map(|metric| at_k::core("a", metric)).collect();
+        let mut known: Vec<String> =
+            at_k::accuracies(4).iter().map(|metric| at_k::core("a", Quantity::Accuracy, metric)).collect();
         known.sort();
         let found: Vec<String> = line.values.keys().filter(|name| name.starts_with("val-core/a/")).cloned().collect();
         assert_eq!(found, known);

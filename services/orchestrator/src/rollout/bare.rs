@@ -31,6 +31,12 @@ pub(super) fn is_bare(text: &str, extracted: Option<&str>) -> bool {
     false
 }
 
+/// Whether a text has any of the marks by which an answer is found.
+pub(super) fn is_marked(text: &str) -> bool {
+    let text = text.to_lowercase();
+    MARKS.iter().any(|(before, _)| text.contains(before))
+}
+
 /// Without white space, delimiters of formulas and a full stop at the ends.
 fn plain(text: &str) -> &str {
     text.trim_matches(|character: char| character.is_whitespace() || matches!(character, '$' | '.' | '*'))
@@ -39,6 +45,12 @@ fn plain(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_is_marked_wherever_the_mark_stands() {
+        assert!(["so \\boxed{42}.", "#### 42", "Thus the Answer is 42"].into_iter().all(is_marked));
+        assert!(!["42", "boxed 42", ""].into_iter().any(is_marked));
+    }
 
     #[test]
     fn an_answer_with_its_mark_is_bare_and_one_with_a_word_besides_is_not() {

@@ -1,11 +1,13 @@
 //! What samples share, and the messages for the services.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, verify_item};
+use evenkeel_proto::v1::{GenerateItem, Outcome, Rollout, VerifyItem, verify_item};
 use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 
+use super::correct::CorrectRules;
 use super::engine_weights::{EngineWeights, EnginesSeen, MissingWeights, UpdateCounts};
 use super::environment_idle::EnvironmentIdle;
 use super::group_request::GroupRequest;
@@ -21,7 +23,7 @@ use crate::clients::Services;
 use crate::data::{EpisodeText, EpisodeTexts};
 use crate::error::{Halt, RunError};
 use crate::sample_stream::{ShownSample, ShownTurn};
-use crate::settings::{LoopSettings, TurnsSettings};
+use crate::settings::{DataSettings, LoopSettings, OnError, TurnsSettings};
 use crate::text::Tokenizer;
 
 /// Tokens of a prompt and of a response that are decoded for people.
@@ -38,6 +40,9 @@ pub(crate) struct RolloutContext {
     seed: u64,
     vocabulary_size: u32,
     shaping: Shaping,
+    correct: CorrectRules,
+    /// Verifiers whose first failure ends the run.
+    stops_at_failure: BTreeSet<String>,
     engines: Arc<EngineWeights>,
     turns: TurnsSettings,
     episodes: EpisodeTexts,
@@ -60,6 +65,8 @@ impl RolloutContext {
             seed: settings.run.seed,
             vocabulary_size,
             shaping: Shaping::new(&settings.shaping, &settings.sampling),
+            correct: CorrectRules::new(&settings.data),
+            stops_at_failure: stops_at_failure(&settings.data),
             engines,
             turns: settings.turns,
             episodes,
@@ -79,6 +86,11 @@ impl RolloutContext {
     pub(crate) fn seed(&self) -> u64 {
         self.seed
     }
+}
+
+fn stops_at_failure(data: &DataSettings) -> BTreeSet<String> {
+    let stops = data.verifiers.iter().filter(|(_, verifier)| verifier.on_error == OnError::Stop);
+    stops.map(|(name, _)| name.clone()).collect()
 }
 
 /// What the samples of one step or evaluation share.
@@ -151,6 +163,29 @@ impl Batch {
 
     pub(super) fn requirements(&self) -> &Requirements {
         &self.requirements
+    }
+
+    /// A reward function failed at an answer.
+    ///
+    /// # Errors
+    /// [`RunError::RewardFunction`] where the first failure ends the run.
+    pub(super) fn function_failed(&self, sample: &str, verifier: &str, reason: &str) -> Result<(), RunError> {
+        if !self.context.stops_at_failure.contains(verifier) {
+            return Ok(());
+        }
+        Err(RunError::RewardFunction {
+            what: format!("sample {sample}"),
+            verifier: verifier.to_owned(),
+            failures: 1,
+            samples: 1,
+            allowed: format!("none (data.verifiers.{verifier}.on_error is \"stop\")"),
+            first: reason.to_owned(),
+        })
+    }
+
+    /// The outcome of a verdict on an answer to that request, which says whether the answer is correct.
+    pub(super) fn outcome(&self, request: &GroupRequest, is_of_environment: bool, verdict: &VerdictReward) -> Outcome {
+        self.context.correct.outcome(request.task.verifier(), is_of_environment, verdict)
     }
 
     pub(super) fn rewards(

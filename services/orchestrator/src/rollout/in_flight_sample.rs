@@ -10,7 +10,7 @@ use evenkeel_proto::v1::{FinishReason, Segment, WeightsRef};
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_telemetry::TraceContext;
 
-use super::bare::is_bare;
+use super::bare::{is_bare, is_marked};
 use super::context::Batch;
 use super::generated_part::{AcceptedRollout, Attempts, Generated, PartGenerator};
 use super::group_request::GroupRequest;
@@ -197,7 +197,9 @@ impl InFlightSample {
         let settings = self.services().settings();
         let initial = self.services().retry_policy().initial_pause();
         let pauses = RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE));
-        let outcome = match played.as_mut().and_then(|played| played.verdict.take()) {
+        let scored = played.as_mut().and_then(|played| played.verdict.take());
+        let is_of_environment = scored.is_some();
+        let outcome = match scored {
             Some(verdict) => VerificationOutcome::of_environment(verdict),
             None if self.request.task.kind() == TaskKind::Environment => {
                 let reason = "the environment gave no score, and the row has no gold answer".to_owned();
@@ -212,17 +214,20 @@ impl InFlightSample {
             VerificationOutcome::Verdict { reward, detail, retries } => {
                 let bare = || is_bare(&text, detail.extracted.as_deref());
                 let (rewards, components) = self.batch.rewards(&reward, tokens, bare);
-                (SampleStatus::Valid { outcome: reward.outcome, rewards, components }, detail, retries)
+                let outcome = self.batch.outcome(&self.request, is_of_environment, &reward);
+                (SampleStatus::Valid { outcome, rewards, components }, detail, retries)
             }
-            VerificationOutcome::Invalid { reason, retries, late } => {
+            VerificationOutcome::Invalid { reason, code, retries, late } => {
                 tracing::warn!(reason, "no verdict, the sample is left out");
-                (SampleStatus::Invalid { reason, late }, VerdictDetail::default(), retries)
+                let detail = VerdictDetail { reason: code, ..VerdictDetail::default() };
+                (SampleStatus::Invalid { reason, late }, detail, retries)
             }
         };
-        Ok(Sample {
+        let sample = Sample {
             id: self.id(),
             engine: rollout.engine.clone(),
             finish_reason: rollout.finish_reason(),
+            is_marked: is_marked(&text),
             text,
             parts: parts_of(&rollout.segments),
             mean_log_probability: mean_log_probability(&rollout.segments),
@@ -234,7 +239,11 @@ impl InFlightSample {
             verify_retries,
             rollout_retries: self.attempts.failed,
             episode: played.map(|played| Box::new(played.record)),
-        })
+        };
+        if let (Some(verifier), Some(_)) = (self.request.task.verifier(), sample.function_failure()) {
+            self.batch.function_failed(&sample.id, verifier, sample.failure().unwrap_or_default())?;
+        }
+        Ok(sample)
     }
 
     fn failed(self, message: String, late: bool) -> Sample {
@@ -245,6 +254,7 @@ impl InFlightSample {
             segments: Vec::new(),
             contexts: Vec::new(),
             text: String::new(),
+            is_marked: false,
             parts: Vec::new(),
             mean_log_probability: None,
             finish_reason: FinishReason::Failed,

@@ -8,6 +8,7 @@
 
 mod bare;
 mod context;
+mod correct;
 mod dropped_samples;
 mod engine_weights;
 mod environment_idle;

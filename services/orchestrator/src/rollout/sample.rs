@@ -11,6 +11,17 @@ use super::played::EpisodeRecord;
 /// The reason of verdicts on answers that are copied from their prompt.
 pub(crate) const COPIED: &str = "copied";
 
+/// Reason codes of reward functions that failed. One that gives None says so on purpose.
+const FUNCTION_FAILURES: [&str; 7] = [
+    "reward_exception",
+    "reward_timeout",
+    "reward_crashed",
+    "reward_not_a_number",
+    "reward_out_of_range",
+    "reward_file_fails",
+    "reward_file_changed",
+];
+
 /// The parts of a shaped reward by name.
 pub(crate) type Components = BTreeMap<String, RewardPart>;
 
@@ -26,7 +37,8 @@ pub(crate) struct RewardPart {
 /// What became of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SampleStatus {
-    /// The sample has a verdict.
+    /// The sample has a verdict. Its outcome says whether the answer is correct, by the rule of the settings if they have
+    /// one.
     Valid { outcome: Outcome, rewards: Rewards, components: Components },
     /// The sample was generated, but has no verdict, for a reason that is not its own. `late`: the reason was time.
     Invalid { reason: String, late: bool },
@@ -67,6 +79,8 @@ pub(crate) struct Sample {
     pub(crate) finish_reason: FinishReason,
     /// The response as the verifier got it; empty where it failed, and where nobody keeps it.
     pub(crate) text: String,
+    /// Whether that has a mark by which a final answer is found; the text may be gone.
+    pub(crate) is_marked: bool,
     /// Which weights sampled which part of it.
     pub(crate) parts: Vec<RolloutSegment>,
     /// Mean log-probability of its sampled tokens by the engine; `None` without one.
@@ -170,9 +184,12 @@ impl Sample {
         self.rewards().is_some() && self.verdict_detail.reason == COPIED
     }
 
-    /// As the learner counts it: more than half of the raw reward.
-    pub(crate) fn is_correct(&self) -> bool {
-        self.rewards().is_some_and(|rewards| rewards.raw > 0.5)
+    /// Whether the answer is correct; `None` without a verdict, and where nobody says so.
+    pub(crate) fn correct(&self) -> Option<bool> {
+        match self.status {
+            SampleStatus::Valid { outcome, .. } => outcome.correct(),
+            _ => None,
+        }
     }
 
     /// Whether it is left out because it or its verdict took too long.
@@ -182,6 +199,13 @@ impl Sample {
 
     pub(crate) fn is_generated(&self) -> bool {
         !matches!(self.status, SampleStatus::Failed { .. })
+    }
+
+    /// The reason code of a reward function's failure, where that left it out.
+    pub(crate) fn function_failure(&self) -> Option<&str> {
+        let code = self.verdict_detail.reason.as_str();
+        let is_invalid = matches!(self.status, SampleStatus::Invalid { .. });
+        (is_invalid && FUNCTION_FAILURES.contains(&code)).then_some(code)
     }
 
     /// Why it is left out. `None` where it has a verdict.

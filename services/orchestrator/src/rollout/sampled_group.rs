@@ -100,6 +100,12 @@ impl SampledGroup {
         rewards.all(|reward| reward == first).then_some(first)
     }
 
+    /// Whether all samples with a verdict are correct, or all of them are not.
+    pub(crate) fn all_are(&self, correct: bool) -> bool {
+        let mut valid = self.samples.iter().filter(|sample| sample.rewards().is_some()).peekable();
+        valid.peek().is_some() && valid.all(|sample| sample.correct() == Some(correct))
+    }
+
     /// Whether all advantages of raw rewards are 0, so that dynamic sampling replaces the group. Shaped rewards do not
     /// count there: a length penalty makes even groups of wrong answers differ.
     pub(crate) fn is_zero_advantage(&self) -> bool {
@@ -210,6 +216,7 @@ pub(super) mod tests {
                 contexts: vec![],
                 finish_reason: FinishReason::Length,
                 text: "7".to_owned(),
+                is_marked: false,
                 parts: vec![],
                 mean_log_probability: Some(-0.5),
                 tokens: 1,

@@ -40,7 +40,7 @@ pub(crate) fn record_prompt(run_id: &str, group: &SampledGroup, step: Option<Tra
     }
     let request = group.request();
     let (began, ended) = group.sampled();
-    let correct = group.samples().iter().filter(|sample| sample.is_correct()).count();
+    let correct = group.samples().iter().filter(|sample| sample.correct() == Some(true)).count();
     let span = Span::new("prompt", trace_of_prompt(run_id, request), began, ended)
         .with("run", run_id.to_owned())
         .with("group_id", request.id.to_string())

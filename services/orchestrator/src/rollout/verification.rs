@@ -9,13 +9,16 @@ use super::sample::VerdictDetail;
 use super::shaping::VerdictReward;
 use crate::clients::AwaitedVerdict;
 
+/// What reason codes of reward functions begin with.
+const OF_FUNCTION: &str = "reward_";
+
 /// The result of a verification. `retries` counts the attempts after the first.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum VerificationOutcome {
     /// There is a verdict.
     Verdict { reward: VerdictReward, detail: VerdictDetail, retries: u32 },
-    /// There is none, for a reason that is not the sample's own.
-    Invalid { reason: String, retries: u32, late: bool },
+    /// There is none, for a reason that is not the sample's own. `code` is that of the verdict, where one says so.
+    Invalid { reason: String, code: String, retries: u32, late: bool },
 }
 
 impl VerificationOutcome {
@@ -24,7 +27,7 @@ impl VerificationOutcome {
         match disposition(&verdict) {
             Disposition::Valid(reward) => Self::Verdict { reward, detail: detail(verdict), retries: 0 },
             Disposition::Final(reason) | Disposition::Retry(reason) => {
-                Self::Invalid { reason, retries: 0, late: false }
+                Self::Invalid { reason, code: verdict.reason_code, retries: 0, late: false }
             }
         }
     }
@@ -78,16 +81,22 @@ pub(super) async fn verify(
                 Disposition::Valid(reward) => {
                     return VerificationOutcome::Verdict { reward, detail: detail(verdict), retries };
                 }
-                Disposition::Final(reason) => return VerificationOutcome::Invalid { reason, retries, late: ever_late },
+                Disposition::Final(reason) => {
+                    let code = verdict.reason_code;
+                    return VerificationOutcome::Invalid { reason, code, retries, late: ever_late };
+                }
                 Disposition::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
             },
             Err(lost @ DispatchError::Deadline { .. }) => (lost.to_string(), true),
             Err(mismatched @ DispatchError::UnexpectedId { .. }) => (mismatched.to_string(), false),
-            Err(lost) => return VerificationOutcome::Invalid { reason: lost.to_string(), retries, late: ever_late },
+            Err(lost) => {
+                let reason = lost.to_string();
+                return VerificationOutcome::Invalid { reason, code: String::new(), retries, late: ever_late };
+            }
         };
         ever_late |= late;
         if left == 0 {
-            return VerificationOutcome::Invalid { reason, retries, late: ever_late };
+            return VerificationOutcome::Invalid { reason, code: String::new(), retries, late: ever_late };
         }
         crate::instruments::retry(verdict.service());
         tokio::time::sleep(backoff.next_pause()).await;
@@ -116,7 +125,12 @@ fn disposition(verdict: &Verdict) -> Disposition {
         let components = verdict.components.clone();
         return Disposition::Valid(VerdictReward { outcome: verdict.outcome(), raw, components });
     }
-    let text = verdict.reason_with_detail();
+    // Reward functions have reasons of their own, which say more than that nobody should ask again.
+    let text = if verdict.reason_code.starts_with(OF_FUNCTION) {
+        format!("{}: {}", verdict.reason_code, verdict.detail)
+    } else {
+        verdict.reason_with_detail()
+    };
     // The worker may have been busy, or another one may have the tests. Failures of a worker itself were retried by the
     // dispatcher.
     if matches!(verdict.invalid_reason(), InvalidReason::Deadline | InvalidReason::UnknownTests) {

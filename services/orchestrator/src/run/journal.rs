@@ -11,7 +11,7 @@ use evenkeel_run::{
     REPORT_FILE, Rollout, RolloutFolder, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WrittenLines,
     accepted_changes, encode_rollouts, read_data, read_prompts,
 };
-use evenkeel_run_report::{Audit, EarlierCache, EventFiles, GalleryCache, RunData, TrainingCache, run_page};
+use evenkeel_run_report::{Audit, EventFiles, GalleryCache, RunData, TrainingCache, run_page};
 
 use super::position::Position;
 use super::run_context::RunContext;
@@ -41,8 +41,6 @@ pub(super) struct RunJournal {
     gallery: GalleryCache,
     /// The samples of training that it shows.
     training: TrainingCache,
-    /// The run that it is compared with.
-    earlier: EarlierCache,
     /// Versions of the services, for the summary.
     versions: BTreeMap<String, String>,
     retrier: Retrier,
@@ -76,7 +74,6 @@ impl RunJournal {
             tensorboard,
             gallery: GalleryCache::default(),
             training: TrainingCache::default(),
-            earlier: EarlierCache::default(),
             versions: BTreeMap::new(),
             retrier: context.services.retrier().clone(),
             events: context.services.events().clone(),
@@ -101,6 +98,12 @@ impl RunJournal {
     /// The line of an evaluation.
     pub(super) fn evaluation(&self, step: u64) -> Result<Option<MetricsLine>, RunError> {
         Ok(self.evaluations.read()?.into_iter().find(|line| line.step == step))
+    }
+
+    /// The lines of the last steps, at most so many.
+    pub(super) fn last_steps(&self, most: usize) -> Result<Vec<MetricsLine>, RunError> {
+        let mut lines = self.steps.read()?;
+        Ok(lines.split_off(lines.len().saturating_sub(most)))
     }
 
     pub(super) fn set_versions(&mut self, versions: BTreeMap<String, String>) {
@@ -321,7 +324,7 @@ impl RunJournal {
             data: rows.as_ref(),
             gallery: &gallery,
             training: &training,
-            earlier: self.earlier.get(self.directory.path()),
+            earlier: None,
         };
         self.directory.replace(REPORT_FILE, &run_page(&data).to_document())?;
         Ok(summary)

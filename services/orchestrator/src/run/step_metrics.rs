@@ -108,7 +108,7 @@ fn rollouts(line: &mut MetricsLine, batch: &StepBatch, environment_idle: Duratio
         |of: &dyn Fn(&Sample) -> bool| Statistics::of(generated().map(|sample| f64::from(u8::from(of(sample))))).mean();
     line.set(metric::TRUNCATED, share(&|sample| sample.finish_reason == FinishReason::Length));
     let of_correct = |correct: bool| {
-        let matching = valid().filter(move |(sample, _)| sample.is_correct() == correct);
+        let matching = valid().filter(move |(sample, _)| sample.correct() == Some(correct));
         Statistics::of(matching.map(|(sample, _)| sample.tokens as f64)).mean()
     };
     line.set(metric::CORRECT_LENGTH, of_correct(true));
@@ -130,9 +130,13 @@ fn rollouts(line: &mut MetricsLine, batch: &StepBatch, environment_idle: Duratio
             line.set(metric::OUTCOME.of([&outcome.label()]), found);
         }
     }
-    let solved = |of: &dyn Fn(&SampledGroup) -> bool| batch.groups.iter().filter(|group| of(group)).count() as f64;
-    line.set(metric::ALL_CORRECT, solved(&|group| group.shared_reward() == Some(1.0)));
-    line.set(metric::ALL_INCORRECT, solved(&|group| group.shared_reward() == Some(0.0)));
+    let is_known = valid().any(|(sample, _)| sample.correct().is_some());
+    let solved = |correct: bool| {
+        let groups = batch.groups.iter().filter(|group| group.all_are(correct)).count() as f64;
+        (is_known || valid().next().is_none()).then_some(groups)
+    };
+    line.set(metric::ALL_CORRECT, solved(true));
+    line.set(metric::ALL_INCORRECT, solved(false));
     line.set(metric::PROMPTS_TRIED, batch.prompts_tried as f64);
     if batch.dynamic {
         line.set(metric::DROPPED_GROUPS, batch.dropped.len() as f64);

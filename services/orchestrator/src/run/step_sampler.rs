@@ -1,12 +1,15 @@
 //! What the groups of steps are made of, and which of them are good enough to train on.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_proto::v1::FinishReason;
 use evenkeel_proto::{Purpose, SamplingSettings};
+use evenkeel_run::MetricsLine;
 use evenkeel_trust::{AuditSchedule, SamplerAudit, StepAudit};
 
+use super::function_failures::FunctionFailures;
 use super::step_groups::KeptTokens;
 use crate::data::{PromptSampler, Prompts};
 use crate::error::RunError;
@@ -15,7 +18,7 @@ use crate::rollout::{
     DroppedSamples, GroupRequest, GroupSampling, RolloutContext, RolloutSpec, Rollouts, SampledGroup, SegmentTokens,
     StepBatch,
 };
-use crate::settings::{LoopSettings, StepOrder};
+use crate::settings::{LoopSettings, OnError, StepOrder};
 
 /// Makes the groups of steps.
 pub(super) struct StepSampler {
@@ -29,6 +32,9 @@ pub(super) struct StepSampler {
     mask_truncated: bool,
     kept: KeptTokens,
     audit: Arc<SamplerAudit>,
+    /// What failures of reward functions do, by verifier, and those of the last steps.
+    on_error: BTreeMap<String, OnError>,
+    failures: Mutex<FunctionFailures>,
     has_noted_truncated: AtomicBool,
 }
 
@@ -56,6 +62,8 @@ impl StepSampler {
             mask_truncated: settings.shaping.mask_truncated,
             kept: KeptTokens::of(&settings.run),
             audit,
+            on_error: settings.data.verifiers.iter().map(|(name, one)| (name.clone(), one.on_error)).collect(),
+            failures: Mutex::default(),
             has_noted_truncated: AtomicBool::new(false),
         }
     }
@@ -63,12 +71,14 @@ impl StepSampler {
     /// Refuses a step of which too much is left out.
     ///
     /// # Errors
-    /// [`RunError::Late`], [`RunError::Invalid`]; [`RunError::NoSamples`] where nothing is left.
+    /// [`RunError::Late`], [`RunError::RewardFunction`], [`RunError::Invalid`]; [`RunError::NoSamples`] where nothing is left.
     pub(super) fn check(&self, step: u64, batch: &StepBatch) -> Result<(), RunError> {
         let what = format!("step {step}");
         let settings = self.rollouts.services().settings();
         let dropped_samples: DroppedSamples = batch.samples().collect();
         dropped_samples.check_late(&what, settings)?;
+        let on_error = |verifier: &str| self.on_error.get(verifier).copied().unwrap_or_default();
+        self.failures().add(step, batch, on_error)?;
         let mut samples = batch.groups.iter().flat_map(SampledGroup::samples);
         if !samples.any(|sample| sample.rewards().is_some()) {
             return Err(RunError::NoSamples { step, last: dropped_samples.last_failure().to_owned() });
@@ -76,6 +86,15 @@ impl StepSampler {
         dropped_samples.check_invalid(&what, settings)?;
         self.note_truncated(step, batch);
         Ok(())
+    }
+
+    /// The run goes on after steps with these lines.
+    pub(super) fn resume(&self, lines: &[MetricsLine]) {
+        *self.failures() = FunctionFailures::of_lines(lines);
+    }
+
+    fn failures(&self) -> MutexGuard<'_, FunctionFailures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says once that a step had nothing to learn from since every response was cut off and none of their tokens count.

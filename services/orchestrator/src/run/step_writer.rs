@@ -7,6 +7,7 @@ use evenkeel_run::MetricsLine;
 use evenkeel_trust::ProofReport;
 
 use super::journal::RunJournal;
+use super::left_out::left_out_values;
 use super::prompt_record::prompt_line;
 use super::rollout_record::RolloutRecord;
 use super::spans::record_step;
@@ -24,6 +25,8 @@ pub(super) struct StepWriter {
     /// What prompts count as in metrics by data source.
     data_sources: Vec<String>,
     rollouts: RolloutRecord,
+    /// The longest response, `sampling.max_tokens`.
+    max_tokens: u32,
 }
 
 /// A step that was trained, with everything that its metrics line says.
@@ -40,8 +43,13 @@ pub(super) struct FinishedStep {
 }
 
 impl StepWriter {
-    pub(super) fn new(training: Arc<TrainingSteps>, prompts: &Prompts, rollouts: RolloutRecord) -> Self {
-        Self { training, data_sources: prompts.data_sources(), rollouts }
+    pub(super) fn new(
+        training: Arc<TrainingSteps>,
+        prompts: &Prompts,
+        rollouts: RolloutRecord,
+        max_tokens: u32,
+    ) -> Self {
+        Self { training, data_sources: prompts.data_sources(), rollouts, max_tokens }
     }
 
     /// Appends the line of a step and records its groups and spans. Returns the line, to be announced.
@@ -54,6 +62,7 @@ impl StepWriter {
         let FinishedStep { sampled, report, times, proof, waits, says_waits } = finished;
         let mut line = MetricsLine::new(StepKind::Train, step, report.version);
         step_values(&mut line, &sampled.batch, report, sampled.epoch, *times);
+        left_out_values(&mut line, &sampled.batch, self.max_tokens);
         source_values(&mut line, &self.data_sources, &sampled.batch.groups);
         proof.iter().for_each(|proof| proof_values(&mut line, proof));
         sampled.audit.iter().for_each(|audit| audit_values(&mut line, audit));

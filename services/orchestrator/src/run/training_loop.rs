@@ -31,8 +31,8 @@
 //!                       │ ResponseEnded; GroupFinished after the │ Refused; Sampler where a group has copies
 //!                       │ last verdict of a group                │
 //! Take, Drop            │ –                                      │ –
-//! Close                 │ Sampled                                │ NoSamples, Late, Invalid; ServiceLost or Refused
-//!                       │                                        │ where engines are to sleep
+//! Close                 │ Sampled                                │ NoSamples, Late, Invalid, RewardFunction;
+//!                       │                                        │ ServiceLost or Refused where engines are to sleep
 //! Audit                 │ Audited                                │ Sampler, ServiceLost, Refused
 //! Release               │ –                                      │ –
 //! EndStep               │ –                                      │ Sampler

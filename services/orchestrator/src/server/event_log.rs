@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_proto::v1::StepKind;
-use evenkeel_run::{MetricsLine, Summary, accuracy};
+use evenkeel_run::{MetricsLine, Quantity, Summary, headline};
 
 use crate::events::{Event, Subscription};
 
@@ -52,6 +52,11 @@ fn write(run: &str, event: &Arc<Event>) {
     }
 }
 
+/// What speaks for an evaluation, where it is that quantity.
+fn mean(line: &MetricsLine, wanted: Quantity) -> Option<f64> {
+    headline(line).filter(|(quantity, _)| *quantity == wanted).map(|(_, value)| value)
+}
+
 fn write_line(run: &str, line: &MetricsLine) {
     let step = line.step;
     match line.kind {
@@ -62,7 +67,13 @@ fn write_line(run: &str, line: &MetricsLine) {
             let seconds = line.get("timing_s/step");
             tracing::info!(run, step, reward, length, loss, seconds, "step");
         }
-        StepKind::Evaluation => tracing::info!(run, step, accuracy = accuracy(line), "evaluation"),
+        StepKind::Evaluation => tracing::info!(
+            run,
+            step,
+            accuracy = mean(line, Quantity::Accuracy),
+            mean_reward = mean(line, Quantity::Reward),
+            "evaluation"
+        ),
         StepKind::WarmStart if step.is_multiple_of(WARM_START_EVERY) => {
             tracing::info!(run, step, loss = line.get("warm_start/loss"), "warm start");
         }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use evenkeel_config::Settings;
 use evenkeel_data::{BenchmarkFiles, CodeRules, Fields, Filter, RowRules, Rules};
 use evenkeel_proto::FieldError;
+use evenkeel_run::Quantity;
 use evenkeel_run::at_k::{self, AVERAGE};
 use evenkeel_run::is_run_name;
 
@@ -149,17 +150,21 @@ impl EvaluationSettings {
         }
     }
 
-    /// The accuracies that its metrics lines may have, with a data set of that name to hold problems out of.
+    /// The accuracies and mean rewards that its metrics lines may have, with a data set of that name to hold problems
+    /// out of.
     pub(crate) fn metrics(&self, data: &str) -> Vec<String> {
-        let named =
-            |name: &str, k: u32| at_k::accuracies(k).into_iter().map(|metric| at_k::core(name, &metric)).collect();
+        let named = |name: &str, k: u32| -> Vec<String> {
+            let accuracies = at_k::accuracies(k).into_iter();
+            let accuracies = accuracies.map(|metric| at_k::core(name, Quantity::Accuracy, &metric));
+            accuracies.chain([at_k::core(name, Quantity::Reward, &format!("mean@{k}"))]).collect()
+        };
         let held_out: Vec<String> = if self.problems > 0 { named(data, self.samples) } else { Vec::new() };
         let samples = |benchmark: &BenchmarkSettings| benchmark.samples.unwrap_or(self.samples);
         let of_benchmarks = self.benchmarks.iter().flat_map(|benchmark| named(&benchmark.name(), samples(benchmark)));
         let all: Vec<Vec<String>> =
             self.benchmarks.iter().map(|benchmark| at_k::accuracies(samples(benchmark))).collect();
         let common = all.iter().flatten().filter(|metric| all.iter().all(|metrics| metrics.contains(metric)));
-        let average: BTreeSet<String> = common.map(|metric| at_k::core(AVERAGE, metric)).collect();
+        let average: BTreeSet<String> = common.map(|metric| at_k::core(AVERAGE, Quantity::Accuracy, metric)).collect();
         held_out.into_iter().chain(of_benchmarks).chain(average).collect()
     }
 

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::correct::CorrectRule;
 use super::section::section;
 use super::sources::{DATA, FilterSettings, SourceSettings, stem};
 use super::trails_section::TrailsSettings;
@@ -190,6 +191,10 @@ section! {
         /// Environments that rows may name in their column `environment`. Empty: the column is not looked at.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         environments: Vec<String> = Vec::new(),
+        /// Which episodes are correct that their environment scores, as `correct` of a verifier says it. Absent: those with
+        /// the highest score, 1.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        environment_correct: Option<CorrectRule> = None,
         /// How the questions of rows with tests are asked, if they are plain text.
         program_prompt: ProgramWording = ProgramWording::Livecodebench,
         /// The rules that programs run under.

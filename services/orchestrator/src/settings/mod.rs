@@ -2,6 +2,7 @@
 
 mod benchmarks;
 mod components;
+mod correct;
 mod data_section;
 mod loop_sections;
 mod page_section;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use evenkeel_trust::{AuditMode, ProofSettings, SamplerAuditSettings};
 
 pub use benchmarks::{AnswerSampling, BenchmarkSettings, EvaluationSettings};
+pub use correct::CorrectRule;
 pub use data_section::{
     CopiedAnswers, DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording,
 };
@@ -37,7 +39,7 @@ pub use rollouts::KeptRollouts;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
 pub use turns_section::{EarlierTurns, ToolCallSetting, ToolsSetting, TurnsSettings};
-pub use verifier_section::VerifierSettings;
+pub use verifier_section::{OnError, VerifierSettings};
 pub use word_problems_section::WordProblemsSettings;
 
 pub(crate) use benchmarks::EvaluationSteps;

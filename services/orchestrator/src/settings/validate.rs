@@ -8,8 +8,8 @@ use evenkeel_proto::{FieldError, validate_kept_versions};
 use evenkeel_run::is_run_name;
 
 use super::{
-    CheckpointSettings, DataKind, DataSettings, PolicySamplingSettings, ProgramMode, ProgramReward, RunSettings,
-    ServicesSettings, SourceSettings, WarmStartSettings,
+    CheckpointSettings, CorrectRule, DataKind, DataSettings, PolicySamplingSettings, ProgramMode, ProgramReward,
+    RunSettings, ServicesSettings, SourceSettings, WarmStartSettings,
 };
 
 fn positive(field: &str, value: u64) -> Result<(), FieldError> {
@@ -72,6 +72,8 @@ impl Settings for DataSettings {
     fn validate(&self) -> Result<(), FieldError> {
         self.validate_files()?;
         self.validate_verifiers()?;
+        let of_environment = self.environment_correct.iter().try_for_each(CorrectRule::validate);
+        of_environment.map_err(|error| error.within("environment_correct"))?;
         self.trails.validate_with(self.kind() == DataKind::Trails).map_err(|error| error.within("trails"))?;
         let is_asked = self.kind() == DataKind::WordProblems;
         self.word_problems.validate_with(is_asked).map_err(|error| error.within("word_problems"))?;

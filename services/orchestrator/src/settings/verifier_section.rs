@@ -8,6 +8,8 @@ use evenkeel_config::{ByteSize, HumanDuration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::correct::CorrectRule;
+
 /// A custom verifier: anything that speaks `evenkeel.v1.Reward` and judges custom tasks, or a Python file with reward
 /// functions, which the run starts, watches and stops. It has one of `endpoints`, `path` and `command`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +39,16 @@ pub struct VerifierSettings {
     /// The lowest and the highest reward that a function may give; they count as 0 and 1.
     #[serde(skip_serializing_if = "is_unit")]
     pub range: [f64; 2],
+    /// Which answers are correct: those with at least this reward (`0.5`), those whose component of that name is at least
+    /// 1 or `at_least` (`{ component = "right" }`), or `"unknown"`. Absent: those with the highest reward of `range`, or
+    /// those that a service of your own calls correct.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correct: Option<CorrectRule>,
+    /// What a failure of a function does, such as an exception: `limit` ends the run once more than 2 % of the answers of
+    /// the last ten steps have failed, and at least three; `stop` ends it at the first one; `drop` leaves such answers
+    /// out, up to `services.max_invalid_share`.
+    #[serde(skip_serializing_if = "is_limit")]
+    pub on_error: OnError,
     /// Whether a sample has no reward as soon as one of several functions gives none. Otherwise that component is left
     /// out.
     #[serde(skip_serializing_if = "is_false")]
@@ -51,6 +63,19 @@ pub struct VerifierSettings {
     /// Processes that call the functions side by side.
     #[serde(skip_serializing_if = "is_one")]
     pub processes: u32,
+}
+
+/// What a failure of a reward function does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnError {
+    /// Too many of them end the run.
+    #[default]
+    Limit,
+    /// The first one ends the run.
+    Stop,
+    /// The answer is left out.
+    Drop,
 }
 
 const PYTHON: &str = "python3";
@@ -68,6 +93,8 @@ impl Default for VerifierSettings {
             python: PYTHON.into(),
             functions: BTreeMap::new(),
             range: UNIT,
+            correct: None,
+            on_error: OnError::Limit,
             require_all: false,
             timeout: TIMEOUT,
             max_memory: MAX_MEMORY,
@@ -84,8 +111,8 @@ impl VerifierSettings {
 
     /// What decides which rows it judges and what they are worth, without where it is and what it may take.
     pub(super) fn without_place(&self) -> Self {
-        let Self { data_sources, functions, range, require_all, .. } = self.clone();
-        Self { data_sources, functions, range, require_all, ..Self::default() }
+        let Self { data_sources, functions, range, correct, require_all, .. } = self.clone();
+        Self { data_sources, functions, range, correct, require_all, ..Self::default() }
     }
 }
 
@@ -96,6 +123,10 @@ fn is_python(python: &std::path::Path) -> bool {
 
 fn is_unit(range: &[f64; 2]) -> bool {
     *range == UNIT
+}
+
+fn is_limit(on_error: &OnError) -> bool {
+    *on_error == OnError::Limit
 }
 
 fn is_false(value: &bool) -> bool {

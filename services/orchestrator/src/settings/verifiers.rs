@@ -9,6 +9,7 @@ use evenkeel_rpc::dispatch::Endpoints as Workers;
 use evenkeel_run::is_run_name;
 
 use super::components::{BARE, CORRECTNESS, FORMAT, LENGTH};
+use super::correct::CorrectRule;
 use super::data_section::DataSettings;
 use super::verifier_section::VerifierSettings;
 
@@ -49,6 +50,7 @@ impl VerifierSettings {
             return Err(FieldError::new("", "in several places", "one of `endpoints`, `path` and `command`"));
         }
         self.validate_functions()?;
+        self.correct.iter().try_for_each(CorrectRule::validate).map_err(|error| error.within("correct"))?;
         for (index, source) in self.data_sources.iter().enumerate() {
             let field = format!("data_sources[{index}]");
             let inner = source.strip_suffix('*').unwrap_or(source);

@@ -23,7 +23,7 @@ pub(crate) async fn open_heavy_pages() {
     let (dir, path) = temp();
     Cluster::start().await.run(&path, &recipe()).await.1.unwrap();
     std::fs::write(path.join("metrics.jsonl"), metrics()).unwrap();
-    let pages = [("report.html", render_report(&path).unwrap()), ("runs.html", many_runs().to_document())];
+    let pages = [("report.html", render_report(&path, None).unwrap()), ("runs.html", many_runs().to_document())];
     for (name, html) in pages {
         assert!(html.len() < MAX_BYTES, "{name} has {} bytes", html.len());
         let (took, cpu) = open(&dir.path().join(name), &html);

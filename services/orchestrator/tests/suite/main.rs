@@ -11,6 +11,7 @@ mod observability;
 mod order;
 mod page;
 mod partial;
+mod partial_credit;
 mod pipeline;
 mod proof;
 mod report;

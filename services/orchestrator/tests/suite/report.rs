@@ -20,7 +20,7 @@ async fn a_report_shows_every_curve_and_can_be_made_again() {
         let html = std::fs::read_to_string(path.join("report.html")).unwrap();
         assert_eq!(html.matches("<figure").count(), 19);
         assert!(!html.contains("<script") && !html.contains("NaN") && !html.contains("src="));
-        assert_eq!(render_report(&path).unwrap(), html);
+        assert_eq!(render_report(&path, None).unwrap(), html);
         let summary: Summary =
             serde_json::from_str(&std::fs::read_to_string(path.join("summary.json")).unwrap()).unwrap();
         assert!(summary.reward_last_ten > summary.reward_first_ten && summary.tokens > 0, "{summary:?}");

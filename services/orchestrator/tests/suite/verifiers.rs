@@ -63,13 +63,13 @@ impl Reward for Verifier {
 }
 
 /// A running verifier, and what it was asked.
-struct Running {
+pub(crate) struct Running {
     server: RunningServer,
     seen: Arc<Mutex<Vec<VerifyItem>>>,
 }
 
 impl Running {
-    async fn start(judge: Judge) -> Self {
+    pub(crate) async fn start(judge: Judge) -> Self {
         let components = vec!["brevity".to_owned()];
         Self::with_status(judge, RewardGetStatusResponse { custom: true, components, ..Default::default() }).await
     }
@@ -82,7 +82,7 @@ impl Running {
         Self { server: server.with_service(RewardServer::new(verifier)).spawn(), seen }
     }
 
-    fn settings(&self, data_sources: &[&str]) -> VerifierSettings {
+    pub(crate) fn settings(&self, data_sources: &[&str]) -> VerifierSettings {
         VerifierSettings {
             endpoints: vec![self.server.endpoint().to_owned()],
             data_sources: data_sources.iter().map(|&source| source.to_owned()).collect(),
@@ -92,7 +92,7 @@ impl Running {
 }
 
 /// The sum is right, and the shorter the better.
-fn judge(item: &VerifyItem) -> Verdict {
+pub(crate) fn judge(item: &VerifyItem) -> Verdict {
     let Some(verify_item::Answer::Completion(text)) = &item.answer else { panic!("a completion was sent") };
     let Some(verify_item::Task::Custom(task)) = &item.task else { panic!("a custom task was sent") };
     let row: Value = serde_json::from_slice(&task.payload).unwrap();
@@ -118,7 +118,7 @@ fn rows(path: &Path) -> PathBuf {
 }
 
 /// Two steps over those rows.
-fn over(path: &Path, verifier: Option<(&str, VerifierSettings)>) -> LoopSettings {
+pub(crate) fn over(path: &Path, verifier: Option<(&str, VerifierSettings)>) -> LoopSettings {
     let mut recipe = recipe();
     recipe.run.steps = 2;
     recipe.warm_start.steps = 0;

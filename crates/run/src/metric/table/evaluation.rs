@@ -11,13 +11,21 @@ const ACCURACY_GAUGE: Gauge = Gauge::by_parts(
     "accuracy in the newest evaluation, 0 to 1",
 );
 
+const MEAN_REWARD_GAUGE: Gauge = Gauge::by_parts(
+    "evenkeel_run_evaluation_reward",
+    &["benchmark", "metric"],
+    &["benchmarks of the recipe", "`mean@k`, `best@k` of the recipe's k"],
+    "mean raw reward in the newest evaluation",
+)
+.only("nobody says which answers are correct");
+
 const SOURCES: &str = "the benchmark has two or more data sources";
 
 rows! {
     ACCURACY = Metric::value(
         "val-core/{benchmark}/acc/{metric}",
         Unit::Share,
-        "accuracy by `mean@k`, `best@k`, `best@k/mean`, `pass@n`, `maj@k`, and under `average` the mean over \
+        "[accuracy](glossary.md#reward-correct-and-accuracy) by `mean@k`, `best@k`, `best@k/mean`, `pass@n`, `maj@k`, and under `average` the mean over \
         benchmarks ([evaluation.md](evaluation.md#accuracies))",
     )
     .of_lines(EVALUATION)
@@ -28,6 +36,33 @@ rows! {
         "standard error of an accuracy over problems",
     )
     .of_lines(EVALUATION);
+    MEAN_REWARD = Metric::value(
+        "val-core/{benchmark}/reward/{metric}",
+        Unit::None,
+        "mean raw reward by `mean@k` and `best@k`, in place of the accuracy",
+    )
+    .of_lines(EVALUATION)
+    .only("nobody says which answers are correct")
+    .shown(&[Shown::by(&MEAN_REWARD_GAUGE)]);
+    REWARD_BESIDE = Metric::value(
+        "val-aux/{benchmark}/reward/{metric}",
+        Unit::None,
+        "mean raw reward by `mean@k`, beside the accuracy",
+    )
+    .of_lines(EVALUATION);
+    MEAN_REWARD_ERROR = Metric::value(
+        "val-aux/{benchmark}/reward/{metric}/standard_error",
+        Unit::None,
+        "standard error of a mean reward over problems",
+    )
+    .of_lines(EVALUATION);
+    MEAN_REWARD_NOISE = Metric::value(
+        "val-aux/{benchmark}/reward/{metric}/sampling_error",
+        Unit::None,
+        "standard error of a mean reward over repeated sampling",
+    )
+    .of_lines(EVALUATION)
+    .only("problems have two or more samples");
     ACCURACY_NOISE = Metric::value(
         "val-aux/{benchmark}/acc/{metric}/sampling_error",
         Unit::None,
@@ -57,18 +92,19 @@ rows! {
         Metric::value("val-aux/{benchmark}/problems", Unit::None, "problems that were evaluated").of_lines(EVALUATION);
     EVALUATED_INVALID = Metric::value("val-aux/{benchmark}/invalid_samples", Unit::None, "samples without a verdict")
         .of_lines(EVALUATION);
-    SOURCE_ACCURACY = Metric::value(
-        "val-source/{benchmark}/{source}/acc/{metric}",
-        Unit::Share,
-        "mean accuracy over the problems of one data source: of the row's column `data_source`, or of the name of its \
+    SOURCE_MEAN = Metric::value(
+        "val-source/{benchmark}/{source}/{acc,reward}/{metric}",
+        Unit::None,
+        "accuracy over the problems of one data source, or their mean reward where nobody says which answers are \
+        correct: of the row's column `data_source`, or of the name of its \
         source (at most 32)",
     )
     .of_lines(EVALUATION)
     .only(SOURCES);
-    SOURCE_ACCURACY_ERROR = Metric::value(
+    SOURCE_MEAN_ERROR = Metric::value(
         "val-source/{benchmark}/{source}/standard_error/{metric}",
         Unit::None,
-        "standard error of that accuracy over problems",
+        "standard error of that value over problems",
     )
     .of_lines(EVALUATION)
     .only(SOURCES);

@@ -20,13 +20,14 @@ const SOURCE_GAUGE: Gauge = Gauge::by_parts(
 )
 .only("two or more data sources");
 const UNIFORM_GAUGE: Gauge =
-    Gauge::by("evenkeel_run_uniform_groups", &["answers"], "groups whose samples are all correct or all incorrect");
+    Gauge::by("evenkeel_run_uniform_groups", &["answers"], "groups whose samples are all correct, or none of them");
 const TRIED_GAUGE: Gauge = Gauge::of_one(
     "evenkeel_run_prompts_tried",
     "prompts that the step sampled; more than it trained on with dynamic sampling",
 );
 const EPOCH_GAUGE: Gauge = Gauge::of_one("evenkeel_run_epoch", "passes over the data before the step's first prompt");
 
+const CUSTOM: &str = "custom verifiers judge rows";
 const SOURCES: &str = "the data has two or more sources";
 const EPISODES: &str = "tasks are done in an environment";
 const DYNAMIC: &str = "`sampling.dynamic` is on";
@@ -79,6 +80,22 @@ rows! {
         Metric::count("rollout/invalid_samples", Unit::None, "samples without a verdict, which were left out");
     FAILED_SAMPLES = Metric::count("rollout/failed_samples", Unit::None, "invalid samples that could not be generated");
     LATE_SAMPLES = Metric::count("rollout/late_samples", Unit::None, "invalid samples that took too long");
+    ANSWERS_BY = Metric::count(
+        "rollout/{left_out,judged}/{answers,truncated,marked,length_q1,length_q2,length_q3,length_q4}",
+        Unit::None,
+        "generated answers without a verdict and with one: all, those that were cut off, those with a marked answer, and \
+        by length in quarters of `sampling.max_tokens`",
+    )
+    .only("an answer of the step was generated and has no verdict");
+    VERIFIER_SAMPLES = Metric::count("verifiers/{name}/samples", Unit::None, "answers that a custom verifier got")
+        .only(CUSTOM);
+    VERIFIER_FAILURES = Metric::count(
+        "verifiers/{name}/failures",
+        Unit::None,
+        "answers at which a reward function failed: an exception, a timeout, a crash, a reward that is none \
+        ([`on_error`](verifiers.md#a-reward-function))",
+    )
+    .only(CUSTOM);
     COPIED_SAMPLES = Metric::count(
         "rollout/copied_samples",
         Unit::None,
@@ -97,13 +114,13 @@ rows! {
     ALL_CORRECT = Metric::count(
         "rollout/groups_all_correct",
         Unit::None,
-        "groups whose samples are all correct: they teach nothing",
+        "groups whose samples are all correct",
     )
     .shown(&[Shown::under(&UNIFORM_GAUGE, &["correct"])]);
     ALL_INCORRECT = Metric::count(
         "rollout/groups_all_incorrect",
         Unit::None,
-        "groups whose samples are all incorrect: they teach nothing",
+        "groups of whose samples none is correct",
     )
     .shown(&[Shown::under(&UNIFORM_GAUGE, &["incorrect"])]);
 

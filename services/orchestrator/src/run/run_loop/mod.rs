@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 
 use super::checkpoints::CheckpointKeeper;
 use super::evaluator::Evaluator;
+use super::function_failures;
 use super::idle_times::IdleTimes;
 use super::in_place::in_place;
 use super::in_progress::InProgress;
@@ -202,6 +203,7 @@ impl RunLoop {
         let state = position.state().resumed(self.journal.evaluated());
         *position.state_mut() = state;
         self.services.events().forget_samples();
+        self.sampler.resume(&self.journal.last_steps(function_failures::STEPS)?);
         let step = position.step();
         let order = self.settings.pipeline.order;
         let is_ahead = self.settings.pipeline.max_lag > 0;

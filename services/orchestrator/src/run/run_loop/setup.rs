@@ -135,8 +135,13 @@ fn build(
     Ok(RunLoop {
         preflight: Preflight::new(&context, Arc::clone(&training), &prompts, &benchmarks),
         checkpoints: CheckpointKeeper::new(&context, gate),
-        evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, context.directory.clone()),
-        writer: StepWriter::new(Arc::clone(&training), &prompts, rollout_record),
+        evaluator: Evaluator::new(
+            Arc::clone(&rollouts),
+            benchmarks,
+            context.directory.clone(),
+            &context.settings.checkpoint.keep_best,
+        ),
+        writer: StepWriter::new(Arc::clone(&training), &prompts, rollout_record, context.settings.sampling.max_tokens),
         sampler: StepSampler::new(rollouts, prompts, &context.settings, audit),
         idle_times: IdleTimes::default(),
         warm_start: WarmStart::new(&context, Arc::clone(&training), Arc::clone(&weights), encoder, demonstrations),
