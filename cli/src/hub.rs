@@ -10,7 +10,9 @@ use crate::terminal::note;
 /// The folder of a model: the path itself, or where the cache has what it names.
 ///
 /// # Errors
-/// A name that is none, or a model that cannot be had.
+/// A name that is none, a folder that is not there, or a model that cannot be had.
 pub(crate) fn folder(field: &str, path: &Path) -> Result<PathBuf> {
-    named_model::folder(field, path, note)
+    let folder = named_model::folder(field, path, note)?;
+    named_model::require_folder(field, &folder)?;
+    Ok(folder)
 }

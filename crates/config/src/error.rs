@@ -29,19 +29,16 @@ pub enum ConfigError {
         origin: String,
         allowed: &'static str,
     },
-    #[error(
-        "unknown key `{key}` in {origin}{}, allowed here: {}",
-        hint(renamed.as_deref(), nearest.as_deref()), allowed.join(", ")
-    )]
+    #[error("unknown key `{key}` in {origin}{}", hint(recognised, nearest, allowed))]
     UnknownKey {
         /// The key with its path.
         key: String,
         /// Where it was written.
         origin: String,
-        /// What the key is called here, in words, where that is known.
-        renamed: Option<String>,
-        /// The most similar known key, with its path.
-        nearest: Option<String>,
+        /// What the keys of another program are here, a clause each.
+        recognised: Vec<String>,
+        /// The known keys that it may be meant for, with their paths.
+        nearest: Vec<String>,
         /// All known keys of the same table.
         allowed: Vec<String>,
     },
@@ -71,10 +68,13 @@ fn demand(value: &str) -> &'static str {
     if matches!(value, ABSENT | EMPTY) { "required" } else { "allowed" }
 }
 
-fn hint(renamed: Option<&str>, nearest: Option<&str>) -> String {
-    match (renamed, nearest) {
-        (Some(words), _) => format!(", {words}"),
-        (None, Some(key)) => format!(", nearest allowed: `{key}`"),
-        (None, None) => String::new(),
+fn hint(recognised: &[String], nearest: &[String], allowed: &[String]) -> String {
+    if !recognised.is_empty() {
+        return format!(": {}", recognised.join("; "));
     }
+    let nearest = match nearest {
+        [] => String::new(),
+        nearest => format!(", nearest allowed: `{}`", nearest.join("` or `")),
+    };
+    format!("{nearest}, allowed here: {}", allowed.join(", "))
 }

@@ -84,14 +84,14 @@ impl Loader {
             let reading = match () {
                 () if wording::wants_text(&error) => Reading::Text,
                 () if wording::wants_list(&error) => Reading::List,
-                () => return Err(merged.explain(&T::RENAMED, &error)),
+                () => return Err(merged.explain(T::OTHER_NAMES, &error)),
             };
             // The last override of the key is the one whose value was refused.
             let mut overrides = self.arguments.iter_mut().rev().chain(self.variables.iter_mut().rev());
             match overrides.find(|set| set.wrote(&error.path)) {
                 // Each override is reinterpreted at most once, so that the loop ends.
                 Some(set) if set.reading == Reading::Toml => set.reading = reading,
-                _ => return Err(merged.explain(&T::RENAMED, &error)),
+                _ => return Err(merged.explain(T::OTHER_NAMES, &error)),
             }
         }
     }
@@ -121,7 +121,7 @@ impl<T: Settings> Loaded<T> {
 
 fn finish<T: Settings>(settings: T, merged: Merged) -> Result<Loaded<T>, ConfigError> {
     if let Some(path) = merged.unread(&settings) {
-        return Err(merged.explain_unread(&T::RENAMED, &Merged::defaults(T::default()), &path));
+        return Err(merged.explain_unread(T::OTHER_NAMES, &Merged::defaults(T::default()), &path));
     }
     if let Err(error) = settings.validate() {
         let origin = merged.origin_or_defaults(&error.field);

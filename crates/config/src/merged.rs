@@ -7,8 +7,14 @@ use serde::Serialize;
 
 use crate::deserializer::ValueDeserializer;
 use crate::error::DEFAULTS;
+use crate::other_names::{OtherNames, recognised, recognised_within};
 use crate::refusal::Refusal;
-use crate::{ConfigError, Renamed, Settings, wording};
+use crate::{ConfigError, Settings, wording};
+
+/// Most keys of another program that a refusal explains.
+const RECOGNISED: usize = 8;
+/// Most settings of the same name in other sections that a refusal names.
+const ELSEWHERE: usize = 3;
 
 /// Layers of settings, the later ones over the earlier ones.
 #[derive(Debug, Clone)]
@@ -57,15 +63,15 @@ impl Merged {
     }
 
     /// The refusal of a key that no setting has.
-    pub(crate) fn explain_unread(&self, others: &Renamed, defaults: &Self, path: &[String]) -> ConfigError {
+    pub(crate) fn explain_unread(&self, others: &[OtherNames], defaults: &Self, path: &[String]) -> ConfigError {
         let (name, parent) = path.split_last().expect("an unread key has a name");
         let parent = parent.join(".");
         let allowed = defaults.keys_at(&parent);
-        unknown_key(others, &parent, name, allowed, self.origin_or_defaults(&path.join(".")))
+        self.unknown_key(others, &parent, name, allowed, self.origin_or_defaults(&path.join(".")))
     }
 
     /// An error of [`settings`](Self::settings) with the key, its value, where it was written, and what is allowed.
-    pub(crate) fn explain(&self, others: &Renamed, error: &Error) -> ConfigError {
+    pub(crate) fn explain(&self, others: &[OtherNames], error: &Error) -> ConfigError {
         let (path, found) = self.locate(&error.path);
         let origin = match &error.metadata {
             Some(metadata) => name_of(metadata).unwrap_or_else(defaults),
@@ -78,15 +84,58 @@ impl Merged {
                 _ => path,
             };
             let allowed = allowed.iter().map(|&key| key.to_owned()).collect();
-            return unknown_key(others, &parent, name, allowed, origin);
+            return self.unknown_key(others, &parent, name, allowed, origin);
         }
         if let Kind::MissingField(name) = &error.kind {
             let key = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
             return ConfigError::Invalid { key, value: "absent".to_owned(), origin, allowed: "a value".to_owned() };
         }
         let value = found.map_or_else(|| "absent".to_owned(), |value| written(&value));
-        let allowed = wording::allowed(&error.kind).unwrap_or_else(|| error.kind.to_string());
+        let mut allowed = wording::allowed(&error.kind).unwrap_or_else(|| error.kind.to_string());
+        // `environment = "shop.py"` is meant for another section.
+        if wording::wants_table(error) {
+            let elsewhere = self.leaves_called(&path);
+            allowed += &if elsewhere.is_empty() { String::new() } else { format!("; `{}`", elsewhere.join("` or `")) };
+        }
         ConfigError::Invalid { key: path, value, origin, allowed }
+    }
+
+    /// The refusal of a key. `parent` is the path of its table, empty for the top level.
+    fn unknown_key(
+        &self,
+        others: &[OtherNames],
+        parent: &str,
+        name: &str,
+        allowed: Vec<String>,
+        origin: String,
+    ) -> ConfigError {
+        let full = |name: &str| if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
+        let siblings = || allowed.iter().map(String::as_str);
+        let key = full(name);
+        let written = self.0.find_value(&key).map_or_else(|_| Vec::new(), |value| leaves(&key, &value));
+        let misspelt = wording::misspelt(name, siblings()).map(full);
+        let whole: Vec<String> = written.iter().filter_map(|leaf| recognised(others, leaf)).take(RECOGNISED).collect();
+        let within = || written.iter().filter_map(|leaf| recognised_within(others, leaf)).take(RECOGNISED).collect();
+        let recognised = if whole.is_empty() && misspelt.is_none() { within() } else { whole };
+        let elsewhere = || Some(self.leaves_called(&key)).filter(|leaves| !leaves.is_empty());
+        let nearest = misspelt.map(|key| vec![key]).or_else(elsewhere);
+        let nearest = nearest.or_else(|| wording::nearest(name, siblings()).map(|name| vec![full(name)]));
+        // The one that was written, where it is in tables that there are not either.
+        let key = match written.as_slice() {
+            [leaf] if !recognised.is_empty() => leaf.clone(),
+            _ => key,
+        };
+        ConfigError::UnknownKey { key, origin, recognised, nearest: nearest.unwrap_or_default(), allowed }
+    }
+
+    /// The settings whose last part is that of `key`, but for itself.
+    fn leaves_called(&self, key: &str) -> Vec<String> {
+        let name = key.rsplit('.').next().unwrap_or(key);
+        let all = self.dict().map_or_else(|_| Vec::new(), |all| leaves("", &Value::from(all)));
+        let is_called = |leaf: &String| leaf != key && leaf.rsplit('.').next() == Some(name);
+        let found: Vec<String> = all.into_iter().filter(is_called).collect();
+        // Many are no help.
+        if found.len() <= ELSEWHERE { found } else { Vec::new() }
     }
 
     /// A key as messages write it, with the positions of lists in brackets, and its value if it has one.
@@ -150,13 +199,11 @@ fn defaults() -> String {
     DEFAULTS.to_owned()
 }
 
-/// `parent` is the path of the table, empty for the top level.
-fn unknown_key(others: &Renamed, parent: &str, name: &str, allowed: Vec<String>, origin: String) -> ConfigError {
-    let full = |name: &str| if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
-    let nearest = wording::nearest(name, allowed.iter().map(String::as_str)).map(full);
-    let key = full(name);
-    let renamed = others.hint(&key);
-    ConfigError::UnknownKey { key, origin, renamed, nearest, allowed }
+/// The paths of all values in a value that are no tables.
+fn leaves(path: &str, value: &Value) -> Vec<String> {
+    let Value::Dict(_, table) = value else { return vec![path.to_owned()] };
+    let full = |key: &String| if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+    table.iter().flat_map(|(key, value)| leaves(&full(key), value)).collect()
 }
 
 /// A value as TOML writes it.

@@ -6,12 +6,24 @@ use figment::error::{Actual, Kind};
 /// Least similarity of a known key that is suggested for an unknown one.
 const MIN_SIMILARITY: f64 = 0.6;
 
+/// Similarity from which on a key is misspelt and not another one.
+const MISSPELT: f64 = 0.9;
+
 /// The candidate most similar to `name`. `None` if none is similar enough.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    most_similar(name, candidates, MIN_SIMILARITY)
+}
+
+/// The candidate that `name` is a misspelling of, if it is one.
+pub fn misspelt<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    most_similar(name, candidates, MISSPELT)
+}
+
+fn most_similar<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>, least: f64) -> Option<&'a str> {
     let mut best: Option<(f64, &str)> = None;
     for candidate in candidates {
         let score = strsim::jaro_winkler(name, candidate).max(strsim::normalized_damerau_levenshtein(name, candidate));
-        if score >= MIN_SIMILARITY && best.is_none_or(|(top, _)| score > top) {
+        if score >= least && best.is_none_or(|(top, _)| score > top) {
             best = Some((score, candidate));
         }
     }
@@ -51,6 +63,16 @@ pub(super) fn allowed(kind: &Kind) -> Option<String> {
 pub(super) fn wants_text(error: &Error) -> bool {
     match &error.kind {
         Kind::InvalidType(actual, expected) => !matches!(actual, Actual::Str(_)) && expected.contains("string"),
+        _ => false,
+    }
+}
+
+/// Whether the setting is a table and the value is not.
+pub(super) fn wants_table(error: &Error) -> bool {
+    match &error.kind {
+        Kind::InvalidType(actual, expected) => {
+            !matches!(actual, Actual::Map) && (expected == "a map" || expected.starts_with("struct "))
+        }
         _ => false,
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel_config::{ByteSize, ConfigError, HumanDuration, Loader, OptionalHumanDuration, Renamed, Settings};
+use evenkeel_config::{ByteSize, ConfigError, HumanDuration, Loader, OptionalHumanDuration, OtherNames, Settings};
 use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,11 @@ struct Lenient {
 }
 
 impl Settings for Run {
-    const RENAMED: Renamed = Renamed::keys(&[("server.shutdown", "server.drain")]);
+    const OTHER_NAMES: &'static [OtherNames] = &[OtherNames {
+        whose: "a peer's",
+        settings: &[("actor.optim.pace", "server.rate"), ("velocity", "server.rate")],
+        words: &[],
+    }];
 
     fn validate(&self) -> Result<(), FieldError> {
         if self.server.rate <= 0.0 {
@@ -266,10 +270,32 @@ fn sizes_carry_their_unit_and_are_written_as_they_are_read() {
 }
 
 #[test]
-fn a_key_that_is_known_by_another_name_is_refused_with_it() {
-    assert_eq!(
-        message(from_text("[server]\nshutdown = 3000")),
-        "unknown key `server.shutdown` in recipe.toml, now called `server.drain`, allowed here: port, rate, drain, \
-        idle, max_message"
-    );
+fn a_key_of_another_program_is_refused_with_what_it_is_here() {
+    for (text, words) in [
+        (
+            "velocity = 3",
+            "unknown key `velocity` in recipe.toml: `velocity` is a peer's name; here it is `server.rate`",
+        ),
+        (
+            "[lenient]\nvelocity = 3",
+            "unknown key `lenient.velocity` in recipe.toml: `velocity` is a peer's name; here it is `server.rate`",
+        ),
+        (
+            "[actor.optim]\npace = 3",
+            "unknown key `actor.optim.pace` in recipe.toml: `actor.optim.pace` is a peer's name; here it is \
+             `server.rate`",
+        ),
+    ] {
+        assert_eq!(message(from_text(text)), words);
+    }
+    let text = message(from_text("[server]\nrat = 1"));
+    assert!(text.contains("nearest allowed: `server.rate`"), "a slip of the pen: {text}");
+}
+
+#[test]
+fn a_setting_in_the_wrong_section_is_refused_with_where_it_belongs() {
+    let text = message(from_set("port=3"));
+    assert!(text.starts_with("unknown key `port` in --set port=3, nearest allowed: `server.port`"), "{text}");
+    let text = message(from_set("server=3"));
+    assert_eq!(text, "`server` is 3 in --set server=3, allowed: a table");
 }

@@ -25,6 +25,12 @@ impl ModelName {
         path.to_str().is_some_and(|text| text.starts_with(SCHEME))
     }
 
+    /// The name that a path may be meant for which is written without its scheme: `OWNER/NAME`.
+    pub fn without_scheme(path: &Path) -> Option<Self> {
+        let text = path.to_str().filter(|text| text.matches('/').count() == 1)?;
+        Self::parse("", &format!("{SCHEME}{text}")).ok()
+    }
+
     /// Reads `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION`.
     ///
     /// # Errors
@@ -119,6 +125,11 @@ mod tests {
         let name = ModelName::parse("model.path", "hf:a/b").unwrap().at(commit);
         assert_eq!(name.to_string(), format!("hf:a/b@{commit}"));
         assert!(!ModelName::is_name(Path::new("models/hf:a")));
+        let meant = |text: &str| ModelName::without_scheme(Path::new(text)).map(|name| name.to_string());
+        assert_eq!(meant("Qwen/Qwen3-0.6B").as_deref(), Some("hf:Qwen/Qwen3-0.6B"));
+        for path in ["model", "./model", "/models/a", "a/b/c", "~/model"] {
+            assert_eq!(meant(path), None, "{path}");
+        }
     }
 
     #[test]

@@ -8,11 +8,12 @@ mod compose;
 mod doubts;
 mod lag;
 mod layers;
+mod other_names;
 mod shared;
 mod validate;
 
 use anyhow::Result;
-use evenkeel_config::{ConfigError, Loaded, Loader, Settings};
+use evenkeel_config::{ConfigError, Loaded, Loader, OtherNames, Settings};
 use evenkeel_engine::EngineSettings;
 use evenkeel_environment_service::EnvironmentSettings;
 use evenkeel_generation::GenerationSettings;
@@ -81,7 +82,9 @@ pub struct Recipe {
 }
 
 /// Sections are validated by `resolve`, once shared values are derived.
-impl Settings for Recipe {}
+impl Settings for Recipe {
+    const OTHER_NAMES: &'static [OtherNames] = other_names::OTHER_NAMES;
+}
 
 /// The recipes of these names or files, each over the ones before, with the environment and `--set` on top. Without any
 /// it is `arithmetic`.

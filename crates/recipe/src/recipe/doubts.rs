@@ -13,6 +13,9 @@ const LARGE_RATE: f64 = 0.02;
 pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
     let sampling = &recipe.sampling;
     let mut notes = Vec::new();
+    if recipe.run.steps == 0 {
+        notes.push("run.steps = 0: nothing is learned from rewards".to_owned());
+    }
     if recipe.run.steps > 0 && sampling.group_size == 1 {
         let advantage = recipe.learner.objective.advantage;
         notes.push(format!(
@@ -116,6 +119,7 @@ mod tests {
     #[test]
     fn a_group_of_one_and_equal_samples_can_never_learn() {
         assert_eq!(found(|_| ()), [""; 0]);
+        assert!(found(|recipe| recipe.run.steps = 0)[0].starts_with("run.steps = 0: "));
         assert!(found(|recipe| recipe.sampling.group_size = 1)[0].contains("every advantage is 0"));
         assert!(found(|recipe| recipe.sampling.top_k = 1)[0].contains("all samples of a group are equal"));
         assert!(found(|recipe| recipe.sampling.min_p = 1.0)[0].contains("all samples of a group are equal"));

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use evenkeel_config::{ConfigError, Loader, nearest, parse, parse_file};
+use evenkeel_config::{ConfigError, Loader, misspelt, nearest, parse, parse_file};
 use toml::{Table, Value};
 
 use super::built_in;
@@ -114,11 +114,14 @@ impl Layers {
         }
         let path = match within {
             Within::Folder(folder) => folder.join(name),
-            Within::Program => return Err(unknown(name, asked, "")),
+            Within::Program => return Err(unknown(name, asked, "", None)),
         };
-        let is_file = path.extension().is_some_and(|extension| extension == "toml") || path.exists();
-        if !is_file {
-            return Err(unknown(name, asked, ", or a TOML file"));
+        if !path.exists() {
+            let beside = file_beside(&path);
+            let is_file = path.extension().is_some_and(|extension| extension == "toml");
+            if beside.is_some() || !is_file {
+                return Err(unknown(name, asked, ", or a TOML file", beside));
+            }
         }
         let table = parse_file(&path)?;
         let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
@@ -166,17 +169,31 @@ fn bases(value: Option<Value>, origin: &str) -> Result<Vec<String>, ConfigError>
     })
 }
 
-fn unknown(name: &str, (key, origin): (&str, &str), or: &str) -> ConfigError {
+/// The TOML file in the same folder whose name is nearly that of a path.
+fn file_beside(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let files = files.filter(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    let stem = |file: &PathBuf| Some(file.file_stem()?.to_str()?.to_owned());
+    let mut stems: Vec<String> = files.filter_map(|file| stem(&file)).collect();
+    stems.sort();
+    let near = misspelt(path.file_stem()?.to_str()?, stems.iter().map(String::as_str))?;
+    Some(path.with_file_name(format!("{near}.toml")))
+}
+
+fn unknown(name: &str, (key, origin): (&str, &str), or: &str, beside: Option<PathBuf>) -> ConfigError {
     let names = built_in::names();
     let near = nearest(name, names.iter().map(String::as_str));
     ConfigError::Invalid {
         key: key.to_owned(),
         value: format!("\"{name}\""),
         origin: origin.to_owned(),
-        allowed: match near {
+        allowed: match (near, beside) {
+            (_, Some(file)) => format!("{} is the nearest file", file.display()),
+            _ if name.contains('=') => format!("the name of a recipe{or}; a setting is written as --set '{name}'"),
             // The whole list would hide it.
-            Some(near) => format!("{near} is the nearest recipe{or} (evenkeel config --list prints all)"),
-            None => format!("one of {}{or}", names.join(", ")),
+            (Some(near), _) => format!("{near} is the nearest recipe{or} (evenkeel config --list prints all)"),
+            (None, _) => format!("one of {}{or}", names.join(", ")),
         },
     }
 }
@@ -302,6 +319,17 @@ mod tests {
             let error = merged(&dir, &[name]).unwrap_err();
             assert!(words.iter().all(|word| error.contains(word)), "{error}");
         }
+    }
+
+    #[test]
+    fn a_file_with_a_near_name_and_a_setting_in_the_place_of_a_recipe_are_recognised() {
+        let dir = files(&[("recipe.toml", ""), ("other.toml", "")]);
+        for name in ["recipe.tml", "recpie.toml", "recipe"] {
+            let error = merged(&dir, &[name]).unwrap_err();
+            assert!(error.ends_with("recipe.toml is the nearest file"), "{name}: {error}");
+        }
+        let error = Layers::of(&["sampling.group_size=8"]).unwrap_err().to_string();
+        assert!(error.ends_with("a setting is written as --set 'sampling.group_size=8'"), "{error}");
     }
 
     #[test]
