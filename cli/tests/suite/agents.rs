@@ -7,7 +7,7 @@ use evenkeel_run::read_rollouts;
 use serde_json::{Value, json};
 
 use crate::episodes::{call, model};
-use crate::own_environment::is_killed_and_resumed_with_its_file;
+use crate::own_environment::is_killed_and_resumed_with_its_edited_file;
 use crate::support::{evenkeel, lines, succeed, train_recipe};
 
 /// The folder of the examples.
@@ -72,7 +72,7 @@ fn a_run_with_an_agent_is_killed_resumed_and_bound_to_its_program() {
     audit.arg(&whole);
     succeed(audit);
 
-    is_killed_and_resumed_with_its_file(&agent, |text| format!("{text}\n"), train(&killed), &killed);
+    is_killed_and_resumed_with_its_edited_file(&agent, train(&killed), &killed);
     assert_eq!(lines(&killed), lines(&whole), "the same seeds, the same episodes");
 }
 

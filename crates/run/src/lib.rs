@@ -44,8 +44,8 @@ pub use answers::{
 pub use best::{Best, BestKeeper};
 pub use config::{RunPlan, flat_settings};
 pub use directory::{
-    ForkOrigin, Lock, RecipeRecord, RunDirectory, RunManifest, RunRecord, is_locked, is_run_name, read_data,
-    recipe_stem,
+    ForkOrigin, Lock, RecipeRecord, RunDirectory, RunManifest, RunRecord, has_finished_step, is_locked, is_run_name,
+    read_data, recipe_stem,
 };
 pub use error::RunFilesError;
 pub use inputs::{

@@ -84,7 +84,8 @@ pub struct Summary {
     /// The run and the step that it was forked from. Its lines up to there are that run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
-    /// Changes of what it reads with which it went on when it was resumed, because its user said so.
+    /// Changes of what it reads with which it went on when it was resumed: of its user's code, and others that its user
+    /// accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepted_changes: Vec<AcceptedChanges>,
 }

@@ -10,6 +10,7 @@ mod recipe_record;
 mod record;
 #[cfg(test)]
 mod test_recipe;
+mod unfinished;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub use manifest::{ForkOrigin, RunManifest};
 use ownership::Ownership;
 pub use recipe_record::RecipeRecord;
 pub use record::{RunRecord, read_data};
+pub use unfinished::has_finished_step;
+use unfinished::{give_up_unfinished, refuse_finished_steps};
 
 /// The directory of one run, locked by one process at a time. Clones share the lock.
 #[derive(Debug, Clone)]
@@ -50,22 +53,18 @@ pub struct RunDirectory {
 
 impl RunDirectory {
     /// Creates the directory of a new run and writes `config.toml`. It holds a run from [`start_run`](Self::start_run)
-    /// on; until then it is removed with its last clone, and the incomplete directory of a process that was killed is
-    /// reused.
+    /// on; until then it is removed with its last clone. The directory of a run that has finished no step is reused.
     ///
     /// # Errors
-    /// A directory that holds a run already or anything else; one that cannot be written.
+    /// A directory that holds a run with a finished step, or anything else; one that cannot be written.
     pub fn create(path: &Path, recipe: RecipeRecord<'_>) -> Result<Self, RunFilesError> {
         std::fs::create_dir_all(path).map_err(RunFilesError::file(path))?;
         let path = std::fs::canonicalize(path).map_err(RunFilesError::file(path))?;
-        if let Some(manifest) = RunManifest::read(&path)? {
-            let message = format!(
-                "holds run `{}` already, allowed: an empty or a new directory (or resume that run)",
-                manifest.run_id
-            );
-            return Err(RunFilesError::directory(&path, message));
-        }
+        refuse_finished_steps(&path)?;
         let lock = Lock::take(&path)?;
+        // Whoever had the lock may have finished one meanwhile.
+        refuse_finished_steps(&path)?;
+        give_up_unfinished(&path)?;
         clear_incomplete(&path)?;
         let ownership = Ownership::new(&path, lock, false);
         let run_id = run_id(&path, recipe.name)?;
@@ -272,6 +271,9 @@ mod tests {
         let directory = create(&path).unwrap();
         assert_eq!((directory.run_id(), directory.is_resumed()), ("first", false));
         begin(&directory);
+        let error = create(&path).unwrap_err().to_string();
+        assert!(error.contains("another process"), "{error}");
+        std::fs::write(path.join(METRICS_FILE), "{}\n").unwrap();
         let error = create(&path).unwrap_err().to_string();
         assert!(error.contains("holds run `first` already"), "{error}");
         let error = resume(&path, &TestRecipe::new(&[])).unwrap_err().to_string();

@@ -22,6 +22,11 @@ pub enum InputKind {
 }
 
 impl InputKind {
+    /// Whether it is code of the user's own: a mistake in it may be mended in the middle of a run.
+    pub fn is_code(self) -> bool {
+        matches!(self, Self::Reward | Self::Environment)
+    }
+
     /// In words, to follow an article.
     pub fn words(self) -> &'static str {
         match self {

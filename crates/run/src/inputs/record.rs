@@ -16,7 +16,11 @@ const FORMAT: u32 = 1;
 /// Largest such file, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Changes of what a run reads that somebody accepted when it was resumed.
+/// All kinds, in the order in which changes are told.
+const KINDS: [InputKind; 5] =
+    [InputKind::TrainingData, InputKind::EvaluationData, InputKind::Model, InputKind::Reward, InputKind::Environment];
+
+/// Changes of what a run reads with which it was resumed: of code of the user's own, and others that somebody accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedChanges {
     /// GRPO steps that it had done.
@@ -68,14 +72,14 @@ impl InputRecord {
 
     /// What is not as it was, a sentence each.
     pub fn changes(&self, found: &[Input]) -> Vec<String> {
-        let kinds = [
-            InputKind::TrainingData,
-            InputKind::EvaluationData,
-            InputKind::Model,
-            InputKind::Reward,
-            InputKind::Environment,
-        ];
-        kinds.into_iter().flat_map(|kind| self.changes_of(kind, found)).collect()
+        KINDS.into_iter().flat_map(|kind| self.changes_of(kind, found)).collect()
+    }
+
+    /// The same for inputs that are code of the user's own, and apart from them for all others.
+    pub fn changes_of_code(&self, found: &[Input]) -> (Vec<String>, Vec<String>) {
+        let (code, others): (Vec<_>, Vec<_>) = KINDS.into_iter().partition(|kind| kind.is_code());
+        let changes = |kinds: Vec<InputKind>| kinds.into_iter().flat_map(|kind| self.changes_of(kind, found)).collect();
+        (changes(code), changes(others))
     }
 
     /// What is not as it was among the inputs of one kind, a sentence each.
@@ -88,7 +92,7 @@ impl InputRecord {
 
     /// The data files that are where they were and have another content.
     pub fn changed_data(&self) -> Vec<String> {
-        let data = self.inputs.iter().filter(|input| input.kind != InputKind::Model);
+        let data = self.inputs.iter().filter(|input| input.kind != InputKind::Model && !input.kind.is_code());
         let now = data.filter_map(|input| {
             let digest = FileDigest::of(&input.path).ok()?.to_string();
             (digest != input.digest).then(|| changed(input, &input.digest, &digest))
@@ -179,6 +183,27 @@ mod tests {
         for (files, expected) in cases {
             assert_eq!(changes(files), expected);
         }
+    }
+
+    #[test]
+    fn code_that_was_mended_is_told_apart_from_what_the_run_learns_of() {
+        let inputs = |data: &str, reward: &str| {
+            vec![
+                input(InputKind::TrainingData, "/x/a", data),
+                input(InputKind::Reward, "/x/reward.py", reward),
+                input(InputKind::Environment, "/x/shop.py", reward),
+            ]
+        };
+        let record = InputRecord::new(Rules::new(), inputs("sha256:1", "sha256:2"));
+        let (code, others) = record.changes_of_code(&inputs("sha256:3", "sha256:4"));
+        assert_eq!(others, ["data file /x/a has sha256:3, it had sha256:1"]);
+        assert_eq!(
+            code,
+            [
+                "file of reward functions /x/reward.py has sha256:4, it had sha256:2",
+                "environment /x/shop.py has sha256:4, it had sha256:2"
+            ]
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Changes of what a run reads: refused, or accepted where somebody asked for that.
+//! Changes of what a run reads: refused, or taken down where they are of the user's own code or somebody accepts them.
 
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,11 @@ impl ChangeGate {
             changes.join("; ")
         );
         Err(RunError::directory(&self.directory, message))
+    }
+
+    /// Takes down changes that need nobody's consent: those of code of the user's own.
+    pub(super) fn take_down(&mut self, changes: Vec<String>) {
+        self.accepted.extend(changes);
     }
 
     /// The changes that were accepted since the last call.

@@ -261,7 +261,7 @@ impl RunLoop {
             events.emit(Event::Note { message });
         }
         for change in accepted {
-            let message = format!("goes on with an input that changed, as --accept-changed-inputs says: {change}");
+            let message = format!("goes on with an input that changed: {change}");
             events.emit(Event::Warning { message });
         }
         if let Some(message) = self.announcement.warning.take() {
