@@ -29,12 +29,13 @@ mod sample_stream;
 mod server;
 mod settings;
 mod text;
+mod trial;
 
 pub use clients::{Endpoints, describe_environments};
 pub use data::Encoder;
 pub use dependency::Dependency;
 pub use error::{CheckpointError, Incompatible, RunError, StateProblem};
-pub use evenkeel_environment::Descriptions;
+pub use evenkeel_environment::{Descriptions, EnvironmentOrigin};
 pub use events::{Activity, Event, RunOutcome, RunProgress, Subscription};
 pub use instruments::series;
 pub use live::LiveRun;
@@ -55,3 +56,4 @@ pub use settings::{
     VerifierSettings, WarmStartSettings, WordProblemsSettings,
 };
 pub use text::Tokenizer;
+pub use trial::{TrialFinding, TrialRows};

@@ -57,6 +57,40 @@ pub struct Endpoints {
     pub verifiers: BTreeMap<String, Vec<String>>,
 }
 
+/// The custom verifiers and the environment workers: what may be code of the user's own.
+pub(crate) struct CustomServices {
+    /// By name.
+    pub(crate) verifiers: BTreeMap<String, VerifierClient>,
+    /// `None` without environment workers.
+    pub(crate) environments: Option<EnvironmentClient>,
+}
+
+impl CustomServices {
+    /// Starts to connect; must be called within a runtime.
+    ///
+    /// # Errors
+    /// Endpoints that are none, files of the connection settings that cannot be read.
+    pub(crate) fn connect(
+        endpoints: &Endpoints,
+        settings: &ServicesSettings,
+        retrier: &Retrier,
+    ) -> Result<Self, RunError> {
+        let connections = Connections::new(settings)?;
+        let verifier = |(name, urls): (&String, &Vec<String>)| {
+            Ok((name.clone(), VerifierClient::connect_custom(name, urls, &connections, retrier.clone())?))
+        };
+        let environments = match &endpoints.environment[..] {
+            [] => None,
+            urls => {
+                let described = Arc::new(endpoints.described.clone());
+                let most = settings.max_episodes;
+                Some(EnvironmentClient::connect(urls, &connections, (most, described), retrier.clone())?)
+            }
+        };
+        Ok(Self { verifiers: endpoints.verifiers.iter().map(verifier).collect::<Result<_, RunError>>()?, environments })
+    }
+}
+
 /// The services of a run.
 pub(crate) struct Services {
     settings: ServicesSettings,
@@ -103,19 +137,10 @@ impl Services {
     ) -> Result<Self, RunError> {
         let retrier = Retrier::new(events.clone(), stop.clone(), settings);
         let connections = Connections::new(settings)?;
-        let verifier = |(name, urls): (&String, &Vec<String>)| {
-            Ok((name.clone(), VerifierClient::connect_custom(name, urls, &connections, retrier.clone())?))
-        };
+        let CustomServices { verifiers, environments } = CustomServices::connect(endpoints, settings, &retrier)?;
         Ok(Self {
-            environments: match &endpoints.environment[..] {
-                [] => None,
-                urls => {
-                    let most = settings.max_episodes;
-                    let described = Arc::new(endpoints.described.clone());
-                    Some(EnvironmentClient::connect(urls, &connections, (most, described), retrier.clone())?)
-                }
-            },
-            custom_verifiers: endpoints.verifiers.iter().map(verifier).collect::<Result<_, RunError>>()?,
+            environments,
+            custom_verifiers: verifiers,
             generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,
             reward: VerifierClient::connect(&endpoints.reward, &connections, retrier.clone())?,
             learner: None,

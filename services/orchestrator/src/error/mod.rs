@@ -36,7 +36,8 @@ pub enum RunError {
     },
     /// A prompt that leaves too few tokens for a response.
     #[error(
-        "prompt `{id}` has {tokens} tokens, allowed: at most {allowed} (context {context} less max_tokens {max_tokens})"
+        "prompt `{id}` has {tokens} tokens, allowed: at most {allowed}, what an answer of {max_tokens} tokens \
+         (sampling.max_tokens, evaluation.max_tokens) leaves of the model's context of {context}"
     )]
     PromptTooLong {
         id: String,

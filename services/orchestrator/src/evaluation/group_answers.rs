@@ -18,7 +18,7 @@ pub(super) fn answers_of(
     tokenizer: &Tokenizer,
 ) -> Result<Vec<EvaluationAnswer>, RunError> {
     let prompt = tokenizer.decode_all(group.prompt_token_ids())?;
-    let gold: Vec<String> = group.task().golds().map(str::to_owned).collect();
+    let gold: Vec<String> = group.task().known_answers();
     let problem = benchmark.problem(index);
     let answer = |(number, sample): (u32, &Sample)| {
         let token_ids: Vec<u32> =

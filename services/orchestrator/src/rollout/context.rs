@@ -334,7 +334,7 @@ impl Batch {
                 prompt: tokenizer.decode_all(prompt).ok()?,
                 text: tokenizer.decode(&response).ok()?,
                 turns: sample.episode.iter().flat_map(|episode| &episode.turns).map(ShownTurn::from).collect(),
-                gold: request.task.golds().collect::<Vec<_>>().join(" or "),
+                gold: request.task.known_answers().join(" or "),
                 verdict: sample.verdict().to_owned(),
                 reason: sample.failure().unwrap_or(&sample.verdict_detail.reason).to_owned(),
                 reward: sample.rewards().map(|rewards| rewards.raw),

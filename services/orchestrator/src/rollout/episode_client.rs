@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// What a failure of an environment means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EpisodeFault {
+pub(crate) enum EpisodeFault {
     /// Another attempt may succeed.
     Retryable,
     /// The worker is full, which is no attempt.
@@ -30,8 +30,8 @@ pub(super) enum EpisodeFault {
 
 /// Why nothing more is heard of an episode.
 #[derive(Debug)]
-pub(super) struct BrokenEpisode {
-    pub(super) message: String,
+pub(crate) struct BrokenEpisode {
+    pub(crate) message: String,
     pub(super) late: bool,
     pub(super) kind: EpisodeFault,
 }
@@ -52,15 +52,15 @@ impl BrokenEpisode {
 
 /// Time limits of an episode.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct EpisodeLimits {
+pub(crate) struct EpisodeLimits {
     /// Limit of one answer.
-    pub(super) step: Duration,
+    pub(crate) step: Duration,
     /// When the episode must be over.
-    pub(super) deadline: Instant,
+    pub(crate) deadline: Instant,
 }
 
 /// An attempt at an episode, as its worker is asked for it.
-pub(super) struct EpisodeClient {
+pub(crate) struct EpisodeClient {
     id: String,
     link: EpisodeLink,
     attempt: EpisodeAttempt,
@@ -69,7 +69,7 @@ pub(super) struct EpisodeClient {
 
 impl EpisodeClient {
     /// An attempt whose request to open has been sent over the link.
-    pub(super) fn new(id: String, link: EpisodeLink, attempt: EpisodeAttempt, limits: EpisodeLimits) -> Self {
+    pub(crate) fn new(id: String, link: EpisodeLink, attempt: EpisodeAttempt, limits: EpisodeLimits) -> Self {
         Self { id, link, attempt, limits }
     }
 
@@ -79,7 +79,7 @@ impl EpisodeClient {
     }
 
     /// Waits until the worker has opened the episode. Returns what an agent asks first.
-    pub(super) async fn opened(&mut self) -> Result<Option<ModelRequest>, BrokenEpisode> {
+    pub(crate) async fn opened(&mut self) -> Result<Option<ModelRequest>, BrokenEpisode> {
         match self.answer().await? {
             Event::Opened(opened) => Ok(opened.request),
             _ => Ok(None),
@@ -87,7 +87,7 @@ impl EpisodeClient {
     }
 
     /// Has a turn carried out.
-    pub(super) async fn step(&mut self, act: Act) -> Result<Observed, BrokenEpisode> {
+    pub(crate) async fn step(&mut self, act: Act) -> Result<Observed, BrokenEpisode> {
         let turn = self.attempt.act().map_err(|error| self.defect(&error.to_string()))?;
         let episode_id = self.id.clone();
         let attempt = self.attempt.number();
@@ -103,7 +103,7 @@ impl EpisodeClient {
     }
 
     /// Has what was reached scored.
-    pub(super) async fn end(&mut self) -> Result<Scored, BrokenEpisode> {
+    pub(crate) async fn end(&mut self) -> Result<Scored, BrokenEpisode> {
         self.attempt.end().map_err(|error| self.defect(&error.to_string()))?;
         let episode_id = self.id.clone();
         let attempt = self.attempt.number();
@@ -114,7 +114,7 @@ impl EpisodeClient {
     }
 
     /// The score of an episode that is over.
-    pub(super) async fn scored(&mut self) -> Result<Scored, BrokenEpisode> {
+    pub(crate) async fn scored(&mut self) -> Result<Scored, BrokenEpisode> {
         let Event::Scored(scored) = self.answer().await? else {
             return Err(self.defect("no score"));
         };

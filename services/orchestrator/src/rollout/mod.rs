@@ -38,6 +38,7 @@ mod verification;
 pub(crate) use context::{RolloutContext, RolloutSpec};
 pub(crate) use dropped_samples::DroppedSamples;
 pub(crate) use engine_weights::{EngineWeights, EnginesSeen, MissingWeights, UpdateCounts, WeightsRequest};
+pub(crate) use episode_client::{BrokenEpisode, EpisodeClient, EpisodeLimits};
 pub(crate) use group_request::{GroupRequest, GroupSampling};
 pub(crate) use played::EpisodeRecord;
 pub(crate) use rollouts::{RolloutEvent, Rollouts, SampleKey};

@@ -28,6 +28,8 @@ pub(super) struct CheckpointKeeper {
     best: BestKeeper,
     directory: RunDirectory,
     gate: ChangeGate,
+    /// Whether any is written.
+    is_kept: bool,
     /// The checkpoint of this run that was written or restored last, with its step.
     last: Option<(u64, String)>,
     /// Versions of published weights that a return to it needs.
@@ -35,7 +37,7 @@ pub(super) struct CheckpointKeeper {
 }
 
 impl CheckpointKeeper {
-    pub(super) fn new(context: &RunContext, gate: ChangeGate) -> Self {
+    pub(super) fn new(context: &RunContext, gate: ChangeGate, is_kept: bool) -> Self {
         let directory = &context.directory;
         let settings = context.settings.checkpoint.clone();
         Self {
@@ -47,6 +49,7 @@ impl CheckpointKeeper {
             settings,
             directory: directory.clone(),
             gate,
+            is_kept,
             last: None,
             needed: Vec::new(),
         }
@@ -100,7 +103,7 @@ impl CheckpointKeeper {
 
     /// Whether a checkpoint is due: after the warm start, every `checkpoint.every` steps, at the end of a run.
     pub(super) fn is_due(&self, position: &Position, at_end: bool) -> bool {
-        position.step().is_multiple_of(self.settings.every) || at_end
+        self.is_kept && (position.step().is_multiple_of(self.settings.every) || at_end)
     }
 
     /// Versions of published weights that are to stay: those of the best checkpoint, and those that a return to the

@@ -57,6 +57,7 @@ use crate::instruments;
 use crate::live::LiveRun;
 use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
+use crate::trial::TrialRows;
 
 use changes::ChangeGate;
 pub use evaluation_run::{EvaluationHandle, EvaluationRequest};
@@ -86,12 +87,19 @@ pub struct RunOptions {
     /// Whether a run that is resumed goes on with files that are not those that it was begun with. It says so in its
     /// record.
     pub accept_changed_inputs: bool,
+    /// Whether checkpoints are written. A run that is only timed writes none.
+    pub keeps_checkpoints: bool,
 }
 
 impl Default for RunOptions {
     /// Without limits: a library's caller knows its recipe.
     fn default() -> Self {
-        Self { limits: LoadLimits::unbounded(), cancel: CancellationToken::new(), accept_changed_inputs: false }
+        Self {
+            limits: LoadLimits::unbounded(),
+            cancel: CancellationToken::new(),
+            accept_changed_inputs: false,
+            keeps_checkpoints: true,
+        }
     }
 }
 
@@ -169,7 +177,7 @@ pub fn start_run(
 
 /// Checks everything of a recipe that [`start_run`] checks before it starts, and starts nothing: what it refuses is
 /// refused here, by the same code. A fresh model is created below `folder`. The addresses in `endpoints` are not
-/// connected to.
+/// connected to. Returns also the rows with which the user's own code can be tried.
 ///
 /// # Errors
 /// As [`start_run`].
@@ -178,9 +186,10 @@ pub fn check_start(
     folder: &Path,
     endpoints: &Endpoints,
     limits: &LoadLimits,
-) -> Result<StartNeeds, RunError> {
+) -> Result<(StartNeeds, TrialRows), RunError> {
     let loading = Loading { limits: limits.clone(), cancel: CancellationToken::new() };
-    Ok(Checked::of(recipe, folder, endpoints, &loading)?.needs())
+    let checked = Checked::of(recipe, folder, endpoints, &loading)?;
+    Ok((checked.needs(), checked.trial_rows()))
 }
 
 /// Compares the model of a run that is resumed with the one that it was begun with, before a service loads it.

@@ -70,7 +70,7 @@ impl RolloutRecord {
         rollouts: &mut Vec<Rollout>,
     ) -> Result<(), RunError> {
         let prompt = self.tokenizer.decode_all(group.prompt_token_ids())?;
-        let gold: Vec<String> = group.task().golds().map(str::to_owned).collect();
+        let gold: Vec<String> = group.task().known_answers();
         let (problem, index) = group.problem();
         for (number, sample) in (0..).zip(group.samples()) {
             let report = reports.and_then(|reports| reports.get(number as usize));

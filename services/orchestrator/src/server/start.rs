@@ -149,7 +149,12 @@ impl OrchestratorService {
         let directory = directory.map_err(service_error)?;
         let limits = self.settings().limits.clone();
         let cancel = cancel.clone();
-        let options = RunOptions { limits, cancel, accept_changed_inputs: request.accept_changed_inputs };
+        let options = RunOptions {
+            limits,
+            cancel,
+            accept_changed_inputs: request.accept_changed_inputs,
+            ..RunOptions::default()
+        };
         let mut endpoints = self.settings().endpoints.clone();
         let describing = describe_environments(&recipe.settings, &endpoints.environment);
         let described = tokio::runtime::Handle::current().block_on(options.cancel.run_until_cancelled(describing));

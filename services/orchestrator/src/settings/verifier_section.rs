@@ -109,6 +109,15 @@ impl VerifierSettings {
         self.path.is_some() || !self.command.is_empty()
     }
 
+    /// The setting that says where it is or how it is started.
+    pub fn place(&self) -> &'static str {
+        match (&self.path, self.command.is_empty()) {
+            (Some(_), _) => "path",
+            (None, false) => "command",
+            (None, true) => "endpoints",
+        }
+    }
+
     /// What decides which rows it judges and what they are worth, without where it is and what it may take.
     pub(super) fn without_place(&self) -> Self {
         let Self { data_sources, functions, range, correct, require_all, .. } = self.clone();

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_orchestrator::{LoopSettings, RunError, VerifierSettings};
+use evenkeel_orchestrator::{Endpoints, LoadLimits, LoopSettings, RunError, VerifierSettings, check_start};
 use evenkeel_proto::v1::reward_server::{Reward, RewardServer};
 use evenkeel_proto::v1::{
-    Outcome, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyOneResponse,
-    VerifyRequest, verify_item, verify_request,
+    InvalidReason, Outcome, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest,
+    VerifyOneResponse, VerifyRequest, verify_item, verify_request,
 };
 use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::support::reward::boxed;
-use crate::support::{Cluster, bounded, metrics, recipe, temp};
+use crate::support::{Cluster, bounded, metrics, recipe, resolved, temp};
 
 type Judge = fn(&VerifyItem) -> Verdict;
 
@@ -204,6 +204,46 @@ async fn a_verifier_that_answers_nonsense_ends_the_run_by_its_share_and_is_never
             let invalid = |line: &evenkeel_run::MetricsLine| line.get("rollout/invalid_samples").unwrap();
             assert!(metrics(&path).iter().map(invalid).sum::<f64>() > 0.0, "{words}: they are counted");
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_is_tried_with_its_own_answer_before_a_run_and_a_low_reward_is_nobodys_fault() {
+    /// Fails of answers that are not boxed.
+    fn only_boxed(item: &VerifyItem) -> Verdict {
+        let Some(verify_item::Answer::Completion(text)) = &item.answer else { panic!("a completion was sent") };
+        match boxed(text) {
+            Some(_) => judge(item),
+            None => Verdict::invalid(&item.id, InvalidReason::AttemptsExhausted, "AttributeError: no match"),
+        }
+    }
+    let never: Judge = |item| Verdict::invalid(&item.id, InvalidReason::AttemptsExhausted, "KeyError: 'anwser'");
+    bounded(async {
+        let cluster = Cluster::start().await;
+        let cases: [(Judge, &[&str]); 3] = [
+            (|item| Verdict::judged(&item.id, Outcome::Incorrect, "low", 0.0), &[]),
+            (only_boxed, &["[Note(", "(the row's answer), though for `", "AttributeError: no match"]),
+            (
+                never,
+                &["[Problem(\"data.verifiers.games.endpoints: row `", "no reward for any of `", "KeyError: 'anwser'"],
+            ),
+        ];
+        for (judge, words) in cases {
+            let (_dir, path) = temp();
+            let games = Running::start(judge).await;
+            let recipe = over(&path, Some(("games", games.settings(&["game/*"]))));
+            let endpoints = Endpoints {
+                verifiers: [("games".to_owned(), vec![games.server.endpoint().to_owned()])].into(),
+                ..cluster.endpoints()
+            };
+            let checked = check_start(&resolved(&recipe), &path, &endpoints, &LoadLimits::unbounded());
+            let found = format!("{:?}", checked.unwrap().1.try_at(&endpoints).await.unwrap());
+            assert_eq!(found == "[]", words.is_empty(), "{found}");
+            assert!(words.iter().all(|word| found.contains(word)), "{found}");
+            assert!(games.seen.lock().unwrap().iter().all(|item| !item.token_ids.is_empty()), "as the run sends it");
+        }
+        assert_eq!(cluster.generation.state.seen.lock().unwrap().len(), 0, "no model is asked");
     })
     .await;
 }

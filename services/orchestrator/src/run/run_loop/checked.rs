@@ -18,6 +18,7 @@ use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
 use crate::settings::{DataSettings, LoopSettings};
 use crate::text::Tokenizer;
+use crate::trial::TrialRows;
 
 /// A recipe whose files are read and fit each other.
 pub(in crate::run) struct Checked {
@@ -134,6 +135,11 @@ impl Checked {
         found.extend(of_rewards(verifiers.filter_map(|verifier| verifier.path.as_deref()), known)?);
         found.extend(of_environments(&self.endpoints.described));
         Ok(found)
+    }
+
+    /// The rows with which the user's own code can be tried.
+    pub(in crate::run) fn trial_rows(&self) -> TrialRows {
+        TrialRows::of(&self.prompts, self.encoder.tokenizer.clone(), self.settings.clone())
     }
 
     /// What the run would ask of its services.

@@ -52,7 +52,7 @@ pub(in crate::run) fn prepare(
         start_files,
     };
     let services = Services::connect(&checked.endpoints, &checked.settings.services, events, stop)?;
-    build(resolved, directory, services, checked, gate, announcement)
+    build(resolved, directory, services, checked, (gate, options.keeps_checkpoints), announcement)
 }
 
 /// Reads what the recipe names. Says of files that cannot be loaded any more that they were changed, where they were.
@@ -87,7 +87,9 @@ fn begin_files(
     let start_files = match directory.begun_with() {
         None => StartFiles::of_new_run(resolved, report, found),
         Some(begun_with) => {
-            gate.admit(begun_with.changes(&found))?;
+            let (code, others) = begun_with.changes_of_code(&found);
+            gate.admit(others)?;
+            gate.take_down(code);
             StartFiles::of_resumed_run(resolved, report, found, begun_with)
         }
     };
@@ -113,7 +115,7 @@ fn build(
     directory: RunDirectory,
     services: Services,
     checked: Checked,
-    gate: ChangeGate,
+    (gate, keeps_checkpoints): (ChangeGate, bool),
     announcement: Announcement,
 ) -> Result<RunLoop, RunError> {
     let Checked { settings, encoder, vocabulary_size, prompts, benchmarks, demonstrations, .. } = checked;
@@ -134,7 +136,7 @@ fn build(
     let rollout_record = RolloutRecord::new(&context.settings, context.tokenizer.clone());
     Ok(RunLoop {
         preflight: Preflight::new(&context, Arc::clone(&training), &prompts, &benchmarks),
-        checkpoints: CheckpointKeeper::new(&context, gate),
+        checkpoints: CheckpointKeeper::new(&context, gate, keeps_checkpoints),
         evaluator: Evaluator::new(
             Arc::clone(&rollouts),
             benchmarks,
