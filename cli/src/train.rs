@@ -12,8 +12,8 @@ use evenkeel_orchestrator::{
     check_model, start_run,
 };
 use evenkeel_proto::shown::with_causes;
-use evenkeel_recipe::{Recipe, preconditions};
-use evenkeel_run::RunDirectory;
+use evenkeel_recipe::{Recipe, interpreters, preconditions};
+use evenkeel_run::{RunDirectory, has_finished_step};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -41,7 +41,8 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     let options = options.resolved();
     if options.dry_run {
         let loaded = evenkeel_recipe::load(options.recipes(), &settings(&options))?;
-        return dry_run(&loaded, options.recipes(), options.out.as_deref(), options.json).await;
+        let is_timed = !options.no_timing;
+        return dry_run(&loaded, options.recipes(), options.out.as_deref(), is_timed, options.json).await;
     }
     if let Some(rank) = ranks::Follower::of(&options, &settings(&options))? {
         return rank.follow().await;
@@ -128,7 +129,7 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
             return Ok(ExitCode::from(ending.exit_status()));
         }
         Ok(joined) => joined,
-        Err(error) if has_begun => bail!("{}\n{}", with_causes(&error), resume_hint(&path)),
+        Err(error) if has_begun => bail!("{}\n{}", with_causes(&error), next_step(&path)),
         // It was refused before its first step: what it says is what is to be changed, and nothing stands in the way of
         // the next try.
         Err(error) => {
@@ -269,6 +270,9 @@ async fn start(
     if let Some(refused) = preconditions::refused_by_services(&recipe, &model, &config).into_iter().next() {
         return Err(refused.into());
     }
+    if let Some(missing) = interpreters::missing_interpreters(&recipe).into_iter().next() {
+        return Err(missing.into());
+    }
     // Prompts have what its environments say of themselves.
     let environments = Environments::start(&recipe).await?;
     // Before a function of the user's own is called; a run that is resumed is checked against its record as well, when
@@ -307,7 +311,11 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
         (None, None) => {
             let names = options.recipes();
             let loaded = evenkeel_recipe::load(names, &set)?;
-            preconditions::names_model_and_data(&loaded)?;
+            let missing = preconditions::unnamed_model_and_data(&loaded);
+            if !missing.is_empty() {
+                let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+                bail!("{}", missing.join("; "));
+            }
             let mut recipe = loaded.settings;
             recipe.model.pin(terminal::note)?;
             let path = match &options.out {
@@ -331,6 +339,14 @@ fn settings(options: &TrainOptions) -> Vec<String> {
     options.set.iter().cloned().chain(steps).chain(probe_setting(options.probe_gradients)).collect()
 }
 
-fn resume_hint(path: &Path) -> String {
-    format!("every finished step is kept; continue with: evenkeel resume {}", path.display())
+/// How to go on after a run that failed.
+fn next_step(path: &Path) -> String {
+    let path_shown = path.display();
+    match has_finished_step(path) {
+        Ok(false) => format!(
+            "no step is finished, so that there is nothing to resume: the same command begins again once the cause is \
+             mended ({path_shown} may be its --out again)"
+        ),
+        _ => format!("every finished step is kept; continue with: evenkeel resume {path_shown}"),
+    }
 }

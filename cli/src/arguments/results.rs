@@ -32,7 +32,7 @@ pub(crate) struct EvalOptions {
     /// [default: the recipe's, or 1 without a recipe].
     #[arg(long, value_name = "P")]
     pub(crate) top_p: Option<f32>,
-    /// Maximum response length [default: the recipe's, or 2048 without a recipe].
+    /// Maximum response length [default: the recipe's; without a recipe 2048, or half of the model's context].
     #[arg(long, value_name = "TOKENS", value_parser = whole::<u32>)]
     pub(crate) max_tokens: Option<u32>,
     /// Seed for all sampling [default: the recipe's, or 0 without a recipe].

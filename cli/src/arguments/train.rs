@@ -13,7 +13,7 @@ pub(crate) struct TrainOptions {
     #[arg(value_name = "RECIPE", conflicts_with_all = ["recipe", "from", "resume"])]
     pub(crate) recipes: Vec<String>,
     /// A built-in recipe or a TOML file; several are merged, later ones win [default: arithmetic].
-    #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "resume")]
+    #[arg(long, alias = "config", value_name = "NAME|FILE.toml", conflicts_with = "resume")]
     pub(crate) recipe: Vec<String>,
     /// Start a new run from the checkpoint of another run after step N [default: its newest], with its settings and
     /// --set on top.
@@ -46,10 +46,14 @@ pub(crate) struct TrainOptions {
     /// Print one JSON line per step on stdout, and nothing else; with --dry-run one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Start nothing: check files, templates, gold answers, memory and engines, print what the run will cost and
-    /// everything that keeps it from starting. Fails if the run cannot start.
+    /// Start no run: check files, templates, gold answers, memory and engines, send one row through reward functions
+    /// and environments, time a step where this machine samples and trains, and print everything that keeps the run
+    /// from starting. Fails if the run cannot start.
     #[arg(long, conflicts_with_all = ["from", "resume"])]
     pub(crate) dry_run: bool,
+    /// With --dry-run: time nothing, which takes up to 20 s.
+    #[arg(long, requires = "dry_run")]
+    pub(crate) no_timing: bool,
     /// Say also what the learner computes.
     #[arg(long, short)]
     pub(crate) verbose: bool,

@@ -62,7 +62,9 @@ fn chosen<'a>(names: &[String], runs: &'a [RunOverview]) -> Result<Vec<&'a RunOv
 /// Asks a person. Nobody is asked where standard input is no terminal.
 fn confirmed(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
-        return Err(FieldError::missing("--yes", "it, where standard input is no terminal to be asked on").into());
+        return Err(
+            FieldError::missing("--yes", "this flag, since standard input is no terminal on which to ask").into()
+        );
     }
     note(&format!("{question}? [y/N]"));
     let mut answer = String::new();

@@ -64,7 +64,7 @@ fn workplace(folder: &Path) {
 }
 
 fn dry_run(folder: &Path, recipe: &str, settings: &[&str]) -> Command {
-    let mut command = evenkeel(&["train", "--dry-run", "--recipe", recipe]);
+    let mut command = evenkeel(&["train", "--dry-run", "--no-timing", "--recipe", recipe]);
     command.args(settings.iter().flat_map(|setting| ["--set", setting])).current_dir(folder);
     command
 }
@@ -169,7 +169,7 @@ fn everything_that_is_missing_is_named_with_where_it_is_published() {
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("problem: model.path: models/Qwen3-1.7B is not a folder"), "{said}");
-    assert!(said.contains("\nthe run cannot start: "), "{said}");
+    assert!(said.starts_with("the run cannot start: "), "{said}");
     assert!(dir.path().read_dir().unwrap().next().is_none(), "nothing is written");
 }
 
@@ -186,10 +186,11 @@ fn a_run_that_can_start_says_so_and_writes_nothing() {
         "the run: 192 training samples, 32 of 2 evaluations",
         "memory of cpu",
         "note: learner: the clip of policy = ppo never acts",
-        "\nthe run can start\n",
+        "time   unknown: it was not measured",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
+    assert!(said.starts_with("the run can start\n"), "{said}");
     assert!(dir.path().read_dir().unwrap().next().is_none(), "nothing is written");
 
     std::fs::write(dir.path().join("file"), "").unwrap();
@@ -276,4 +277,35 @@ fn a_dry_run_of_a_recipe_that_is_refused_is_refused_alike() {
     let dir = tempfile::tempdir().unwrap();
     let message = refused(dry_run(dir.path(), small().to_str().unwrap(), &["learner.epochs=0"]));
     assert!(message.contains("learner.epochs"), "{message}");
+}
+
+#[test]
+fn an_overlay_alone_names_all_that_it_lacks_and_nothing_of_what_it_would_train_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = cannot_start(dry_run(dir.path(), "dapo", &[]));
+    let problems = problems(&report);
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(problems[0].starts_with("model.path is absent") && problems[1].starts_with("data.files is absent"));
+}
+
+#[test]
+fn held_out_problems_are_no_training_prompts_and_a_length_that_never_fits_names_both_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows: String =
+        (0..100).map(|n| format!("{}\n", json!({"prompt": format!("{n}+1=\n"), "answer": n + 1}))).collect();
+    std::fs::write(dir.path().join("rows.jsonl"), rows).unwrap();
+    let recipe = small();
+    let recipe = recipe.to_str().unwrap();
+    let settings = ["data.files=rows.jsonl", "warm_start.steps=0", "evaluation.problems=10"];
+    let mut command = dry_run(dir.path(), recipe, &settings);
+    let report: Value = serde_json::from_slice(&command.arg("--json").output().unwrap().stdout).unwrap();
+    let sets = &report["data"]["sets"];
+    assert_eq!((&sets[0]["rows"], &sets[0]["prompts"], &sets[1]["prompts"]), (&json!(100), &json!(90), &json!(10)));
+
+    let model = format!("model.path={}", written_model(dir.path()).display());
+    let settings = [&settings[..], &[&model, "sampling.max_tokens=1000000"]].concat();
+    let report = cannot_start(dry_run(dir.path(), recipe, &settings));
+    let found = problems(&report);
+    let words = "sampling.max_tokens is 1000000, allowed: less than the model's context of ";
+    assert!(found[0].contains(words), "{found:?}");
 }

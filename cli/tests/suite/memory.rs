@@ -62,7 +62,7 @@ fn with(mut command: Command, settings: &[&str]) -> Command {
 
 /// Bytes that the dry run says a run needs.
 fn planned(recipe: &Path, settings: &[&str]) -> u64 {
-    let mut command = evenkeel(&["train", "--dry-run", "--json", "--recipe"]);
+    let mut command = evenkeel(&["train", "--dry-run", "--json", "--no-timing", "--recipe"]);
     command.arg(recipe);
     let report: Value = serde_json::from_slice(&succeed(with(command, settings)).stdout).unwrap();
     for part in report["memory"]["parts"].as_array().unwrap() {

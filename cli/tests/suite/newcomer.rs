@@ -36,7 +36,8 @@ fn what_init_writes_for_own_rows_passes_the_dry_run_and_asks_for_marked_answers(
         let recipe = std::fs::read_to_string(dir.path().join("recipe.toml")).unwrap();
         assert!(recipe.lines().count() < 35, "{recipe}");
         assert!(recipe.contains("suffix = \"\\n\\nPut your final answer within \\\\boxed{}.\""), "{recipe}");
-        let output = within(dir.path(), &["train", "--dry-run", "--json", "recipe.toml"]).output().unwrap();
+        let output =
+            within(dir.path(), &["train", "--dry-run", "--json", "--no-timing", "recipe.toml"]).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((&report["can_start"], &report["problems"]), (&json!(true), &json!([])), "{recipe}");
         assert!(!report["notes"].to_string().contains("data.suffix"), "{report}");
@@ -85,7 +86,7 @@ fn rows_with_tests_are_programs_and_nobody_looks_for_a_mark() {
     let recipe = std::fs::read_to_string(dir.path().join("recipe.toml")).unwrap();
     assert!(recipe.contains("# Rows with tests are programs: the sandbox runs them."), "{recipe}");
     assert!(!recipe.contains("suffix") && !recipe.contains("overlong"), "{recipe}");
-    let output = within(dir.path(), &["train", "--dry-run", "--json", "recipe.toml"]).output().unwrap();
+    let output = within(dir.path(), &["train", "--dry-run", "--json", "--no-timing", "recipe.toml"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["can_start"], &report["problems"]), (&json!(true), &json!([])), "{report}");
     assert_eq!(report["data"]["sets"][1]["rows"], 3, "held out of 30: {report}");

@@ -37,7 +37,7 @@ fn command(folder: &Path, recipes: &[&str], settings: &[&str]) -> Command {
 
 /// What a dry run finds.
 fn problems(folder: &Path, recipes: &[&str], settings: &[&str]) -> Result<Vec<String>, String> {
-    let output = command(folder, recipes, settings).args(["--dry-run", "--json"]).output().unwrap();
+    let output = command(folder, recipes, settings).args(["--dry-run", "--json", "--no-timing"]).output().unwrap();
     match serde_json::from_slice::<Value>(&output.stdout) {
         Ok(report) => {
             assert_eq!(output.status.success(), report["can_start"] == true, "{report}");

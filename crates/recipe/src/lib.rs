@@ -13,12 +13,13 @@
 #![forbid(unsafe_code)]
 
 mod dry_run;
+pub mod interpreters;
 pub mod marked_prompts;
 pub mod named_model;
 pub mod preconditions;
 mod recipe;
 
-pub use dry_run::{Card, DryRunReport, Plan, PlanRequest, StartedParts, dry_run};
+pub use dry_run::{Card, DryRunReport, MeasuredTimes, Plan, PlanRequest, RunTime, StartedParts, dry_run};
 pub use recipe::{
     LayeredRecipes, ModelSettings, Recipe, comes_with_program, finish, finish_fork, is_formula, list, load, load_alone,
     read, stem, with_origins, without_effect,

@@ -2,8 +2,9 @@
 //! marked is no answer.
 
 use evenkeel_chat::Prompt;
-use evenkeel_data::{Problem, TaskKind};
+use evenkeel_data::{EnvironmentTask, Problem, TaskKind};
 use evenkeel_math::{Marker, Profile};
+use evenkeel_orchestrator::EnvironmentOrigin;
 
 /// A suffix that asks for one.
 pub const SUFFIX: &str = "\n\nPut your final answer within \\boxed{}.";
@@ -22,7 +23,7 @@ pub struct MarkedPrompts {
 impl MarkedPrompts {
     /// Adds a problem, whose prompt the model sees as `shown`. `profile` is that of the reward service.
     pub fn add(&mut self, problem: &Problem, shown: &str, profile: Profile) {
-        if problem.task.kind() != TaskKind::Math {
+        if problem.task.kind() != TaskKind::Math || problem.environment.as_ref().is_some_and(scores) {
             return;
         }
         let profile = problem.task.math_profile().parse().unwrap_or(profile);
@@ -46,6 +47,12 @@ impl MarkedPrompts {
             wanted.join(", ")
         ))
     }
+}
+
+/// Whether an environment may score its episodes itself.
+fn scores(task: &EnvironmentTask) -> bool {
+    let origin = EnvironmentOrigin::of("environment", &task.environment);
+    !matches!(origin, Ok(EnvironmentOrigin::BuiltIn(_) | EnvironmentOrigin::Sandbox))
 }
 
 /// A prompt without the template of a model: what its messages say, and the suffix after the last one.
@@ -113,5 +120,7 @@ mod tests {
         assert_eq!(advice(&["End with #### and the number"], Profile::Gsm8k), None);
         assert_eq!(advice(&["How many?"], Profile::Unmarked), None);
         assert_eq!(advice(&[], Profile::Default), None);
+        let task = EnvironmentTask::new("shop.py");
+        assert!(scores(&task) && !scores(&EnvironmentTask::new("calculator")));
     }
 }

@@ -10,39 +10,37 @@ use evenkeel_math::Profile;
 use evenkeel_model::folder::StoredAdapter;
 use evenkeel_model::{Config, parameter_specs};
 use evenkeel_orchestrator::{
-    Descriptions, Endpoints, EnginesWhileTraining, LoadLimits, ResolvedRecipe, StartNeeds, check_start,
+    Descriptions, Endpoints, EnginesWhileTraining, LoadLimits, ResolvedRecipe, StartNeeds, TrialRows, check_start,
 };
 use evenkeel_proto::FieldError;
 
 use crate::recipe::Recipe;
 
 /// Nobody is connected to.
-const NOWHERE: &str = "http://127.0.0.1:1";
+pub(crate) const NOWHERE: &str = "http://127.0.0.1:1";
 
 /// Settings that say which fresh model is meant. `model.fresh.context_tokens` is not among them: recipes without a
 /// model have it to go with their longest answers.
 const FRESH: [&str; 7] =
     ["vocabulary_size", "hidden_size", "intermediate_size", "layers", "heads", "kv_heads", "head_dim"];
 
-/// Refuses a recipe that says nothing of its model, or of its data: an overlay for others, which would train a tiny
-/// fresh model on sums.
-///
-/// # Errors
-/// The setting that is missing.
-pub fn names_model_and_data(loaded: &Loaded<Recipe>) -> Result<(), FieldError> {
+/// What a recipe does not say of its model and of its data: an overlay for others, which would train a tiny fresh model
+/// on sums.
+pub fn unnamed_model_and_data(loaded: &Loaded<Recipe>) -> Vec<FieldError> {
     let is_set = |key: &str| loaded.is_set(key);
+    let is_fresh = FRESH.iter().any(|key| is_set(&format!("model.fresh.{key}")));
     let has_model = is_set("model.path");
-    if !has_model && !FRESH.iter().any(|key| is_set(&format!("model.fresh.{key}"))) {
+    let mut missing = Vec::new();
+    if !has_model && !is_fresh {
         let allowed =
             "the folder of a Hugging Face model, or hf:OWNER/NAME (a fresh, tiny model: model.fresh.layers = 3)";
-        return Err(FieldError::missing("model.path", allowed));
+        missing.push(FieldError::missing("model.path", allowed));
     }
-    let has_data = ["data.kind", "data.files", "data.sources"].into_iter().any(is_set);
-    if has_model && !has_data {
+    if (has_model || !is_fresh) && !["data.kind", "data.files", "data.sources"].into_iter().any(is_set) {
         let allowed = "files with problems (sums that the program makes: data.kind = \"arithmetic\")";
-        return Err(FieldError::missing("data.files", allowed));
+        missing.push(FieldError::missing("data.files", allowed));
     }
-    Ok(())
+    missing
 }
 
 /// Reads everything that the run would read, and checks it as the run itself does. A fresh model is created below
@@ -55,7 +53,7 @@ pub fn check_inputs(
     resolved: &ResolvedRecipe,
     folder: &Path,
     described: &Descriptions,
-) -> Result<StartNeeds> {
+) -> Result<(StartNeeds, TrialRows)> {
     let named = |name: &String| (name.clone(), vec![NOWHERE.to_owned()]);
     let started = recipe.data.verifiers.iter().filter(|(_, verifier)| verifier.is_started()).map(|(name, _)| name);
     let endpoints = Endpoints {

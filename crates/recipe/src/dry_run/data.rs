@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_data::read::{ReadLimits, expand};
 use evenkeel_data::{Collector, DataReport, Purpose, RowRules};
 use evenkeel_orchestrator::{AnswerSampling, InvalidRows, Overlong};
+use evenkeel_proto::FieldError;
 
 use super::findings::Findings;
 use super::model::ModelFacts;
@@ -154,7 +155,7 @@ fn read(
         samples,
         answer_tokens,
     });
-    judge_lengths(recipe, named, &set, room, findings);
+    judge_lengths(recipe, named, &set, (model.context_tokens, room), findings);
     judge_template(named, &set, findings);
     // Those who imitate demonstrations first know the form from them.
     if let Some(advice) = set.marked.advice().filter(|_| recipe.warm_start.steps == 0) {
@@ -167,14 +168,30 @@ fn rows(report: &DataReport) -> u64 {
     report.files.iter().map(|file| file.rows).sum()
 }
 
-fn judge_lengths(recipe: &Recipe, named: &Named<'_>, set: &PromptSet, room: Option<u64>, findings: &mut Findings) {
+fn judge_lengths(
+    recipe: &Recipe,
+    named: &Named<'_>,
+    set: &PromptSet,
+    (context, room): (Option<usize>, Option<u64>),
+    findings: &mut Findings,
+) {
     let (Some(room), 1..) = (room, set.too_long) else { return };
+    let (setting, most) = match named.sampling {
+        None => ("sampling.max_tokens", recipe.sampling.max_tokens),
+        Some((_, answer)) => ("evaluation.max_tokens or that of the benchmark", answer),
+    };
+    let context = context.unwrap_or(0);
+    if room == 0 {
+        // Whatever prompts there are.
+        let allowed =
+            format!("less than the model's context of {context} tokens, in which the prompt has to fit as well");
+        return findings.data_problem(format!("{}: {}", named.key, FieldError::new(setting, most, allowed)));
+    }
     let found = format!("{}: {} has {} prompts of more than {room} tokens", named.key, set.name, set.too_long);
-    let most = named.sampling.map_or(recipe.sampling.max_tokens, |(_, answer)| answer);
     match recipe.data.overlong {
         Overlong::Refuse => findings.data_problem(format!(
-            "{found}, which leave no room for a response of {most}, allowed: data.overlong = \"skip\" or \"cut\", or \
-             shorter answers"
+            "{found}, which leave no room for a response of {most} ({setting}) in the model's context of {context}, \
+             allowed: data.overlong = \"skip\" or \"cut\", or shorter answers"
         )),
         Overlong::Skip if set.too_long == set.prompts => findings.data_problem(format!("{found}: none is left")),
         Overlong::Skip => findings.note(format!("{found}, which are left out")),
@@ -201,6 +218,9 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
     let lengths = facts.lengths(Purpose::Training);
     let taken = wanted.min(train);
     if taken > 0 {
+        if taken < train {
+            take(taken, train, facts);
+        }
         facts.sets.push(PromptSet {
             name: "held out from the training data".to_owned(),
             part: Purpose::Evaluation,
@@ -215,5 +235,16 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
             refused: Refused::default(),
             marked: MarkedPrompts::default(),
         });
+    }
+}
+
+/// Takes prompts from the training files, from each its share of all.
+fn take(taken: u64, train: u64, facts: &mut DataFacts) {
+    let (mut seen, mut done) = (0, 0);
+    for set in facts.sets.iter_mut().filter(|set| set.part == Purpose::Training) {
+        seen += set.prompts - set.too_long;
+        let share = taken * seen / train - done;
+        set.prompts -= share;
+        done += share;
     }
 }

@@ -17,6 +17,8 @@ mod report;
 mod services;
 mod sets;
 mod start;
+mod time;
+mod trial;
 mod units;
 
 use std::collections::BTreeMap;
@@ -29,7 +31,7 @@ use evenkeel_host::{Size, check_writable};
 use evenkeel_orchestrator::Descriptions;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::shown::with_causes;
-use evenkeel_run::RunDirectory;
+use evenkeel_run::{RunManifest, has_finished_step};
 
 use crate::named_model::Say;
 use crate::preconditions;
@@ -39,12 +41,15 @@ use model::ModelFacts;
 pub use plan::{Card, Plan, PlanRequest};
 pub use report::DryRunReport;
 use sets::DataFacts;
+pub use time::{MeasuredTimes, RunTime};
 
 /// Parts of a run that the caller of a dry run has started, or why they do not start.
 #[derive(Debug)]
 pub struct StartedParts {
     /// What environments that do not come with the program say of themselves.
     pub environments: Result<Descriptions>,
+    /// Addresses of the workers that play environments. They are needed until the dry run ends.
+    pub environment_workers: Vec<String>,
     /// Addresses of the custom verifiers that the run starts itself, by their names. They are needed until the dry run
     /// ends.
     pub verifiers: BTreeMap<String, Result<Vec<String>>>,
@@ -67,8 +72,9 @@ pub async fn dry_run(
     let unavailable = recipe.model.pin(say).err();
     let recipe = &recipe;
     let resolved = recipe.resolved_for_this_process()?;
-    if let Err(missing) = preconditions::names_model_and_data(loaded) {
-        findings.problem(missing);
+    for missing in preconditions::unnamed_model_and_data(loaded) {
+        // Nothing else is meant by the model and the data that there would be.
+        findings.data_problem(missing);
     }
     for note in without_effect(recipes)? {
         findings.note(note);
@@ -93,8 +99,9 @@ pub async fn dry_run(
             ModelFacts::unavailable(recipe)
         }
     };
-    let data = data::look(recipe, &model, &mut findings);
-    let needs = match &started.environments {
+    let data =
+        if findings.is_data_incomplete { DataFacts::default() } else { data::look(recipe, &model, &mut findings) };
+    let checked = match &started.environments {
         Ok(described) => start::look(recipe, &resolved, &model, described, &mut findings),
         Err(error) => {
             findings.problem(with_causes(error.as_ref()));
@@ -119,7 +126,11 @@ pub async fn dry_run(
             Size(bytes)
         ));
     }
-    services::look(recipe, &data, needs.as_ref(), started, &mut findings).await;
+    let needs = checked.as_ref().map(|(needs, _)| needs);
+    let have_verifiers = services::look(recipe, &data, needs, started, &mut findings).await;
+    if let (Some((_, rows)), true) = (&checked, have_verifiers) {
+        trial::look(recipe, rows, started, &mut findings).await;
+    }
     Ok(DryRunReport {
         recipe: stem(recipes),
         can_start: findings.problems.is_empty(),
@@ -130,6 +141,7 @@ pub async fn dry_run(
         data,
         costs,
         memory,
+        time: RunTime::unknown("it was not measured"),
         findings,
     })
 }
@@ -156,14 +168,13 @@ fn note_doubts(recipe: &Recipe, model: &ModelFacts, data: &DataFacts, findings: 
     ));
 }
 
-/// A run needs a directory of its own.
+/// A run needs a directory of its own, or that of one which has finished no step.
 fn check_directory(out: &Path, findings: &mut Findings) {
-    let is = if RunDirectory::settings_of(out).is_ok() {
-        "the directory of a run"
-    } else if std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
-        "not empty"
-    } else {
-        return;
+    let is = match RunManifest::read(out) {
+        Ok(Some(_)) if matches!(has_finished_step(out), Ok(false)) => return,
+        Ok(Some(_)) | Err(_) => "the directory of a run",
+        Ok(None) if std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) => "not empty",
+        Ok(None) => return,
     };
     findings.problem(FieldError::new(format!("--out {}", out.display()), is, "an empty or a new directory"));
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::findings::Findings;
 use super::published;
-use crate::named_model::Say;
+use crate::named_model::{Say, named_hint};
 use crate::recipe::Recipe;
 
 /// How many missing tensors or files are named.
@@ -84,7 +84,8 @@ pub(super) fn look(recipe: &Recipe, described: &Descriptions, say: Say, findings
     let folder = Some(path.display().to_string());
     if !path.is_dir() {
         let hint = published::hint(path);
-        findings.problem(format!("model.path: {} is not a folder{hint}", path.display()));
+        let named = named_hint(path).map_or_else(String::new, |named| format!(" ({named})"));
+        findings.problem(format!("model.path: {} is not a folder{named}{hint}", path.display()));
         return ModelFacts { folder, ..ModelFacts::of(None) };
     }
     let config = match Config::load(path) {

@@ -13,7 +13,19 @@ impl DryRunReport {
     /// The report for a terminal.
     pub fn to_text(&self) -> String {
         let DryRunReport { recipe, steps, prompts_per_step, group_size, .. } = self;
-        let mut text = format!("{recipe}: {steps} steps of {prompts_per_step} prompts x {group_size} samples\n\n");
+        let mut text = match self.findings.problems.len() {
+            0 => "the run can start\n".to_owned(),
+            1 => "the run cannot start: 1 problem\n".to_owned(),
+            count => format!("the run cannot start: {count} problems\n"),
+        };
+        for problem in &self.findings.problems {
+            text += &format!("problem: {}\n", printable(problem));
+        }
+        for note in &self.findings.notes {
+            text += &format!("note: {}\n", printable(note));
+        }
+        text += &format!("\n{recipe}: {steps} steps of {prompts_per_step} prompts x {group_size} samples\n");
+        text += &format!("time   {}\n\n", self.time);
         text += &model(self);
         text += &data(&self.data);
         if let Some(costs) = &self.costs {
@@ -22,17 +34,6 @@ impl DryRunReport {
         if let Some(memory) = &self.memory {
             text += &needs(memory);
         }
-        for note in &self.findings.notes {
-            text += &format!("note: {}\n", printable(note));
-        }
-        for problem in &self.findings.problems {
-            text += &format!("problem: {}\n", printable(problem));
-        }
-        text += &match self.findings.problems.len() {
-            0 => "the run can start\n".to_owned(),
-            1 => "the run cannot start: 1 problem\n".to_owned(),
-            count => format!("the run cannot start: {count} problems\n"),
-        };
         text
     }
 }

@@ -26,14 +26,15 @@ use crate::recipe::Recipe;
 /// How long an engine or a verifier may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks every engine and verifier that the recipe names, and looks for the sandbox where there are programs.
+/// Asks every engine and verifier that the recipe names, and looks for the sandbox where there are programs. Returns
+/// whether every verifier has answered.
 pub(super) async fn look(
     recipe: &Recipe,
     data: &DataFacts,
     needs: Option<&StartNeeds>,
     started: &StartedParts,
     findings: &mut Findings,
-) {
+) -> bool {
     let evaluated = data.of(Purpose::Evaluation).filter_map(|set| set.asked).map(|asked| asked.answer_tokens);
     let longest_answer = evaluated.chain([recipe.sampling.max_tokens]).max().unwrap_or(0);
     let needed = data.longest_tokens() + u64::from(longest_answer);
@@ -55,6 +56,7 @@ pub(super) async fn look(
         }
     }
     let components = look_for_verifiers(recipe, started, findings).await;
+    let all_answer = components.is_some();
     // Of a verifier that is not needed no weight is accepted, and of one that did not answer nothing is known.
     let nobody = needs.is_some_and(|needs| needs.verifiers.is_empty());
     if let Some(components) = components.or_else(|| nobody.then(Vec::new))
@@ -65,6 +67,7 @@ pub(super) async fn look(
     if data.has(TaskKind::Code) {
         look_for_sandbox(recipe, findings);
     }
+    all_answer
 }
 
 /// Asks every worker of every custom verifier what it judges. Returns the components of all of them; `None` where one
@@ -81,9 +84,8 @@ async fn look_for_verifiers(recipe: &Recipe, started: &StartedParts, findings: &
     let mut all = true;
     for (name, verifier) in &recipe.data.verifiers {
         let mut endpoints = &verifier.endpoints;
-        let mut field = "endpoints";
+        let field = verifier.place();
         if verifier.is_started() {
-            field = if verifier.path.is_some() { "path" } else { "command" };
             match started.verifiers.get(name) {
                 Some(Ok(addresses)) => endpoints = addresses,
                 Some(Err(error)) => {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use evenkeel_engine::{EngineSettings, context_tokens};
-use evenkeel_orchestrator::{Dependency, Descriptions, Incompatible, ResolvedRecipe, StartNeeds};
+use evenkeel_orchestrator::{Dependency, Descriptions, Incompatible, ResolvedRecipe, StartNeeds, TrialRows};
 use evenkeel_proto::shown::with_causes;
 
 use super::findings::Findings;
@@ -12,14 +12,15 @@ use crate::preconditions;
 use crate::recipe::Recipe;
 
 /// Reads everything that the run would read, and looks for what its services would refuse. Files that were found to be
-/// missing or wrong before say so themselves. Returns what the run would ask of its services, where it could be read.
+/// missing or wrong before say so themselves. Returns what the run would ask of its services, and the rows with which the
+/// user's own code can be tried, where the data could be read.
 pub(super) fn look(
     recipe: &Recipe,
     resolved: &ResolvedRecipe,
     model: &ModelFacts,
     described: &Descriptions,
     findings: &mut Findings,
-) -> Option<StartNeeds> {
+) -> Option<(StartNeeds, TrialRows)> {
     let config = model.config.as_ref()?;
     let folder = recipe.model.path.as_deref().unwrap_or(Path::new("model"));
     for refused in preconditions::refused_by_services(recipe, folder, config) {
@@ -33,8 +34,8 @@ pub(super) fn look(
         // A fresh model is created there.
         preconditions::check_inputs(recipe, resolved, folder.path(), described)
     });
-    let needs = match checked {
-        Ok(needs) => needs,
+    let (needs, rows) = match checked {
+        Ok(checked) => checked,
         Err(error) => {
             findings.problem(with_causes(error.as_ref()));
             return None;
@@ -47,5 +48,5 @@ pub(super) fn look(
             findings.problem(Incompatible::Context { service: Dependency::Generation, needed, context });
         }
     }
-    Some(needs)
+    Some((needs, rows))
 }

@@ -1,0 +1,118 @@
+//! How long a step and a run will take, from a short trial of the same services.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::recipe::Recipe;
+
+/// What a trial has measured on this machine, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct MeasuredTimes {
+    /// Until the services are started.
+    pub start: f64,
+    /// A supervised step; 0 without a warm start.
+    pub supervised_step: f64,
+    /// The mean length of a demonstration, in tokens; 0 without a warm start.
+    pub demonstration_tokens: f64,
+    /// Sampling and judging all answers of a step.
+    pub sampling: f64,
+    /// Gradients and updates of a step.
+    pub training: f64,
+    /// What a step takes whatever its size: weights published, loaded and proven.
+    pub other: f64,
+    /// The samples of that step.
+    pub samples: f64,
+    /// Their mean lengths, in tokens.
+    pub prompt_tokens: f64,
+    pub answer_tokens: f64,
+}
+
+/// How long a run will take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum RunTime {
+    /// In seconds.
+    Estimated { step_seconds: f64, run_seconds: f64 },
+    /// Why nothing is known.
+    Unknown { unknown: String },
+}
+
+impl RunTime {
+    pub(super) fn unknown(why: impl Into<String>) -> Self {
+        Self::Unknown { unknown: why.into() }
+    }
+
+    /// The time of a run of a recipe that has so many evaluations of so many samples each.
+    pub(super) fn of(recipe: &Recipe, measured: &MeasuredTimes, evaluations: u64, evaluated: u64) -> Self {
+        let warm_steps = recipe.warm_start.steps;
+        // After a warm start answers are as long as those that were imitated.
+        let answer = if warm_steps > 0 { measured.demonstration_tokens } else { measured.answer_tokens };
+        let samples = f64::from(recipe.sampling.prompts_per_step) * f64::from(recipe.sampling.group_size);
+        let of_sampling = measured.sampling / measured.samples * (answer / measured.answer_tokens);
+        let tokens = measured.prompt_tokens + measured.answer_tokens;
+        let of_training = measured.training / measured.samples * ((measured.prompt_tokens + answer) / tokens);
+        let step_seconds = samples * (of_sampling + of_training) + measured.other;
+        let evaluation = evaluated as f64 * of_sampling;
+        let run_seconds = measured.start
+            + warm_steps as f64 * measured.supervised_step
+            + recipe.run.steps as f64 * step_seconds
+            + evaluations as f64 * evaluation;
+        Self::Estimated { step_seconds, run_seconds }
+    }
+}
+
+impl fmt::Display for RunTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Estimated { step_seconds, run_seconds } => {
+                write!(f, "about {} a step, {} in all, as measured here", span(*step_seconds), span(*run_seconds))
+            }
+            Self::Unknown { unknown } => write!(f, "unknown: {unknown}"),
+        }
+    }
+}
+
+/// Seconds for a person: no more digits than an estimate has.
+fn span(seconds: f64) -> String {
+    match seconds {
+        _ if seconds < 10.0 => format!("{seconds:.1} s"),
+        _ if seconds < 100.0 => format!("{seconds:.0} s"),
+        _ if seconds < 100.0 * 60.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0} h", seconds / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEASURED: MeasuredTimes = MeasuredTimes {
+        start: 2.0,
+        supervised_step: 0.1,
+        demonstration_tokens: 20.0,
+        sampling: 4.0,
+        training: 6.0,
+        other: 1.0,
+        samples: 8.0,
+        prompt_tokens: 20.0,
+        answer_tokens: 40.0,
+    };
+
+    #[test]
+    fn a_run_is_its_steps_with_answers_as_long_as_they_will_be_and_its_evaluations() {
+        let mut recipe = Recipe::default();
+        (recipe.run.steps, recipe.warm_start.steps) = (10, 0);
+        (recipe.sampling.prompts_per_step, recipe.sampling.group_size) = (4, 4);
+        let time = RunTime::of(&recipe, &MEASURED, 2, 8);
+        assert_eq!(time, RunTime::Estimated { step_seconds: 21.0, run_seconds: 2.0 + 210.0 + 2.0 * 4.0 });
+        assert_eq!(time.to_string(), "about 21 s a step, 4 min in all, as measured here");
+        recipe.warm_start.steps = 5;
+        // Half as long: half the sampling, two thirds of the training.
+        let step_seconds = 4.0 + 8.0 + 1.0;
+        let time = RunTime::of(&recipe, &MEASURED, 0, 8);
+        assert_eq!(time, RunTime::Estimated { step_seconds, run_seconds: 2.0 + 0.5 + 10.0 * step_seconds });
+        let unknown = RunTime::unknown("engines of other machines");
+        assert_eq!(unknown.to_string(), "unknown: engines of other machines");
+    }
+}
