@@ -6,22 +6,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_chat::Prompt;
-use evenkeel_engine::{Engine, EngineSettings};
-use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
 use evenkeel_model_folder::{ConfigFile, Folder};
-use evenkeel_orchestrator::{DataSettings, Tokenizer};
-use evenkeel_proto::v1::generation_client::GenerationClient;
-use evenkeel_proto::v1::{FinishReason, GenerateItem, GenerateRequest, generate_request};
-use evenkeel_proto::{FieldError, SamplingSettings};
-use evenkeel_rpc::client::{ClientSettings, Connector, ServerAddress};
-use evenkeel_rpc::server::ServerSettings;
+use evenkeel_orchestrator::DataSettings;
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::FinishReason;
 use evenkeel_run::RUN_FILE;
 
 use crate::arguments::GenerateOptions;
+use crate::local_model::{self, Asked, LocalModel};
 use crate::terminal::{note, print_result};
 
-/// Any free port on loopback.
-const LOOPBACK: &str = "127.0.0.1:0";
 /// Longest prompt on standard input.
 const MAX_PROMPT: u64 = 16 << 20;
 
@@ -39,44 +33,18 @@ pub(crate) async fn generate(options: GenerateOptions) -> Result<ExitCode> {
         return Err(FieldError::new("--max-tokens", most, allowed).into());
     }
 
-    let usual = EngineSettings::default();
-    let context = context.min(usual.kv_cache_tokens.max(prompt_tokens + most));
-    let engine = EngineSettings {
-        model: model.clone(),
-        listen: LOOPBACK.to_owned(),
-        max_model_len: Some(context),
-        kv_cache_tokens: usual.kv_cache_tokens.max(context),
-        ..usual
-    };
-    let engine = Engine::start(engine).await.context("the engine")?;
-    let generation = GenerationSettings {
-        server: ServerSettings::on(LOOPBACK),
-        endpoints: vec![engine.endpoint()],
-        // Nothing is trained on them.
-        log_probabilities: LogProbabilitySetting::Raw,
-        ..GenerationSettings::default()
-    };
-    let server = evenkeel_generation::bind(generation).await.context("the generation service")?.spawn();
-    let connector = Connector::new("--", ClientSettings::default())?;
-    let channel = connector.connect(&ServerAddress::new(server.endpoint())).await?;
-
-    let tokenizer = Tokenizer::load(model)?;
-    let sampling = SamplingSettings {
+    let mut asked_model = LocalModel::start(model, prompt_tokens + most, context).await?;
+    let asked = Asked {
+        prompt: rendered.token_ids,
         temperature: options.temperature,
-        stop_token_ids: tokenizer.end_of_turn().into_iter().collect(),
-        ..SamplingSettings::plain(options.max_tokens, options.seed)
+        max_tokens: options.max_tokens,
+        seed: options.seed,
     };
-    let item = GenerateItem {
-        sample_id: "generate".to_owned(),
-        prompt_token_ids: rendered.token_ids,
-        sampling: Some(sampling.into()),
-        ..GenerateItem::default()
-    };
-    let request = GenerateRequest { kind: Some(generate_request::Kind::Item(item)) };
-    let mut answers = GenerationClient::new(channel).generate(tokio_stream::once(request)).await?.into_inner();
-    let Some(rollout) = answers.message().await? else { bail!("the engine gave no answer") };
-    let ids: Vec<u32> = rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
-    print_result(&(tokenizer.decode(&ids)? + "\n"))?;
+    let mut answer = None;
+    asked_model.ask(vec![asked], |rollout| answer = Some(rollout)).await?;
+    let Some(rollout) = answer else { bail!("the engine gave no answer") };
+    let ids = local_model::tokens(&rollout);
+    print_result(&(asked_model.tokenizer.decode(&ids)? + "\n"))?;
     match rollout.finish_reason() {
         FinishReason::Stop => {}
         FinishReason::Length => note(&format!("cut off after {} tokens (--max-tokens)", ids.len())),

@@ -25,6 +25,7 @@ mod guest;
 mod health;
 mod hub;
 mod init;
+mod local_model;
 mod metrics;
 mod model;
 mod plan;
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
             match arguments.command {
                 Command::Train(options) => train::train(*options).await,
                 Command::Resume(options) => train::train(options.into()).await,
-                Command::Init(options) => init::init(&options),
+                Command::Init(options) => init::init(&options).await,
                 Command::Compare(options) => compare::compare(options).await,
                 Command::Serve(options) => serve::serve(options).await,
                 Command::Health(options) => health::check(&options).await,

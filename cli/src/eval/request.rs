@@ -5,21 +5,29 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use evenkeel_config::Loader;
 use evenkeel_hub::ModelName;
+use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_orchestrator::BenchmarkSettings;
 use evenkeel_proto::FieldError;
 use evenkeel_recipe::Recipe;
 
 use crate::arguments::EvalOptions;
 
+/// The longest answer, in tokens, where nothing says another and half of the model's context is no less.
+const LONGEST: u32 = 2048;
+
 /// What holds without a recipe, below `--set` and the other options.
-const DEFAULTS: &str = "[evaluation]\nsamples = 8\ntemperature = 1.0\nmax_tokens = 2048";
+fn defaults(model: &Path) -> String {
+    let context = ConfigFile::read(&Folder::new(model)).ok().and_then(|config| config.max_position_embeddings().ok());
+    let max_tokens = context.map_or(LONGEST, |context| LONGEST.min((context / 2).max(1)));
+    format!("[evaluation]\nsamples = 8\ntemperature = 1.0\nmax_tokens = {max_tokens}")
+}
 
 /// The recipe of the command line with its benchmarks and sampling on top. They are settings like any other, so that
 /// the whole is validated.
 pub(super) fn recipe(options: &EvalOptions) -> Result<Recipe> {
     let load = |set: &[String]| {
         if options.recipe.is_empty() {
-            evenkeel_recipe::finish(Loader::new().text("evenkeel eval", DEFAULTS)?, set)
+            evenkeel_recipe::finish(Loader::new().text("evenkeel eval", &defaults(&options.model))?, set)
         } else {
             evenkeel_recipe::load(&options.recipe, set)
         }
@@ -113,6 +121,15 @@ mod tests {
         assert_eq!((changed.run.seed, changed.engine.seed), (9, 9), "what follows a setting is derived");
         let refused = of(&["--benchmark", "a=x.jsonl", "--samples", "0"]).unwrap_err();
         assert!(refused.contains("evaluation.samples"), "what the command line sets is validated: {refused}");
+    }
+
+    #[test]
+    fn the_longest_answer_fits_a_small_model_where_nobody_says_how_long_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("config.json"), "{\"max_position_embeddings\": 256}").unwrap();
+        let model = dir.path().to_str().unwrap();
+        let options = EvalOptions { model: model.into(), ..options(&["--benchmark", "x.jsonl"]) };
+        assert_eq!(recipe(&options).unwrap().evaluation.max_tokens, 128);
     }
 
     #[test]

@@ -1,19 +1,25 @@
 //! `evenkeel init`: a recipe for own rows and an own model, and the files of an own reward function or environment.
 
+mod answers;
+mod model;
+mod recipe;
 mod rows;
+mod turns;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use evenkeel_data::{Reason, TaskKind};
-use evenkeel_engine::EngineSettings;
 use evenkeel_proto::FieldError;
-use evenkeel_recipe::marked_prompts::WRITTEN_SUFFIX;
+use evenkeel_recipe::RunTime;
 
 use crate::arguments::InitOptions;
-use crate::terminal::print_result;
+use crate::dry_run;
+use crate::terminal::{note, print_result};
+use answers::{AnswerLengths, sample};
+use model::ModelScale;
+use recipe::{Draft, Pace};
 use rows::Rows;
 
 /// A reward function to begin with.
@@ -26,25 +32,14 @@ const VERIFIER: &str = "reward";
 const ENVIRONMENT: &str = include_str!("../../python/environment.py");
 const ENVIRONMENT_FILE: &str = "environment.py";
 
-/// Prompts and samples of a step, and the longest answer, where nothing speaks against them.
-const PROMPTS: u64 = 16;
-const SAMPLES: u32 = 8;
-const ANSWER_TOKENS: u64 = 1024;
-/// At most this many problems are held out, and a tenth of all.
-const HELD_OUT: u64 = 256;
+/// From this share on answers are marked without being asked for it.
+const MARKED: f64 = 0.5;
 
-/// Writes the files, each of which must be new.
-pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
+/// Writes the files, each of which must be new, and tries the recipe.
+pub(crate) async fn init(options: &InitOptions) -> Result<ExitCode> {
     let folder = options.out.parent().unwrap_or(Path::new(""));
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     let mut said = String::new();
-    if let Some(model) = &options.model {
-        let rows = Rows::read(&options.data, &crate::hub::folder("--model", model)?, options.judges())?;
-        files.push((options.out.clone(), recipe(options, model, &rows)?));
-        let out = options.out.display();
-        writeln!(said, "{}", rows.summary())?;
-        writeln!(said, "check it with: evenkeel train --dry-run {out}")?;
-    }
     if options.verifier {
         files.push((folder.join(REWARD_FILE), REWARD.to_owned()));
         writeln!(said, "{REWARD_FILE} is yours to change; it needs nothing but Python")?;
@@ -57,74 +52,83 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
         ));
         writeln!(said, "{ENVIRONMENT_FILE} is yours to change; it needs nothing but Python")?;
     }
-    if files.is_empty() {
+    let is_empty = files.is_empty() && options.model.is_none();
+    if is_empty {
         let allowed = "a folder with a model or hf:OWNER/NAME, with --data FILE; or --verifier or --environment alone";
         return Err(FieldError::missing("--model", allowed).into());
     }
-    if let Some((path, _)) = files.iter().find(|(path, _)| path.exists()) {
+    let recipe = options.model.iter().map(|_| &options.out);
+    if let Some(path) = files.iter().map(|(path, _)| path).chain(recipe).find(|path| path.exists()) {
         let allowed = "a file that does not exist yet (--out names another)";
         return Err(FieldError::new(path.display().to_string(), "there already", allowed).into());
     }
+    let mut draft = match &options.model {
+        Some(model) => Some(draft(options, model).await?),
+        None => None,
+    };
     for (path, text) in &files {
-        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+        write(path, text)?;
     }
-    let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
+    let mut names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
+    if let Some(draft) = &mut draft {
+        names.insert(0, options.out.display().to_string());
+        said = format!("{}\n{}{said}", draft.rows.summary(), tried(options, draft).await?);
+    }
     print_result(&format!("wrote {}\n{said}", names.join(", ")))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The recipe, of some twenty lines.
-fn recipe(options: &InitOptions, model: &Path, rows: &Rows) -> Result<String> {
-    let files: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
-    let mut text = "# evenkeel train --dry-run checks it, evenkeel config KEY explains a setting, evenkeel config \
-        prints all of them.\n"
-        .to_owned();
-    writeln!(text, "[model]\npath = {}\n", quoted(&model.display().to_string()))?;
-    writeln!(text, "[data]\nfiles = {}", toml::Value::from(files))?;
-    if options.verifier {
-        writeln!(text, "verifier = {}  # of all rows", quoted(VERIFIER))?;
-    } else if rows.has(TaskKind::Code) {
-        writeln!(text, "# Rows with tests are programs: the sandbox runs them.")?;
-    }
-    if options.environment {
-        let file = quoted(&beside(&options.out, ENVIRONMENT_FILE));
-        writeln!(text, "environment = {file}  # where all rows are done, in several turns")?;
-    }
-    if let (Some(_), false) = (rows.marked.advice(), options.judges()) {
-        writeln!(
-            text,
-            "# No prompt asks for a marked answer, and only a marked one is judged.\nsuffix = \"{WRITTEN_SUFFIX}\""
-        )?;
-    }
-    let longest = rows.longest_tokens;
-    let answer = match rows.context.saturating_sub(longest) {
-        0 => {
-            writeln!(text, "overlong = \"skip\"  # a prompt has {longest} tokens, of a context of {}", rows.context)?;
-            rows.context / 2
-        }
-        room => room,
+/// What the recipe is made of: rows, the model, and answers of it.
+async fn draft<'a>(options: &'a InitOptions, named: &'a Path) -> Result<Draft<'a>> {
+    let model = &crate::hub::folder("--model", named)?;
+    let mut rows = Rows::read(&options.data, model, options.judges())?;
+    let scale = ModelScale::of(model)?;
+    // How long turns are is for the environment to say.
+    let (answers, turns) = if options.environment {
+        (None, turns::lines(model).await?)
+    } else {
+        (Some(answers_to(&mut rows, model, &scale).await?), Vec::new())
     };
-    let answer = answer.min(ANSWER_TOKENS);
-    let dropped: Vec<String> = rows.dropped().map(|(reason, count)| format!("{count} {reason}")).collect();
-    if !dropped.is_empty() {
-        writeln!(text, "# Left out: {} (evenkeel data check names them)", dropped.join(", "))?;
+    Ok(Draft { options, model: named, rows, scale, answers, turns, pace: Pace::default() })
+}
+
+/// Samples answers to rows, which are asked to be marked where that is needed.
+async fn answers_to(rows: &mut Rows, model: &Path, scale: &ModelScale) -> Result<AnswerLengths> {
+    note(&format!("sampling {} answers of the model, for their length", answers::SAMPLED));
+    // A model without a template knows prompts as they are, and may mark its answers by itself.
+    if rows.lacks_mark() && !rows.has_template {
+        let lengths = sample(model, rows.prompts.clone(), scale.temperature(), rows.context).await?;
+        if lengths.marked >= MARKED {
+            return Ok(lengths);
+        }
     }
-    if options.verifier {
-        writeln!(text, "\n[data.verifiers.{VERIFIER}]\npath = {}", quoted(&beside(&options.out, REWARD_FILE)))?;
+    if rows.lacks_mark() {
+        rows.ask_for_mark(model)?;
     }
-    let held_out = (rows.problems / 10).min(HELD_OUT).max(u64::from(rows.problems > 1));
-    let prompts = PROMPTS.min(rows.problems - held_out);
-    writeln!(text, "\n[run]\nsteps = 100")?;
-    writeln!(text, "\n[sampling]\nprompts_per_step = {prompts}  # of {} problems", rows.problems - held_out)?;
-    writeln!(text, "group_size = {SAMPLES}\nmax_tokens = {answer}")?;
-    writeln!(text, "\n[evaluation]\nproblems = {held_out}  # held out of {}\nevery = 10", rows.problems)?;
-    writeln!(text, "\n[learner.optimizer]\nlearning_rate = 1e-6")?;
-    let engine = EngineSettings::default();
-    if rows.context > engine.kv_cache_tokens as u64 {
-        let most = (longest + answer).next_multiple_of(1024).min(rows.context);
-        writeln!(text, "\n[engine]\nmax_model_len = {most}  # of {}, which its cache does not hold", rows.context)?;
+    sample(model, rows.prompts.clone(), scale.temperature(), rows.context).await
+}
+
+/// Writes the recipe and tries it. One whose run would take too long gets fewer steps, and then fewer prompts.
+async fn tried(options: &InitOptions, draft: &mut Draft<'_>) -> Result<String> {
+    let out = options.out.display().to_string();
+    write(&options.out, &draft.text()?)?;
+    note("trying the recipe, and timing a step of it");
+    let loaded = evenkeel_recipe::load(std::slice::from_ref(&out), &[])?;
+    let report = dry_run::look(&loaded, &[out.clone()], None, true).await?;
+    if !report.can_start {
+        let problems: Vec<String> = report.problems().iter().map(|problem| format!("  {problem}")).collect();
+        return Ok(format!("it cannot start yet:\n{}\n", problems.join("\n")));
     }
-    Ok(text)
+    let mut time = report.time().clone();
+    if let RunTime::Estimated { .. } = time {
+        time = draft.pace.fit(&time);
+        write(&options.out, &draft.text()?)?;
+    }
+    Ok(format!("it can start, and takes {time}\nstart it with: evenkeel train {out}\n"))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| path.display().to_string())
 }
 
 fn quoted(text: &str) -> String {
@@ -140,12 +144,5 @@ impl InitOptions {
     /// Whether answers are judged by something of the user's own.
     fn judges(&self) -> bool {
         self.verifier || self.environment
-    }
-}
-
-impl Rows {
-    /// Reasons for which rows give no problem, and how many.
-    fn dropped(&self) -> impl Iterator<Item = (Reason, u64)> {
-        self.dropped.iter().map(|(reason, count)| (*reason, *count))
     }
 }

@@ -1,10 +1,10 @@
-//! What rows suggest for a recipe.
+//! Rows as a recipe for them would have them read, and what they suggest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use evenkeel_chat::{Prompt, PromptError, PromptRenderer};
+use evenkeel_chat::{ChatTemplate, Prompt};
 use evenkeel_data::read::{ReadLimits, expand};
 use evenkeel_data::{Collector, Problem, Purpose, Reason, TaskKind};
 use evenkeel_math::Profile;
@@ -13,6 +13,7 @@ use evenkeel_orchestrator::{DataSettings, VerifierSettings};
 use evenkeel_recipe::marked_prompts::{MarkedPrompts, SUFFIX};
 
 use super::VERIFIER;
+use super::answers::SAMPLED;
 
 /// Prompts that are rendered together, on all cores.
 const RENDERED_TOGETHER: usize = 1024;
@@ -27,6 +28,13 @@ pub(super) struct Rows {
     pub(super) longest_tokens: u64,
     /// What the model takes at once, in tokens.
     pub(super) context: u64,
+    /// Some prompts as the model reads them, from all over the rows.
+    pub(super) prompts: Vec<Vec<u32>>,
+    /// Text that the recipe appends to each prompt; empty for none.
+    pub(super) suffix: &'static str,
+    pub(super) has_template: bool,
+    problem_list: Vec<Problem>,
+    settings: DataSettings,
 }
 
 impl Rows {
@@ -42,7 +50,6 @@ impl Rows {
         }
         let folder = Folder::new(model);
         let context = u64::from(ConfigFile::read(&folder)?.max_position_embeddings()?);
-        let renderer = settings.prompt_renderer(&folder)?;
         let (limits, cancel) = (ReadLimits::default(), || false);
         let mut collector = Collector::new(&limits, &cancel, false);
         for name in files {
@@ -62,37 +69,59 @@ impl Rows {
             };
             bail!("--data: {}{help}", why.unwrap_or_else(|| "no rows".to_owned()));
         }
+        let mut kinds: Vec<_> = problems.iter().map(|problem| problem.task.kind()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
         let mut rows = Self {
             problems: problems.len() as u64,
             dropped: BTreeMap::new(),
-            kinds: problems.iter().map(|problem| problem.task.kind()).collect(),
+            kinds,
             marked: MarkedPrompts::default(),
             longest_tokens: 0,
             context,
+            prompts: Vec::new(),
+            suffix: "",
+            has_template: ChatTemplate::read(&folder)?.is_some(),
+            problem_list: problems,
+            settings,
         };
         for (reason, count) in report.files.iter().flat_map(|file| &file.dropped) {
             *rows.dropped.entry(*reason).or_default() += count;
         }
-        rows.look(&problems, &renderer)?;
-        if rows.marked.advice().is_some() && !has_verifier {
-            // The recipe asks for it after each prompt.
-            SUFFIX.clone_into(&mut settings.suffix);
-            let marked = std::mem::take(&mut rows.marked);
-            rows.look(&problems, &settings.prompt_renderer(&folder)?)?;
-            rows.marked = marked;
-        }
-        rows.kinds.sort_unstable();
-        rows.kinds.dedup();
+        rows.look(&folder)?;
         Ok(rows)
     }
 
-    fn look(&mut self, problems: &[Problem], renderer: &PromptRenderer) -> Result<(), PromptError> {
-        for problems in problems.chunks(RENDERED_TOGETHER) {
+    /// Asks for a marked answer after each prompt.
+    ///
+    /// # Errors
+    /// Prompts that the template refuses.
+    pub(super) fn ask_for_mark(&mut self, model: &Path) -> Result<()> {
+        self.suffix = SUFFIX;
+        SUFFIX.clone_into(&mut self.settings.suffix);
+        self.look(&Folder::new(model))
+    }
+
+    /// Whether answers have to be marked and no prompt says so.
+    pub(super) fn lacks_mark(&self) -> bool {
+        self.suffix.is_empty() && self.settings.verifier.is_empty() && self.marked.advice().is_some()
+    }
+
+    fn look(&mut self, folder: &Folder) -> Result<()> {
+        let renderer = self.settings.prompt_renderer(folder)?;
+        (self.marked, self.longest_tokens) = (MarkedPrompts::default(), 0);
+        self.prompts.clear();
+        let apart = self.problem_list.len().div_ceil(SAMPLED);
+        for (index, problems) in self.problem_list.chunks(RENDERED_TOGETHER).enumerate() {
             let asked: Vec<(&Prompt, Option<&str>)> = problems.iter().map(Problem::asked).collect();
-            for (problem, rendered) in problems.iter().zip(renderer.render_all(&asked)) {
+            let first = index * RENDERED_TOGETHER;
+            for (number, (problem, rendered)) in (first..).zip(problems.iter().zip(renderer.render_all(&asked))) {
                 let rendered = rendered?;
                 self.marked.add(problem, &rendered.text, Profile::default());
                 self.longest_tokens = self.longest_tokens.max(rendered.token_ids.len() as u64);
+                if number % apart == 0 {
+                    self.prompts.push(rendered.token_ids);
+                }
             }
         }
         Ok(())

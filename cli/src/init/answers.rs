@@ -1,0 +1,94 @@
+//! How long a model's answers to rows are: sixteen of them are sampled.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::time::timeout;
+
+use crate::local_model::{self, Asked, LocalModel};
+
+/// How many answers are sampled.
+pub(super) const SAMPLED: usize = 16;
+/// The longest of them, in tokens.
+const LONGEST: u64 = 512;
+/// How long sampling may take; what has not ended by then counts as the longest.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The share of answers that are to fit, and the room above them.
+const QUANTILE: f64 = 0.95;
+const MARGIN: f64 = 1.25;
+/// Lengths are multiples of this.
+const ROUNDED_TO: u64 = 8;
+
+/// How answers are marked.
+const MARKS: [&str; 2] = ["\\boxed{", "####"];
+
+/// What was found about answers.
+pub(super) struct AnswerLengths {
+    /// The share of answers that are marked, as the verifier of mathematics reads them.
+    pub(super) marked: f64,
+    /// The 95th percentile, in tokens.
+    pub(super) usual: u64,
+    /// That with a quarter more.
+    pub(super) with_margin: u64,
+}
+
+/// Samples an answer to each of these prompts. `context` is what the model takes at once.
+pub(super) async fn sample(
+    model: &Path,
+    prompts: Vec<Vec<u32>>,
+    temperature: f32,
+    context: u64,
+) -> Result<AnswerLengths> {
+    let longest_prompt = prompts.iter().map(Vec::len).max().unwrap_or(0) as u64;
+    let most = LONGEST.min(context.saturating_sub(longest_prompt)).max(1);
+    let needed = (longest_prompt + most) as usize;
+    let mut answering = LocalModel::start(model, needed, context as usize).await?;
+    let asked = |(seed, prompt)| Asked { prompt, temperature, max_tokens: most as u32, seed };
+    let mut answers = Vec::new();
+    let wanted = prompts.len();
+    let asking = answering.ask((0..).zip(prompts).map(asked).collect(), |rollout| {
+        answers.push(local_model::tokens(&rollout));
+    });
+    if let Ok(asked) = timeout(LIMIT, asking).await {
+        asked?;
+    }
+    let mut marked = 0;
+    for answer in &answers {
+        let text = answering.tokenizer.decode(answer)?;
+        marked += usize::from(MARKS.iter().any(|mark| text.contains(mark)));
+    }
+    let mut lengths: Vec<u64> = answers.iter().map(|answer| answer.len() as u64).collect();
+    lengths.resize(wanted, most);
+    let marked = marked as f64 / wanted.max(1) as f64;
+    Ok(AnswerLengths { marked, ..AnswerLengths::of(lengths, context.saturating_sub(longest_prompt)) })
+}
+
+impl AnswerLengths {
+    /// Of answers that long, of which at most `room` tokens fit.
+    fn of(mut lengths: Vec<u64>, room: u64) -> Self {
+        lengths.sort_unstable();
+        let last = lengths.len().saturating_sub(1);
+        let place = QUANTILE * last as f64;
+        let at = |index: usize| lengths.get(index.min(last)).copied().unwrap_or(1) as f64;
+        let below = at(place as usize);
+        let usual = below + place.fract() * (at(place as usize + 1) - below);
+        let with_margin = ((usual * MARGIN).ceil() as u64).next_multiple_of(ROUNDED_TO).min(room).max(1);
+        Self { marked: 0.0, usual: usual.round() as u64, with_margin }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_but_a_twentieth_of_answers_fit_with_a_quarter_more_room() {
+        let lengths = AnswerLengths::of((1..=16).map(|length| length * 10).collect(), 1000);
+        // Between the fifteenth and the sixteenth.
+        assert_eq!((lengths.usual, lengths.with_margin), (153, 192));
+        assert_eq!(AnswerLengths::of(vec![500; 16], 300).with_margin, 300, "no more than there is room for");
+        assert_eq!(AnswerLengths::of(vec![1], 300).with_margin, 8);
+    }
+}
