@@ -10,7 +10,7 @@ use evenkeel_orchestrator::{
     start_run,
 };
 use evenkeel_proto::v1::StepKind;
-use evenkeel_recipe::{MeasuredTimes, Recipe};
+use evenkeel_recipe::{MeasuredTimes, Recipe, RunTime};
 use evenkeel_run::{MetricsLine, RunDirectory};
 use tokio::time::{timeout, timeout_at};
 
@@ -25,10 +25,7 @@ const END: Duration = Duration::from_secs(2);
 const WARM_STEPS: u64 = 12;
 const STEPS: u64 = 3;
 
-/// What a core computes in a second, in floating-point operations: a step that would take too long at this pace is
-/// tried with fewer prompts.
-const CORE: f64 = 150e9;
-/// Share of the limit after which no further step begins, and that a step may take at that pace.
+/// Share of the limit after which no further step begins. A step that would take longer is tried with fewer prompts.
 const STEP_SHARE: f64 = 0.4;
 
 /// Parts of the run that were started before.
@@ -63,11 +60,13 @@ pub(super) async fn measure(recipe: &Recipe, flops: f64, services: StartedServic
 /// The same run with few steps, of as many prompts as are likely to be done in time, without what is besides them.
 fn trial_of(recipe: &Recipe, flops: f64) -> Recipe {
     let mut trial = recipe.clone();
-    let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
     let prompts = f64::from(recipe.sampling.prompts_per_step);
-    let in_time = prompts * LIMIT.as_secs_f64() * STEP_SHARE * CORE * cores / flops.max(1.0);
-    let is_on_cpu = recipe.learner.compute.device == "cpu";
-    if is_on_cpu && in_time < prompts {
+    let step_seconds = match RunTime::guessed(flops, 1) {
+        RunTime::Estimated { step_seconds, .. } if recipe.learner.compute.device == "cpu" => step_seconds,
+        _ => 0.0,
+    };
+    let in_time = prompts * LIMIT.as_secs_f64() * STEP_SHARE / step_seconds;
+    if in_time < prompts {
         trial.sampling.prompts_per_step = in_time.max(1.0) as u32;
         trial.learner.mini_batch_groups = 0;
     }

@@ -119,12 +119,16 @@ async fn tried(options: &InitOptions, draft: &mut Draft<'_>) -> Result<String> {
         let problems: Vec<String> = report.problems().iter().map(|problem| format!("  {problem}")).collect();
         return Ok(format!("it cannot start yet:\n{}\n", problems.join("\n")));
     }
-    let mut time = report.time().clone();
-    if let RunTime::Estimated { .. } = time {
-        time = draft.pace.fit(&time);
-        write(&options.out, &draft.text()?)?;
-    }
-    Ok(format!("it can start, and takes {time}\nstart it with: evenkeel train {out}\n"))
+    let said = match report.time() {
+        time @ RunTime::Estimated { .. } => draft.pace.fit(time).to_string(),
+        // Nothing is known of engines elsewhere; here a guess by the size of a step is better than none.
+        RunTime::Unknown { unknown } => {
+            draft.pace.fit(&RunTime::guessed(report.step_flops().unwrap_or(0.0), draft.pace.steps()));
+            format!("an unknown time: {unknown}")
+        }
+    };
+    write(&options.out, &draft.text()?)?;
+    Ok(format!("it can start, and takes {said}\nstart it with: evenkeel train {out}\n"))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -58,6 +58,10 @@ impl Default for Pace {
 }
 
 impl Pace {
+    pub(super) fn steps(self) -> u64 {
+        self.steps
+    }
+
     /// Does less where a run takes too long: fewer steps, and where the fewest take too long fewer prompts. Returns how
     /// long the run takes then.
     pub(super) fn fit(&mut self, time: &RunTime) -> RunTime {

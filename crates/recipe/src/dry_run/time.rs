@@ -38,7 +38,16 @@ pub enum RunTime {
     Unknown { unknown: String },
 }
 
+/// What a core computes in a second, in floating-point operations, where nothing was measured.
+const CORE: f64 = 150e9;
+
 impl RunTime {
+    /// The time of so many steps of so many floating-point operations each on the cores of this machine.
+    pub fn guessed(step_flops: f64, steps: u64) -> Self {
+        let step_seconds = step_flops / (CORE * cores());
+        Self::Estimated { step_seconds, run_seconds: steps as f64 * step_seconds }
+    }
+
     pub(super) fn unknown(why: impl Into<String>) -> Self {
         Self::Unknown { unknown: why.into() }
     }
@@ -60,6 +69,10 @@ impl RunTime {
             + evaluations as f64 * evaluation;
         Self::Estimated { step_seconds, run_seconds }
     }
+}
+
+fn cores() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64)
 }
 
 impl fmt::Display for RunTime {
