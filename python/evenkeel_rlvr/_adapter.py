@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -97,11 +98,16 @@ def prompt_text(prompt: Any) -> str | None:
     """The text of a task: a text, or what the user says in a conversation. None if it has none."""
     if prompt is None or isinstance(prompt, str):
         return prompt
-    return "\n".join(_content(message) for message in prompt if message.get("role") == "user") or None
+    return "\n".join(_content(message) for message in prompt if _field(message, "role") == "user") or None
 
 
 def _content(message: Any) -> str:
-    content = message.get("content")
-    if isinstance(content, list):
-        return "".join(part.get("text") or "" for part in content if part.get("type") == "text")
+    content = _field(message, "content")
+    if isinstance(content, (list, tuple)):
+        return "".join(_field(part, "text") or "" for part in content if _field(part, "type") == "text")
     return content or ""
+
+
+def _field(message: Any, name: str) -> Any:
+    """A field of a message, which is a dict, or an object as verifiers has them."""
+    return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)

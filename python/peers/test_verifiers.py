@@ -49,6 +49,13 @@ def test_a_reply_has_the_reward_of_its_verdict():
     assert recorded(score("\\boxed{2+2}", "4")) == [0.0], "copied from the prompt"
 
 
+@pytest.mark.shows("rewards")
+def test_a_task_whose_prompt_is_messages_has_its_reward():
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}]
+    assert recorded(score("\\boxed{4}", "4", messages)) == [1.0]
+    assert recorded(score("\\boxed{2+2}", "4", messages)) == [0.0], "copied from the prompt"
+
+
 @pytest.mark.shows("invalid")
 def test_an_invalid_verdict_is_an_error_of_the_task():
     with pytest.raises(Exception, match="gold_empty") as raised:

@@ -254,6 +254,9 @@ def test_gold_answers_and_conversations_of_data_sets():
             gold_answer(other, "answer")
     assert completion_text([]) == "" and completion_text([{"role": "assistant", "content": None}]) == ""
     assert completion_text([{"content": "a"}, {"content": [{"type": "text", "text": "b"}, {"type": "image"}]}]) == "b"
+    part = SimpleNamespace(type="text", text="b")
+    messages = [SimpleNamespace(role="system", content="s"), SimpleNamespace(role="user", content="a"), SimpleNamespace(role="user", content=[part])]
+    assert prompt_text(messages) == "a\nb" and completion_text(messages) == "b"
     assert prompt_text(None) is None and prompt_text("x") == "x" and prompt_text([{"role": "system", "content": "s"}]) is None
 
 
