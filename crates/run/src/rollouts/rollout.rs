@@ -85,9 +85,9 @@ pub struct Rollout {
     /// Token ids, with `run.rollout_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<u32>>,
-    /// The engine's log-probability of each, with `run.rollout_tokens`; 0 for a token that was not sampled.
+    /// The engine's log-probability of each, with `run.rollout_tokens`; null for a token that was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token_log_probabilities: Option<Vec<f32>>,
+    pub token_log_probabilities: Option<Vec<Option<f32>>>,
     /// The prompts of turns that have their own, with `run.rollout_tokens`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turn_prompts: Vec<TurnPrompt>,

@@ -106,12 +106,9 @@ impl RolloutRecord {
                 turns: sample.turns().to_vec(),
                 used_up: sample.used_up().map(str::to_owned),
                 token_ids: sample.logged_tokens(|segment| segment.token_ids.clone()),
-                token_log_probabilities: sample.logged_tokens(|segment| {
-                    if segment.log_probabilities.is_empty() {
-                        vec![0.0; segment.token_ids.len()]
-                    } else {
-                        segment.log_probabilities.clone()
-                    }
+                token_log_probabilities: sample.logged_tokens(|segment| match &segment.log_probabilities[..] {
+                    [] => vec![None; segment.token_ids.len()],
+                    sampled => sampled.iter().copied().map(Some).collect(),
                 }),
                 turn_prompts: turn_prompts(sample),
             });

@@ -46,7 +46,7 @@ async fn every_sample_of_a_step_is_kept_with_what_the_learner_did_with_it() {
                 assert_eq!(rollout.segments.iter().map(|part| part.tokens).sum::<u32>(), rollout.tokens);
                 assert_eq!(rollout.segments.first().map(|part| part.version), Some(sample.segments[0].policy_version));
                 let logp = rollout.token_log_probabilities.clone().unwrap();
-                let mean = logp.iter().map(|&logp| f64::from(logp)).sum::<f64>() / logp.len() as f64;
+                let mean = logp.iter().map(|logp| f64::from(logp.unwrap())).sum::<f64>() / logp.len() as f64;
                 assert!((rollout.rollout_log_probability.unwrap() - mean).abs() < 1e-9);
                 assert_eq!(rollout.token_ids.as_ref(), Some(&ids));
                 assert!(!rollout.text.is_empty() && !rollout.prompt.is_empty() && !rollout.problem.is_empty());
