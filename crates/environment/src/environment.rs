@@ -6,6 +6,7 @@ use evenkeel_proto::v1::{
 };
 use serde_json::{Map, Value};
 
+use crate::large_numbers::require_exact;
 use crate::tool::Tool;
 
 /// Longest content of a message, in bytes; longer ones are cut, with a mark.
@@ -107,6 +108,7 @@ pub fn read_call(tools: &[Tool], call: &ToolCall) -> Result<Map<String, Value>, 
         let name: String = call.name.chars().take(MAX_REPEATED).collect();
         return Err(format!("there is no tool `{name}`, allowed: {}", known.join(", ")));
     }
+    require_exact(&call.arguments)?;
     match serde_json::from_str(&call.arguments) {
         Ok(Value::Object(arguments)) => Ok(arguments),
         Ok(_) => Err("the arguments are not a JSON object".to_owned()),

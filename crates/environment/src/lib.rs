@@ -20,6 +20,7 @@ mod calculator;
 mod description;
 mod environment;
 mod guess_number;
+mod large_numbers;
 mod rational;
 mod tool;
 

@@ -12,6 +12,8 @@
 use evenkeel_proto::v1::{AssistantMessage, ToolCall};
 use serde_json::{Deserializer, Value};
 
+use crate::large_numbers::require_exact;
+
 /// Most calls of one turn; one more is an error.
 pub const MAX_CALLS: usize = 32;
 
@@ -144,7 +146,8 @@ fn llama3(said: &str) -> (String, Vec<Call>) {
         let mut values = Deserializer::from_str(rest).into_iter::<Value>();
         match values.next() {
             Some(Ok(value)) => {
-                calls.push(of_value(CallForm::Llama3, &value));
+                let written = rest.get(..values.byte_offset()).unwrap_or_default();
+                calls.push(require_exact(written).and_then(|()| of_value(CallForm::Llama3, &value)));
                 let after = rest.get(values.byte_offset()..).unwrap_or_default().trim();
                 match after.strip_prefix(';').map(str::trim) {
                     Some(next) if !next.is_empty() => rest = next,
@@ -171,7 +174,7 @@ fn llama3(said: &str) -> (String, Vec<Call>) {
 
 fn read(form: CallForm, text: &str) -> Call {
     match serde_json::from_str::<Value>(text.trim()) {
-        Ok(value) => of_value(form, &value),
+        Ok(value) => require_exact(text).and_then(|()| of_value(form, &value)),
         Err(error) => Err(format!("the call is not valid JSON: {error}")),
     }
 }
@@ -247,6 +250,7 @@ mod tests {
             ("<tool_call>{\"name\": \"a\"}</tool_call>", "no `arguments`"),
             ("<tool_call>{\"name\": \"a\", \"parameters\": {}}</tool_call>", "no `arguments`"),
             ("<tool_call>{\"name\": \"a\", \"arguments\": \"{}\"}</tool_call>", "`arguments` of the call is not"),
+            ("<tool_call>{\"name\": \"a\", \"arguments\": {\"b\": 99999999999999999999}}</tool_call>", "is too large"),
         ] {
             let (_, found) = calls(CallForm::Hermes, text);
             assert!(found[0].0 == "error" && found[0].1.contains(words), "{text}: {found:?}");
@@ -256,6 +260,7 @@ mod tests {
             ("<|python_tag|>print(1)", "not valid JSON"),
             ("{\"name\": \"a\", \"parameters\": ", "not valid JSON"),
             ("{\"name\": \"a\"}", "no `parameters`"),
+            ("{\"name\": \"a\", \"parameters\": {\"b\": [99999999999999999999]}}", "is too large"),
         ] {
             let (_, found) = calls(CallForm::Llama3, text);
             assert!(found[0].0 == "error" && found[0].1.contains(words), "{text}: {found:?}");
