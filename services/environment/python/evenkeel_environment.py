@@ -21,21 +21,31 @@ The file has a subclass of `Environment`, of which an instance is made for every
         def score(self):                      # 0 to 1; None: the verifier of the row judges the last turn
             return float(self.left >= 0)
 
-It is trusted code. It runs in processes that the run starts, several episodes in each, one step at a time: a step that takes too long ends its
-process. What is not the model's fault (an exception, a crash, a deadline) is no reward of 0: the episode is played again or left out.
+Every method may be `async def`. It is trusted code. It runs in processes that the run starts, several episodes in each, one step at a time: a
+step that takes too long ends its process. What is not the model's fault (an exception, a crash, a deadline) is no reward of 0: the episode is
+played again or left out.
 """
 
+import collections.abc
+import contextvars
+import dataclasses
+import enum
+import functools
 import inspect
+import itertools
 import json
 import math
 import os
+import re
 import sys
 import traceback
+import types
 import typing
+import weakref
 
 MAX_TEXT = 1 << 20
 MAX_WORDS = 400
-KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
+MAX_CANCEL_S = 5
 
 
 class ToolError(Exception):
@@ -78,11 +88,11 @@ class Environment:
     _earned = None  # since the last turn that the run knows of
 
     def reset(self, task, seed):
-        """Begins the episode of a row. The first thing that the model reads is the row's prompt."""
+        """Begins the episode of a row. A text that it gives is read by the model after the row's prompt."""
 
     def step(self, action):
         """Answers a turn: a text, or a list with one for each call; None ends the episode. As it is, calls go to methods that are tools."""
-        return [self.call(call) for call in action.calls] or None
+        return Answers.to(action.calls, self.call) or None
 
     def score(self):
         """The reward, from 0 to 1, or a dict with `reward` and further components. None: the sum of what was earned, from 0 to 1; where nothing
@@ -102,45 +112,21 @@ class Environment:
         """The episode is over, however it ended."""
 
     def call(self, call):
-        method = getattr(self, call.name)
+        """Carries out a call: what the tool answers, or a ToolError. Of an `async def` tool it is to be awaited; `step` may also give it as it is."""
         try:
+            method = getattr(self, call.name)
             inspect.signature(method).bind(**call.arguments)
-            for name, value in call.arguments.items():
-                kind = KINDS.get(inspect.signature(method).parameters[name].annotation)
-                if kind and not is_a(value, kind):
-                    raise TypeError(f"`{name}` is {json.dumps(value)[:80]}, allowed: of type {kind}")
-        except (TypeError, KeyError) as error:
+            arguments = arguments_of(type(self), call)
+        except (TypeError, WrongArgument) as error:
             return ToolError(error)
         try:
-            return method(**call.arguments)
+            answer = method(**arguments)
         except ToolError as error:
             return error
+        return awaited(answer) if inspect.isawaitable(answer) else answer
 
 
 # ---- The process that plays.
-
-
-def is_a(value, kind):
-    if kind in ("integer", "number") and isinstance(value, bool):
-        return False
-    types = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
-    return isinstance(value, types[kind])
-
-
-def schema_of(name, method):
-    properties, required = {}, []
-    for parameter in list(inspect.signature(method).parameters.values())[1:]:
-        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
-            raise TypeError(f"the tool {name} has a parameter `{parameter}`, allowed: parameters with names")
-        kind = KINDS.get(parameter.annotation)
-        properties[parameter.name] = {"type": kind} if kind else {}
-        if parameter.default is parameter.empty:
-            required.append(parameter.name)
-    description = (inspect.getdoc(method) or "").split("\n\n")[0].replace("\n", " ")
-    if not description:
-        raise TypeError(f"the tool {name} has no documentation, required: what it does, for the model")
-    return {"name": name, "description": description,
-            "parameters": {"type": "object", "properties": properties, "required": required}}
 
 
 def load(path):
@@ -164,18 +150,14 @@ def load(path):
 
 
 def description_of(kind):
-    methods = [(name, getattr(kind, name)) for name in dir(kind) if not name.startswith("__")]
-    tools = [schema_of(name, method) for name, method in methods if getattr(method, "is_tool", False)]
-    return {"system_prompt": str(kind.system_prompt), "user_speaks": bool(kind.user_speaks), "tools": tools}
-
-
-def text_of(value):
-    """An observation as text that can be sent: cut, and without halves of characters."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    if len(text) > MAX_TEXT:
-        text = f"{text[:MAX_TEXT]}\n[cut off: {MAX_TEXT} of {len(text)} characters]"
-    return text
+    tools = [name for name in dir(kind) if not name.startswith("__") and getattr(getattr(kind, name), "is_tool", False)]
+    for name in [*tools, "reset", "step", "score", "close"]:
+        method = inspect.unwrap(getattr(kind, name))
+        if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+            raise TypeError(f"{kind.__name__}.{name} is a generator (it has a `yield`), allowed: a function that returns its answer")
+    notes = [note for name in tools for note in parameters_of(kind, name)[1]]
+    tools = [schema_of(kind, name) for name in tools]
+    return {"system_prompt": str(kind.system_prompt), "user_speaks": bool(kind.user_speaks), "tools": tools, "notes": notes}
 
 
 def observed(answer, action, episode):
@@ -231,25 +213,30 @@ def words_of(error):
 
 def answer_to(request, kind, episodes):
     what, id = request["do"], request["episode"]
+    LOOP.episode.set(id)
     if what == "open":
         episode = episodes[id] = kind()
-        if episode.reset(request["task"], request["seed"]) is not None:
-            raise TypeError("reset gave something, allowed: None, since the first thing that the model reads is the row's prompt")
+        first = LOOP.finished(episode.reset(request["task"], request["seed"]))
+        if isinstance(first, tuple):
+            raise TypeError(f"reset gave a tuple of {len(first)}, allowed: a text that the model reads after the row's prompt, or None")
         require_nothing_earned(episode, "reset")
-        return {}
+        return {"first": None if first is None else text_of(first)}
     if what == "close":
         episode = episodes.pop(id, None)
-        if episode is not None:
-            episode.close()
+        try:
+            if episode is not None:
+                LOOP.finished(episode.close())
+        finally:
+            LOOP.end(id)
         return {}
     episode = episodes[id]
     if what == "score":
-        score = scored(episode.score())
+        score = scored(LOOP.finished(episode.score()))
         require_nothing_earned(episode, "score")
         return score
     calls = [Call(call["name"], call["arguments"], call["id"]) for call in request["calls"]]
     action = Action(request["text"], calls, request["finish_reason"])
-    return observed(episode.step(action), action, episode)
+    return observed(LOOP.finished(episode.step(action)), action, episode)
 
 
 def main():
@@ -282,7 +269,3 @@ def main():
             return {"error": words_of(error)}
 
     pipe.serve(answer)
-
-
-if __name__ == "__main__":
-    main()

@@ -57,6 +57,9 @@ struct Hello {
     user_speaks: bool,
     #[serde(default)]
     tools: Vec<HelloTool>,
+    /// What the user should know of it.
+    #[serde(default)]
+    notes: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -90,6 +93,9 @@ impl Programs {
         });
         let processes: Vec<_> = (0..settings.processes).map(|_| Process::new(Arc::clone(&launch))).collect();
         let hello = processes[0].hello().await.map_err(|failure| broken(failure.message))?;
+        for note in &hello.notes {
+            tracing::warn!("{}: {note}", path.display());
+        }
         let description = hello.description(path, &launch.digest);
         let description = description.map_err(|error| EnvironmentError::Setting(error.within(field())))?;
         Ok((Self { processes, most: settings.episodes_per_process }, description))

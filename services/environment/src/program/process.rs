@@ -15,7 +15,15 @@ use super::{Hello, Launch};
 use crate::failure::Failure;
 
 /// The program that plays the episodes of a file, with the class that the file's own derives from.
-pub const BRIDGE: &str = include_str!("../../python/evenkeel_environment.py");
+pub const BRIDGE: &str = concat!(
+    include_str!("../../python/evenkeel_environment.py"),
+    "\n\n",
+    include_str!("../../python/environment_loop.py"),
+    "\n\n",
+    include_str!("../../python/environment_types.py"),
+    "\n\n",
+    include_str!("../../python/environment_tools.py"),
+);
 /// The name by which the file imports it.
 pub const BRIDGE_FILE: &str = "evenkeel_environment.py";
 
