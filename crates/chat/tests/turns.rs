@@ -173,7 +173,7 @@ fn a_later_prompt_writes_earlier_turns_as_the_template_does() {
     };
     let later = |template: &str, settings: &TurnSettings, turns: &[PastTurn<'_>]| {
         let renderer = TurnRenderer::new(&prompts(template), settings).unwrap();
-        let ids = renderer.later_prompt(&Prompt::Text("1+1?".into()), Some(" Now."), turns).unwrap();
+        let ids = renderer.whole_prompt(&Prompt::Text("1+1?".into()), Some(" Now."), &[], turns).unwrap();
         tokenizer.decode(&ids, false).unwrap()
     };
     let text = later(&strips, &keeping, &[turn()]);
@@ -274,7 +274,7 @@ fn qwen3(folder: &Path) {
         let content = "I see.";
         let said = "I see.";
         let turn = PastTurn { reasoning, content, calls: vec![], said, observations: vec![observation] };
-        let ids = renderer.later_prompt(&Prompt::Text("1?".into()), None, &[turn]).unwrap();
+        let ids = renderer.whole_prompt(&Prompt::Text("1?".into()), None, &[], &[turn]).unwrap();
         tokenizer.decode(&ids, false).unwrap()
     };
     assert!(later(result("2")).contains("<think>\nUse it.\n</think>\n\nI see.<|im_end|>"));
@@ -344,6 +344,59 @@ fn an_agents_conversation_is_rendered_with_its_own_tools_and_the_turns_since() {
     assert!(text.contains(both), "{text}");
 }
 
+fn a_message_that_the_template_does_not_render_is_refused_and_a_developer_is_the_system() {
+    let known = "{% for m in messages if m.role in ['system', 'user', 'assistant'] %}<|im_start|>{{ m.role }}\n\
+        {{ m.content | trim }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+    let agent = TurnSettings {
+        system_prompt: String::new(),
+        tools: vec![],
+        user_speaks: true,
+        is_agent: true,
+        tools_in: ToolsIn::SystemPrompt,
+        ..settings()
+    };
+    let tokenizer = Tokenizer::require(&golden()).unwrap();
+    let render = |template: &str, messages: &Value, tools: &[Value]| {
+        let message = |value: &Value| Message::new("messages", value.clone()).unwrap();
+        let messages: Vec<_> = messages.as_array().unwrap().iter().map(message).collect();
+        let renderer = TurnRenderer::new(&prompts(template), &agent).unwrap();
+        let ids = renderer.conversation(&messages, tools, &[]).map_err(|error| error.to_string())?;
+        Ok::<_, String>(tokenizer.decode(&ids, false).unwrap())
+    };
+    let asked = json!([{"role": "developer", "content": "Be brief.\n"}, {"role": "user", "content": "1+1?"}]);
+    let end = "<|im_end|>\n<|im_start|>user\n1+1?<|im_end|>\n<|im_start|>assistant\n";
+    assert_eq!(render(known, &asked, &[]).unwrap(), format!("<|im_start|>system\nBe brief.{end}"));
+    assert_eq!(render(PLAIN, &asked, &[]).unwrap(), format!("<|im_start|>developer\nBe brief.\n{end}"));
+    let told = render(known, &asked, &settings().tools).unwrap();
+    assert!(told.starts_with("<|im_start|>system\nBe brief.\n\n\n# Tools"), "the tools are not lost with it: {told}");
+    let named = json!([{"role": "user", "content": "1+1?"}, {"role": "function", "name": "f", "content": "two"}]);
+    let error = render(known, &named, &[]).unwrap_err();
+    assert!(error.ends_with("it leaves out messages[1], of the role `function`"), "{error}");
+}
+
+fn what_is_observed_first_follows_the_prompt_or_is_refused() {
+    let settings = TurnSettings { tools: vec![], user_speaks: true, ..settings() };
+    let tokenizer = Tokenizer::require(&golden()).unwrap();
+    let render = |template: &str| {
+        let renderer = TurnRenderer::new(&prompts(template), &settings).unwrap();
+        let first = [Observation::User("The shelf is empty.")];
+        let ids = renderer.whole_prompt(&Prompt::Text("1+1?".into()), Some(" Now."), &first, &[]);
+        Ok::<_, String>(tokenizer.decode(&ids.map_err(|error| error.to_string())?, false).unwrap())
+    };
+    let wanted = "<|im_start|>user\n1+1? Now.<|im_end|>\n<|im_start|>user\nThe shelf is empty.<|im_end|>\n\
+        <|im_start|>assistant\n";
+    assert!(render(PLAIN).unwrap().ends_with(wanted));
+    let alternates = PLAIN.replace(
+        "{% for m in messages %}",
+        "{% for m in messages %}{% if loop.previtem is defined and loop.previtem.role == m.role %}\
+         {{ raise_exception('roles must alternate') }}{% endif %}",
+    );
+    let error = render(&alternates).unwrap_err();
+    assert!(error.contains("roles must alternate"), "{error}");
+    let forgets = PLAIN.replace("{% for m in messages %}", "{% for m in messages if 'shelf' not in m.content %}");
+    assert!(render(&forgets).unwrap_err().ends_with("it leaves out what is observed first"));
+}
+
 fn main() -> ExitCode {
     let mut tests: Vec<Trial> = vec![
         test("what_is_added_is_the_rest_of_the_rendering", what_is_added_is_the_rest_of_the_rendering),
@@ -370,6 +423,14 @@ fn main() -> ExitCode {
         test(
             "an_agents_conversation_is_rendered_with_its_own_tools_and_the_turns_since",
             an_agents_conversation_is_rendered_with_its_own_tools_and_the_turns_since,
+        ),
+        test(
+            "a_message_that_the_template_does_not_render_is_refused_and_a_developer_is_the_system",
+            a_message_that_the_template_does_not_render_is_refused_and_a_developer_is_the_system,
+        ),
+        test(
+            "what_is_observed_first_follows_the_prompt_or_is_refused",
+            what_is_observed_first_follows_the_prompt_or_is_refused,
         ),
         test("a_user_who_speaks_between_turns_is_checked_as_well", a_user_who_speaks_between_turns_is_checked_as_well),
     ];

@@ -6671,6 +6671,25 @@ pub struct Act {
     /// Tokens of the turn; for information only.
     #[prost(uint32, tag = "8")]
     pub sampled_tokens: u32,
+    /// Of an agent that wants tokens: those before the turn.
+    #[prost(uint32, repeated, tag = "9")]
+    pub prompt_token_ids: ::prost::alloc::vec::Vec<u32>,
+    /// Of an agent that wants tokens: those of the turn, as they were sampled.
+    #[prost(message, repeated, tag = "10")]
+    pub tokens: ::prost::alloc::vec::Vec<SampledToken>,
+}
+/// A token that was sampled.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SampledToken {
+    /// Its id.
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+    /// What it spells out by itself.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// Natural logarithm of the probability that it was sampled with.
+    #[prost(float, tag = "3")]
+    pub log_probability: f32,
 }
 /// What the model said, taken apart.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6761,11 +6780,14 @@ pub mod environment_event {
     }
 }
 /// The episode is open and waits for its first action.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Opened {
     /// Of an agent: its first request, with its conversation.
     #[prost(message, optional, tag = "1")]
     pub request: ::core::option::Option<ModelRequest>,
+    /// What the model reads after the row's prompt, before its first turn: messages of the user. Empty: nothing. Not of an agent.
+    #[prost(message, repeated, tag = "2")]
+    pub messages: ::prost::alloc::vec::Vec<EnvironmentMessage>,
 }
 /// What an agent asks of the model. The answer is the next action.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -6777,6 +6799,12 @@ pub struct ModelRequest {
     /// The most tokens that the answer may have. Absent: as many as the run gives a turn.
     #[prost(uint32, optional, tag = "2")]
     pub max_tokens: ::core::option::Option<u32>,
+    /// Texts that end the answer, which does not have them. The tokens up to the first of them are the turn.
+    #[prost(string, repeated, tag = "3")]
+    pub stop: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Whether the next action is to have the tokens.
+    #[prost(bool, tag = "4")]
+    pub wants_tokens: bool,
 }
 /// A message to the model.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,6 +1,6 @@
 //! What the model said in a turn, as an episode takes it.
 
-use evenkeel_proto::v1::{AssistantMessage, FinishReason};
+use evenkeel_proto::v1::{AssistantMessage, FinishReason, SampledToken};
 
 /// What the model said in a turn.
 pub(crate) struct Action {
@@ -10,4 +10,6 @@ pub(crate) struct Action {
     pub(crate) turn: u32,
     /// Tokens before the turn, and of it.
     pub(crate) tokens: (u32, u32),
+    /// The same, where an agent wants them.
+    pub(crate) token_ids: (Vec<u32>, Vec<SampledToken>),
 }

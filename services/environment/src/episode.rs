@@ -116,7 +116,7 @@ impl EpisodeTask {
         drop(open);
         let mut session = EpisodeSession::new(self.attempt);
         session.opened();
-        let opened = self.event(Kind::Opened(Opened { request: played.request() }));
+        let opened = self.event(Kind::Opened(Opened { request: played.request(), messages: played.first_messages() }));
         if self.send_event(opened.clone()).await.is_err() {
             return Over::Gone;
         }
@@ -151,11 +151,13 @@ impl EpisodeTask {
     ) -> Result<(), Over> {
         let turn = act.turn;
         let deadline_ms = act.deadline_ms;
+        let token_ids = (act.prompt_token_ids.clone(), act.tokens.clone());
         let acted = Action {
             message: act.message.clone().unwrap_or_default(),
             finish_reason: act.finish_reason(),
             turn,
             tokens: (act.prompt_tokens, act.sampled_tokens),
+            token_ids,
         };
         match session.act(act) {
             Ok(Acted::CarryOut) => {}

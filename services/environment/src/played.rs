@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use evenkeel_environment::{Environment, StepResult, Tool, step};
-use evenkeel_proto::v1::{EpisodeFailure, ModelRequest, Verdict};
+use evenkeel_proto::v1::{EnvironmentMessage, EpisodeFailure, ModelRequest, Verdict};
 use tokio::time::{Instant, timeout};
 
 use crate::action::Action;
@@ -65,6 +65,14 @@ impl Played {
             Self::OpenEnv(episode) => episode.verdict(id),
             Self::Sandboxed(_) => Ok(None),
             Self::Agent(episode) => within("the end of the agent", limit, episode.verdict(id)).await,
+        }
+    }
+
+    /// What the model reads before its first turn, besides the row's prompt.
+    pub(crate) fn first_messages(&self) -> Vec<EnvironmentMessage> {
+        match self {
+            Self::Program(episode) => episode.first_message().into_iter().collect(),
+            _ => Vec::new(),
         }
     }
 

@@ -6,6 +6,7 @@
 //! depend on the conversation, and that the template leaves earlier turns as they are. `without_template` has what the
 //! model reads of its tools where the template has no place for them.
 
+mod conversation;
 mod template_probe;
 mod without_template;
 
@@ -16,7 +17,7 @@ use crate::prompt::{Message, Prompt};
 use crate::renderer::{PromptError, PromptRenderer};
 use crate::template::RenderError;
 
-use without_template::{in_texts, instructions, tool_response};
+use without_template::{instructions, tool_response};
 
 /// What the model says in the fixed conversations; no template and no task says it.
 const PROBE: &str = "evenkeelprobe";
@@ -56,6 +57,14 @@ pub enum Observation<'a> {
     Tool { id: &'a str, name: &'a str, content: &'a str },
     /// Something that the user says.
     User(&'a str),
+}
+
+impl Observation<'_> {
+    fn content(&self) -> &str {
+        match self {
+            Self::Tool { content, .. } | Self::User(content) => content,
+        }
+    }
 }
 
 /// A turn of the model that is over, as templates take it, and what was observed after it.
@@ -162,39 +171,26 @@ impl TurnRenderer {
         Ok(messages)
     }
 
-    /// The prompt of a later turn as the template renders the whole conversation, which may write earlier turns
-    /// otherwise than they were sampled.
+    /// The prompt of a turn as the template renders the whole conversation, which may write earlier turns otherwise
+    /// than they were sampled: what is observed `first`, before any turn, follows the prompt of the row.
     ///
     /// # Errors
-    /// Messages that the template does not render.
-    pub fn later_prompt(
+    /// Messages that the template does not render, or leaves out.
+    pub fn whole_prompt(
         &self,
         prompt: &Prompt,
         suffix: Option<&str>,
+        first: &[Observation<'_>],
         turns: &[PastTurn<'_>],
     ) -> Result<Vec<u32>, PromptError> {
-        Ok(self.prompts.render_followed(prompt, suffix, &self.past_turns(turns))?.token_ids)
-    }
-
-    /// The prompt of a conversation that an agent has made, with its tools, and of the turns since.
-    ///
-    /// # Errors
-    /// Messages or tools that the template does not take.
-    pub fn conversation(
-        &self,
-        messages: &[Message],
-        tools: &[Value],
-        turns: &[PastTurn<'_>],
-    ) -> Result<Vec<u32>, PromptError> {
-        let in_template = self.tools_in == ToolsIn::Template;
-        if in_template && !tools.is_empty() && !self.mentions("tools") {
-            let why = no_tools("the chat template does not read `tools`").within("turns");
-            return Err(PromptError::Template(RenderError(why.to_string())));
+        let mut followed_by = if first.is_empty() { Vec::new() } else { self.messages(first) };
+        followed_by.extend(self.past_turns(turns));
+        let rendered = self.prompts.render_followed(prompt, suffix, &followed_by)?;
+        let is_shown = |observation: &Observation<'_>| rendered.text.contains(observation.content().trim());
+        if !first.iter().all(is_shown) {
+            return Err(PromptError::Template(RenderError("it leaves out what is observed first".to_owned())));
         }
-        let listed = if in_template { tools } else { &[] };
-        let with = self.prompts.with_tools(instructions("", tools, self.tools_in), listed)?;
-        let messages = if in_template { messages.to_vec() } else { in_texts(messages) };
-        Ok(with.render_followed(&Prompt::Messages(messages), Some(""), &self.past_turns(turns))?.token_ids)
+        Ok(rendered.token_ids)
     }
 
     /// Turns as messages, each with what followed.

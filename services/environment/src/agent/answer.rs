@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use evenkeel_proto::v1::FinishReason;
+use evenkeel_proto::v1::{FinishReason, SampledToken};
 use serde_json::{Map, Value, json};
 
 use super::request::ChatRequest;
@@ -22,13 +22,15 @@ pub(super) struct ChatAnswer {
     finish_reason: &'static str,
     /// Tokens before the turn, and of it.
     tokens: (u32, u32),
+    /// The same, where they are wanted.
+    token_ids: (Vec<u32>, Vec<SampledToken>),
 }
 
 impl ChatAnswer {
     /// The turn of the model that answers this request. A turn with a call that cannot be read is a text, and so is
     /// every turn without tools.
     pub(super) fn to(request: &ChatRequest, action: Action) -> Self {
-        let Action { message, finish_reason, turn, tokens } = action;
+        let Action { message, finish_reason, turn, tokens, token_ids } = action;
         let calls_are_read = message.tool_calls.iter().all(|call| call.error.is_empty());
         let has_calls = !message.tool_calls.is_empty() && calls_are_read && !request.tools.is_empty();
         let of_call = |call: evenkeel_proto::v1::ToolCall| (call.id, call.name, call.arguments);
@@ -42,7 +44,7 @@ impl ChatAnswer {
             _ if has_calls => "tool_calls",
             _ => "stop",
         };
-        Self { turn, content, reasoning: message.reasoning, calls, finish_reason, tokens }
+        Self { turn, content, reasoning: message.reasoning, calls, finish_reason, tokens, token_ids }
     }
 
     /// A budget of the run is used up: nothing is said any more.
@@ -50,7 +52,8 @@ impl ChatAnswer {
         let content = String::new();
         let reasoning = String::new();
         let calls = Vec::new();
-        Self { turn, content, reasoning, calls, finish_reason: "length", tokens: (0, 0) }
+        let token_ids = (Vec::new(), Vec::new());
+        Self { turn, content, reasoning, calls, finish_reason: "length", tokens: (0, 0), token_ids }
     }
 
     /// The message as the agent repeats it in its next request, in the form that [`ChatRequest`] has. Reasoning is left
@@ -85,9 +88,8 @@ impl ChatAnswer {
         if self.content.is_empty() && !self.calls.is_empty() {
             message["content"] = Value::Null;
         }
-        let choice = json!({"index": 0, "message": message, "finish_reason": self.finish_reason, "logprobs": null});
         let mut completion = self.head(request, "chat.completion");
-        completion["choices"] = json!([choice]);
+        completion["choices"] = json!([self.choice(request, "message", &message)]);
         completion["usage"] = self.usage();
         completion
     }
@@ -102,7 +104,7 @@ impl ChatAnswer {
             }
         }
         let mut chunk = self.head(request, "chat.completion.chunk");
-        chunk["choices"] = json!([{"index": 0, "delta": delta, "finish_reason": self.finish_reason, "logprobs": null}]);
+        chunk["choices"] = json!([self.choice(request, "delta", &delta)]);
         let mut events = format!("data: {chunk}\n\n");
         if request.stream_usage {
             chunk["choices"] = json!([]);
@@ -111,6 +113,26 @@ impl ChatAnswer {
         }
         events.push_str("data: [DONE]\n\n");
         events
+    }
+
+    /// What is said, with the tokens that the request wants: their ids as vLLM has them.
+    fn choice(&self, request: &ChatRequest, name: &str, said: &Value) -> Value {
+        let (_, sampled) = &self.token_ids;
+        let mut choice = json!({"index": 0, "finish_reason": self.finish_reason, "logprobs": null});
+        choice[name] = said.clone();
+        if request.log_probabilities {
+            let token = |token: &SampledToken| {
+                // Part of a character has no text.
+                let is_whole = !token.text.contains(char::REPLACEMENT_CHARACTER);
+                let bytes = is_whole.then(|| token.text.as_bytes());
+                json!({"token": token.text, "bytes": bytes, "logprob": token.log_probability, "top_logprobs": []})
+            };
+            choice["logprobs"] = json!({"content": sampled.iter().map(token).collect::<Vec<_>>(), "refusal": null});
+        }
+        if request.token_ids {
+            choice["token_ids"] = sampled.iter().map(|token| token.id).collect();
+        }
+        choice
     }
 
     fn said(&self) -> Value {
@@ -130,7 +152,12 @@ impl ChatAnswer {
 
     fn head(&self, request: &ChatRequest, object: &str) -> Value {
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        json!({"id": format!("chatcmpl-{}", self.turn), "object": object, "created": created, "model": request.model})
+        let id = format!("chatcmpl-{}", self.turn);
+        let mut head = json!({"id": id, "object": object, "created": created, "model": request.model});
+        if request.token_ids {
+            head["prompt_token_ids"] = self.token_ids.0.as_slice().into();
+        }
+        head
     }
 
     fn usage(&self) -> Value {
@@ -173,7 +200,10 @@ mod tests {
             text: "I call. <tool_call>...".into(),
             reasoning: "Hm".into(),
         };
-        Action { message, finish_reason: FinishReason::Stop, turn: 1, tokens: (5, 7) }
+        let tokens = [(7, "I", -0.5), (8, "\u{fffd}", -1.0)];
+        let tokens = tokens.map(|(id, text, log_probability)| SampledToken { id, text: text.into(), log_probability });
+        let token_ids = (vec![1, 2], tokens.to_vec());
+        Action { message, finish_reason: FinishReason::Stop, turn: 1, tokens: (5, 7), token_ids }
     }
 
     #[test]
@@ -194,6 +224,17 @@ mod tests {
             })
         );
         assert_eq!(answer.message()["tool_calls"][0]["function"]["arguments"], json!({"a": 1}));
+    }
+
+    #[test]
+    fn tokens_and_log_probabilities_are_in_the_answer_where_they_are_wanted() {
+        let request = request(r#", "logprobs": true, "return_token_ids": true"#);
+        let whole = ChatAnswer::to(&request, action("")).whole(&request);
+        let choice = &whole["choices"][0];
+        assert_eq!((&whole["prompt_token_ids"], &choice["token_ids"]), (&json!([1, 2]), &json!([7, 8])));
+        let first = json!({"token": "I", "bytes": [73], "logprob": -0.5, "top_logprobs": []});
+        let second = json!({"token": "\u{fffd}", "bytes": null, "logprob": -1.0, "top_logprobs": []});
+        assert_eq!(choice["logprobs"]["content"], json!([first, second]));
     }
 
     #[test]

@@ -69,7 +69,13 @@ mod tests {
         let first = request(&json!([asked]), &tools);
         let call = ToolCall { id: "c".into(), name: "f".into(), arguments: "{\"x\": 1}".into(), error: String::new() };
         let said = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
-        let action = Action { message: said, finish_reason: FinishReason::Stop, turn: 1, tokens: (0, 0) };
+        let action = Action {
+            message: said,
+            finish_reason: FinishReason::Stop,
+            turn: 1,
+            tokens: (0, 0),
+            token_ids: Default::default(),
+        };
         let conversation = Conversation::new(first.clone(), &ChatAnswer::to(&first, action));
 
         // As clients repeat it: with nulls, another spelling of the arguments, and reasoning or none.

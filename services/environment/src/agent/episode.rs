@@ -46,8 +46,7 @@ impl AgentEpisode {
         let mut episode = Self { desk, run, asked: None, first, last: None, undelivered: None, turn, score: None };
         match episode.next().await? {
             Next::Asks(asked) => {
-                let conversation = asked.request.conversation();
-                episode.first = ModelRequest { conversation, max_tokens: asked.request.max_tokens };
+                episode.first = asked.request.ask(asked.request.conversation());
                 episode.asked = Some(asked);
                 Ok(episode)
             }
@@ -79,7 +78,7 @@ impl AgentEpisode {
             Next::Asks(asked) => {
                 let tail = self.last.as_ref().and_then(|last| last.tail(&asked.request));
                 let conversation = if tail.is_some() { Vec::new() } else { asked.request.conversation() };
-                let request = ModelRequest { conversation, max_tokens: asked.request.max_tokens };
+                let request = asked.request.ask(conversation);
                 self.asked = Some(asked);
                 Ok(StepResult { messages: tail.unwrap_or_default(), request: Some(request), ..StepResult::default() })
             }

@@ -4,7 +4,7 @@
 //! | file | |
 //! |---|---|
 //! | `endpoint` | requests of all agents over HTTP, each held until the model has answered |
-//! | `request` | what a request may ask |
+//! | `request`, `message` | what a request may ask |
 //! | `conversation` | whether it goes on with the conversation before |
 //! | `answer` | what it is answered with |
 //! | `episode` | an agent's requests as the turns of an episode |
@@ -18,6 +18,7 @@ mod conversation;
 mod endpoint;
 mod episode;
 mod host;
+mod message;
 mod program;
 mod request;
 mod run;

@@ -4,13 +4,18 @@
 //! to say: `temperature` and the like are ignored, since the learner has to know what was sampled from.
 
 use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::ModelRequest;
 use serde_json::{Map, Value, json};
 
+use super::message::message;
 use crate::program::require_name;
 
 /// Most messages and tools of a request.
 const MAX_MESSAGES: usize = 4096;
 const MAX_TOOLS: usize = 128;
+/// Most texts that end an answer, and the longest, in bytes.
+const MAX_STOPS: usize = 16;
+const MAX_STOP: usize = 1024;
 
 /// A field of a request, whether it may have a value, and what is allowed.
 type Rule = (&'static str, fn(&Value) -> bool, &'static str);
@@ -18,9 +23,13 @@ type Rule = (&'static str, fn(&Value) -> bool, &'static str);
 /// What each of these may be at most, besides absent or null.
 const ONLY: &[Rule] = &[
     ("n", |value| value.as_u64() == Some(1), "1: a request is one turn of the episode"),
-    ("stop", |value| value.as_array().is_some_and(Vec::is_empty), "none: a turn ends where the model ends it"),
-    ("logprobs", |value| *value == Value::Bool(false), "false"),
-    ("top_logprobs", |value| value.as_u64() == Some(0), "0"),
+    ("logprobs", Value::is_boolean, "true or false"),
+    (
+        "top_logprobs",
+        |value| value.as_u64() == Some(0),
+        "0: an engine says what it sampled, and nothing of other tokens",
+    ),
+    ("return_token_ids", Value::is_boolean, "true or false"),
     ("response_format", |value| value["type"] == "text", "{\"type\": \"text\"}"),
     ("tool_choice", |value| value == "auto" || value == "none", "\"auto\" or \"none\""),
     ("functions", |_| false, "none: `tools` takes functions"),
@@ -38,6 +47,12 @@ pub(super) struct ChatRequest {
     pub(super) tools: Vec<Value>,
     /// The most tokens of the answer.
     pub(super) max_tokens: Option<u32>,
+    /// Texts that end the answer.
+    pub(super) stop: Vec<String>,
+    /// Whether the answer has the log-probability of each token.
+    pub(super) log_probabilities: bool,
+    /// Whether the answer has the ids of its tokens and of those before.
+    pub(super) token_ids: bool,
     /// The name of the model, which is repeated in the answer.
     pub(super) model: String,
     /// Whether the answer is a stream of events.
@@ -80,6 +95,9 @@ impl ChatRequest {
             messages,
             tools: if without_tools { Vec::new() } else { tools(get("tools"))? },
             max_tokens: max_tokens(&get)?,
+            stop: stop(get("stop"))?,
+            log_probabilities: get("logprobs") == Some(&Value::Bool(true)),
+            token_ids: get("return_token_ids") == Some(&Value::Bool(true)),
             model: get("model").and_then(Value::as_str).unwrap_or("policy").to_owned(),
             stream: get("stream") == Some(&Value::Bool(true)),
             stream_usage: options["include_usage"] == Value::Bool(true),
@@ -88,7 +106,14 @@ impl ChatRequest {
 
     /// Whether it asks the same.
     pub(super) fn is_again(&self, before: &Self) -> bool {
-        (&self.messages, &self.tools, self.max_tokens) == (&before.messages, &before.tools, before.max_tokens)
+        let of = |request: &Self| Self { model: String::new(), stream: false, stream_usage: false, ..request.clone() };
+        of(self) == of(before)
+    }
+
+    /// What is asked of the model; `conversation` is empty where that goes on with the one before.
+    pub(super) fn ask(&self, conversation: Vec<u8>) -> ModelRequest {
+        let wants_tokens = self.log_probabilities || self.token_ids;
+        ModelRequest { conversation, max_tokens: self.max_tokens, stop: self.stop.clone(), wants_tokens }
     }
 
     /// The conversation as the protocol has it.
@@ -107,6 +132,20 @@ fn max_tokens<'a>(get: &impl Fn(&str) -> Option<&'a Value>) -> Result<Option<u32
         least = Some(least.map_or(tokens, |least: u32| least.min(tokens)));
     }
     Ok(least)
+}
+
+fn stop(value: Option<&Value>) -> Result<Vec<String>, FieldError> {
+    let texts = match value {
+        None => return Ok(Vec::new()),
+        Some(Value::String(text)) => Some(vec![text.clone()]),
+        Some(Value::Array(texts)) => texts.iter().map(|text| text.as_str().map(str::to_owned)).collect(),
+        Some(_) => None,
+    };
+    let is_allowed =
+        |texts: &Vec<String>| texts.len() <= MAX_STOPS && texts.iter().all(|text| (1..=MAX_STOP).contains(&text.len()));
+    let allowed = || format!("a text, or at most {MAX_STOPS} texts, of 1 to {MAX_STOP} bytes");
+    let found = value.unwrap_or(&Value::Null);
+    texts.filter(is_allowed).ok_or_else(|| FieldError::new("stop", found, allowed()))
 }
 
 fn tools(value: Option<&Value>) -> Result<Vec<Value>, FieldError> {
@@ -134,77 +173,6 @@ fn tools(value: Option<&Value>) -> Result<Vec<Value>, FieldError> {
     listed.iter().enumerate().map(read).collect()
 }
 
-/// A message in one form: without what is null, and without what no chat template reads.
-fn message(value: &Value) -> Result<Map<String, Value>, FieldError> {
-    let fields = value.as_object().ok_or_else(|| FieldError::new("role", "absent", "a message with a role"))?;
-    let get = |name: &str| fields.get(name).filter(|value| !value.is_null());
-    let role = get("role").and_then(Value::as_str).unwrap_or_default();
-    if !matches!(role, "system" | "developer" | "user" | "assistant" | "tool") {
-        return Err(FieldError::quoted("role", role, "system, developer, user, assistant or tool"));
-    }
-    let mut message = Map::new();
-    message.insert("role".to_owned(), role.into());
-    let content = match get("content") {
-        None if role == "assistant" => String::new(),
-        None => return Err(FieldError::missing("content", "a text")),
-        Some(content) => text(content)?,
-    };
-    message.insert("content".to_owned(), content.into());
-    let reasoning = get("reasoning_content").or_else(|| get("reasoning")).and_then(Value::as_str).unwrap_or_default();
-    if role == "assistant" && !reasoning.is_empty() {
-        message.insert("reasoning_content".to_owned(), reasoning.into());
-    }
-    match get("tool_calls") {
-        Some(Value::Array(listed)) if role == "assistant" => {
-            let calls = listed.iter().enumerate();
-            let read = |(index, value)| call(value).map_err(|error| error.within(format!("tool_calls[{index}]")));
-            let calls = calls.map(read).collect::<Result<Vec<_>, _>>()?;
-            if !calls.is_empty() {
-                message.insert("tool_calls".to_owned(), calls.into());
-            }
-        }
-        None => {}
-        Some(other) => return Err(FieldError::new("tool_calls", other, "a list of calls, of the assistant")),
-    }
-    for name in ["tool_call_id", "name"] {
-        if let Some(value) = get(name) {
-            let value = value.as_str().ok_or_else(|| FieldError::new(name, value, "a text"))?;
-            message.insert(name.to_owned(), value.into());
-        }
-    }
-    Ok(message)
-}
-
-fn text(content: &Value) -> Result<String, FieldError> {
-    match content {
-        Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => {
-            let mut texts = Vec::with_capacity(parts.len());
-            for (index, part) in parts.iter().enumerate() {
-                let text = part["text"].as_str().filter(|_| part["type"] == "text");
-                let refused =
-                    || FieldError::new(format!("content[{index}].type"), &part["type"], "\"text\", with a text");
-                texts.push(text.ok_or_else(refused)?);
-            }
-            Ok(texts.join("\n"))
-        }
-        other => Err(FieldError::new("content", other, "a text, or a list of parts that are texts")),
-    }
-}
-
-/// A call, whose arguments are what their JSON says, where it is JSON.
-fn call(value: &Value) -> Result<Value, FieldError> {
-    let function = &value["function"];
-    let name = function["name"].as_str().ok_or_else(|| FieldError::missing("function.name", "a text"))?;
-    let arguments = match &function["arguments"] {
-        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str())),
-        Value::Null => json!({}),
-        other => other.clone(),
-    };
-    let id = value["id"].as_str().unwrap_or_default();
-    Ok(json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,8 +191,10 @@ mod tests {
     fn what_cannot_be_had_is_refused_by_field_value_and_what_is_allowed() {
         for (name, value, words) in [
             ("n", json!(2), "n is 2, allowed: 1: a request is one turn"),
-            ("stop", json!(["\n"]), "stop is [\"\\n\"], allowed: none"),
-            ("logprobs", json!(true), "logprobs is true, allowed: false"),
+            ("stop", json!(["\n", ""]), "stop is [\"\\n\",\"\"], allowed: a text, or at most 16 texts"),
+            ("stop", json!(7), "stop is 7, allowed: a text"),
+            ("logprobs", json!(3), "logprobs is 3, allowed: true or false"),
+            ("top_logprobs", json!(2), "top_logprobs is 2, allowed: 0"),
             ("response_format", json!({"type": "json_object"}), "response_format is {\"type\":\"json_object\"}"),
             ("tool_choice", json!("required"), "tool_choice is \"required\", allowed: \"auto\" or \"none\""),
             ("max_tokens", json!(0), "max_tokens is 0, allowed: a whole number, at least 1"),
@@ -263,6 +233,16 @@ mod tests {
         assert_eq!((request.max_tokens, request.stream, request.stream_usage), (Some(7), true, true));
         assert_eq!(request.messages[0]["content"], "a\nb");
         assert_eq!(request.model, "policy");
+    }
+
+    #[test]
+    fn texts_that_end_an_answer_and_its_tokens_are_asked_for() {
+        let asked = |name, value| with(name, value).unwrap().ask(Vec::new());
+        assert_eq!(asked("stop", json!("\n")).stop, ["\n"]);
+        assert_eq!(asked("stop", json!(["a", "b"])).stop, ["a", "b"]);
+        assert!(asked("stop", json!(null)).stop.is_empty() && asked("stop", json!([])).stop.is_empty());
+        assert!(asked("logprobs", json!(true)).wants_tokens && asked("return_token_ids", json!(true)).wants_tokens);
+        assert!(!asked("logprobs", json!(false)).wants_tokens);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_environment::{StepResult, Tool, answered, read_call, user_says};
-use evenkeel_proto::v1::{AssistantMessage, EpisodeFailure, FinishReason, Verdict};
+use evenkeel_proto::v1::{AssistantMessage, EnvironmentMessage, EpisodeFailure, FinishReason, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -23,6 +23,8 @@ pub(crate) struct ProgramEpisode {
     start: u64,
     /// What the process calls it.
     id: String,
+    /// What `reset` gave for the model.
+    first: Option<String>,
 }
 
 /// What the file did, or why it did not.
@@ -37,7 +39,9 @@ struct ProgramAnswer<T> {
 }
 
 #[derive(Deserialize)]
-struct Nothing {}
+struct Begun {
+    first: Option<String>,
+}
 
 #[derive(Deserialize)]
 struct Seen {
@@ -76,11 +80,16 @@ impl ProgramEpisode {
         let id = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
         let task = task.as_ref().map_or("{}", |task| task.get());
         let request = format!(r#"{{"do": "open", "episode": "{id}", "task": {task}, "seed": {seed}}}"#);
-        let (start, answer) = place.ask::<ProgramAnswer<Nothing>>(In::Any, request, limit).await?;
+        let (start, answer) = place.ask::<ProgramAnswer<Begun>>(In::Any, request, limit).await?;
         // From here on it is closed when it is dropped, also where it was refused.
-        let episode = Self { place, start, id };
-        answer.value()?;
+        let mut episode = Self { place, start, id, first: None };
+        episode.first = answer.value()?.first.filter(|text| !text.is_empty());
         Ok(episode)
+    }
+
+    /// What the model reads after the row's prompt.
+    pub(crate) fn first_message(&self) -> Option<EnvironmentMessage> {
+        self.first.clone().map(user_says)
     }
 
     /// Carries out a turn. Calls that no tool could take do not reach the file.

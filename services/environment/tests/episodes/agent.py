@@ -111,6 +111,16 @@ def streams():
     score(reward=float((delta["content"], usage, events[2]) == ("b", 12, "[DONE]")))
 
 
+def tokens():
+    """Asks for tokens and a text that ends the answer."""
+    status, text = post({"messages": [user("a")], "stop": ".", "logprobs": True, "return_token_ids": True})
+    answer = json.loads(text)
+    choice = answer["choices"][0]
+    said = [(token["token"], token["logprob"]) for token in choice["logprobs"]["content"]]
+    seen = (choice["message"]["content"], answer["prompt_token_ids"], choice["token_ids"], said)
+    score(reward=float(seen == ("b", [1, 2], [7], [("b", -0.5)])))
+
+
 def cut_off():
     """Goes on until it is answered with nothing."""
     messages = [user("a")]
@@ -130,8 +140,9 @@ def forever():
 def leaves():
     """Leaves a process behind, and says where it can be asked."""
     child = subprocess.Popen(["sleep", "1000"])
+    session = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     with open(TASK["file"], "w") as file:
-        json.dump({"base": BASE, "pids": [os.getpid(), child.pid]}, file)
+        json.dump({"base": BASE, "pids": [os.getpid(), child.pid, session.pid]}, file)
     ask([user("a")])
     if TASK.get("hang"):
         time.sleep(1000)

@@ -7,7 +7,7 @@ use evenkeel_environment_service::{EnvironmentSettings, bind};
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::environment_request::Kind;
 use evenkeel_proto::v1::{
-    Act, AssistantMessage, CloseReason, EpisodeFailure, FinishReason, MessageRole, ModelRequest, ToolCall,
+    Act, AssistantMessage, CloseReason, EpisodeFailure, FinishReason, MessageRole, ModelRequest, SampledToken, ToolCall,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -108,6 +108,18 @@ async fn the_requests_of_an_agent_are_turns_and_its_last_line_is_the_score() {
 }
 
 #[tokio::test]
+async fn an_agent_may_ask_for_tokens_and_for_texts_that_end_an_answer() {
+    let worker = worker(|_| {}).await;
+    let mut stream = worker.open().await;
+    let (_, request) = begin(&mut stream, "a", &task("tokens")).await;
+    assert_eq!((request.stop, request.wants_tokens), (vec![".".to_owned()], true));
+    let Kind::Act(act) = text("a", 1, "b") else { panic!() };
+    let tokens = vec![SampledToken { id: 7, text: "b".to_owned(), log_probability: -0.5 }];
+    assert!(stream.turn(Kind::Act(Act { prompt_token_ids: vec![1, 2], tokens, ..act })).await.done);
+    assert_eq!(stream.scored().await.unwrap().reward, Some(1.0));
+}
+
+#[tokio::test]
 async fn an_agent_that_gives_no_reward_leaves_it_to_the_verifier_of_the_row() {
     let worker = worker(|_| {}).await;
     let mut stream = worker.open().await;
@@ -196,8 +208,10 @@ async fn an_agent_that_dies_or_says_nothing_or_hangs_has_failed_and_the_model_ha
 async fn an_agent_ends_with_all_that_it_has_started_whatever_ends_it() {
     let folder = tempfile::tempdir().unwrap();
     // Long enough for an interpreter to start on a busy machine.
-    let worker = worker(|settings| settings.step_deadline = Duration::from_secs(10)).await;
+    let patient = worker(|settings| settings.step_deadline = Duration::from_secs(60)).await;
+    let impatient = worker(|settings| settings.step_deadline = Duration::from_secs(10)).await;
     for (number, how) in ["ends", "hangs", "cancelled", "gone"].into_iter().enumerate() {
+        let worker = if how == "hangs" { &impatient } else { &patient };
         let id = number.to_string();
         let file = folder.path().join(how);
         let row = json!({"do": "leaves", "file": file, "hang": how == "hangs"}).to_string();

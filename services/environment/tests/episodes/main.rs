@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod agents;
+mod asynchronous;
 mod built_in;
+mod hints;
 #[cfg(feature = "openenv")]
 mod openenv;
 mod own;

@@ -24,7 +24,7 @@ class Odd(Environment):
         if task.get("hang"):
             time.sleep(1000)
         if task.get("first"):
-            return "a first observation"
+            return task["first"], {}
         self.result, self.seed = task.get("result"), seed
 
     @tool
@@ -58,24 +58,25 @@ class Odd(Environment):
         return eval(self.result) if isinstance(self.result, str) else self.result
 "#;
 
-struct File {
+/// A Python file with an environment.
+pub(crate) struct File {
     _folder: tempfile::TempDir,
     path: PathBuf,
 }
 
 impl File {
-    fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("odd.py");
         std::fs::write(&path, text).unwrap();
         Self { _folder: folder, path }
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.path.to_str().unwrap().to_owned()
     }
 
-    async fn worker(&self, change: impl FnOnce(&mut EnvironmentSettings)) -> Worker {
+    pub(crate) async fn worker(&self, change: impl FnOnce(&mut EnvironmentSettings)) -> Worker {
         Worker::with(|settings| {
             settings.files = vec![self.path.clone()];
             settings.processes = 1;
@@ -86,7 +87,7 @@ impl File {
     }
 }
 
-async fn refused(text: &str) -> String {
+pub(crate) async fn refused(text: &str) -> String {
     let file = File::new(text);
     let settings = EnvironmentSettings { files: vec![file.path.clone()], ..EnvironmentSettings::on("127.0.0.1:0") };
     bind(settings).await.err().unwrap().to_string()
@@ -395,7 +396,7 @@ async fn a_process_that_dies_or_hangs_while_it_opens_an_episode_has_failed_and_i
     for (task, failure, words) in [
         ("{\"die\": 1}", EpisodeFailure::Crashed, "ended with exit status: 5"),
         ("{\"hang\": 1}", EpisodeFailure::Timeout, "took longer than 800ms"),
-        ("{\"first\": 1}", EpisodeFailure::Crashed, "reset gave something"),
+        ("{\"first\": 1}", EpisodeFailure::Crashed, "reset gave a tuple of 2, allowed: a text"),
         ("{\"refuse\": 1}", EpisodeFailure::TaskInvalid, "no such level"),
         ("[", EpisodeFailure::TaskInvalid, "not JSON"),
     ] {

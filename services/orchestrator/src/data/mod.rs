@@ -4,6 +4,7 @@ mod agent;
 mod demonstrations;
 mod prompts;
 mod renderer;
+mod sampled_turn;
 mod sampler;
 mod turns;
 
@@ -17,11 +18,12 @@ use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings, LoopSettings, WordProblemsSettings};
 
 pub(crate) use agent::AgentConversation;
-pub(crate) use demonstrations::Demonstrations;
+pub(crate) use demonstrations::{DemonstrationAnswers, Demonstrations, ToPlay, ends_early, refused};
 pub(crate) use prompts::{Fit, MAX_DATA_SOURCES, Prompt, Prompts, encode, environments};
 pub use renderer::Encoder;
+pub(crate) use sampled_turn::SampledTurn;
 pub(crate) use sampler::PromptSampler;
-pub(crate) use turns::{Asked, EpisodeText, EpisodeTexts, PastTurns, SampledTurn};
+pub(crate) use turns::{Asked, EpisodeText, EpisodeTexts, PastTurns};
 
 /// The data set of a recipe: the same settings, seed and number of held-out problems give the same problems in the same
 /// order.

@@ -28,7 +28,7 @@ pub(crate) struct Prompt {
     pub(crate) task: Task,
     /// Where it is done in several turns.
     pub(crate) environment: Option<EnvironmentTask>,
-    /// What the row asks, where turns have prompts of their own.
+    /// What the row asks, where its environment may add to the prompt.
     pub(crate) asked: Option<Arc<Asked>>,
     pub(crate) token_ids: Arc<[u32]>,
     /// Index of its source.

@@ -93,11 +93,11 @@ impl Encoder {
         rendered
     }
 
-    /// What a problem asks, where the turns of its environment have prompts of their own.
+    /// What a problem asks, where its environment may add to the prompt.
     pub(super) fn asked(&self, problem: &Problem) -> Option<Arc<Asked>> {
-        let rewrites = self.episodes.get(environment(problem)?)?.rewrites();
+        let text = self.episodes.get(environment(problem)?)?;
         let (prompt, suffix) = problem.asked();
-        rewrites.then(|| Arc::new(Asked { prompt: prompt.clone(), suffix: suffix.map(str::to_owned) }))
+        (!text.is_agent()).then(|| Arc::new(Asked { prompt: prompt.clone(), suffix: suffix.map(str::to_owned) }))
     }
 
     /// What renders prompts without an environment.

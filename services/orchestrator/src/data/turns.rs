@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_chat::{Observation, PastTurn, Prompt, PromptError, PromptRenderer, TurnRenderer, TurnSettings};
 use evenkeel_environment::budget::Budget;
-use evenkeel_environment::tool_calls::{self, CallForm, Turn};
+use evenkeel_environment::tool_calls::{CallForm, Turn};
 use evenkeel_environment::{Description, Descriptions, EnvironmentOrigin};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EnvironmentMessage, MessageRole};
@@ -23,9 +23,9 @@ const BYTES_PER_TOKEN: usize = 64;
 /// How the episodes of one environment are told to the model.
 #[derive(Debug)]
 pub(crate) struct EpisodeText {
-    renderer: TurnRenderer,
-    form: CallForm,
-    tokenizer: Tokenizer,
+    pub(super) renderer: TurnRenderer,
+    pub(super) form: CallForm,
+    pub(super) tokenizer: Tokenizer,
     max_observation_tokens: usize,
     max_turns: u32,
     max_turn_tokens: u32,
@@ -36,34 +36,32 @@ pub(crate) struct EpisodeText {
 /// Those of all environments that the settings name.
 pub(crate) type EpisodeTexts = Arc<BTreeMap<String, Arc<EpisodeText>>>;
 
-/// What a row asks, from which the prompts of later turns are rendered.
+/// What a row asks, from which prompts are rendered that have more than the row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) prompt: Prompt,
     pub(crate) suffix: Option<String>,
 }
 
-/// The turns of an episode so far, each with what the environment said to it.
+/// What was said in an episode so far.
 #[derive(Debug, Default)]
-pub(crate) struct PastTurns(Vec<(Turn, Vec<EnvironmentMessage>)>);
-
-impl PastTurns {
-    /// A turn is over.
-    pub(crate) fn push(&mut self, turn: Turn, messages: Vec<EnvironmentMessage>) {
-        self.0.push((turn, messages));
-    }
+pub(crate) struct PastTurns {
+    /// What the environment said before any turn.
+    pub(crate) first: Vec<EnvironmentMessage>,
+    /// The turns, each with what the environment said to it.
+    turns: Vec<(Turn, Vec<EnvironmentMessage>)>,
 }
 
-/// A turn as it was sampled.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SampledTurn<'a> {
-    /// From 1.
-    pub(crate) number: u32,
-    pub(crate) token_ids: &'a [u32],
-    /// Whether the model ended it.
-    pub(crate) is_ended: bool,
-    /// Whether what was before it ends within `<think>`.
-    pub(crate) in_thinking: bool,
+impl PastTurns {
+    /// An episode that begins with these messages.
+    pub(crate) fn after(first: Vec<EnvironmentMessage>) -> Self {
+        Self { first, turns: Vec::new() }
+    }
+
+    /// A turn is over.
+    pub(crate) fn push(&mut self, turn: Turn, messages: Vec<EnvironmentMessage>) {
+        self.turns.push((turn, messages));
+    }
 }
 
 impl EpisodeText {
@@ -145,31 +143,6 @@ impl EpisodeText {
         Budget { turns: self.max_turns, turn_tokens, tokens }
     }
 
-    /// Takes a turn apart. Returns its text, with special tokens but the one that ended it, as well.
-    ///
-    /// # Errors
-    /// What the tokenizer says.
-    pub(crate) fn read(&self, turn: SampledTurn<'_>) -> Result<(String, Turn), RunError> {
-        let SampledTurn { number, token_ids, is_ended, in_thinking } = turn;
-        let said = match token_ids.split_last() {
-            Some((_, said)) if is_ended => said,
-            _ => token_ids,
-        };
-        let text = self.tokenizer.decode_all(said)?;
-        let turn = tool_calls::parse(self.form, &text, in_thinking, number);
-        Ok((text, turn))
-    }
-
-    /// The tokens of a turn that says this.
-    ///
-    /// # Errors
-    /// What the tokenizer says.
-    pub(super) fn said(&self, text: &str) -> Result<Vec<u32>, RunError> {
-        let mut token_ids = self.tokenizer.encode(text)?;
-        token_ids.push(self.renderer.end_of_turn());
-        Ok(token_ids)
-    }
-
     /// Whether each turn has a prompt of its own.
     pub(crate) fn rewrites(&self) -> bool {
         self.rewrites
@@ -219,10 +192,10 @@ impl EpisodeText {
     ///
     /// # Errors
     /// What the tokenizer or the template says.
-    pub(crate) fn later_prompt(&self, asked: &Asked, past: &PastTurns) -> Result<Vec<u32>, RunError> {
-        let turns: Vec<_> = past.0.iter().map(|(turn, messages)| past_turn(turn, messages)).collect();
-        let prompt = self.renderer.later_prompt(&asked.prompt, asked.suffix.as_deref(), &turns);
-        prompt.map_err(|error| RunError::model(std::path::Path::new("chat template"), error))
+    pub(crate) fn whole_prompt(&self, asked: &Asked, past: &PastTurns) -> Result<Vec<u32>, PromptError> {
+        let first: Vec<_> = past.first.iter().map(observation).collect();
+        let turns: Vec<_> = past.turns.iter().map(|(turn, messages)| past_turn(turn, messages)).collect();
+        self.renderer.whole_prompt(&asked.prompt, asked.suffix.as_deref(), &first, &turns)
     }
 
     /// The messages of an environment with what is too long cut.

@@ -7,7 +7,7 @@ use evenkeel_environment::episode::{EpisodeAttempt, Received, Said};
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::environment_request::Kind;
 use evenkeel_proto::v1::{
-    Act, CloseEpisode, CloseReason, EnvironmentEvent, EpisodeFailed, EpisodeFailure, ModelRequest, Observed, Scored,
+    Act, CloseEpisode, CloseReason, EnvironmentEvent, EpisodeFailed, EpisodeFailure, Observed, Opened, Scored,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -78,11 +78,11 @@ impl EpisodeClient {
         self.limits.deadline
     }
 
-    /// Waits until the worker has opened the episode. Returns what an agent asks first.
-    pub(crate) async fn opened(&mut self) -> Result<Option<ModelRequest>, BrokenEpisode> {
+    /// Waits until the worker has opened the episode. Returns what is asked or said before the first turn.
+    pub(crate) async fn opened(&mut self) -> Result<Opened, BrokenEpisode> {
         match self.answer().await? {
-            Event::Opened(opened) => Ok(opened.request),
-            _ => Ok(None),
+            Event::Opened(opened) => Ok(opened),
+            _ => Ok(Opened::default()),
         }
     }
 

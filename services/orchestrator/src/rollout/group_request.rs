@@ -25,7 +25,7 @@ pub(crate) struct GroupRequest {
     pub(super) task: Task,
     /// Where it is done in several turns.
     pub(super) environment: Option<EnvironmentTask>,
-    /// What the row asks, where turns have prompts of their own.
+    /// What the row asks, where its environment may add to the prompt.
     pub(super) asked: Option<Arc<Asked>>,
     /// What it counts as in metrics by data source.
     pub(super) data_source: Arc<str>,

@@ -84,6 +84,25 @@ impl GrowingResponse {
         sampled
     }
 
+    /// Leaves out the last tokens of the turn that was taken.
+    pub(super) fn shorten(&mut self, mut tokens: usize) {
+        while let Some(last) = self.segments.last_mut().filter(|_| tokens > 0) {
+            let kept = last.token_ids.len().saturating_sub(tokens);
+            tokens -= last.token_ids.len() - kept;
+            last.token_ids.truncate(kept);
+            last.log_probabilities.truncate(kept);
+            if kept == 0 {
+                self.segments.pop();
+            }
+        }
+    }
+
+    /// The log-probabilities of the tokens that were sampled last.
+    pub(super) fn last_log_probabilities(&self, tokens: usize) -> Vec<f32> {
+        let all: Vec<_> = self.since_prompt().iter().flat_map(|segment| &segment.log_probabilities).copied().collect();
+        all[all.len().saturating_sub(tokens)..].to_vec()
+    }
+
     /// Goes on to the next turn. A prompt that only adds to what is there is no new one. Returns how many tokens are
     /// added.
     pub(super) fn go_on(&mut self, first_prompt: &[u32], next: BeforeTurn) -> usize {
@@ -182,6 +201,17 @@ mod tests {
         assert_eq!(response.lend().len(), 2);
         response.take(vec![sampled(&[5]), Segment::injected(vec![6]), sampled(&[7])]);
         assert_eq!(response.into_parts().1, [TurnContext { segment: 0, token_ids: vec![1, 3, 4] }]);
+    }
+
+    #[test]
+    fn a_turn_that_is_shortened_has_its_first_tokens_alone() {
+        let mut response = GrowingResponse::to_prompt(2, false);
+        response.take(vec![sampled(&[5, 6]), Segment::sampled(vec![7, 8], vec![-1.0, -2.0], 4)]);
+        response.shorten(0);
+        assert_eq!(response.last_log_probabilities(3), [-0.5, -1.0, -2.0]);
+        response.shorten(3);
+        assert_eq!((response.used(), response.last_log_probabilities(1)), (1, vec![-0.5]));
+        assert_eq!(response.into_parts().0, [sampled(&[5])]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod bare;
 mod context;
 mod correct;
+mod demonstration;
 mod dropped_samples;
 mod engine_weights;
 mod environment_idle;
@@ -36,6 +37,7 @@ mod validation;
 mod verification;
 
 pub(crate) use context::{RolloutContext, RolloutSpec};
+pub(crate) use demonstration::play_demonstration;
 pub(crate) use dropped_samples::DroppedSamples;
 pub(crate) use engine_weights::{EngineWeights, EnginesSeen, MissingWeights, UpdateCounts, WeightsRequest};
 pub(crate) use episode_client::{BrokenEpisode, EpisodeClient, EpisodeLimits};

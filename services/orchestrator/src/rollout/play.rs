@@ -17,7 +17,7 @@ use crate::error::Halt;
 use crate::instruments;
 
 /// How long a worker may hear nothing of an episode; it is told of each every few seconds.
-const IDLE: Duration = Duration::from_secs(60);
+pub(super) const IDLE: Duration = Duration::from_secs(60);
 
 impl InFlightSample {
     /// Plays the whole episode, by these weights.
@@ -84,7 +84,7 @@ impl InFlightSample {
         let link = self.with_environment(link).await;
         let limits = EpisodeLimits { step: turns.step_deadline, deadline: Instant::now() + turns.episode_deadline };
         let mut client = EpisodeClient::new(self.id(), link, attempt, limits);
-        let request = self.with_environment(client.opened()).await?;
-        self.take_turns(client, &text, weights, request).await
+        let opened = self.with_environment(client.opened()).await?;
+        self.take_turns(client, &text, weights, opened).await
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use evenkeel_environment::tool_calls::Turn;
-use evenkeel_proto::v1::{EnvironmentMessage, ModelRequest, Observed};
+use evenkeel_proto::v1::{EnvironmentMessage, MessageRole, ModelRequest, Observed, Opened};
 
 use super::growing_response::BeforeTurn;
 use crate::data::{AgentConversation, Asked, EpisodeText, PastTurns};
@@ -13,13 +13,11 @@ use crate::error::RunError;
 /// What is said so far.
 pub(super) enum Talk {
     /// A row asks, and its environment answers the turns.
-    Row {
-        asked: Option<Arc<Asked>>,
-        past: PastTurns,
-    },
+    Row { asked: Option<Arc<Asked>>, past: PastTurns },
     Agent {
         conversation: AgentConversation,
-        max_tokens: Option<u32>,
+        /// What it asks of the next turn besides.
+        request: ModelRequest,
     },
 }
 
@@ -36,8 +34,8 @@ pub(super) struct NextTurn {
 pub(super) enum Stuck {
     /// A defect of the run, or of the model.
     Run(RunError),
-    /// The agent asks what no prompt can be made of.
-    Agent(String),
+    /// No prompt can be made of what an agent asks, or the environment says. Another attempt would end alike.
+    Refused(String),
     /// The worker breaks the protocol.
     Worker(&'static str),
 }
@@ -49,20 +47,19 @@ impl From<RunError> for Stuck {
 }
 
 impl Talk {
-    /// The beginning: `request` is what an agent asks first.
+    /// The beginning: an agent has asked something, or the environment may have said something.
     ///
     /// # Errors
-    /// An agent that asks nothing, or what is no conversation.
-    pub(super) fn begin(
-        text: &EpisodeText,
-        asked: Option<Arc<Asked>>,
-        request: Option<ModelRequest>,
-    ) -> Result<Self, Stuck> {
+    /// An agent that asks nothing, or what is no conversation; a first message that is not of the user.
+    pub(super) fn begin(text: &EpisodeText, asked: Option<Arc<Asked>>, opened: Opened) -> Result<Self, Stuck> {
         if !text.is_agent() {
-            return Ok(Self::Row { asked, past: PastTurns::default() });
+            if opened.messages.iter().any(|message| message.role() != MessageRole::User) {
+                return Err(Stuck::Worker("a message before the first turn that is not of the user"));
+            }
+            return Ok(Self::Row { asked, past: PastTurns::after(text.cut_all(opened.messages)?) });
         }
-        let request = request.ok_or(Stuck::Worker("an agent that asks nothing"))?;
-        Ok(Self::Agent { conversation: read(&request)?, max_tokens: request.max_tokens })
+        let request = opened.request.ok_or(Stuck::Worker("an agent that asks nothing"))?;
+        Ok(Self::Agent { conversation: read(&request)?, request })
     }
 
     /// The prompt of the first turn, where it is not that of the row.
@@ -71,16 +68,42 @@ impl Talk {
     /// What the template does not take.
     pub(super) fn first_prompt(&self, text: &EpisodeText) -> Result<Option<Vec<u32>>, Stuck> {
         match self {
-            Self::Row { .. } => Ok(None),
+            Self::Row { past, .. } if past.first.is_empty() => Ok(None),
+            Self::Row { asked, past } => match text.whole_prompt(require(asked.as_deref())?, past) {
+                Ok(prompt) => Ok(Some(prompt)),
+                Err(error) => Err(Stuck::Refused(format!("what the environment says first cannot be read: {error}"))),
+            },
             Self::Agent { conversation, .. } => prompt_of(text, conversation).map(Some),
+        }
+    }
+
+    /// What the environment said before the first turn; nothing of an agent.
+    pub(super) fn first_messages(&self) -> &[EnvironmentMessage] {
+        match self {
+            Self::Row { past, .. } => &past.first,
+            Self::Agent { .. } => &[],
         }
     }
 
     /// The most tokens that an agent wants for its answer.
     pub(super) fn max_tokens(&self) -> u32 {
+        self.request().and_then(|request| request.max_tokens).unwrap_or(u32::MAX)
+    }
+
+    /// The texts at which an agent wants its answer to end.
+    pub(super) fn stop(&self) -> &[String] {
+        self.request().map_or(&[], |request| &request.stop)
+    }
+
+    /// Whether an agent wants to know the tokens of its answer.
+    pub(super) fn wants_tokens(&self) -> bool {
+        self.request().is_some_and(|request| request.wants_tokens)
+    }
+
+    fn request(&self) -> Option<&ModelRequest> {
         match self {
-            Self::Agent { max_tokens: Some(tokens), .. } => *tokens,
-            _ => u32::MAX,
+            Self::Row { .. } => None,
+            Self::Agent { request, .. } => Some(request),
         }
     }
 
@@ -98,20 +121,18 @@ impl Talk {
             Self::Row { asked, past } if text.rewrites() => {
                 let messages = text.cut_all(observed.messages)?;
                 past.push(turn, messages.clone());
-                let asked = asked.as_deref();
-                let asked = asked.ok_or_else(|| RunError::Defect("a prompt without what the row asks".to_owned()))?;
-                let before = BeforeTurn::Prompt(text.later_prompt(asked, past)?);
-                Ok(NextTurn { before, messages, is_agents: false })
+                let prompt = text.whole_prompt(require(asked.as_deref())?, past);
+                let prompt = prompt.map_err(|error| RunError::model(std::path::Path::new("chat template"), error))?;
+                Ok(NextTurn { before: BeforeTurn::Prompt(prompt), messages, is_agents: false })
             }
             Self::Row { .. } => {
                 let (messages, added) = text.observe(observed.messages, last)?;
                 Ok(NextTurn { before: BeforeTurn::Added(added), messages, is_agents: false })
             }
-            Self::Agent { conversation, max_tokens } => {
-                let request = observed.request.ok_or(Stuck::Worker("an agent that asks nothing"))?;
-                *max_tokens = request.max_tokens;
+            Self::Agent { conversation, request } => {
+                *request = observed.request.ok_or(Stuck::Worker("an agent that asks nothing"))?;
                 if !request.conversation.is_empty() {
-                    *conversation = read(&request)?;
+                    *conversation = read(request)?;
                     let before = BeforeTurn::Prompt(prompt_of(text, conversation)?);
                     return Ok(NextTurn { before, messages: Vec::new(), is_agents: true });
                 }
@@ -127,14 +148,18 @@ impl Talk {
     }
 }
 
+fn require(asked: Option<&Asked>) -> Result<&Asked, RunError> {
+    asked.ok_or_else(|| RunError::Defect("a prompt without what the row asks".to_owned()))
+}
+
 fn read(request: &ModelRequest) -> Result<AgentConversation, Stuck> {
-    AgentConversation::read(&request.conversation).map_err(|error| Stuck::Agent(error.to_string()))
+    AgentConversation::read(&request.conversation).map_err(|error| Stuck::Refused(error.to_string()))
 }
 
 fn prompt_of(text: &EpisodeText, conversation: &AgentConversation) -> Result<Vec<u32>, Stuck> {
     match text.prompt_of(conversation) {
-        Ok(prompt) if prompt.is_empty() => Err(Stuck::Agent("what the agent asks has no tokens".to_owned())),
+        Ok(prompt) if prompt.is_empty() => Err(Stuck::Refused("what the agent asks has no tokens".to_owned())),
         Ok(prompt) => Ok(prompt),
-        Err(error) => Err(Stuck::Agent(format!("what the agent asks cannot be rendered: {error}"))),
+        Err(error) => Err(Stuck::Refused(format!("what the agent asks cannot be rendered: {error}"))),
     }
 }

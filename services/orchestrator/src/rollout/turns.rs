@@ -8,7 +8,7 @@
 use evenkeel_environment::budget::{Budget, UsedUp};
 use evenkeel_environment::tool_calls::Turn;
 use evenkeel_proto::SamplingSettings;
-use evenkeel_proto::v1::{Act, FinishReason, ModelRequest, Rollout, Scored, WeightsRef};
+use evenkeel_proto::v1::{Act, FinishReason, Opened, Rollout, SampledToken, Scored, WeightsRef};
 
 use super::environment_idle::Place;
 use super::episode_client::{BrokenEpisode, EpisodeClient, EpisodeFault};
@@ -53,12 +53,12 @@ impl From<BrokenEpisode> for Stop {
 fn stop(stuck: Stuck, client: &EpisodeClient) -> Stop {
     match stuck {
         Stuck::Run(error) => error.into(),
-        Stuck::Agent(message) => refused(message),
+        Stuck::Refused(message) => refused(message),
         Stuck::Worker(what) => client.defect(what).into(),
     }
 }
 
-/// An agent asks what the model cannot be asked. Another attempt would ask the same.
+/// The model cannot be asked. Another attempt would ask the same.
 fn refused(message: String) -> Stop {
     Stop::Broken(BrokenEpisode { message, late: false, kind: EpisodeFault::Final })
 }
@@ -86,6 +86,8 @@ struct TakenTurn {
     in_thinking: bool,
     /// Tokens that it was sampled after.
     prompt_tokens: u32,
+    /// Those tokens, and its own, where an agent wants to know them.
+    wanted: (Vec<u32>, Vec<SampledToken>),
     /// The budget that cut it off.
     cut_off: Option<UsedUp>,
 }
@@ -145,18 +147,18 @@ impl EpisodeInPlay<'_> {
 }
 
 impl InFlightSample {
-    /// Takes turns until the episode is over. `request` is what an agent asks first.
+    /// Takes turns until the episode is over.
     pub(super) async fn take_turns(
         &mut self,
         client: EpisodeClient,
         text: &EpisodeText,
         weights: Option<WeightsRef>,
-        request: Option<ModelRequest>,
+        opened: Opened,
     ) -> Result<AcceptedRollout, Stop> {
-        let mut episode = self.begin(client, text, weights, request)?;
+        let mut episode = self.begin(client, text, weights, opened)?;
         loop {
-            let (turn, said) = self.sample_turn(&mut episode).await?;
-            if let Next::Over { is_done, used_up } = self.carry_out(&mut episode, &turn, said).await? {
+            let (mut turn, said) = self.sample_turn(&mut episode).await?;
+            if let Next::Over { is_done, used_up } = self.carry_out(&mut episode, &mut turn, said).await? {
                 let client = &mut episode.client;
                 let scored = async { if is_done { client.scored().await } else { client.end().await } };
                 let scored = self.with_environment(scored).await?;
@@ -165,17 +167,18 @@ impl InFlightSample {
         }
     }
 
-    /// The episode before its first turn, which may follow a prompt that an agent has made.
+    /// The episode before its first turn. It may follow a prompt that an agent has made, or one that goes on with what
+    /// the environment says first: a sample whose prompt is not the row's has it for itself, also within a group.
     fn begin<'a>(
         &self,
         client: EpisodeClient,
         text: &'a EpisodeText,
         weights: Option<WeightsRef>,
-        request: Option<ModelRequest>,
+        opened: Opened,
     ) -> Result<EpisodeInPlay<'a>, Stop> {
         let asked = &self.request().prompt_token_ids;
         let failed = |stuck| stop(stuck, &client);
-        let talk = Talk::begin(text, self.request().asked.clone(), request).map_err(failed)?;
+        let talk = Talk::begin(text, self.request().asked.clone(), opened).map_err(failed)?;
         let first_prompt = talk.first_prompt(text).map_err(failed)?;
         let mut episode = EpisodeInPlay {
             client,
@@ -188,17 +191,21 @@ impl InFlightSample {
             engine: String::new(),
         };
         let Some(prompt) = first_prompt else { return Ok(episode) };
-        if prompt[..] != asked[..] {
-            episode.record.prompted(text.text(&prompt)?);
-        }
+        let first = episode.talk.first_messages().to_vec();
         let tokens = prompt.len();
         let of_row = asked.len();
+        let who = if first.is_empty() { "what the agent asks first" } else { "the prompt with what `reset` gives" };
+        if !first.is_empty() {
+            episode.record.added(first, u32::try_from(tokens.saturating_sub(of_row)).unwrap_or(u32::MAX));
+        } else if prompt[..] != asked[..] {
+            episode.record.prompted(text.text(&prompt)?);
+        }
         episode.response.begin(asked, prompt);
         if episode.budget.fits(episode.response.used(), 0) {
             return Ok(episode);
         }
         let message = format!(
-            "what the agent asks first has {tokens} tokens, allowed: fewer than the {of_row} of the row's prompt and \
+            "{who} has {tokens} tokens, allowed: fewer than the {of_row} of the row's prompt and \
              sampling.max_tokens together"
         );
         Err(refused(message))
@@ -217,31 +224,49 @@ impl InFlightSample {
             Generated::Accepted(accepted) => accepted.rollout,
             Generated::Exhausted { last } => return Err(Stop::NotSampled { message: last }),
         };
-        let token_ids = episode.response.take(std::mem::take(&mut rollout.segments));
+        let mut token_ids = episode.response.take(std::mem::take(&mut rollout.segments));
+        let stop = episode.talk.stop().to_vec();
+        let stops = episode.text.stops_after(&token_ids, &stop)?;
+        let is_ended = rollout.finish_reason() == FinishReason::Stop && stops.is_none_or(|end| end == token_ids.len());
+        if let Some(end) = stops {
+            episode.response.shorten(token_ids.len() - end);
+            token_ids.truncate(end);
+            rollout.set_finish_reason(FinishReason::Stop);
+        }
         episode.record.sampled_by(&part.engine, &rollout.engine);
         episode.engine.clone_from(&rollout.engine);
-        let is_ended = rollout.finish_reason() == FinishReason::Stop;
         let number = episode.record.sampled_turns + 1;
-        let turn = SampledTurn { number, token_ids: &token_ids, is_ended, in_thinking };
+        let turn = SampledTurn { number, token_ids: &token_ids, is_ended, in_thinking, stop: &stop };
         let (text, said) = episode.text.read(turn)?;
         episode.record.sampled(text, token_ids.len() as u32, &said.message);
-        let before: usize = part.before.iter().map(|segment| segment.token_ids.len()).sum();
-        let prompt_tokens = u32::try_from(part.prompt_in(self.request()).len() + before).unwrap_or(u32::MAX);
-        let cut_off = (!is_ended).then(|| episode.budget.cut_off(episode.response.used()));
-        Ok((TakenTurn { rollout, token_ids, in_thinking, prompt_tokens, cut_off }, said))
+        let before = part.before.iter().flat_map(|segment| &segment.token_ids);
+        let prompt = part.prompt_in(self.request()).iter().chain(before);
+        let prompt_tokens = u32::try_from(prompt.clone().count()).unwrap_or(u32::MAX);
+        let wanted = if episode.talk.wants_tokens() {
+            let log_probabilities = episode.response.last_log_probabilities(token_ids.len());
+            (prompt.copied().collect(), episode.text.sampled_tokens(&token_ids, &log_probabilities)?)
+        } else {
+            Default::default()
+        };
+        let is_cut = !is_ended && stops.is_none();
+        let cut_off = is_cut.then(|| episode.budget.cut_off(episode.response.used()));
+        Ok((TakenTurn { rollout, token_ids, in_thinking, prompt_tokens, wanted, cut_off }, said))
     }
 
     /// Has the environment carry out a turn, and goes on with what it says.
-    async fn carry_out(&self, episode: &mut EpisodeInPlay<'_>, turn: &TakenTurn, said: Turn) -> Result<Next, Stop> {
+    async fn carry_out(&self, episode: &mut EpisodeInPlay<'_>, turn: &mut TakenTurn, said: Turn) -> Result<Next, Stop> {
         // A turn that the whole response has no more room for is the last one. An agent gets what there is of it.
         if turn.cut_off == Some(UsedUp::Tokens) && !episode.text.is_agent() {
             return Ok(Next::Over { is_done: false, used_up: turn.cut_off });
         }
+        let (prompt_token_ids, tokens) = std::mem::take(&mut turn.wanted);
         let act = Act {
             message: Some(said.message.clone()),
             finish_reason: turn.rollout.finish_reason().into(),
             prompt_tokens: turn.prompt_tokens,
             sampled_tokens: turn.token_ids.len() as u32,
+            prompt_token_ids,
+            tokens,
             ..Act::default()
         };
         let observed = self.with_environment(episode.client.step(act)).await?;

@@ -1,10 +1,12 @@
 //! The supervised warm start.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel_proto::v1::{RunState, StepKind, SupervisedExample};
 use evenkeel_run::MetricsLine;
+use futures_util::future::try_join_all;
 
 use super::journal::RunJournal;
 use super::position::Position;
@@ -18,7 +20,11 @@ use crate::data::{Demonstrations, Encoder};
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
 use crate::instruments::{self, TimedPart};
-use crate::settings::WarmStartSettings;
+use crate::rollout::play_demonstration;
+use crate::settings::{TurnsSettings, WarmStartSettings};
+
+/// Demonstrations that are played at the same time.
+const PLAYED_AT_ONCE: usize = 16;
 
 /// Supervised steps on demonstrations before the first GRPO step.
 pub(super) struct WarmStart {
@@ -26,6 +32,7 @@ pub(super) struct WarmStart {
     training: Arc<TrainingSteps>,
     weights: Arc<WeightSync>,
     settings: WarmStartSettings,
+    turns: TurnsSettings,
     encoder: Encoder,
     /// `None` where there are no steps.
     demonstrations: Option<Demonstrations>,
@@ -40,7 +47,8 @@ impl WarmStart {
         demonstrations: Option<Demonstrations>,
     ) -> Self {
         let settings = context.settings.warm_start.clone();
-        Self { services: context.services(), training, weights, settings, encoder, demonstrations }
+        let turns = context.settings.turns;
+        Self { services: context.services(), training, weights, settings, turns, encoder, demonstrations }
     }
 
     /// Does the steps that remain. A stop between two of them keeps nothing: checkpoints are of GRPO steps.
@@ -51,6 +59,7 @@ impl WarmStart {
         }
         self.services.events().forget_samples();
         self.services.events().enter_phase(RunState::WarmStart);
+        self.play().await?;
         self.weights.sleep_keeping_weights().await?;
         while position.warm_start_steps() < self.settings.steps {
             if self.services.stop().is_requested() {
@@ -79,6 +88,24 @@ impl WarmStart {
         self.services.events().at_step(position.step(), position.warm_start_steps());
         journal.announce(line);
         Ok(())
+    }
+
+    /// Has the demonstrations played that need an environment of a worker.
+    async fn play(&self) -> Result<(), RunError> {
+        let Some(demonstrations) = &self.demonstrations else { return Ok(()) };
+        let all: Vec<_> = demonstrations.to_play().collect();
+        let mut answers = BTreeMap::new();
+        for some in all.chunks(PLAYED_AT_ONCE) {
+            let played = some.iter().map(|&demonstration| async move {
+                let name = &*demonstration.task.environment;
+                let text = self.encoder.episodes.get(name);
+                let text = text.ok_or_else(|| RunError::Defect(format!("the environment `{name}` is not prepared")))?;
+                let played = play_demonstration(&self.services, self.turns, text, demonstration).await?;
+                Ok::<_, RunError>((demonstration.index, played))
+            });
+            answers.extend(try_join_all(played).await?);
+        }
+        demonstrations.played(answers, &self.encoder)
     }
 
     fn examples(&self, step: u64) -> Result<Vec<SupervisedExample>, RunError> {

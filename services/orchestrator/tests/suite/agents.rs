@@ -5,8 +5,8 @@ use evenkeel_orchestrator::{EarlierTurns, LoopSettings};
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::environment_request::Kind;
 use evenkeel_proto::v1::{
-    Act, CloseReason, EnvironmentEvent, EnvironmentMessage, GenerateItem, MessageRole, ModelRequest, Observed, Opened,
-    Outcome, Scored, SegmentSource, Verdict,
+    Act, CloseReason, EnvironmentEvent, EnvironmentMessage, FinishReason, GenerateItem, MessageRole, ModelRequest,
+    Observed, Opened, Outcome, Scored, SegmentSource, Verdict,
 };
 use evenkeel_run::read_rollouts;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn request(conversation: Option<Value>, max_tokens: Option<u32>) -> Option<Model
 }
 
 fn opened(conversation: Value) -> Event {
-    Event::Opened(Opened { request: request(Some(conversation), None) })
+    Event::Opened(Opened { request: request(Some(conversation), None), ..Opened::default() })
 }
 
 /// The environment's score: right for every other sample.
@@ -220,6 +220,58 @@ async fn what_no_prompt_can_be_made_of_is_no_sample() {
             assert!(error.contains(words), "{error}");
             let seen = table.environment.state.seen.lock().unwrap();
             assert!(seen.iter().all(|(_, _, attempt)| *attempt == 1), "another attempt would ask the same");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_ends_at_the_text_that_an_agent_wants_and_is_told_with_its_tokens() {
+    bounded(async {
+        let acts = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let heard = std::sync::Arc::clone(&acts);
+        let table = table(move |kind| {
+            let mut events = in_two_conversations(kind);
+            if let Kind::Act(act) = kind {
+                heard.lock().unwrap().push(act.clone());
+            }
+            // Wherever the agent asks, it wants the tokens up to these texts.
+            for event in &mut events {
+                let request = match &mut event.kind {
+                    Some(Event::Opened(opened)) => opened.request.as_mut(),
+                    Some(Event::Observed(observed)) => observed.request.as_mut(),
+                    _ => None,
+                };
+                if let Some(request) = request {
+                    (request.stop, request.wants_tokens) = (vec!["id".to_owned(), "zzz".to_owned()], true);
+                }
+            }
+            events
+        })
+        .await;
+        table.run("run", &settings()).await.unwrap();
+        let acts = acts.lock().unwrap().clone();
+        for sample in table.groups().iter().flat_map(|group| &group.samples) {
+            let texts: Vec<_> = sample.segments.iter().map(|segment| text_of(&segment.token_ids)).collect();
+            assert_eq!(
+                texts,
+                ["said", "\nuser\nGo on.\nassistant\n", "said", "said"],
+                "what is sampled behind is gone"
+            );
+            assert_eq!(sample.segments[1].token_ids.first(), Some(&1), "the turn is ended");
+            let of_sample: Vec<_> = acts.iter().filter(|act| act.episode_id == sample.sample_id).collect();
+            assert_eq!(of_sample.len(), 3);
+            for (act, segment) in of_sample.iter().zip([0, 2, 3]) {
+                let message = act.message.as_ref().unwrap();
+                assert_eq!((message.content.as_str(), act.finish_reason()), ("sa", FinishReason::Stop));
+                let segment = &sample.segments[segment];
+                let ids: Vec<_> = act.tokens.iter().map(|token| token.id).collect();
+                let log_probabilities: Vec<_> = act.tokens.iter().map(|token| token.log_probability).collect();
+                assert_eq!((&ids, &log_probabilities), (&segment.token_ids, &segment.log_probabilities));
+                assert_eq!(act.tokens[0].text, "s");
+                assert_eq!(act.prompt_token_ids.len(), act.prompt_tokens as usize);
+            }
+            assert_eq!(of_sample[0].prompt_token_ids, sample.contexts[0].token_ids);
         }
     })
     .await;

@@ -10,7 +10,7 @@ use evenkeel_run::{RunDirectory, read_rollouts};
 use crate::support::calculator::{TEMPLATE, Table, settings};
 use crate::support::environment::Fault;
 use crate::support::generation::text_of;
-use crate::support::{LEARNER, bounded, finish, lines, metrics, mix, until};
+use crate::support::{self, LEARNER, bounded, finish, lines, metrics, mix, until};
 
 /// The lines of an undisturbed run.
 async fn undisturbed(settings: &LoopSettings) -> Vec<String> {
@@ -70,6 +70,9 @@ async fn an_episode_is_one_sequence_of_which_the_sampled_tokens_are_trained_on()
         let said: Vec<_> = turns.iter().map(|turn| (turn.role.as_str(), turn.trained)).collect();
         assert_eq!(said, [("assistant", true), ("tool", false), ("assistant", true)]);
         assert_eq!(kept[0].text, turns[2].text, "the last turn is what was judged");
+        let parts = kept[0].segments.iter().flat_map(|part| vec![part.version.is_some(); part.tokens as usize]);
+        let logged = kept[0].token_log_probabilities.iter().flatten().map(Option::is_some);
+        assert!(parts.eq(logged), "a token that nobody sampled has no log-probability");
     })
     .await;
 }
@@ -301,6 +304,15 @@ async fn where_the_template_rewrites_turns_each_may_have_a_prompt_of_its_own_and
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_warm_start_imitates_turns_after_what_the_environment_said() {
+    a_warm_start_with("calculator".to_owned()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_warm_start_imitates_turns_in_an_environment_of_a_worker() {
+    a_warm_start_with(support::environment::file().name).await;
+}
+
+async fn a_warm_start_with(environment: String) {
     bounded(async {
         let table = Table::start(64).await;
         let call = |sum: &str| {
@@ -317,6 +329,7 @@ async fn a_warm_start_imitates_turns_after_what_the_environment_said() {
         std::fs::write(&file, &rows).unwrap();
         let mut settings = settings();
         settings.run.steps = 1;
+        settings.data.environment = Some(environment);
         settings.data.files = vec![file.clone()];
         settings.evaluation.problems = 2;
         (settings.warm_start.steps, settings.warm_start.examples_per_step) = (2, 16);
@@ -346,7 +359,10 @@ async fn a_warm_start_imitates_turns_after_what_the_environment_said() {
 
         // One that goes on after the end of its episode is no demonstration.
         std::fs::write(&file, rows.replace("<tool_call>", "").replace("</tool_call>", "")).unwrap();
-        let error = table.begin("refused", &settings).err().unwrap().to_string();
+        let error = match table.begin("refused", &settings) {
+            Ok(run) => finish(run).await.1.err().unwrap().to_string(),
+            Err(error) => error.to_string(),
+        };
         assert!(error.contains("demonstration of `") && error.contains("the environment ends the episode"), "{error}");
     })
     .await;

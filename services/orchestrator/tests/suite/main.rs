@@ -7,6 +7,7 @@ mod completion;
 mod data;
 mod episodes;
 mod evaluation;
+mod first_observations;
 mod observability;
 mod order;
 mod page;

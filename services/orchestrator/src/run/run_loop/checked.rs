@@ -92,8 +92,8 @@ impl Checked {
         let demonstrations = match settings.warm_start.steps {
             0 => None,
             steps => {
-                let demonstrations = Demonstrations::of(&dataset, seed, steps)?;
-                demonstrations.check(&encoder, context, cancel)?;
+                let demonstrations = Demonstrations::of(&dataset, seed, steps, context)?;
+                demonstrations.check(&encoder, cancel)?;
                 Some(demonstrations)
             }
         };

@@ -10,7 +10,7 @@ use evenkeel_orchestrator::{
 use evenkeel_proto::v1::{GenerateItem, SegmentSource, TrainGroup};
 use evenkeel_run::RunDirectory;
 
-use super::environment::{FakeEnvironment, Fault, agent};
+use super::environment::{FakeEnvironment, Fault, agent, file};
 use super::generation::text_of;
 use super::{Cluster, finish, mix, recipe};
 
@@ -92,7 +92,7 @@ impl Table {
     pub(crate) fn endpoints(&self) -> Endpoints {
         Endpoints {
             environment: vec![self.environment.server.endpoint().to_owned()],
-            described: [(agent().name, agent())].into(),
+            described: [agent(), file()].map(|described| (described.name.clone(), described)).into(),
             ..self.cluster.endpoints()
         }
     }
