@@ -29,7 +29,10 @@ cd "$work"
 
 if [ -z "$python" ]; then
     python3 -m venv venv
-    venv/bin/pip install --quiet tinker==0.38.0 "tinker-cookbook[math-rl]==0.6.1"
+    venv/bin/pip install --quiet tinker==0.38.0 torch aiohttp blobfile chz cloudpickle datasets pillow pyrage termcolor tiktoken \
+        math-verify pylatexenc sympy
+    # Of its requirements tml-renderers may not be had; no recipe here uses it.
+    venv/bin/pip install --quiet --no-deps tinker-cookbook==0.6.1
     python=$work/venv/bin/python
 fi
 export TINKER_API_KEY=tml-0123456789abcdef TINKER_TELEMETRY=0 HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1

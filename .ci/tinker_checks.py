@@ -38,8 +38,8 @@ def checks(service, name):
     training.forward_backward([datum(tokens, weights=[1.0] * 4)], "cross_entropy").result()
     training.optim_step(adam).result()
     path = training.save_weights_for_sampler("checks").result().path
-    second = service.create_sampling_client(model_path=path)
-    base = service.create_sampling_client(base_model=name)
+    second = service.create_sampling_client(model_path=path).result()
+    base = service.create_sampling_client(base_model=name).result()
     prompt = types.ModelInput.from_ints(tokens)
     scores = [sampler.compute_logprobs(prompt).result() for sampler in (first, second, base, first)]
     sums = [sum(score[1:]) for score in scores]

@@ -1,6 +1,7 @@
 """Golden GGUF files: tiny models of random weights as llama.cpp's converter writes them, with what transformers and the gguf package read.
 
     python make_gguf.py        writes gguf/ beside this file
+    python make_gguf.py special     prints what transformers puts around a text, by the flags of a file (crates/model/src/gguf/metadata_tests.rs)
 
     quantised.gguf             a tensor of 256 values in each type
     quantised.safetensors      their values
@@ -9,8 +10,11 @@
     NAME.json                  texts with their token ids, and the chat template
 """
 
+import itertools
 import json
 import random
+import sys
+import tempfile
 from pathlib import Path
 
 import gguf
@@ -76,7 +80,7 @@ def byte_letters():
     return letters
 
 
-def byte_level(writer, pre):
+def byte_level(writer, pre, flags=True):
     letters = byte_letters()
     merges = [("H", "e"), ("l", "l"), ("He", "ll"), ("Ġ", "w"), ("a", "b"), ("Ġ", "a"), ("ab", "c")]
     tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *letters.values(), *("".join(merge) for merge in merges)]
@@ -90,7 +94,8 @@ def byte_level(writer, pre):
     writer.add_eos_token_id(2)
     writer.add_pad_token_id(2)
     writer.add_unk_token_id(0)
-    writer.add_add_bos_token(False)
+    if flags:
+        writer.add_add_bos_token(False)
     writer.add_chat_template(TEMPLATE)
     return len(tokens)
 
@@ -151,7 +156,27 @@ def model(name, architecture, tokenizer, tied, biases, kinds):
     (FOLDER / f"{name}.json").write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n")
 
 
+def special():
+    kinds = [("gpt2", "llama-bpe", "llama"), ("gpt2", "smollm", "llama"), ("gpt2", "qwen2", "qwen2"), ("llama", "default", "llama")]
+    for (kind, pre, architecture), bos, eos in itertools.product(kinds, (None, False, True), (None, False, True)):
+        with tempfile.TemporaryDirectory() as folder:
+            writer = gguf.GGUFWriter(Path(folder) / "m.gguf", architecture)
+            writer.add_block_count(1)
+            vocabulary = sentencepiece(writer) if kind == "llama" else byte_level(writer, pre, flags=False)
+            if bos is not None:
+                writer.add_add_bos_token(bos)
+            if eos is not None:
+                writer.add_add_eos_token(eos)
+            writer.add_tensor("token_embd.weight", numpy.zeros((vocabulary, 32), numpy.float32))
+            finish(writer)
+            ids = AutoTokenizer.from_pretrained(folder, gguf_file="m.gguf")("abc")["input_ids"]
+        print(kind, pre, "add_bos_token", bos, "add_eos_token", eos, "->", "bos" if ids[0] == 1 else "-", "eos" if ids[-1] == 2 else "-")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["special"]:
+        special()
+        sys.exit()
     FOLDER.mkdir(exist_ok=True)
     quantised()
     model("llama", "llama", lambda writer: byte_level(writer, "llama-bpe"), True, False, [Type.Q4_1, Type.Q8_0, Type.F16])

@@ -124,3 +124,38 @@ fn smollm_takes_every_digit_apart_and_spaces_before_it_together() {
     assert_eq!(encoded("smollm"), [0, 4, 2, 3]);
     assert_eq!(encoded("gpt-2"), [0, 1, 1, 2, 3]);
 }
+
+/// What transformers 5.24 puts around a text, by `tests/golden/make_gguf.py special`: it follows the flags of the file,
+/// and without one adds the first token to a SentencePiece vocabulary alone.
+#[test]
+fn first_and_last_tokens_are_those_that_transformers_adds() {
+    let texts = |texts: &[&str]| Metadata::Array(texts.iter().map(|&text| Metadata::String(text.into())).collect());
+    let tokens = ["<unk>", "<s>", "</s>", "a", "▁a"];
+    let around = |model: &str, pre: &str, bos: Option<bool>, eos: Option<bool>| {
+        let mut keys = vec![
+            ("tokenizer.ggml.model", Metadata::String(model.into())),
+            ("tokenizer.ggml.pre", Metadata::String(pre.into())),
+            ("tokenizer.ggml.tokens", texts(&tokens)),
+            ("tokenizer.ggml.merges", texts(&[])),
+            ("tokenizer.ggml.bos_token_id", Metadata::U32(1)),
+            ("tokenizer.ggml.eos_token_id", Metadata::U32(2)),
+        ];
+        keys.extend(bos.map(|adds| ("tokenizer.ggml.add_bos_token", Metadata::Bool(adds))));
+        keys.extend(eos.map(|adds| ("tokenizer.ggml.add_eos_token", Metadata::Bool(adds))));
+        let dir = tempfile::tempdir().unwrap();
+        let files = tokenizer::of(&file(&keys, None).1).unwrap();
+        std::fs::write(dir.path().join(name::TOKENIZER), files.file.to_string()).unwrap();
+        let ids = Tokenizer::require(&Folder::new(dir.path())).unwrap().encode("a", true).unwrap();
+        (ids.first() == Some(&1), ids.last() == Some(&2))
+    };
+    for (model, pre, unsaid) in
+        [("gpt2", "llama-bpe", false), ("gpt2", "smollm", false), ("gpt2", "qwen2", false), ("llama", "default", true)]
+    {
+        for bos in [None, Some(false), Some(true)] {
+            for eos in [None, Some(false), Some(true)] {
+                let wanted = (bos.unwrap_or(unsaid), eos == Some(true));
+                assert_eq!(around(model, pre, bos, eos), wanted, "{model} {pre} {bos:?} {eos:?}");
+            }
+        }
+    }
+}
