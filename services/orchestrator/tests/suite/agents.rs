@@ -25,7 +25,8 @@ fn settings() -> LoopSettings {
 /// What an agent asks: a conversation of its own, or none where it goes on.
 fn request(conversation: Option<Value>, max_tokens: Option<u32>) -> Option<ModelRequest> {
     let messages = conversation.map(|messages| json!({"messages": messages, "tools": []}).to_string());
-    Some(ModelRequest { conversation: messages.unwrap_or_default().into_bytes(), max_tokens })
+    let conversation = messages.unwrap_or_default().into_bytes();
+    Some(ModelRequest { conversation, max_tokens, ..ModelRequest::default() })
 }
 
 fn opened(conversation: Value) -> Event {

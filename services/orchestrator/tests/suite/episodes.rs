@@ -359,7 +359,8 @@ async fn a_warm_start_with(environment: String) {
 
         // One that goes on after the end of its episode is no demonstration.
         std::fs::write(&file, rows.replace("<tool_call>", "").replace("</tool_call>", "")).unwrap();
-        let error = match table.begin("refused", &settings) {
+        let other = Table::start(64).await;
+        let error = match other.begin("refused", &settings) {
             Ok(run) => finish(run).await.1.err().unwrap().to_string(),
             Err(error) => error.to_string(),
         };
