@@ -203,7 +203,7 @@ impl InFlightSample {
             Some(verdict) => VerificationOutcome::of_environment(verdict),
             None if self.request.task.kind() == TaskKind::Environment => {
                 let reason = "the environment gave no score, and the row has no gold answer".to_owned();
-                VerificationOutcome::Invalid { reason, retries: 0, late: false }
+                VerificationOutcome::Invalid { code: String::new(), reason, retries: 0, late: false }
             }
             None => {
                 let verifier = self.services().verifier(self.request.task.verifier())?;
