@@ -63,7 +63,7 @@ impl Verdict {
     }
 
     /// Whether the message is one that a verifier may send: an outcome, a reward from 0 to 1 exactly where it is a
-    /// verdict, and components from -1 to 1.
+    /// verdict, and components from -1 to 1. With the outcome SCORED they may be any finite numbers.
     pub fn validate(&self) -> Result<(), FieldError> {
         self.validate_reward()?;
         if self.components.len() > MAX_COMPONENTS {
@@ -83,7 +83,8 @@ impl Verdict {
             if !self.is_valid() {
                 return Err(FieldError::new(field(), value, "absent where the outcome is INVALID"));
             }
-            if !(-1.0..=1.0).contains(value) {
+            let is_free = self.outcome() == Outcome::Scored && value.is_finite();
+            if !is_free && !(-1.0..=1.0).contains(value) {
                 return Err(FieldError::new(field(), value, "-1 to 1"));
             }
         }
@@ -96,6 +97,7 @@ impl Verdict {
             return Err(FieldError::new("outcome", self.outcome, "a known outcome"));
         }
         match (self.is_valid(), self.reward) {
+            (true, Some(reward)) if self.outcome() == Outcome::Scored && reward.is_finite() => Ok(()),
             (true, Some(reward)) if (0.0..=1.0).contains(&reward) => self.validate_agreement(reward),
             (true, Some(reward)) => Err(FieldError::new("reward", reward, "0 to 1")),
             (true, None) => Err(FieldError::missing("reward", "0 to 1")),
@@ -174,13 +176,13 @@ mod tests {
                 assert_eq!(Verdict::judged("a", outcome, "x", share).validate(), Ok(()));
             }
         }
-        for reward in [0.0, 0.5, 1.0] {
-            assert_eq!(
-                Verdict::judged("a", Outcome::Scored, "x", reward).validate(),
-                Ok(()),
-                "it says nothing of that"
-            );
+        for reward in [0.0, 0.5, 1.0, -3.5, 1e9] {
+            let scored = Verdict::judged("a", Outcome::Scored, "x", reward);
+            assert_eq!(scored.validate(), Ok(()), "it says nothing of that");
+            let components = [("style".to_owned(), reward)].into();
+            assert_eq!(Verdict { components, ..scored }.validate(), Ok(()));
         }
+        assert!(Verdict::judged("a", Outcome::Scored, "x", f64::INFINITY).validate().is_err());
         assert!(Verdict::judged("a", Outcome::Correct, "x", 0.0).validate().is_err());
         assert!(Verdict::judged("a", Outcome::Correct, "x", -0.0).validate().is_err());
         assert_eq!(Verdict::judged("a", Outcome::Correct, "x", 0.3).validate(), Ok(()));

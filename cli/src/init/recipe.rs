@@ -146,6 +146,7 @@ impl Draft<'_> {
         if options.verifier {
             let file = quoted(&beside(&options.out, REWARD_FILE));
             writeln!(text, "\n[data.verifiers.{VERIFIER}]\npath = {file}")?;
+            writeln!(text, "range = [0.0, 1.0]  # what it gives; answers with the highest are correct")?;
         }
         Ok(())
     }

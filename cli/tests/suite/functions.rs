@@ -28,6 +28,7 @@ fn run_with_functions(folder: &Path, file: &str) -> Command {
         "data.verifier=words".to_owned(),
         format!("data.verifiers.words.path={file}"),
         "data.verifiers.words.functions={right=3.0, brief=1.0}".to_owned(),
+        "data.verifiers.words.range=[0.0, 1.0]".to_owned(),
         "evaluation.problems=0".to_owned(),
     ];
     command.args(settings.iter().flat_map(|setting| ["--set", setting])).stdin(Stdio::null());

@@ -76,7 +76,7 @@ fn the_dry_run_refuses_whatever_train_refuses_by_the_same_name_and_nothing_is_le
         (
             &[mine],
             &["data.verifiers.words.path=reward.py", "data.verifiers.words.python=false", "data.verifier=words"],
-            "data.verifiers.words.path: ended with",
+            "reward.py: the process did not say what it is; it ended with",
         ),
         // Recipes that say nothing of a model, or of data.
         (&["dapo"], &[], "model.path is absent, required"),

@@ -2019,7 +2019,7 @@ pub struct Verdict {
     /// For people. May be empty.
     #[prost(string, tag = "5")]
     pub detail: ::prost::alloc::string::String,
-    /// The reward before shaping, 0 to 1. Absent if the outcome is INVALID.
+    /// The reward before shaping, 0 to 1; any finite number if the outcome is SCORED. Absent if it is INVALID.
     #[prost(double, optional, tag = "6")]
     pub reward: ::core::option::Option<f64>,
     /// The extracted answer or program. Absent if there is none. Long ones are cut.

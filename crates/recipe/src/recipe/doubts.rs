@@ -72,6 +72,17 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
             forgets what it knows"
         ));
     }
+    let unknown = recipe
+        .data
+        .verifiers
+        .iter()
+        .filter(|(_, verifier)| verifier.path.is_some() && verifier.range.is_none() && verifier.correct.is_none());
+    for (name, _) in unknown {
+        notes.push(format!(
+            "data.verifiers.{name}: no accuracy is shown, since nothing says which rewards are correct; write \
+             `range = [0.0, 1.0]` if that is what its functions give, or `correct` (see docs/verifiers.md)"
+        ));
+    }
     notes
 }
 

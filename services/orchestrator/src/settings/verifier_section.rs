@@ -36,9 +36,10 @@ pub struct VerifierSettings {
     /// `compute_score`, whichever the file has, or the only reward function in it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub functions: BTreeMap<String, f64>,
-    /// The lowest and the highest reward that a function may give; they count as 0 and 1.
-    #[serde(skip_serializing_if = "is_unit")]
-    pub range: [f64; 2],
+    /// The lowest and the highest reward that a function may give; they count as 0 and 1, and the highest is correct.
+    /// Absent: rewards are taken as they are, and no answer is known to be correct unless `correct` says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
     /// Which answers are correct: those with at least this reward (`0.5`), those whose component of that name is at least
     /// 1 or `at_least` (`{ component = "right" }`), or `"unknown"`. Absent: those with the highest reward of `range`, or
     /// those that a service of your own calls correct.
@@ -79,7 +80,6 @@ pub enum OnError {
 }
 
 const PYTHON: &str = "python3";
-const UNIT: [f64; 2] = [0.0, 1.0];
 const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_MEMORY: ByteSize = ByteSize::gib(8);
 
@@ -92,7 +92,7 @@ impl Default for VerifierSettings {
             command: Vec::new(),
             python: PYTHON.into(),
             functions: BTreeMap::new(),
-            range: UNIT,
+            range: None,
             correct: None,
             on_error: OnError::Limit,
             require_all: false,
@@ -128,10 +128,6 @@ impl VerifierSettings {
 /// A verifier that sets none of these is recorded as one was before there were any.
 fn is_python(python: &std::path::Path) -> bool {
     python.as_os_str() == PYTHON
-}
-
-fn is_unit(range: &[f64; 2]) -> bool {
-    *range == UNIT
 }
 
 fn is_limit(on_error: &OnError) -> bool {

@@ -81,9 +81,11 @@ impl VerifierSettings {
             FieldError::ensure(!reserved, "functions", format_args!("{name:?}"), allowed)?;
             FieldError::ensure(weight.is_finite() && *weight > 0.0, field(), weight, "a finite number above 0")?;
         }
-        let [low, high] = self.range;
-        let good = low.is_finite() && high.is_finite() && low < high;
-        FieldError::ensure(good, "range", format_args!("[{low}, {high}]"), "two finite numbers, the lower one first")?;
+        if let Some([low, high]) = self.range {
+            let good = low.is_finite() && high.is_finite() && low < high;
+            let allowed = "two finite numbers, the lower one first";
+            FieldError::ensure(good, "range", format_args!("[{low}, {high}]"), allowed)?;
+        }
         FieldError::ensure(!self.timeout.is_zero(), "timeout", human(self.timeout), "above 0")?;
         FieldError::ensure(self.max_memory.bytes() >= 1 << 26, "max_memory", self.max_memory, "at least 64MiB")?;
         FieldError::ensure((1..=64).contains(&self.processes), "processes", self.processes, "1 to 64")

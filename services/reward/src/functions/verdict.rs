@@ -20,7 +20,7 @@ const RESERVED: [&str; 4] = ["correctness", "length", "format", "bare"];
 #[derive(Debug)]
 pub(super) struct Scale {
     weights: BTreeMap<String, f64>,
-    range: [f64; 2],
+    range: Option<[f64; 2]>,
     require_all: bool,
 }
 
@@ -53,23 +53,35 @@ impl Scale {
                 values.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name.as_str()).collect();
             return no_reward(id, "reward_none", &format!("{} gave None", missing.join(", ")));
         }
-        let [low, high] = self.range;
-        if let Some((name, value)) = given.iter().find(|(_, value)| !(low..=high).contains(*value)) {
-            let detail = format!("{name} gave {value}, allowed: {low} to {high} (data.verifiers.NAME.range)");
+        let range = self.range.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+        if let Some((name, value)) = given.iter().find(|(_, value)| !(range[0]..=range[1]).contains(*value)) {
+            let [low, high] = range;
+            let detail = format!(
+                "{name} gave {value}, allowed: {low} to {high} (data.verifiers.NAME.range; without it any finite reward)"
+            );
             return no_reward(id, "reward_out_of_range", &detail);
         }
-        let unit: BTreeMap<&String, f64> =
-            given.into_iter().map(|(name, value)| (name, (value - low) / (high - low))).collect();
+        let scaled = |value: f64| self.range.map_or(value, |[low, high]| (value - low) / (high - low));
+        let unit: BTreeMap<&String, f64> = given.into_iter().map(|(name, value)| (name, scaled(value))).collect();
         let weight = |name: &String| self.weights.get(name).copied().unwrap_or(1.0);
         let total: f64 = unit.keys().map(|name| weight(name)).sum();
-        let reward = (unit.iter().map(|(name, value)| weight(name) * value).sum::<f64>() / total).clamp(0.0, 1.0);
-        let outcome = if reward == 1.0 { Outcome::Correct } else { Outcome::Incorrect };
+        let mean = unit.iter().map(|(name, value)| weight(name) * value).sum::<f64>() / total;
+        let (reward, outcome) = match self.range {
+            // Nobody knows what the highest one is.
+            None => (mean, Outcome::Scored),
+            Some(_) if mean >= 1.0 => (1.0, Outcome::Correct),
+            Some(_) => (mean.max(0.0), Outcome::Incorrect),
+        };
+        if !reward.is_finite() {
+            return no_reward(id, "reward_not_a_number", &format!("the weighted mean of the rewards is {reward}"));
+        }
         let mut verdict = Verdict::judged(id, outcome, "reward_function", reward);
         let is_plain = |name: &str| {
             let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
             is_name && (1..=MAX_NAME).contains(&name.len()) && !RESERVED.contains(&name)
         };
-        let extras = extras.into_iter().filter(|(name, value)| is_plain(name) && (-1.0..=1.0).contains(value));
+        let fits = |value: &f64| self.range.is_none() || (-1.0..=1.0).contains(value);
+        let extras = extras.into_iter().filter(|(name, value)| is_plain(name) && fits(value));
         verdict.components = extras.take(MAX_COMPONENTS).collect();
         if self.weights.len() > 1 {
             verdict.components.extend(unit.into_iter().map(|(name, value)| (name.clone(), value)));

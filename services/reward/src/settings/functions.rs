@@ -20,8 +20,10 @@ pub struct FunctionSettings {
     /// The functions and the weight of each in the reward. Empty: `reward`, `reward_batch` or `compute_score`, whichever
     /// the file has, or the only reward function in it.
     pub functions: BTreeMap<String, f64>,
-    /// The lowest and the highest reward that a function may give; they count as 0 and 1.
-    pub range: [f64; 2],
+    /// The lowest and the highest reward that a function may give; they count as 0 and 1, and the highest is correct.
+    /// Absent: rewards are taken as they are, and no answer is known to be correct.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
     /// Whether a sample has no reward as soon as one of several functions gives none.
     pub require_all: bool,
     /// The longest that a call of a function may take.
@@ -40,7 +42,7 @@ impl Default for FunctionSettings {
             path: PathBuf::new(),
             python: "python3".into(),
             functions: BTreeMap::new(),
-            range: [0.0, 1.0],
+            range: None,
             require_all: false,
             timeout: Duration::from_secs(10),
             max_memory: ByteSize::gib(8),
@@ -54,9 +56,11 @@ impl FunctionSettings {
         let is_file = self.path.is_file();
         let path = self.path.display();
         FieldError::ensure(is_file, "path", path, "a Python file with reward functions")?;
-        let [low, high] = self.range;
-        let good = low.is_finite() && high.is_finite() && low < high;
-        FieldError::ensure(good, "range", format_args!("[{low}, {high}]"), "two finite numbers, the lower one first")?;
+        if let Some([low, high]) = self.range {
+            let good = low.is_finite() && high.is_finite() && low < high;
+            let allowed = "two finite numbers, the lower one first";
+            FieldError::ensure(good, "range", format_args!("[{low}, {high}]"), allowed)?;
+        }
         FieldError::ensure(!self.timeout.is_zero(), "timeout", human(self.timeout), "above 0")?;
         FieldError::ensure((1..=64).contains(&self.processes), "processes", self.processes, "1 to 64")
     }

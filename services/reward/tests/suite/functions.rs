@@ -24,6 +24,7 @@ fn settings(folder: &tempfile::TempDir, source: &str, change: impl FnOnce(&mut F
     let path = folder.path().join("reward.py");
     std::fs::write(&path, source).unwrap();
     let mut settings = FunctionSettings { path, timeout: Duration::from_secs(1), ..FunctionSettings::default() };
+    settings.range = Some([0.0, 1.0]);
     change(&mut settings);
     RewardSettings { functions: [("words".to_owned(), settings)].into(), ..RewardSettings::default() }
 }
@@ -218,6 +219,44 @@ def short(completions, rows):
             settings.require_all = true;
         });
         no_reward(&strict.await.judge("skip").await, "reward_none");
+    });
+}
+
+#[test]
+fn without_a_range_any_finite_reward_is_taken_and_no_answer_is_known_to_be_correct() {
+    bounded(async {
+        let source = "
+def big(completion, row):
+    return float(completion)
+def half(completion, row):
+    return {'score': 0.5, 'digits': len(completion)}
+";
+        let served = served_with(source, |settings| {
+            settings.range = None;
+            settings.functions = [("big".to_owned(), 1.0), ("half".to_owned(), 1.0)].into();
+        });
+        let served = served.await;
+        for (text, reward) in [("7", 3.75), ("-1e300", -5e299), ("1", 0.75)] {
+            let verdict = served.judge(text).await;
+            assert_eq!((verdict.outcome(), verdict.reward), (Outcome::Scored, Some(reward)), "{verdict:?}");
+            assert_eq!((verdict.components["half"], verdict.components["digits"]), (0.5, text.len() as f64));
+        }
+        no_reward(&served.judge("inf").await, "reward_not_a_number");
+    });
+}
+
+#[test]
+fn rewards_of_another_range_count_from_zero_to_one() {
+    bounded(async {
+        let source = "def reward(completion, row):\n    return float(completion)\n";
+        let served = served_with(source, |settings| settings.range = Some([-1.0, 1.0])).await;
+        for (text, reward, outcome) in
+            [("-1", 0.0, Outcome::Incorrect), ("0", 0.5, Outcome::Incorrect), ("1", 1.0, Outcome::Correct)]
+        {
+            let verdict = served.judge(text).await;
+            assert_eq!((verdict.reward, verdict.outcome()), (Some(reward), outcome), "{text}");
+        }
+        no_reward(&served.judge("1.5").await, "reward_out_of_range");
     });
 }
 
