@@ -173,6 +173,21 @@ fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
     other.args(["--set", &format!("learner.lora.start={}", adapter.display()), "--set", "learner.lora.rank=2"]);
     let error = refused(other);
     assert!(error.contains("is an adapter of rank 4"), "{error}");
+    // The dry run says what the start would say, of rank-stabilised scaling by its name.
+    let described = std::fs::read_to_string(adapter.join("adapter_config.json")).unwrap();
+    std::fs::write(
+        adapter.join("adapter_config.json"),
+        described.replace("\"use_rslora\": false", "\"use_rslora\": true"),
+    )
+    .unwrap();
+    let mut dry = lora(&dir.path().join("dry"), &model);
+    dry.args(["--dry-run", "--set", &format!("learner.lora.start={}", adapter.display())]);
+    let output = dry.output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(
+        !output.status.success() && said.contains("learner.lora.start is") && said.contains("use_rslora"),
+        "{said}"
+    );
 }
 
 #[test]

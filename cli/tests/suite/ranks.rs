@@ -17,7 +17,8 @@ use evenkeel_rpc::error::{Reason, has_reason};
 
 use crate::certificates::Folder as Certificates;
 use crate::support::{
-    Process, count_lines, evenkeel, free_ports, lines, resume, small, succeed, summary, train, wait_for, written_model,
+    Process, count_lines, evenkeel, free_ports, lines, refused, resume, small, succeed, summary, train, wait_for,
+    written_model,
 };
 
 /// Every answer has a gradient, whatever its reward, in two updates of each step.
@@ -114,6 +115,9 @@ fn ranks_of_torchrun_meet_beside_its_store() {
         Process::start_logging(command, &log(&out, rank))
     };
     end_well(&out, (0..2).map(start).collect());
+    // At the store's own port nobody else can listen, which is said by the setting that chooses another.
+    let said = refused(with(as_rank(train(&folder.path().join("other")), 0, 2, port), &[]));
+    assert!(said.contains(&format!("cannot listen on 127.0.0.1:{port} (setting `learner.ranks.address`)")), "{said}");
     drop(store);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evenkeel_proto::v1::ranks_server::RanksServer;
 use evenkeel_proto::v1::{RankOrder, rank_command};
-use evenkeel_rpc::server::{RunningServer, Server};
+use evenkeel_rpc::server::{RunningServer, Server, ServerError};
 use tokio::runtime::Handle;
 
 use super::rank_identity::{identity, kept_bytes};
@@ -33,7 +33,15 @@ impl Meeting {
     /// # Errors
     /// A port in use, or certificates that cannot be read.
     pub(super) async fn bind(settings: &RankSettings, place: RankPlace) -> Result<Self, StartError> {
-        let server = Server::bind("ranks", "learner.ranks.server", settings.server_at(&place)).await?;
+        let at = settings.server_at(&place);
+        let is_at_place = at.listen == place.address;
+        let server = Server::bind("ranks", "learner.ranks.server", at).await.map_err(|error| match error {
+            // By the setting that chooses another port.
+            ServerError::Listen { address, source, .. } if is_at_place => {
+                ServerError::Listen { setting: "learner.ranks.address".to_owned(), address, source }
+            }
+            other => other,
+        })?;
         Ok(Self { server, place, settings: settings.clone() })
     }
 
