@@ -124,7 +124,7 @@ impl ChatAnswer {
             let token = |token: &SampledToken| {
                 // Part of a character has no text.
                 let is_whole = !token.text.contains(char::REPLACEMENT_CHARACTER);
-                let bytes = is_whole.then(|| token.text.as_bytes());
+                let bytes = is_whole.then_some(token.text.as_bytes());
                 json!({"token": token.text, "bytes": bytes, "logprob": token.log_probability, "top_logprobs": []})
             };
             choice["logprobs"] = json!({"content": sampled.iter().map(token).collect::<Vec<_>>(), "refusal": null});
