@@ -14,6 +14,7 @@ mod code_run;
 mod compare;
 mod connections;
 mod data;
+mod documented;
 mod documents;
 mod dry_run;
 mod episodes;
