@@ -35,7 +35,7 @@ fn what_is_meant_is_said() {
             "`actor_rollout_ref.actor.optim.lr` is verl's name; here it is `learner.optimizer.learning_rate`",
         ),
         (&["--set", "algorithm.kl_ctrl.kl_coef=0.1"], "it is `learner.objective.kl_coefficient`"),
-        (&["--set", "environment=calculator"], "allowed: a table; `data.environment`"),
+        (&["--set", "environment=calculator"], "here it is `data.environment`"),
         (&["sampling.group_size=8"], "a setting is written as --set 'sampling.group_size=8'"),
         (&["recipe.tml"], "recipe.toml is the nearest file"),
         (&["--set", "model.path=Qwen/Qwen3-0.6B"], "hf:Qwen/Qwen3-0.6B for a model of the hub"),

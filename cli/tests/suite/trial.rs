@@ -18,6 +18,7 @@ class Shop(Environment):
 
     @tool
     def buy(self, item: str, price: int) -> str:
+        \"\"\"Buys an item.\"\"\"
         self.left -= price
         return f\"{item}: {self.left} left\"
 
@@ -63,6 +64,7 @@ fn mistakes_in_an_environment_are_found_before_a_run() {
     assert_eq!((&whole["can_start"], &whole["problems"]), (&json!(true), &json!([])), "a low reward is no fault");
     assert!(!whole["notes"].to_string().contains("marked answer"), "it scores itself: {whole}");
     for (good, bad, words) in [
+        ("class Shop", "import nothing_there\n\n\nclass Shop", &["No module named 'nothing_there'"][..]),
         ("task[\"answer\"]", "task[\"anwser\"]", &["reset: ", "KeyError: 'anwser'"][..]),
         ("reset(self, task, seed)", "reset(self, task)", &["reset: ", "TypeError"]),
         ("self.left -= price", "self.left -= prize", &["a call of the tool `buy` with {", "NameError: name 'prize'"]),
@@ -73,7 +75,7 @@ fn mistakes_in_an_environment_are_found_before_a_run() {
         let report = report(&SHOP.replace(good, bad));
         let problems = report["problems"].as_array().unwrap();
         let problem = problems.first().and_then(Value::as_str).unwrap_or_default();
-        assert!(problems.len() == 1 && problem.contains("shop.py: row `"), "{bad}: {report}");
+        assert!(problems.len() == 1 && problem.contains("shop.py: "), "{bad}: {report}");
         assert!(words.iter().all(|word| problem.contains(word)), "{bad}: {problem}");
     }
     // What only a made-up argument explains keeps nobody from starting.

@@ -92,10 +92,9 @@ impl Merged {
         }
         let value = found.map_or_else(|| "absent".to_owned(), |value| written(&value));
         let mut allowed = wording::allowed(&error.kind).unwrap_or_else(|| error.kind.to_string());
-        // `environment = "shop.py"` is meant for another section.
+        // `environment = "shop.py"` is meant for a setting of another section.
         if wording::wants_table(error) {
-            let elsewhere = self.leaves_called(&path);
-            allowed += &if elsewhere.is_empty() { String::new() } else { format!("; `{}`", elsewhere.join("` or `")) };
+            allowed += &recognised(others, &path).map_or_else(String::new, |words| format!(" ({words})"));
         }
         ConfigError::Invalid { key: path, value, origin, allowed }
     }

@@ -92,15 +92,19 @@ pub async fn dry_run(
     }
     let undescribed = Descriptions::default();
     let described = started.environments.as_ref().unwrap_or(&undescribed);
+    // Of environments that do not start it is said below why, once.
+    let mut without_environments = recipe.clone();
+    (without_environments.data.environment, without_environments.data.environments) = (None, Vec::new());
+    let readable = if started.environments.is_ok() { recipe } else { &without_environments };
     let model = match unavailable {
-        None => model::look(recipe, described, say, &mut findings),
+        None => model::look(readable, described, say, &mut findings),
         Some(error) => {
             findings.problem(with_causes(error.as_ref()));
             ModelFacts::unavailable(recipe)
         }
     };
     let data =
-        if findings.is_data_incomplete { DataFacts::default() } else { data::look(recipe, &model, &mut findings) };
+        if findings.is_data_incomplete { DataFacts::default() } else { data::look(readable, &model, &mut findings) };
     let checked = match &started.environments {
         Ok(described) => start::look(recipe, &resolved, &model, described, &mut findings),
         Err(error) => {
@@ -172,6 +176,7 @@ fn note_doubts(recipe: &Recipe, model: &ModelFacts, data: &DataFacts, findings: 
 fn check_directory(out: &Path, findings: &mut Findings) {
     let is = match RunManifest::read(out) {
         Ok(Some(_)) if matches!(has_finished_step(out), Ok(false)) => return,
+        Err(_) if !out.is_dir() => return,
         Ok(Some(_)) | Err(_) => "the directory of a run",
         Ok(None) if std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) => "not empty",
         Ok(None) => return,

@@ -20,7 +20,7 @@ const SAMPLES: &str = "no setting: `run.rollouts` keeps every sample by default,
 const RESUME: &str = "`evenkeel resume DIR`";
 
 /// All of them; the first that has a key explains it.
-pub(super) const OTHER_NAMES: &[OtherNames] = &[TRL, VERL, OTHERS];
+pub(super) const OTHER_NAMES: &[OtherNames] = &[TRL, VERL, OTHERS, SECTIONS];
 
 /// GRPOConfig, TrainingArguments, ModelConfig and ScriptArguments of TRL 1.16.
 const TRL: OtherNames = OtherNames {
@@ -237,6 +237,13 @@ const OTHERS: OtherNames = OtherNames {
     words: &[("batch_size", BATCH), ("train_batch_size", BATCH), ("epochs", EPOCHS), ("num_epochs", EPOCHS)],
 };
 
+/// Sections that are taken for a setting of the same name in another one.
+const SECTIONS: OtherNames = OtherNames {
+    whose: "a section's",
+    settings: &[("environment", "data.environment"), ("model", "model.path"), ("data", "data.files")],
+    words: &[],
+};
+
 #[cfg(test)]
 mod tests {
     use evenkeel_config::{ConfigError, Loader};
@@ -253,7 +260,7 @@ mod tests {
 
     #[test]
     fn habits_lead_to_settings_that_there_are() {
-        for names in OTHER_NAMES {
+        for names in [TRL, VERL, OTHERS] {
             for (theirs, here) in names.settings {
                 let set = format!("{}=x", here.replace("NAME", "mine"));
                 let found = Loader::new().set([&set]).and_then(Loader::load::<Recipe>);
@@ -285,6 +292,6 @@ mod tests {
         let said = Loader::new().text("verl.toml", theirs).and_then(Loader::load::<Recipe>).unwrap_err().to_string();
         assert!(said.contains("`learner.mini_batch_groups`; `") && said.contains("learning_rate`"), "{said}");
         let said = Loader::new().set(["environment=shop.py"]).and_then(Loader::load::<Recipe>).unwrap_err().to_string();
-        assert!(said.ends_with("allowed: a table; `data.environment`"), "{said}");
+        assert!(said.ends_with("allowed: a table (`environment` is a section's name; here it is `data.environment`)"));
     }
 }
