@@ -34,11 +34,18 @@ fn recipe(folder: &Path) -> (PathBuf, PathBuf) {
     let model = model(folder);
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/mastermind.py");
     let environment = folder.join("mastermind.py");
-    // The example, in which a guess earns something as well.
-    let example = std::fs::read_to_string(example).unwrap();
-    let earning = example.replace("self.guesses += 1\n", "self.guesses += 1\n        self.earn(0.125)\n");
-    assert_ne!(earning, example);
-    std::fs::write(&environment, earning).unwrap();
+    // The example, in which a guess earns something as well, as many write Python.
+    let mut example = std::fs::read_to_string(example).unwrap();
+    for (written, instead) in [
+        ("self.guesses += 1\n", "self.guesses += 1\n        self.earn(0.125)\n"),
+        ("import random\n", "from __future__ import annotations\n\nimport asyncio\nimport random\n"),
+        ("    def guess(self, code: str) -> str:", "    async def guess(self, code: str) -> str:"),
+        ("        placed = sum(", "        await asyncio.sleep(0)\n        placed = sum("),
+    ] {
+        assert!(example.contains(written), "{written}");
+        example = example.replacen(written, instead, 1);
+    }
+    std::fs::write(&environment, example).unwrap();
     let data = folder.join("rows.jsonl");
     let path = folder.join("own.toml");
     rows(&data, &environment);
