@@ -93,6 +93,8 @@ fn of_verifier(key: &str) -> Option<String> {
     Some(match key {
         "python" => format!("\"{}\"", python.display()),
         "range" => format!("{range:?}"),
+        // As `OnError::Limit` is written.
+        "on_error" => "\"limit\"".to_owned(),
         "require_all" => require_all.to_string(),
         "timeout" => format!("\"{}\"", human(timeout)),
         "max_memory" => format!("\"{max_memory}\""),

@@ -17,7 +17,7 @@ const MEAN_REWARD_GAUGE: Gauge = Gauge::by_parts(
     &["benchmarks of the recipe", "`mean@k`, `best@k` of the recipe's k"],
     "mean raw reward in the newest evaluation",
 )
-.only("nobody says which answers are correct");
+.only("evaluations without an accuracy");
 
 const SOURCES: &str = "the benchmark has two or more data sources";
 
