@@ -114,7 +114,7 @@ async fn tried(options: &InitOptions, draft: &mut Draft<'_>) -> Result<String> {
     write(&options.out, &draft.text()?)?;
     note("trying the recipe, and timing a step of it");
     let loaded = evenkeel_recipe::load(std::slice::from_ref(&out), &[])?;
-    let report = dry_run::look(&loaded, &[out.clone()], None, true).await?;
+    let report = dry_run::look(&loaded, std::slice::from_ref(&out), None, true).await?;
     if !report.can_start {
         let problems: Vec<String> = report.problems().iter().map(|problem| format!("  {problem}")).collect();
         return Ok(format!("it cannot start yet:\n{}\n", problems.join("\n")));
