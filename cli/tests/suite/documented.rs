@@ -12,8 +12,9 @@ use crate::support::{evenkeel, lines, succeed, train_recipe};
 fn example(page: &str, fence: &str, line: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
     let text = std::fs::read_to_string(path).unwrap();
-    let blocks = text.split(&format!("```{fence}\n")).skip(1).map(|rest| rest.split("```").next().unwrap());
-    blocks.into_iter().find(|block| block.contains(line)).unwrap_or_else(|| panic!("{page}: {line}")).to_owned()
+    let fence = format!("```{fence}\n");
+    let mut blocks = text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap());
+    blocks.find(|block| block.contains(line)).unwrap_or_else(|| panic!("{page}: {line}")).to_owned()
 }
 
 /// A recipe with the first `data` of a page, for rows in the same folder.
