@@ -200,10 +200,7 @@ fn courses(samples: &TrainingSamples) -> Html {
     );
     let caption = "share of correct answers each time that the problem came, of those that changed most from the first \
         to the last time";
-    let chart = Chart::new("Solve rate of single problems", caption)
-        .from(0.0)
-        .up_to(1.0)
-        .measured_in("share of correct answers");
+    let chart = Chart::new("Solve rate of single problems", caption).from(0.0).up_to(1.0);
     let line = |(index, course): &(&u64, &Course)| {
         let points = course.seen.iter().map(|seen| Point::new(seen.0 as f64, Course::rate(*seen)));
         Series::new(format!("problem {}", *index + 1), Style::ErrorBars, points)

@@ -29,3 +29,28 @@ async fn a_report_shows_every_curve_and_can_be_made_again() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_before_it_on_the_same_data_is_on_no_page_unless_somebody_asks_for_it() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let mut recipe = recipe();
+        (recipe.run.name, recipe.run.steps, recipe.warm_start.steps) = ("the-longer-one".into(), 6, 0);
+        let before = path.with_file_name("before");
+        cluster.run(&before, &recipe).await.1.unwrap();
+        (recipe.run.name, recipe.run.steps) = ("the-shorter-one".into(), 3);
+        cluster.run(&path, &recipe).await.1.unwrap();
+        let html = std::fs::read_to_string(path.join("report.html")).unwrap();
+        assert!(!html.contains("the-longer-one"), "nobody asked for it");
+        let with = render_report(&path, Some(&before)).unwrap();
+        assert!(with.contains("run the-longer-one <b>"), "its curves are drawn");
+        assert!(
+            !with.contains("at all 6 points") && !with.contains("at all 5 points"),
+            "sentences are of the run alone"
+        );
+        let error = render_report(&path, Some(&path.with_file_name("none"))).unwrap_err().to_string();
+        assert!(error.contains("holds no run"), "{error}");
+    })
+    .await;
+}
