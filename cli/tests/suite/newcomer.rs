@@ -49,6 +49,35 @@ fn what_init_writes_for_own_rows_passes_the_dry_run_and_asks_for_marked_answers(
 }
 
 #[test]
+fn numbers_follow_from_the_model_and_its_answers_and_an_environment_gets_the_turns_of_its_template() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = written_model(dir.path());
+    rows(&dir.path().join("rows.jsonl"), 30);
+    let init = ["init", "--data", "rows.jsonl", "--model", "model"];
+    let said = stdout(within(dir.path(), &init));
+    assert!(said.contains("it can start, and takes ") && said.contains("evenkeel train recipe.toml"), "{said}");
+    let recipe = std::fs::read_to_string(dir.path().join("recipe.toml")).unwrap();
+    let value = |key: &str| {
+        let line = recipe.lines().find(|line| line.starts_with(key)).unwrap_or_else(|| panic!("{key}: {recipe}"));
+        line.split(['=', '#']).nth(1).unwrap().trim().to_owned()
+    };
+    assert_eq!(value("learning_rate"), "9.0e-5", "1.5e-5 x 576 / 96");
+    assert_eq!(value("max_tokens").parse::<u64>().unwrap() % 8, 0, "{recipe}");
+    assert!(recipe.contains("# 95 of 100 sampled answers have at most "), "{recipe}");
+
+    std::fs::write(
+        model.join("chat_template.jinja"),
+        "{% for m in messages %}{{ m.role }}\n{{ m.content }}<eos>\n{% endfor %}\
+         {% if add_generation_prompt %}assistant\n{% endif %}",
+    )
+    .unwrap();
+    std::fs::remove_file(dir.path().join("recipe.toml")).unwrap();
+    let said = stdout(within(dir.path(), &[&init[..], &["--environment"]].concat()));
+    let recipe = std::fs::read_to_string(dir.path().join("recipe.toml")).unwrap();
+    assert!(recipe.contains("[turns]\ntools = \"system-prompt\""), "{said}{recipe}");
+}
+
+#[test]
 fn rows_without_gold_answers_get_a_reward_function() {
     let dir = tempfile::tempdir().unwrap();
     written_model(dir.path());
