@@ -38,7 +38,10 @@ fn what_is_meant_is_said() {
         (&["--set", "environment=calculator"], "here it is `data.environment`"),
         (&["sampling.group_size=8"], "a setting is written as --set 'sampling.group_size=8'"),
         (&["recipe.tml"], "recipe.toml is the nearest file"),
-        (&["--set", "model.path=Qwen/Qwen3-0.6B"], "hf:Qwen/Qwen3-0.6B for a model of the hub"),
+        (
+            &["--set", "model.path=Qwen/Qwen3-0.6B", "--set", "data.files=rows.jsonl"],
+            "hf:Qwen/Qwen3-0.6B for a model of the hub",
+        ),
         (&["--set", "sampling.max_tokens=1000000", "--set", "data.files=rows.jsonl"], "above sampling.max_tokens"),
     ] {
         let mut command = within(dir.path(), &["train"]);

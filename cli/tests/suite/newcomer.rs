@@ -62,7 +62,7 @@ fn numbers_follow_from_the_model_and_its_answers_and_an_environment_gets_the_tur
         line.split(['=', '#']).nth(1).unwrap().trim().to_owned()
     };
     assert_eq!(value("learning_rate"), "9.0e-5", "1.5e-5 x 576 / 96");
-    assert_eq!(value("max_tokens").parse::<u64>().unwrap() % 8, 0, "{recipe}");
+    assert!((1..=200).contains(&value("max_tokens").parse::<u64>().unwrap()), "what fits its context: {recipe}");
     assert!(recipe.contains("# 95 of 100 sampled answers have at most "), "{recipe}");
 
     std::fs::write(
