@@ -11,6 +11,7 @@ mod end_of_turn;
 mod prompt;
 mod python;
 mod renderer;
+mod roles;
 mod template;
 mod turns;
 mod value;

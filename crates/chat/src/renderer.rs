@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use crate::prompt::{Message, Prompt};
+use crate::roles::{is_usual, rename_developer, require_shown};
 use crate::template::{ChatTemplate, RenderError, TemplateArguments};
 use crate::value::TemplateValue;
 
@@ -208,6 +209,7 @@ impl PromptRenderer {
         suffix: &str,
         followed_by: &[Message],
     ) -> Result<String, PromptError> {
+        rename_developer(&mut messages, template, &self.arguments);
         self.instruct(&mut messages);
         if !suffix.is_empty()
             && let Some(message) = messages.iter_mut().rfind(|message| message.role() == "user")
@@ -216,6 +218,7 @@ impl PromptRenderer {
         }
         messages.extend_from_slice(followed_by);
         let text = template.render(&conversation(&messages), &self.arguments_for(&messages)?)?;
+        require_shown(&messages, &text, |role| !is_usual(role))?;
         if messages.iter().any(|message| prints_parts(message, &text)) { Err(PromptError::Parts) } else { Ok(text) }
     }
 

@@ -84,6 +84,18 @@ fn the_system_prompt_is_for_conversations_without_one() {
 }
 
 #[test]
+fn no_message_vanishes_whose_role_the_template_does_not_read() {
+    let known = "{% for m in messages if m.role in ['system', 'user', 'assistant'] %}<|im_start|>{{ m.role }}\n\
+        {{ m.content }}<|im_end|>\n{% endfor %}";
+    let settings = PromptSettings { system_prompt: Some("be long".into()), ..PromptSettings::default() };
+    let render = |prompt: &Prompt| renderer(Some(known), settings.clone()).render(prompt).map(|found| found.text);
+    let found = render(&messages(&[("developer", "be short"), ("user", "a")])).unwrap();
+    assert!(found.starts_with("<|im_start|>system\nbe short<|im_end|>\n<|im_start|>user\na"), "{found}");
+    let error = render(&messages(&[("user", "a"), ("function", "two")])).unwrap_err().to_string();
+    assert!(error.ends_with("it leaves out messages[2], of the role `function`"), "{error}");
+}
+
+#[test]
 fn a_system_prompt_needs_a_template_to_stand_in() {
     let settings = PromptSettings { system_prompt: Some("be short".into()), ..PromptSettings::default() };
     let error = PromptRenderer::new(None, tokenizer(), settings.clone()).unwrap_err().to_string();
