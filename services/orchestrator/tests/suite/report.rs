@@ -34,13 +34,12 @@ async fn a_report_shows_every_curve_and_can_be_made_again() {
 async fn a_run_before_it_on_the_same_data_is_on_no_page_unless_somebody_asks_for_it() {
     bounded(async {
         let (_dir, path) = temp();
-        let cluster = Cluster::start().await;
         let mut recipe = recipe();
         (recipe.run.name, recipe.run.steps, recipe.warm_start.steps) = ("the-longer-one".into(), 6, 0);
         let before = path.with_file_name("before");
-        cluster.run(&before, &recipe).await.1.unwrap();
+        Cluster::start().await.run(&before, &recipe).await.1.unwrap();
         (recipe.run.name, recipe.run.steps) = ("the-shorter-one".into(), 3);
-        cluster.run(&path, &recipe).await.1.unwrap();
+        Cluster::start().await.run(&path, &recipe).await.1.unwrap();
         let html = std::fs::read_to_string(path.join("report.html")).unwrap();
         assert!(!html.contains("the-longer-one"), "nobody asked for it");
         let with = render_report(&path, Some(&before)).unwrap();
