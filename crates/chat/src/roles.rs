@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::prompt::Message;
-use crate::renderer::{PromptError, conversation};
 use crate::template::{ChatTemplate, RenderError, TemplateArguments};
+use crate::value::TemplateValue;
 
 const DEVELOPER: &str = "developer";
 /// A content that no template has of itself.
@@ -16,7 +16,8 @@ pub(crate) fn rename_developer(messages: &mut [Message], template: &ChatTemplate
         return;
     }
     let tried = [Message::text(DEVELOPER, PROBE), Message::text("user", "?")];
-    let is_read = template.render(&conversation(&tried), arguments).is_ok_and(|text| text.contains(PROBE));
+    let tried = tried.iter().map(|message| TemplateValue::from(message.fields())).collect();
+    let is_read = template.render(&tried, arguments).is_ok_and(|text| text.contains(PROBE));
     for message in messages.iter_mut().filter(|message| !is_read && message.role() == DEVELOPER) {
         let mut fields = message.fields().clone();
         fields.insert("role".to_owned(), "system".into());
@@ -37,14 +38,14 @@ pub(crate) fn require_shown(
     messages: &[Message],
     text: &str,
     checked: impl Fn(&str) -> bool,
-) -> Result<(), PromptError> {
+) -> Result<(), RenderError> {
     let is_left_out = |message: &Message| checked(message.role()) && !is_shown(message, text);
     match messages.iter().position(is_left_out) {
         None => Ok(()),
         Some(index) => {
             let role = messages[index].role();
             let what = format!("it leaves out messages[{index}], of the role `{role}`");
-            Err(PromptError::Template(RenderError(what)))
+            Err(RenderError(what))
         }
     }
 }

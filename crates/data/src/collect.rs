@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::merge::{MergedProblems, RowIdentity};
+use crate::digest::RowIdentity;
+use crate::merge::MergedProblems;
 use crate::read::{self, Columns, ReadError, ReadLimits};
 use crate::report::Purpose;
 use crate::{
@@ -138,7 +139,7 @@ fn read_row(
     rules.filters.iter().try_for_each(|filter| filter.check(row))?;
     let problem = Problem::read(row, &rules.fields, &rules.rules, origin, unnamed)?;
     code::check_outputs(&problem.task)?;
-    let identity = rules.fields.identity(row, &problem)?;
+    let identity = rules.fields.identity(row, &problem.task, problem.environment.is_some())?;
     Ok((Problem { suffix: rules.suffix.clone(), ..problem }, identity))
 }
 

@@ -10,6 +10,15 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digest([u8; 32]);
 
+/// What makes rows equal besides their prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowIdentity {
+    /// Whatever else decides what is asked and judged: rows that differ in it are different problems.
+    pub(crate) context: Option<Digest>,
+    /// What answers are judged against: rows that differ in it alone contradict each other.
+    pub(crate) gold: Digest,
+}
+
 impl Hash for Digest {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // Its first bytes are as good a hash as any.

@@ -13,17 +13,16 @@ use evenkeel_chat::Prompt;
 use evenkeel_proto::FieldError;
 use serde_json::Value;
 
-use crate::digest::Digest;
+use crate::digest::{Digest, RowIdentity};
 use crate::environments::{EnvironmentTask, Environments};
 use crate::gold::gold;
-use crate::merge::RowIdentity;
 use crate::messages;
 use crate::names::Names;
 use crate::payload::Payload;
 use crate::read::Columns;
 use crate::row::{DataRow, RowError, refused, text};
 use crate::verifiers::{CUSTOM, DATA_SOURCE, VERIFIER, VerifierChoice, Verifiers};
-use crate::{Demonstration, Problem, Reason, Shape, Task, TaskKind, code};
+use crate::{Demonstration, Reason, Shape, Task, TaskKind, code};
 
 const PROMPT: &[&str] = &["prompt", "problem", "question", "question_content", "question.question_content"];
 const GOLD: &[&str] = &["gold", "reward_model.ground_truth", "final_answer", "answer", "label", "solution"];
@@ -255,10 +254,10 @@ impl Fields {
     ///
     /// # Errors
     /// More columns than they may get.
-    pub(crate) fn identity(&self, row: &DataRow, problem: &Problem) -> Result<RowIdentity, RowError> {
-        let is_custom = problem.task.kind() == TaskKind::Custom;
-        if !is_custom && problem.environment.is_none() {
-            return Ok(RowIdentity { context: None, gold: problem.task.digest() });
+    pub(crate) fn identity(&self, row: &DataRow, task: &Task, in_environment: bool) -> Result<RowIdentity, RowError> {
+        let is_custom = task.kind() == TaskKind::Custom;
+        if !is_custom && !in_environment {
+            return Ok(RowIdentity { context: None, gold: task.digest() });
         }
         let payload = Payload::of(row);
         let column =
@@ -269,7 +268,7 @@ impl Fields {
         payload.require_short(&asked.collect::<Vec<_>>(), self.max_columns)?;
         let context = payload.digest(&[&prompt, &gold, &demonstration, &id]);
         let found = self.gold.find(row).and_then(|(name, _)| row.json(name)).unwrap_or_default();
-        let gold = if is_custom { Digest::of_texts([found.as_str()]) } else { problem.task.digest() };
+        let gold = if is_custom { Digest::of_texts([found.as_str()]) } else { task.digest() };
         Ok(RowIdentity { context: Some(context), gold })
     }
 

@@ -4,18 +4,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::digest::Digest;
+use crate::digest::{Digest, RowIdentity};
 use crate::lint::{Suspicion, check_golds};
 use crate::{DataReport, Problem, Reason, RowError, RowLocation};
-
-/// What makes rows equal besides their prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RowIdentity {
-    /// Whatever else decides what is asked and judged: rows that differ in it are different problems.
-    pub(crate) context: Option<Digest>,
-    /// What answers are judged against: rows that differ in it alone contradict each other.
-    pub(crate) gold: Digest,
-}
 
 /// What is known about the rows of one prompt and context.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Names of an evaluation's metrics: `val-core/BENCHMARK/acc/METRIC@K`, or `reward` for `acc` where nobody says which
 //! answers are correct. They are verl's where verl has the quantity.
 
-use super::evaluated::Quantity;
+use super::quantity::Quantity;
 use crate::metric::table;
 
 /// The benchmark that is the mean over those that count towards it.

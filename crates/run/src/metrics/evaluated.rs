@@ -1,32 +1,10 @@
-//! The benchmarks that lines of evaluations are about, and what their numbers are.
+//! The benchmarks that lines of evaluations are about.
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
-
 use super::MetricsLine;
 use super::at_k::{self, AVERAGE};
-
-/// What the numbers of a benchmark are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Quantity {
-    /// The mean of *correct*.
-    #[default]
-    Accuracy,
-    /// The mean reward, where nobody says which answers are correct.
-    Reward,
-}
-
-impl Quantity {
-    /// What people call it.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Accuracy => "accuracy",
-            Self::Reward => "mean reward",
-        }
-    }
-}
+use super::quantity::Quantity;
 
 /// A benchmark of an evaluation. Names are in alphabetical order, and the average comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

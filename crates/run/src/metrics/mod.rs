@@ -4,9 +4,11 @@ pub mod at_k;
 mod curves;
 mod evaluated;
 mod line;
+mod quantity;
 mod statistics;
 
 pub use curves::Curves;
-pub use evaluated::{EvaluatedBenchmark, Quantity, accuracy, headline};
+pub use evaluated::{EvaluatedBenchmark, accuracy, headline};
 pub use line::MetricsLine;
+pub use quantity::Quantity;
 pub use statistics::Statistics;
