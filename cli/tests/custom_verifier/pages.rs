@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 const PROGRAM: &str = r#"#!/usr/bin/env bash
 case "$*" in
   train) exec "$EVENKEEL" train --steps 2 --set warm_start.steps=2 --set evaluation.problems=8 ;;
+  "train "*"--steps"*) exec "$EVENKEEL" "$@" --set warm_start.steps=2 --set evaluation.problems=8 ;;
   "train "*"--dry-run"*) exec "$EVENKEEL" "$@" ;;
   "train "*) exec "$EVENKEEL" "$@" --steps 6 ;;
   *) exec "$EVENKEEL" "$@" ;;

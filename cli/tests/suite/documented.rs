@@ -39,7 +39,7 @@ fn starts_and_takes_a_step(folder: &Path, recipe: &Path) {
     let mut train = train_recipe(recipe, &run);
     train.current_dir(folder);
     succeed(train);
-    assert_eq!(lines(&run).len(), 1);
+    assert_eq!(lines(&run).len(), 3, "an evaluation, the step, an evaluation");
 }
 
 #[test]

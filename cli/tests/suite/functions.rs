@@ -88,6 +88,8 @@ fn processes(text: &str) -> Vec<String> {
 fn a_file_of_reward_functions_that_dies_is_started_again_and_ends_with_its_run() {
     // No other test has processes with this name.
     const FILE: &str = "functions_that_die.py";
+    // Not the run itself, which has the name in a setting: the memory of its processes follows there.
+    let called = format!("{FILE} [0-9]");
     let dir = tempfile::tempdir().unwrap();
     let wait_for = |what: &str, holds: &dyn Fn() -> bool| {
         let began = Instant::now();
@@ -104,17 +106,17 @@ fn a_file_of_reward_functions_that_dies_is_started_again_and_ends_with_its_run()
     let mut run = command.spawn().unwrap();
     let lines = || std::fs::read_to_string(dir.path().join("run/metrics.jsonl")).unwrap_or_default();
     wait_for("the first step", &|| lines().lines().count() > 0);
-    let before = processes(FILE);
+    let before = processes(&called);
     assert!(!before.is_empty());
     assert!(Command::new("kill").arg("-9").args(&before).status().unwrap().success());
     let done = lines().lines().count();
     wait_for("steps after it", &|| lines().lines().count() > done + 2);
-    assert!(processes(FILE).iter().all(|id| !before.contains(id)));
+    assert!(processes(&called).iter().all(|id| !before.contains(id)));
     let text = lines();
     // The last one may not be whole yet.
     let whole: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert!(whole.iter().all(|line| line["rollout/invalid_samples"] == 0.0), "no answer is lost");
     run.kill().unwrap();
     run.wait().unwrap();
-    wait_for("the end of the verifier", &|| processes(FILE).is_empty());
+    wait_for("the end of the verifier", &|| processes(&called).is_empty());
 }

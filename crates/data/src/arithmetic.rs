@@ -33,6 +33,7 @@ fn problem(sum: Sum, rules: &Rules) -> Problem {
         origin: ProblemOrigin::default(),
         data_source: None,
         prompt,
+        context: None,
         suffix: None,
         task,
         environment: None,

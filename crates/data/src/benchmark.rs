@@ -1,13 +1,12 @@
 //! Benchmarks: problems that are evaluated on and never trained on.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 
+use crate::asked::Asked;
 use crate::collect::{Collector, RowRules};
 use crate::dataset::{drop_twins, files};
 use crate::read::ReadLimits;
 use crate::report::Purpose;
-use crate::text::normalized;
 use crate::{Cancel, DataError, Dataset, Problem};
 
 /// The files of a benchmark, and how their rows are read.
@@ -49,10 +48,9 @@ impl Dataset {
         }
         collector.require_prompts()?;
         let (mut problems, report) = collector.finish();
-        let asked: HashSet<String> = problems.iter().map(|problem| normalized(&problem.prompt)).collect();
-        let (twins, train): (Vec<_>, Vec<_>) = std::mem::take(&mut self.train)
-            .into_iter()
-            .partition(|problem| asked.contains(&normalized(&problem.prompt)));
+        let asked = Asked::of(&problems);
+        let all = std::mem::take(&mut self.train).into_iter();
+        let (twins, train): (Vec<_>, Vec<_>) = all.partition(|problem| asked.has(problem));
         self.train = train;
         drop_twins(&mut self.report, &twins);
         let offset = self.report.append(report);

@@ -140,7 +140,8 @@ fn read_row(
     let problem = Problem::read(row, &rules.fields, &rules.rules, origin, unnamed)?;
     code::check_outputs(&problem.task)?;
     let identity = rules.fields.identity(row, &problem.task, problem.environment.is_some())?;
-    Ok((Problem { suffix: rules.suffix.clone(), ..problem }, identity))
+    let context = identity.context.map(|context| context.to_string().into());
+    Ok((Problem { context, suffix: rules.suffix.clone(), ..problem }, identity))
 }
 
 #[cfg(test)]

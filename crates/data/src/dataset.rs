@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use evenkeel_seeds::{Stream, rng};
 use rand::seq::SliceRandom;
 
+use crate::asked::{Asked, question_of};
 use crate::collect::{Collector, RowRules};
 use crate::read::{ReadLimits, expand};
 use crate::report::Purpose;
-use crate::text::normalized;
 use crate::{Cancel, DataError, DataReport, Problem, Reason};
 
 /// Problems of one or several sources.
@@ -83,7 +83,7 @@ impl Dataset {
         collector.require_prompts()?;
         let (all, mut report) = collector.finish();
         let (train, held_out) = if set.held_out.is_empty() {
-            let (train, held, twins) = hold_out(all, held_out, seed, |problem| normalized(&problem.prompt));
+            let (train, held, twins) = hold_out(all, held_out, seed, question_of);
             drop_twins(&mut report, &twins);
             (train, held)
         } else {
@@ -93,9 +93,8 @@ impl Dataset {
             }
             collector.require_prompts()?;
             let (mut held, evaluation) = collector.finish();
-            let asked: HashSet<String> = held.iter().map(|problem| normalized(&problem.prompt)).collect();
-            let (twins, train): (Vec<_>, Vec<_>) =
-                all.into_iter().partition(|problem| asked.contains(&normalized(&problem.prompt)));
+            let asked = Asked::of(&held);
+            let (twins, train): (Vec<_>, Vec<_>) = all.into_iter().partition(|problem| asked.has(problem));
             drop_twins(&mut report, &twins);
             let offset = report.append(evaluation);
             held.iter_mut().for_each(|problem| problem.origin.file += offset);
@@ -190,6 +189,21 @@ mod tests {
             Prompt::Text(text) => text,
             Prompt::Messages(_) | Prompt::Either { .. } => panic!("a text was written"),
         }
+    }
+
+    #[test]
+    fn rows_that_an_environment_tells_apart_are_held_out_each_for_itself() {
+        let rows = (0..5).map(|i| format!("{{\"prompt\": \"buy\", \"money\": {i}}}\n")).collect::<String>();
+        let shop = |set: &mut FileSet| {
+            let environments = crate::Environments::new(vec![], "shop.py");
+            set.sources[0].rules.fields = Fields::default().with_environments(environments);
+        };
+        let data = read(&rows, shop).unwrap();
+        assert_eq!((data.train.len(), data.held_out.len()), (4, 1));
+        let asked = Asked::of(&data.held_out);
+        assert!(asked.has(&data.held_out[0]) && !data.train.iter().any(|problem| asked.has(problem)));
+        let plain = Problem { context: None, ..data.train[0].clone() };
+        assert!(asked.has(&plain), "where one has nothing but its prompt, that decides");
     }
 
     #[test]

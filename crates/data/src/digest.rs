@@ -1,5 +1,6 @@
 //! What makes two rows the same: their messages and what answers are judged against, as digests.
 
+use std::fmt::{self, Display};
 use std::hash::{Hash, Hasher};
 
 use evenkeel_chat::Prompt;
@@ -17,6 +18,12 @@ pub(crate) struct RowIdentity {
     pub(crate) context: Option<Digest>,
     /// What answers are judged against: rows that differ in it alone contradict each other.
     pub(crate) gold: Digest,
+}
+
+impl Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&evenkeel_host::hex(&self.0))
+    }
 }
 
 impl Hash for Digest {
@@ -41,7 +48,7 @@ impl Digest {
         let Some(other) = other else { return self };
         let mut hash = FieldsDigest::new();
         for digest in [self, other] {
-            hash.text(&evenkeel_host::hex(&digest.0));
+            hash.text(&digest.to_string());
         }
         Self(hash.finish())
     }

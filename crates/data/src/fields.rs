@@ -249,27 +249,38 @@ impl Fields {
         Payload::of(row).task(name)
     }
 
-    /// What tells a row from others with the same prompt, if more than its gold answer does: whatever else its reward
-    /// function or its environment gets.
+    /// What tells a row from others with the same prompt: its gold answer, and whatever else its reward function or an
+    /// environment with a score of its own gets.
     ///
     /// # Errors
     /// More columns than they may get.
     pub(crate) fn identity(&self, row: &DataRow, task: &Task, in_environment: bool) -> Result<RowIdentity, RowError> {
         let is_custom = task.kind() == TaskKind::Custom;
+        let is_scored = self.environments.scores(row);
         if !is_custom && !in_environment {
             return Ok(RowIdentity { context: None, gold: task.digest() });
         }
         let payload = Payload::of(row);
-        let column =
-            |names: &'_ Names| names.find(row).map(|(name, _)| name.split('.').next().unwrap_or(name).to_owned());
-        let [prompt, gold, demonstration, id] =
-            [&self.prompt, &self.gold, &self.demonstration, &self.id].map(|names| column(names).unwrap_or_default());
+        let column = |names: &Names| {
+            names.find(row).map(|(name, _)| name.split('.').next().unwrap_or(name).to_owned()).unwrap_or_default()
+        };
+        let [prompt, gold, demonstration, id] = [&self.prompt, &self.gold, &self.demonstration, &self.id].map(column);
         let asked = [prompt.as_str(), &gold].into_iter().chain(code::COLUMNS.iter().copied());
         payload.require_short(&asked.collect::<Vec<_>>(), self.max_columns)?;
-        let context = payload.digest(&[&prompt, &gold, &demonstration, &id]);
+        let without = [prompt.as_str(), &demonstration, &id];
+        // An environment with a score takes the gold answer for what it likes.
+        let context = match (is_scored, is_custom) {
+            (true, _) => Some(payload.digest(&without)),
+            (false, true) => Some(payload.digest(&[&without[..], &[&gold]].concat())),
+            (false, false) => None,
+        };
         let found = self.gold.find(row).and_then(|(name, _)| row.json(name)).unwrap_or_default();
-        let gold = if is_custom { Digest::of_texts([found.as_str()]) } else { task.digest() };
-        Ok(RowIdentity { context: Some(context), gold })
+        let gold = match (is_scored, is_custom) {
+            (true, _) => Digest::of_texts([]),
+            (false, true) => Digest::of_texts([found.as_str()]),
+            (false, false) => task.digest(),
+        };
+        Ok(RowIdentity { context, gold })
     }
 
     fn math(&self, row: &DataRow) -> Result<Task, RowError> {

@@ -17,6 +17,7 @@ pub mod read;
 pub mod trails;
 pub mod word_problems;
 
+mod asked;
 mod benchmark;
 mod code;
 mod collect;

@@ -82,6 +82,7 @@ mod tests {
             origin: ProblemOrigin::default(),
             data_source: None,
             prompt: Prompt::Text(prompt.into()),
+            context: None,
             suffix: None,
             task: Task::math(golds.iter().map(|gold| (*gold).to_owned())).unwrap(),
             environment: None,

@@ -22,6 +22,8 @@ pub struct Problem {
     /// What the row says that it comes from (its column `data_source`), if it does.
     pub data_source: Option<Arc<str>>,
     pub prompt: Prompt,
+    /// What tells it from others with the same prompt: a digest of further columns. `None`: nothing else is asked.
+    pub context: Option<Arc<str>>,
     /// Text appended to the last user message, in place of the run's.
     pub suffix: Option<Arc<str>>,
     /// What answers are judged against.
@@ -103,7 +105,7 @@ impl Problem {
                 FieldError::new("the demonstration", "a list of turns", allowed),
             ));
         }
-        Ok(Self { id, origin, data_source, prompt, suffix: None, task, environment, demonstration })
+        Ok(Self { id, origin, data_source, prompt, context: None, suffix: None, task, environment, demonstration })
     }
 
     /// What a renderer takes: the prompt, and its suffix where it has one of its own.

@@ -52,6 +52,7 @@ fn problem(a: u32, b: u32, rules: &Rules) -> Problem {
         id: format!("{a}*{b}").into(),
         origin: ProblemOrigin::default(),
         data_source: None,
+        context: None,
         suffix: None,
         task: task.with_prompt(Some(&text)).with_rules(rules),
         prompt: Prompt::Text(text),

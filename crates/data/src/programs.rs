@@ -41,6 +41,7 @@ fn problem(program: Program, rules: &Rules) -> Problem {
         origin: ProblemOrigin::default(),
         data_source: None,
         prompt,
+        context: None,
         suffix: None,
         environment: None,
         task,

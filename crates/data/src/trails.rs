@@ -32,6 +32,7 @@ fn problem(sum: TrailingSum, rules: &Rules) -> Problem {
         id: words.into(),
         origin: ProblemOrigin::default(),
         data_source: None,
+        context: None,
         suffix: None,
         environment: None,
         task,

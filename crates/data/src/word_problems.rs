@@ -69,6 +69,7 @@ fn problem(kind: ProblemKind, number: u64, source: usize, text: &str, answer: u3
         origin: ProblemOrigin { source, file: 0 },
         data_source: Some(Arc::from(kind.name())),
         prompt: Prompt::Text(text.to_owned()),
+        context: None,
         suffix: None,
         environment: None,
         task: task.with_prompt(Some(text)).with_rules(rules),
