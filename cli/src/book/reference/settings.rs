@@ -88,11 +88,10 @@ const VERIFIER: [&str; 2] = ["data", "verifiers"];
 
 /// The defaults of a verifier that are left out where settings are printed.
 fn of_verifier(key: &str) -> Option<String> {
-    let VerifierSettings { python, range, require_all, timeout, max_memory, processes, .. } =
+    let VerifierSettings { python, require_all, timeout, max_memory, processes, .. } =
         VerifierSettings::default();
     Some(match key {
         "python" => format!("\"{}\"", python.display()),
-        "range" => format!("{range:?}"),
         // As `OnError::Limit` is written.
         "on_error" => "\"limit\"".to_owned(),
         "require_all" => require_all.to_string(),

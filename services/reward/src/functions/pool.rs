@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::process::{Called, FunctionProcess, Gone, Launch};
+use super::process::{CRASHED, Called, FILE_CHANGED, FunctionProcess, Gone, Launch};
 use super::verdict::Scale;
 use crate::settings::FunctionSettings;
 
@@ -101,12 +101,27 @@ async fn serve(mut process: FunctionProcess, most: usize, jobs: Jobs) {
         let (items, answers): (Vec<_>, Vec<_>) = batch.into_iter().map(|job| (job.item, job.answer)).unzip();
         let results = match process.judge(&items).await {
             Ok(called) => called.into_iter().map(Ok).collect(),
+            Err(gone) if gone.code == CRASHED => judge_alone(&mut process, &items, &gone).await,
             Err(gone) => vec![Err(gone); items.len()],
         };
         for (answer, result) in answers.into_iter().zip(results) {
             let _ = answer.send(result);
         }
     }
+}
+
+/// Has each item judged once more, by itself, after the process has ended for whatever reason: only what ends it again
+/// gets no reward.
+async fn judge_alone(process: &mut FunctionProcess, items: &[Box<RawValue>], gone: &Gone) -> Vec<Result<Called, Gone>> {
+    let mut results = Vec::with_capacity(items.len());
+    for item in items {
+        results.push(match process.judge(std::slice::from_ref(item)).await {
+            Ok(mut called) => called.pop().ok_or_else(|| gone.clone()),
+            Err(again) if again.code == FILE_CHANGED => Err(gone.clone()),
+            Err(again) => Err(again),
+        });
+    }
+    results
 }
 
 /// An item as the functions get it: its text, tokens, why it ended, and the columns of its row.

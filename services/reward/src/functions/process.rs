@@ -19,6 +19,11 @@ const CALLER: &str = include_str!("../../python/evenkeel_functions.py");
 /// How much longer than a call its answer may take: calls that are awaited end by themselves.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// The reason code where a process has ended, or gave what is no answer.
+pub(super) const CRASHED: &str = "reward_crashed";
+/// The reason code where the file is another than at the start.
+pub(super) const FILE_CHANGED: &str = "reward_file_changed";
+
 /// How the processes of a file are started.
 #[derive(Debug)]
 pub(super) struct Launch {
@@ -90,7 +95,7 @@ impl FunctionProcess {
         let now = FileDigest::of(path).map(|digest| digest.to_string());
         if now.as_ref().ok() != Some(digest) {
             let detail = format!("{} is not the file that the run was begun with", path.display());
-            return Err(Gone { code: "reward_file_changed", detail });
+            return Err(Gone { code: FILE_CHANGED, detail });
         }
         let mut command = Command::new(python);
         command.args(["-u", "-c"]).arg(format!("{PIPE}\n{CALLER}")).arg(path).arg(max_memory.to_string());
@@ -109,7 +114,7 @@ impl FunctionProcess {
         let limit = self.launch.timeout;
         let items: Vec<&str> = items.iter().map(|item| item.get()).collect();
         let request = format!(r#"{{"timeout": {}, "items": [{}]}}"#, limit.as_secs_f64(), items.join(","));
-        let crashed = |detail: String| Gone { code: "reward_crashed", detail };
+        let crashed = |detail: String| Gone { code: CRASHED, detail };
         // Whatever is no answer to this request ends the process, with all that it has started.
         let Some(mut running) = self.running.take() else { return Err(crashed("there is no process".to_owned())) };
         let answer = match timeout(limit + GRACE, running.ask(request.as_bytes())).await {
