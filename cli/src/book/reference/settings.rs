@@ -88,8 +88,7 @@ const VERIFIER: [&str; 2] = ["data", "verifiers"];
 
 /// The defaults of a verifier that are left out where settings are printed.
 fn of_verifier(key: &str) -> Option<String> {
-    let VerifierSettings { python, require_all, timeout, max_memory, processes, .. } =
-        VerifierSettings::default();
+    let VerifierSettings { python, require_all, timeout, max_memory, processes, .. } = VerifierSettings::default();
     Some(match key {
         "python" => format!("\"{}\"", python.display()),
         // As `OnError::Limit` is written.
