@@ -256,7 +256,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
         (&|_, endpoints| endpoints.reward.clear(), "endpoints.reward"),
         (
             &|recipe, _| recipe.sampling.max_tokens = 123,
-            "prompt `10+10` has 7 tokens, allowed: at most 5 (context 128 less max_tokens 123)",
+            "prompt `10+10` has 7 tokens, allowed: at most 5, what an answer of 123 tokens (sampling.max_tokens",
         ),
         (&|recipe, _| recipe.evaluation.problems = 1_000_000, "evaluation.problems is 1000000, of "),
     ];
