@@ -17,9 +17,9 @@
 //! # }
 //! ```
 //!
-//! `service` implements the gRPC API. `functions` calls reward functions of Python files. [`Verifier`] judges a single item: an answer with `evenkeel-math`, a program with
-//! `evenkeel-sandbox`, whose sandbox is prepared when the first program arrives. [`gateway`] is one address in front of
-//! many workers.
+//! `service` implements the gRPC API. [`Verifier`] judges a single item: an answer with `evenkeel-math`, a program with
+//! `evenkeel-sandbox`, whose sandbox is prepared when the first program arrives. `functions` calls reward functions of
+//! Python files. [`gateway`] is one address in front of many workers.
 #![forbid(unsafe_code)]
 
 mod counts;

@@ -8,12 +8,9 @@ use serde_json::value::RawValue;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::process::{CRASHED, Called, FILE_CHANGED, FunctionProcess, Gone, Launch};
+use super::process::{CRASHED, Called, FILE_CHANGED, FunctionProcess, Gone, Hello, Launch};
 use super::verdict::Scale;
 use crate::settings::FunctionSettings;
-
-/// Most items of one call.
-const MAX_BATCH: usize = 64;
 
 /// Calls the functions of a file. Dropping it ends its processes.
 pub(crate) struct FunctionPool {
@@ -52,8 +49,8 @@ impl FunctionPool {
         let path = launch.path.display();
         tracing::info!(verifier = name, functions = names.join(", "), %path, "reward functions");
         let components = if names.len() > 1 { names } else { Vec::new() };
-        let serve = |(process, hello): (FunctionProcess, _)| {
-            tokio::spawn(serve(process, hello_takes(&hello), Arc::clone(&receiver))).abort_handle()
+        let serve = |(process, hello): (FunctionProcess, Hello)| {
+            tokio::spawn(serve(process, hello.most_items(), Arc::clone(&receiver))).abort_handle()
         };
         let workers = processes.into_iter().map(serve).collect();
         Ok(Self { scale, components, jobs, workers })
@@ -79,11 +76,6 @@ impl Drop for FunctionPool {
     fn drop(&mut self) {
         self.workers.iter().for_each(AbortHandle::abort);
     }
-}
-
-/// How many items a process takes at once.
-fn hello_takes(hello: &super::process::Hello) -> usize {
-    if hello.batch { MAX_BATCH } else { 1 }
 }
 
 /// Has what waits judged by a process, until there is nothing more.

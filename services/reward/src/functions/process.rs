@@ -19,6 +19,9 @@ const CALLER: &str = include_str!("../../python/evenkeel_functions.py");
 /// How much longer than a call its answer may take: calls that are awaited end by themselves.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Most items of one call.
+const MAX_BATCH: usize = 64;
+
 /// The reason code where a process has ended, or gave what is no answer.
 pub(super) const CRASHED: &str = "reward_crashed";
 /// The reason code where the file is another than at the start.
@@ -42,6 +45,13 @@ pub(super) struct Hello {
     pub(super) functions: Vec<String>,
     /// Whether it takes several items at once.
     pub(super) batch: bool,
+}
+
+impl Hello {
+    /// How many items a call takes at once.
+    pub(super) fn most_items(&self) -> usize {
+        if self.batch { MAX_BATCH } else { 1 }
+    }
 }
 
 /// What functions made of one item, by their names.
