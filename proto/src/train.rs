@@ -82,6 +82,9 @@ impl TrainSample {
                 Some(_) | None => {}
             }
         }
+        if let (false, Some(correct)) = (self.valid, self.correct) {
+            return Err(FieldError::new("correct", correct, "absent where the sample is not valid"));
+        }
         self.validate_components()?;
         let response = flatten(&self.segments)?;
         if response.token_ids.is_empty() {
@@ -242,6 +245,12 @@ mod tests {
         assert_eq!(
             refused(TrainSample { valid: false, ..sample() }),
             "raw_reward is 1, allowed: absent where the sample is not valid"
+        );
+        let unjudged = TrainSample { valid: false, raw_reward: None, shaped_reward: None, ..sample() };
+        assert!(unjudged.response().is_ok());
+        assert_eq!(
+            refused(TrainSample { correct: Some(true), ..unjudged }),
+            "correct is true, allowed: absent where the sample is not valid"
         );
     }
 

@@ -19,12 +19,12 @@ pub struct GroupView<'a> {
     pub advantages: &'a [f64],
     /// Trainable tokens; 0 for an invalid response.
     pub trainable_tokens: &'a [usize],
-    /// Whether the answer was verified as correct, before any shaping of the reward.
-    pub correct: &'a [bool],
+    /// Whether the answer is correct; `None` where nobody says so, which leaves it out of what compares right and wrong.
+    pub correct: &'a [Option<bool>],
 }
 
 impl GroupView<'_> {
-    fn counted(&self) -> impl Iterator<Item = (f64, f64, bool)> + Clone {
+    fn counted(&self) -> impl Iterator<Item = (f64, f64, Option<bool>)> + Clone {
         let lengths = self.trainable_tokens.iter().map(|&t| t as f64);
         let all = self.advantages.iter().copied().zip(lengths).zip(self.correct.iter().copied());
         all.map(|((advantage, length), correct)| (advantage, length, correct)).filter(|(_, length, _)| *length > 0.0)
@@ -63,8 +63,8 @@ pub struct Quantities {
     pub length_gap: Option<f64>,
     /// The number of groups that `length_gap` is averaged over.
     pub length_gap_groups: usize,
-    /// Mean length of wrong counted responses minus that of right ones over the whole step; absent if there are
-    /// no responses of one kind.
+    /// Mean length of the counted responses that are known to be wrong minus that of those known to be right, over the
+    /// whole step; absent if there are no responses of one kind.
     pub length_gap_pooled: Option<f64>,
     /// The pull of each side under every rule, not only the one in use; rules that divide by `max_tokens` are absent if
     /// it is 0.
@@ -91,7 +91,7 @@ impl Quantities {
         let within: Mean = groups.iter().filter_map(|group| variation(group.counted().map(|(_, t, _)| t))).collect();
         let gaps: Mean = groups.iter().filter_map(|group| gap(group.counted().map(|(a, t, _)| (a, t)))).collect();
         let everyone = || groups.iter().flat_map(GroupView::counted);
-        let by_correctness = everyone().map(|(_, t, correct)| (if correct { 1.0 } else { -1.0 }, t));
+        let by_correctness = everyone().filter_map(|(_, t, correct)| Some((if correct? { 1.0 } else { -1.0 }, t)));
         let with_advantage = everyone().filter(|(advantage, ..)| *advantage != 0.0).map(|(_, t, _)| t);
         let quarters = Quarters::of(with_advantage.collect());
         let (pulls, by_length) = of_rules(groups, constants, &quarters)?;

@@ -3360,6 +3360,10 @@ pub struct TrainSample {
     /// all of its tokens have one weight. At most 64. Empty: the response follows the prompt of the group.
     #[prost(message, repeated, tag = "9")]
     pub contexts: ::prost::alloc::vec::Vec<TurnContext>,
+    /// Whether the answer is correct, for the quantities that compare right and wrong answers. Absent where the sample is not valid, and where nobody
+    /// says what is correct.
+    #[prost(bool, optional, tag = "10")]
+    pub correct: ::core::option::Option<bool>,
 }
 /// What the model saw before a turn, where that is not the prompt of the group and the segments before it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

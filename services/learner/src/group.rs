@@ -40,10 +40,13 @@ pub struct Response {
     /// is one response.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contexts: Vec<(usize, Vec<u32>)>,
-    /// The verifier's reward, before any shaping. Above 0.5 counts as correct in the paper's quantities.
+    /// The verifier's reward, before any shaping.
     pub raw_reward: f64,
     /// The reward that advantages are computed from.
     pub reward: f64,
+    /// Whether the answer is correct, for the paper's quantities; `None` where nobody says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correct: Option<bool>,
     /// What it is the weighted sum of, by name, for advantages that normalise each on its own; empty where it is of one
     /// piece.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -66,11 +69,6 @@ impl Response {
     /// Trainable tokens, T in the formulas; 0 if the response is invalid.
     pub fn trainable(&self) -> usize {
         if self.valid { evenkeel_objective::trainable_tokens(&self.mask) } else { 0 }
-    }
-
-    /// Whether the verifier judged it correct.
-    pub fn is_correct(&self) -> bool {
-        self.raw_reward > 0.5
     }
 }
 

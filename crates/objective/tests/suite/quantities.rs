@@ -5,14 +5,14 @@ use proptest::prelude::*;
 
 use crate::support::{Holes, Owned, Rewards, Step, all_close, close, compute, constants, steps};
 
-fn group<'a>(advantages: &'a [f64], trainable_tokens: &'a [usize], correct: &'a [bool]) -> GroupView<'a> {
+fn group<'a>(advantages: &'a [f64], trainable_tokens: &'a [usize], correct: &'a [Option<bool>]) -> GroupView<'a> {
     GroupView { advantages, trainable_tokens, correct }
 }
 
 fn measure(settings: &Settings, step: &Step) -> Quantities {
     let advantages = compute(settings, step).advantages;
     let trainable: Vec<Vec<usize>> = step.iter().map(|g| g.iter().map(Owned::trainable).collect()).collect();
-    let correct: Vec<Vec<bool>> = step.iter().map(|g| g.iter().map(|r| r.reward == 1.0).collect()).collect();
+    let correct: Vec<Vec<_>> = step.iter().map(|g| g.iter().map(|r| Some(r.reward == 1.0)).collect()).collect();
     let views: Vec<GroupView<'_>> =
         (0..step.len()).map(|g| group(&advantages[g], &trainable[g], &correct[g])).collect();
     Quantities::of(&views, settings.constants()).unwrap()
@@ -21,7 +21,10 @@ fn measure(settings: &Settings, step: &Step) -> Quantities {
 #[test]
 fn length_variation_is_the_population_deviation_over_the_mean() {
     let q = Quantities::of(
-        &[group(&[1.0, -1.0], &[1, 3], &[true, false]), group(&[1.0, -1.0], &[4, 4], &[true, false])],
+        &[
+            group(&[1.0, -1.0], &[1, 3], &[Some(true), Some(false)]),
+            group(&[1.0, -1.0], &[4, 4], &[Some(true), Some(false)]),
+        ],
         constants(0),
     );
     let q = q.unwrap();
@@ -31,8 +34,8 @@ fn length_variation_is_the_population_deviation_over_the_mean() {
 
 #[test]
 fn length_gap_averages_over_groups_with_both_signs() {
-    let mixed = group(&[1.0, -0.5, -0.5], &[2, 4, 8], &[true, false, false]);
-    let level = group(&[0.0, 0.0], &[5, 50], &[true, true]);
+    let mixed = group(&[1.0, -0.5, -0.5], &[2, 4, 8], &[Some(true), Some(false), Some(false)]);
+    let level = group(&[0.0, 0.0], &[5, 50], &[Some(true), Some(true)]);
     let q = Quantities::of(&[mixed, level], constants(0)).unwrap();
     assert_eq!(q.length_gap, Some(4.0));
     assert_eq!(q.length_gap_groups, 1);
@@ -40,15 +43,24 @@ fn length_gap_averages_over_groups_with_both_signs() {
 }
 
 #[test]
+fn an_answer_of_which_nobody_says_whether_it_is_correct_is_in_no_comparison_of_right_and_wrong() {
+    let known = [Some(true), Some(false), None];
+    let q = Quantities::of(&[group(&[1.0, -0.5, -0.5], &[2, 4, 800], &known)], constants(0)).unwrap();
+    assert_eq!(q.length_gap_pooled, Some(2.0));
+    let q = Quantities::of(&[group(&[1.0, -1.0], &[2, 4], &[None, None])], constants(0)).unwrap();
+    assert_eq!((q.length_gap, q.length_gap_pooled), (Some(2.0), None));
+}
+
+#[test]
 fn responses_without_a_trainable_token_count_nowhere() {
-    let with = group(&[1.0, -1.0, 0.0], &[3, 5, 0], &[true, false, false]);
-    let without = group(&[1.0, -1.0], &[3, 5], &[true, false]);
+    let with = group(&[1.0, -1.0, 0.0], &[3, 5, 0], &[Some(true), Some(false), Some(false)]);
+    let without = group(&[1.0, -1.0], &[3, 5], &[Some(true), Some(false)]);
     assert_eq!(Quantities::of(&[with], constants(8)), Quantities::of(&[without], constants(8)));
 }
 
 #[test]
 fn what_does_not_exist_is_absent() {
-    let q = Quantities::of(&[group(&[0.0], &[7], &[true])], constants(0)).unwrap();
+    let q = Quantities::of(&[group(&[0.0], &[7], &[Some(true)])], constants(0)).unwrap();
     assert_eq!((q.length_variation, q.length_variation_pooled), (None, None));
     assert_eq!((q.length_gap, q.length_gap_pooled), (None, None));
     assert_eq!(q.pulls[&Aggregation::Token].bias(), None);
@@ -59,7 +71,7 @@ fn what_does_not_exist_is_absent() {
 
 #[test]
 fn quantities_are_written_under_the_names_of_the_rules() {
-    let q = Quantities::of(&[group(&[1.0, -1.0], &[6, 2], &[true, false])], constants(8)).unwrap();
+    let q = Quantities::of(&[group(&[1.0, -1.0], &[6, 2], &[Some(true), Some(false)])], constants(8)).unwrap();
     let written = serde_json::to_value(&q).unwrap();
     assert!(close(written["pulls"]["token"]["positive"].as_f64().unwrap(), 0.75));
     assert!(close(written["pulls"]["balanced"]["negative"].as_f64().unwrap(), 0.5));
@@ -69,9 +81,11 @@ fn quantities_are_written_under_the_names_of_the_rules() {
 /// Computed by hand: right answers of 2 and 4 tokens, wrong ones of 6 and 8, one group, advantages of 1.
 #[test]
 fn the_gradient_is_shared_out_among_short_and_long_answers_by_rule() {
-    let q =
-        Quantities::of(&[group(&[1.0, 1.0, -1.0, -1.0], &[2, 4, 6, 8], &[true, true, false, false])], constants(10))
-            .unwrap();
+    let q = Quantities::of(
+        &[group(&[1.0, 1.0, -1.0, -1.0], &[2, 4, 6, 8], &[Some(true), Some(true), Some(false), Some(false)])],
+        constants(10),
+    )
+    .unwrap();
     assert_eq!(q.length_quarters, Some([2.0, 4.0, 6.0, 8.0]));
     let share = |rule| q.by_length[&rule].share;
     assert!(all_close(&share(Aggregation::Sequence), &[0.25; 4]));
@@ -85,13 +99,14 @@ fn the_gradient_is_shared_out_among_short_and_long_answers_by_rule() {
     for (found, length) in q.by_length[&Aggregation::Sequence].weight.into_iter().zip([2.0, 4.0, 6.0, 8.0]) {
         assert!(close(found, 5.0 / length));
     }
-    let nothing = Quantities::of(&[group(&[0.0, 0.0], &[2, 4], &[true, true])], constants(10)).unwrap();
+    let nothing = Quantities::of(&[group(&[0.0, 0.0], &[2, 4], &[Some(true), Some(true)])], constants(10)).unwrap();
     assert!(nothing.by_length.is_empty() && nothing.length_quarters.is_none());
 }
 
 #[test]
 fn slices_of_different_lengths_are_refused_with_their_group() {
-    let error = Quantities::of(&[group(&[1.0], &[1], &[true]), group(&[1.0], &[1], &[])], constants(0)).unwrap_err();
+    let error =
+        Quantities::of(&[group(&[1.0], &[1], &[Some(true)]), group(&[1.0], &[1], &[])], constants(0)).unwrap_err();
     assert_eq!(error.to_string(), "group 1: length of correct is 0, allowed: 1, the length of trainable_tokens");
 }
 

@@ -24,6 +24,7 @@ pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Re
         rollout_logp: tokens.log_probabilities,
         raw_reward: sample.raw_reward.unwrap_or(0.0),
         reward: sample.shaped_reward.unwrap_or(0.0),
+        correct: sample.correct,
         components: sample.components.iter().map(part).collect(),
         valid: sample.valid,
     });

@@ -130,7 +130,7 @@ pub(super) struct GroupWeights {
     /// The group's part of each policy weight, without the mini-batch normalizer.
     pub(super) weights: Vec<f64>,
     trainable_tokens: Vec<usize>,
-    correct: Vec<bool>,
+    correct: Vec<Option<bool>>,
     /// Lengths of valid responses, whatever their mask.
     pub(super) lengths: Vec<usize>,
     /// Of valid responses.
@@ -167,7 +167,7 @@ pub(super) fn weigh(
     let of_valid = |value: fn(&Response) -> f64| group.responses.iter().filter(|r| r.valid).map(value).collect();
     let weights = GroupWeights {
         counts,
-        correct: group.responses.iter().map(Response::is_correct).collect(),
+        correct: group.responses.iter().map(|r| r.correct).collect(),
         lengths: group.responses.iter().filter(|r| r.valid).map(|r| r.tokens.len()).collect(),
         raw_rewards: of_valid(|r| r.raw_reward),
         rewards: of_valid(|r| r.reward),

@@ -142,6 +142,7 @@ impl SampledGroup {
                 raw_reward: rewards.map(|rewards| rewards.raw),
                 shaped_reward: rewards.map(|rewards| rewards.shaped),
                 valid: rewards.is_some(),
+                correct: sample.correct(),
                 finish_reason: sample.finish_reason.into(),
                 exclude_from_loss: mask_truncated && sample.finish_reason == FinishReason::Length,
                 components: if has_parts { sample.weighted_components().map(component).collect() } else { Vec::new() },
@@ -264,6 +265,7 @@ pub(super) mod tests {
         assert!(message.samples[0].valid && message.samples[0].exclude_from_loss);
         assert_eq!((message.samples[0].raw_reward, message.samples[0].shaped_reward), (Some(1.0), Some(0.9)));
         assert_eq!((message.samples[1].valid, message.samples[1].raw_reward), (false, None));
+        assert_eq!((message.samples[0].correct, message.samples[1].correct), (Some(true), None));
         assert!(!message.responses().unwrap()[1].trainable.contains(&true));
         let tokens: Vec<_> = group.samples().iter().map(|sample| (sample.segments.len(), sample.tokens)).collect();
         assert_eq!(tokens, [(0, 1), (0, 1)], "its tokens are in the message alone, its lengths stay");

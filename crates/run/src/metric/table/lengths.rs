@@ -68,7 +68,7 @@ rows! {
     LENGTH_GAP_POOLED = Metric::value(
         "aggregation/length_gap_pooled",
         Unit::Tokens,
-        "how much longer answers with a negative advantage are, over all groups of the step together",
+        "how much longer wrong answers are than correct ones, over all groups of the step together",
     );
     PULL = Metric::value(
         "aggregation/pull_{positive,negative}",
