@@ -52,6 +52,21 @@ fn a_request_that_cannot_be_read_takes_its_number_and_what_follows_is_answered()
 }
 
 #[test]
+fn a_request_that_never_arrives_is_given_up_and_what_follows_is_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["tinker.missing_request=1s"]);
+    let session = server.session();
+    let model = server.create(&session, 0).unwrap();
+    // The first one has no number that can be read, and the second one waits for it.
+    let (status, answer) = server.post("optim_step", &json!({"model_id": model, "seq_id": null}));
+    assert_eq!(status, 422, "{answer}");
+    let refused = server.optim_step(&model, 2);
+    assert!(error_of(&refused).contains("the request with seq_id 1 did not arrive within 1s"), "{refused}");
+    server.forward_backward(&model, 3, "cross_entropy", vec![supervised()]).unwrap();
+    assert!(server.optim_step(&model, 4)["metrics"].is_object());
+}
+
+#[test]
 fn an_empty_list_of_stops_leaves_the_models_end_tokens_on() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &[]);

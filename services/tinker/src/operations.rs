@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use evenkeel_config::human;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::operate_request::Kind;
 use evenkeel_proto::v1::{
@@ -10,6 +11,7 @@ use evenkeel_proto::v1::{
 };
 use evenkeel_rpc::error::{Reason, has_reason};
 use serde_json::json;
+use tokio::time::{Instant, sleep_until};
 
 use crate::error::Failure;
 use crate::front::Front;
@@ -27,6 +29,7 @@ pub(crate) fn activate(front: &Arc<Front>, training: Arc<Training>) {
 impl Training {
     /// Runs operations until the model ends; then what waits fails.
     async fn run(self: Arc<Self>, front: Arc<Front>) {
+        let mut gap: Option<(u64, Instant)> = None;
         loop {
             let arrived = self.arrived.notified();
             while !self.ended.is_cancelled() {
@@ -39,15 +42,44 @@ impl Training {
                 promise.settle(result);
                 front.note_update(&self.model);
             }
+            let missing = self.lock().jobs.missing();
+            gap = missing.map(|number| match gap {
+                Some((same, until)) if same == number => (same, until),
+                _ => (number, Instant::now() + front.settings.missing_request),
+            });
+            let given_up = async {
+                match gap {
+                    Some((number, until)) => {
+                        sleep_until(until).await;
+                        number
+                    }
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 () = self.ended.cancelled() => break,
                 () = arrived => {}
+                number = given_up => self.give_up(&front, number).await,
             }
         }
         let reason = front.why_gone(&self.model);
         for (_, promise) in self.lock().jobs.clear() {
             promise.complete(OperationOutcome::Failed(Failure::user(reason.clone())));
         }
+    }
+
+    /// Goes on without a request that never arrived, as if it had been refused.
+    async fn give_up(&self, front: &Front, number: u64) {
+        let _turn = self.turn.lock().await;
+        let limit = human(front.settings.missing_request);
+        let reason = format!("the request with seq_id {number} did not arrive within {limit} (tinker.missing_request)");
+        tracing::info!(model = self.model, reason, "a request is missing");
+        // Perhaps it was a forward_backward: the rest of the sum must not be applied.
+        self.lock().has_sum = true;
+        if let Err(failure) = self.operate(front, Kind::Abandon(AbandonOperation { reason })).await {
+            tracing::info!(model = self.model, error = failure.message, "an operation failed");
+        }
+        self.lock().jobs.skip(number);
     }
 
     /// One operation of the learner.

@@ -67,6 +67,19 @@ impl<J> InOrder<J> {
         Some((self.next - 1, job))
     }
 
+    /// The number that has not arrived, where later ones wait for it.
+    pub(crate) fn missing(&self) -> Option<u64> {
+        let first = *self.waiting.first_key_value()?.0;
+        (first != self.next).then_some(self.next)
+    }
+
+    /// Goes on without that number, which is refused from now on.
+    pub(crate) fn skip(&mut self, missing: u64) {
+        if self.missing() == Some(missing) {
+            self.next += 1;
+        }
+    }
+
     /// The number of the last job that was taken.
     pub(crate) fn done(&self) -> u64 {
         self.next - 1
@@ -108,6 +121,19 @@ mod tests {
         assert_eq!(queue.take(), None);
         add(&mut queue, 1, "a").unwrap();
         assert_eq!((queue.take(), queue.take()), (Some((1, 1)), Some((2, 2))));
+    }
+
+    #[test]
+    fn a_number_that_never_arrives_can_be_given_up() {
+        let mut queue = InOrder::after(0);
+        assert_eq!(queue.missing(), None, "nothing waits for it");
+        add(&mut queue, 2, "a").unwrap();
+        assert_eq!(queue.missing(), Some(1));
+        queue.skip(1);
+        assert_eq!((queue.missing(), queue.take()), (None, Some((2, 2))));
+        assert_eq!(add(&mut queue, 1, "a"), Err(StatusCode::GONE), "it comes too late");
+        queue.skip(1);
+        assert_eq!(queue.done(), 2, "it was given up already");
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub struct TinkerSettings {
     /// reports every 10 seconds.
     #[serde(with = "HumanDuration")]
     pub session_expiry: Duration,
+    /// How long training requests wait for one with a lower `seq_id` that has not arrived. Then it counts as refused.
+    #[serde(with = "HumanDuration")]
+    pub missing_request: Duration,
     /// How long a request for a result waits for it. The SDK waits 45 seconds.
     #[serde(with = "HumanDuration")]
     pub hold: Duration,
@@ -92,6 +95,7 @@ impl Default for TinkerSettings {
             folder: "tinker".into(),
             unembed: UnembedSetting::default(),
             session_expiry: Duration::from_secs(120),
+            missing_request: Duration::from_secs(60),
             hold: Duration::from_secs(30),
             keep_results: Duration::from_secs(600),
             max_body: ByteSize::mib(28),
@@ -128,6 +132,7 @@ impl Settings for TinkerSettings {
         self.client.validate().map_err(|error| error.within("client"))?;
         at_least_1ms(&[
             ("session_expiry", self.session_expiry),
+            ("missing_request", self.missing_request),
             ("hold", self.hold),
             ("sample_deadline", self.sample_deadline),
         ])?;
