@@ -15,9 +15,8 @@ const LONGEST: u64 = 512;
 /// How long sampling may take; what has not ended by then counts as the longest.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The share of answers that are to fit, and the room above them.
+/// The share of answers that are to fit.
 const QUANTILE: f64 = 0.95;
-const MARGIN: f64 = 1.25;
 /// Lengths are multiples of this.
 const ROUNDED_TO: u64 = 8;
 
@@ -30,8 +29,8 @@ pub(super) struct AnswerLengths {
     pub(super) marked: f64,
     /// The 95th percentile, in tokens.
     pub(super) usual: u64,
-    /// That with a quarter more.
-    pub(super) with_margin: u64,
+    /// That, rounded up to a multiple of 8, as far as there is room.
+    pub(super) most: u64,
 }
 
 /// Samples an answer to each of these prompts. `context` is what the model takes at once.
@@ -74,8 +73,8 @@ impl AnswerLengths {
         let at = |index: usize| lengths.get(index.min(last)).copied().unwrap_or(1) as f64;
         let below = at(place as usize);
         let usual = below + place.fract() * (at(place as usize + 1) - below);
-        let with_margin = ((usual * MARGIN).ceil() as u64).next_multiple_of(ROUNDED_TO).min(room).max(1);
-        Self { marked: 0.0, usual: usual.round() as u64, with_margin }
+        let most = (usual.ceil() as u64).next_multiple_of(ROUNDED_TO).min(room).max(1);
+        Self { marked: 0.0, usual: usual.round() as u64, most }
     }
 }
 
@@ -84,11 +83,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_but_a_twentieth_of_answers_fit_with_a_quarter_more_room() {
+    fn all_but_a_twentieth_of_answers_fit() {
         let lengths = AnswerLengths::of((1..=16).map(|length| length * 10).collect(), 1000);
         // Between the fifteenth and the sixteenth.
-        assert_eq!((lengths.usual, lengths.with_margin), (153, 192));
-        assert_eq!(AnswerLengths::of(vec![500; 16], 300).with_margin, 300, "no more than there is room for");
-        assert_eq!(AnswerLengths::of(vec![1], 300).with_margin, 8);
+        assert_eq!((lengths.usual, lengths.most), (153, 160));
+        assert_eq!(AnswerLengths::of(vec![500; 16], 300).most, 300, "no more than there is room for");
+        assert_eq!(AnswerLengths::of(vec![1], 300).most, 8);
     }
 }

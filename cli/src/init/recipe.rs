@@ -162,9 +162,9 @@ impl Draft<'_> {
             writeln!(text, "max_tokens = {answer}  # of an episode, with what the environment says")?;
             return Ok(answer);
         };
-        let answer = answers.with_margin.min(room).max(1);
+        let answer = answers.most.min(room).max(1);
         let usual = answers.usual;
-        writeln!(text, "max_tokens = {answer}  # 95 of 100 sampled answers have at most {usual}, and a quarter more")?;
+        writeln!(text, "max_tokens = {answer}  # 95 of 100 sampled answers have at most {usual}")?;
         Ok(answer)
     }
 }
