@@ -26,6 +26,8 @@ pub(super) enum TrainInput {
 pub(super) enum Abort {
     /// The call was cancelled.
     Cancelled,
+    /// The caller ended the step before it was whole, as a run does that is stopped.
+    Incomplete(ServiceError),
     /// The step was refused or failed.
     Failed(ServiceError),
 }

@@ -92,6 +92,11 @@ impl Training {
                 count_step(header.kind(), "failed");
                 call.finish(Err(error));
             }
+            Err(Abort::Incomplete(error)) => {
+                tracing::info!(%error, "the caller ended the step early; nothing has changed");
+                count_step(header.kind(), "cancelled");
+                call.finish(Err(error));
+            }
             Err(Abort::Cancelled) => {
                 tracing::info!("call cancelled; nothing has changed");
                 count_step(header.kind(), "cancelled");

@@ -1,7 +1,6 @@
 //! The two kinds of steps: what arrives is converted, trained on and reported.
 
 use std::collections::VecDeque;
-use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::FieldError;
@@ -142,7 +141,7 @@ impl Training {
             }
         }
         if examples.len() != header.expected_examples as usize {
-            return Err(wrong_count("examples", examples.len(), header.expected_examples));
+            return Err(wrong_count("examples", examples.len() as u32, header.expected_examples));
         }
         let counts = TokenCounts {
             prompt_tokens: examples.iter().map(|example| example.prompt.len() as u64).sum(),
@@ -171,9 +170,10 @@ fn train_on(waiting: &mut VecDeque<ResponseGroup>, step: &mut PolicyStep<'_>) ->
     }
 }
 
-fn wrong_count(what: &str, found: impl Display, expected: u32) -> Abort {
+fn wrong_count(what: &str, found: u32, expected: u32) -> Abort {
     let allowed = format!("expected_{what} = {expected}");
-    FieldError::new(what, format_args!("a list of {found}"), allowed).into()
+    let error = FieldError::new(what, format_args!("a list of {found}"), allowed).into();
+    if found < expected { Abort::Incomplete(error) } else { Abort::Failed(error) }
 }
 
 fn progress(phase: TrainPhase, received: u32, expected: u32, at: StepProgress) -> train_event::Kind {
