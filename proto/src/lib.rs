@@ -27,6 +27,7 @@ pub use ids::{GroupId, Purpose, SampleId};
 pub use names::Label;
 pub use sampling::SamplingSettings;
 pub use segments::{FlatResponse, append_sampled, flatten, validate_token_ids};
+pub use verdict::is_component_name;
 pub use weights::{BASE_GROUP, validate_digest, validate_kept_versions};
 
 /// Messages, clients and servers of package `evenkeel.v1`.

@@ -10,6 +10,13 @@ const MAX_COMPONENT_NAME: usize = 64;
 /// Components that are not the verifier's: its reward, and the penalty that a run has for length.
 const RESERVED: [&str; 2] = ["correctness", "length"];
 
+/// Whether a component may be called this: 1 to 64 letters, digits, `_`, `-` and `.`.
+#[must_use]
+pub fn is_component_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (1..=MAX_COMPONENT_NAME).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
 impl Outcome {
     /// Whether the verdict is about the sample, so that it has a reward.
     pub fn is_verdict(self) -> bool {
@@ -71,8 +78,7 @@ impl Verdict {
             return Err(FieldError::new("components", found, format!("at most {MAX_COMPONENTS}")));
         }
         for (name, value) in &self.components {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-            if name.is_empty() || name.len() > MAX_COMPONENT_NAME || !name.bytes().all(plain) {
+            if !is_component_name(name) {
                 let allowed = format!("letters, digits, `_`, `-` and `.`, at most {MAX_COMPONENT_NAME}");
                 return Err(FieldError::new("components", format_args!("the name {name:?}"), allowed));
             }

@@ -3,6 +3,7 @@
 mod package;
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use anyhow::{Context, Result, anyhow};
 use evenkeel_host::Size;
@@ -73,7 +74,11 @@ pub(crate) fn find(name: &ModelName, say: Say) -> Result<FoundModel> {
     let model = name.repository();
     let difference = package.difference;
     let place = folder.display();
-    say(&format!("note: the hub cannot be reached, so that {model} is taken from PyPI, in {place}: {difference}"));
+    // A command may look for a model more than once.
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        say(&format!("note: the hub cannot be reached, so that {model} is taken from PyPI, in {place}: {difference}"));
+    });
     Ok(FoundModel::Package(folder))
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_proto::is_component_name;
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict};
 
 use super::process::{Called, Gone};
@@ -11,8 +12,6 @@ use crate::settings::FunctionSettings;
 const MAX_DETAIL: usize = 400;
 /// Most components of a verdict that are not functions.
 const MAX_COMPONENTS: usize = 30;
-/// Longest name of a component.
-const MAX_NAME: usize = 64;
 /// Components of every reward, which no function may be called.
 const RESERVED: [&str; 4] = ["correctness", "length", "format", "bare"];
 
@@ -76,12 +75,10 @@ impl Scale {
             return no_reward(id, "reward_not_a_number", &format!("the weighted mean of the rewards is {reward}"));
         }
         let mut verdict = Verdict::judged(id, outcome, "reward_function", reward);
-        let is_plain = |name: &str| {
-            let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
-            is_name && (1..=MAX_NAME).contains(&name.len()) && !RESERVED.contains(&name)
-        };
         let fits = |value: &f64| self.range.is_none() || (-1.0..=1.0).contains(value);
-        let extras = extras.into_iter().filter(|(name, value)| is_plain(name) && fits(value));
+        let extras = extras
+            .into_iter()
+            .filter(|(name, value)| is_component_name(name) && !RESERVED.contains(&name.as_str()) && fits(value));
         verdict.components = extras.take(MAX_COMPONENTS).collect();
         if self.weights.len() > 1 {
             verdict.components.extend(unit.into_iter().map(|(name, value)| (name.clone(), value)));
