@@ -38,7 +38,7 @@ impl Shown {
         for gold in &answer.gold {
             line("gold", gold)?;
         }
-        let score = answer.score.map_or_else(|| "no score".to_owned(), |score| format!("score {score}"));
+        let score = answer.score.map_or_else(|| "no score".to_owned(), |score| format!("score {}", short(score)));
         line("verdict", &format!("{}, {score}", answer.verdict.label()))?;
         let reason = match answer.detail.as_str() {
             "" => answer.reason.clone(),

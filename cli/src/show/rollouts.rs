@@ -43,8 +43,10 @@ impl ShownRollouts {
             line("gold", gold)?;
         }
         let reward = match (rollout.reward, rollout.shaped_reward) {
-            (Some(raw), Some(shaped)) if raw != shaped => format!("reward {raw}, {} when shaped", short(shaped)),
-            (Some(raw), _) => format!("reward {raw}"),
+            (Some(raw), Some(shaped)) if raw != shaped => {
+                format!("reward {}, {} when shaped", short(raw), short(shaped))
+            }
+            (Some(raw), _) => format!("reward {}", short(raw)),
             (None, _) => "no reward".to_owned(),
         };
         if rollout.components.len() > 1 {

@@ -160,6 +160,19 @@ def description_of(kind):
     return {"system_prompt": str(kind.system_prompt), "user_speaks": bool(kind.user_speaks), "tools": tools, "notes": notes}
 
 
+def first_words(first):
+    """What the model reads after the row's prompt, from what `reset` gave."""
+    allowed = "a text that the model reads after the row's prompt, a message of the user with such a text, or None"
+    if isinstance(first, tuple):
+        raise TypeError(f"reset gave a tuple of {len(first)}, allowed: {allowed}")
+    is_message = isinstance(first, dict) and "role" in first and "content" in first
+    if is_message and (first["role"] != "user" or not isinstance(first["content"], str)):
+        raise TypeError(f"reset gave a message of the role {first['role']!r} with {type(first['content']).__name__}, allowed: {allowed}")
+    if first is None or is_message:
+        return first and first["content"]
+    return text_of(first)
+
+
 def observed(answer, action, episode):
     """What `step` gave and what was earned, as the run reads it."""
     done = False
@@ -216,11 +229,9 @@ def answer_to(request, kind, episodes):
     LOOP.episode.set(id)
     if what == "open":
         episode = episodes[id] = kind()
-        first = LOOP.finished(episode.reset(request["task"], request["seed"]))
-        if isinstance(first, tuple):
-            raise TypeError(f"reset gave a tuple of {len(first)}, allowed: a text that the model reads after the row's prompt, or None")
+        first = first_words(LOOP.finished(episode.reset(request["task"], request["seed"])))
         require_nothing_earned(episode, "reset")
-        return {"first": None if first is None else text_of(first)}
+        return {"first": first}
     if what == "close":
         episode = episodes.pop(id, None)
         try:

@@ -3,6 +3,7 @@
 
 use evenkeel_engine::EngineSettings;
 use evenkeel_objective::PolicyTerm;
+use evenkeel_orchestrator::VerifierSettings;
 
 use super::Recipe;
 
@@ -72,18 +73,28 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
             forgets what it knows"
         ));
     }
-    let unknown = recipe
-        .data
-        .verifiers
-        .iter()
-        .filter(|(_, verifier)| verifier.path.is_some() && verifier.range.is_none() && verifier.correct.is_none());
-    for (name, _) in unknown {
-        notes.push(format!(
+    notes.extend(recipe.data.verifiers.iter().filter_map(|(name, verifier)| of_accuracy(name, verifier)));
+    notes
+}
+
+/// Reward functions without a rule of which answers are correct, where accuracy is not what one might expect.
+fn of_accuracy(name: &str, verifier: &VerifierSettings) -> Option<String> {
+    if verifier.path.is_none() || verifier.correct.is_some() {
+        return None;
+    }
+    let functions: Vec<&str> = verifier.functions.keys().map(String::as_str).collect();
+    match (verifier.range, &functions[..]) {
+        (None, _) => Some(format!(
             "data.verifiers.{name}: no accuracy is shown, since nothing says which rewards are correct; write \
              `range = [0.0, 1.0]` if that is what its functions give, or `correct` (see docs/verifiers.md)"
-        ));
+        )),
+        (Some([_, highest]), [first, _, ..]) => Some(format!(
+            "data.verifiers.{name}: an answer is correct only if each of {} gives {highest:?}; \
+             `correct = {{ component = \"{first}\" }}` would go by one of them alone",
+            functions.join(", ")
+        )),
+        _ => None,
     }
-    notes
 }
 
 /// Settings that have no effect where all services are in this process.
@@ -119,6 +130,8 @@ pub(super) fn without_effect(recipe: &Recipe) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_orchestrator::CorrectRule;
+
     use super::*;
 
     fn found(change: impl Fn(&mut Recipe)) -> Vec<String> {
@@ -157,6 +170,29 @@ mod tests {
         recipe.generation.endpoints = vec!["http://127.0.0.1:1".to_owned()];
         recipe.engine.max_sequences = 3;
         assert!(without_effect(&recipe)[1].starts_with("section engine has no effect"));
+    }
+
+    #[test]
+    fn what_accuracy_counts_is_said_where_several_functions_or_none_could_decide_it() {
+        let of = |range, functions: &[&str], correct: Option<CorrectRule>| {
+            found(|recipe| {
+                let functions = functions.iter().map(|&name| (name.to_owned(), 1.0)).collect();
+                let path = Some("a.py".into());
+                let verifier = VerifierSettings {
+                    path,
+                    range,
+                    functions,
+                    correct: correct.clone(),
+                    ..VerifierSettings::default()
+                };
+                recipe.data.verifiers.insert("a".to_owned(), verifier);
+            })
+        };
+        let unit = Some([0.0, 1.0]);
+        assert!(of(None, &[], None)[0].contains("no accuracy is shown"));
+        assert!(of(unit, &["right", "short"], None)[0].contains("correct only if each of right, short gives 1.0"));
+        assert_eq!(of(unit, &["right"], None), [""; 0]);
+        assert_eq!(of(unit, &["right", "short"], Some(CorrectRule::Reward(0.5))), [""; 0]);
     }
 
     #[test]

@@ -26,6 +26,7 @@ class Odd(Environment):
         if task.get("first"):
             return task["first"], {}
         self.result, self.seed = task.get("result"), seed
+        return task.get("says")
 
     @tool
     def add(self, a: int, b: int = 1) -> int:
@@ -389,6 +390,21 @@ async fn a_file_without_an_environment_is_refused_before_anything_is_served() {
 }
 
 #[tokio::test]
+async fn a_message_of_the_user_is_a_first_observation_as_its_text_is() {
+    let file = File::new(ODD);
+    let worker = file.worker(|_| {}).await;
+    let mut stream = worker.open().await;
+    for says in ["\"the board\"", "{\"role\": \"user\", \"content\": \"the board\"}"] {
+        stream.send(open("a", &file.name(), &format!("{{\"says\": {says}}}"))).await;
+        let Event::Opened(opened) = stream.kind().await else { panic!("it opens") };
+        let said: Vec<_> = opened.messages.iter().map(|message| message.content.as_str()).collect();
+        assert_eq!(said, ["the board"], "{says}");
+        assert!(stream.turn(say("a", 1, "end")).await.done);
+        stream.scored().await;
+    }
+}
+
+#[tokio::test]
 async fn a_process_that_dies_or_hangs_while_it_opens_an_episode_has_failed_and_is_started_again() {
     let file = File::new(ODD);
     let worker = file.worker(|settings| settings.step_deadline = Duration::from_millis(800)).await;
@@ -397,6 +413,11 @@ async fn a_process_that_dies_or_hangs_while_it_opens_an_episode_has_failed_and_i
         ("{\"die\": 1}", EpisodeFailure::Crashed, "ended with exit status: 5"),
         ("{\"hang\": 1}", EpisodeFailure::Timeout, "took longer than 800ms"),
         ("{\"first\": 1}", EpisodeFailure::Crashed, "reset gave a tuple of 2, allowed: a text"),
+        (
+            "{\"says\": {\"role\": \"system\", \"content\": \"a\"}}",
+            EpisodeFailure::Crashed,
+            "a message of the role 'system'",
+        ),
         ("{\"refuse\": 1}", EpisodeFailure::TaskInvalid, "no such level"),
         ("[", EpisodeFailure::TaskInvalid, "not JSON"),
     ] {
