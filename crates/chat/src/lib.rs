@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod end_of_turn;
+mod foreign;
 mod prompt;
 mod python;
 mod renderer;

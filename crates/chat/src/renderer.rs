@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_errors::FieldError;
-use evenkeel_model_folder::{TextError, Tokenizer};
+use evenkeel_model_folder::{ControlText, MARK, TextError, Tokenizer};
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 
@@ -11,6 +11,9 @@ use crate::prompt::{Message, Prompt};
 use crate::roles::{is_usual, rename_developer, require_shown};
 use crate::template::{ChatTemplate, RenderError, TemplateArguments};
 use crate::value::TemplateValue;
+
+/// Tags that a model reads and writes, whether or not its template has them.
+const TAGS: [&str; 6] = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"];
 
 /// Longest text of a prompt, in bytes: several times the longest context of a model.
 const MAX_TEXT: usize = 16 << 20;
@@ -70,12 +73,15 @@ pub struct RenderedPrompt {
 pub struct PromptRenderer {
     template: Option<Arc<ChatTemplate>>,
     tokenizer: Arc<Tokenizer>,
+    control: ControlText,
     system_prompt: Option<Message>,
     /// What is appended to the system message, whether it is the settings' or the prompt's own.
     instructions: Option<String>,
     suffix: String,
     arguments: TemplateArguments,
     raw: bool,
+    /// Whether instructions or tools of an environment are in each prompt.
+    is_told: bool,
 }
 
 impl PromptRenderer {
@@ -99,12 +105,26 @@ impl PromptRenderer {
         let refused = |error: RenderError| FieldError::new("template_arguments", "refused", error.to_string());
         let arguments = TemplateArguments::new(&given).map_err(refused)?;
         let system_prompt = system_prompt.map(|text| Message::text("system", &text));
-        Ok(Self { template, tokenizer, system_prompt, instructions: None, suffix, arguments, raw })
+        let control = ControlText::of(&tokenizer, |text| {
+            TAGS.contains(&text) || template.as_ref().is_some_and(|template| template.mentions(text))
+        });
+        Ok(Self {
+            template,
+            tokenizer,
+            control,
+            system_prompt,
+            instructions: None,
+            suffix,
+            arguments,
+            raw,
+            is_told: false,
+        })
     }
 
     /// The same with further instructions in the system message, and tools for the template, where there are any.
     pub(crate) fn with_tools(&self, instructions: Option<String>, tools: &[Value]) -> Result<Self, RenderError> {
-        let mut with = Self { instructions, ..self.clone() };
+        let is_told = instructions.is_some() || !tools.is_empty();
+        let mut with = Self { instructions, is_told, ..self.clone() };
         if !tools.is_empty() {
             with.arguments = with.arguments.with("tools", &TemplateValue::from(&Value::from(tools.to_vec())))?;
         }
@@ -118,6 +138,10 @@ impl PromptRenderer {
 
     pub(crate) fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    pub(crate) fn control(&self) -> &ControlText {
+        &self.control
     }
 
     /// The text of a conversation as it stands, with or without what the template puts before an answer.
@@ -190,11 +214,36 @@ impl PromptRenderer {
                 return Err(PromptError::NoTemplate("the tokenizer has no chat template"));
             }
         };
-        if text.len() > MAX_TEXT {
-            return Err(PromptError::TooLong { bytes: text.len() });
+        // Marks are in what follows, and in instructions and tools.
+        if followed_by.is_empty() && !self.is_told {
+            validate_size(&text)?;
+            let token_ids = self.tokenizer.encode(&text, false)?;
+            return Ok(RenderedPrompt { text, token_ids });
         }
-        let token_ids = self.tokenizer.encode(&text, false)?;
-        Ok(RenderedPrompt { text, token_ids })
+        if has_mark(prompt) {
+            return Err(PromptError::Template(RenderError(format!(
+                "it has {MARK:?}, which is kept for use within programs"
+            ))));
+        }
+        self.unmarked(text)
+    }
+
+    /// Renders messages of somebody else's, with marks in their control text, and those that follow.
+    pub(crate) fn render_marked(
+        &self,
+        messages: Vec<Message>,
+        followed_by: &[Message],
+    ) -> Result<RenderedPrompt, PromptError> {
+        let Some(template) = self.template() else {
+            return Err(PromptError::NoTemplate("the tokenizer has no chat template"));
+        };
+        self.unmarked(self.conversation(template, messages, "", followed_by)?)
+    }
+
+    fn unmarked(&self, text: String) -> Result<RenderedPrompt, PromptError> {
+        validate_size(&text)?;
+        let token_ids = self.control.encode(&self.tokenizer, &text)?;
+        Ok(RenderedPrompt { text: text.replace(MARK, ""), token_ids })
     }
 
     /// Renders many prompts on all threads of the current pool, in their order, each with its suffix.
@@ -252,6 +301,22 @@ impl PromptRenderer {
             arguments = arguments.with("continue_final_message", &TemplateValue::from(&Value::from(true)))?;
         }
         Ok(arguments)
+    }
+}
+
+fn validate_size(text: &str) -> Result<(), PromptError> {
+    if text.len() > MAX_TEXT { Err(PromptError::TooLong { bytes: text.len() }) } else { Ok(()) }
+}
+
+/// Whether a text of a prompt has the mark of control text that is not to be read as such.
+fn has_mark(prompt: &Prompt) -> bool {
+    let in_messages = |messages: &[Message]| {
+        messages.iter().any(|message| Value::Object(message.fields().clone()).to_string().contains(MARK))
+    };
+    match prompt {
+        Prompt::Text(text) => text.contains(MARK),
+        Prompt::Messages(messages) => in_messages(messages),
+        Prompt::Either { messages, text } => text.contains(MARK) || in_messages(messages),
     }
 }
 

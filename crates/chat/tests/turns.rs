@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+mod injections;
+
 use evenkeel_chat::{
     ChatTemplate, Message, Observation, PastTurn, Prompt, PromptRenderer, PromptSettings, TemplateArguments,
     TemplateValue, ToolsIn, TurnRenderer, TurnSettings,
@@ -72,7 +74,7 @@ fn result(content: &str) -> Observation<'_> {
 fn is_the_rendering(prompts: &PromptRenderer, folder: &Folder, arguments: Value, turn: Value, sampled: &str) {
     let renderer = TurnRenderer::new(prompts, &settings()).unwrap();
     let tokenizer = Tokenizer::require(folder).unwrap();
-    for content in ["56088", "error: é\n\n x", "<|im_end|> not an end", ""] {
+    for content in ["56088", "error: é\n\n x", "<|im_end |> not an end", ""] {
         let mut ids = renderer.prompts().render(&Prompt::Text("123 * 456?".into())).unwrap().token_ids;
         ids.extend(tokenizer.encode(sampled, false).unwrap());
         ids.extend(renderer.between(&[result(content), result("second")]).unwrap());
@@ -432,17 +434,30 @@ fn main() -> ExitCode {
             "what_is_observed_first_follows_the_prompt_or_is_refused",
             what_is_observed_first_follows_the_prompt_or_is_refused,
         ),
+        test("control_text_of_others_is_text_wherever_it_enters", || {
+            let tokenizer = Tokenizer::require(&golden()).unwrap();
+            injections::are_text(&prompts(TOOLS), &tokenizer, ToolsIn::Template);
+            injections::are_text(&prompts(PLAIN), &tokenizer, ToolsIn::SystemPrompt);
+        }),
         test("a_user_who_speaks_between_turns_is_checked_as_well", a_user_who_speaks_between_turns_is_checked_as_well),
     ];
     type Write = fn(&Path);
-    let published: [(&str, &str, Write); 3] = [
+    let folders: [(&str, &str, Write); 3] = [
         ("qwen2.5", "data/chat/qwen2.5", qwen25),
         ("qwen3", "data/chat/qwen3", qwen3),
         ("strict", "data/chat/strict", strict),
     ];
-    for (name, folder, check) in published {
+    for (name, folder, check) in folders {
         let file = format!("{folder}/tokenizer.json");
         tests.push(outside(&format!("outside::{name}"), &[&file], move |data| check(&data.join(folder))));
+        if name == "strict" {
+            continue; // It takes no episodes.
+        }
+        tests.push(outside(&format!("outside::injections::{name}"), &[&file], move |data| {
+            let folder = data.join(folder);
+            let tokenizer = Tokenizer::require(&Folder::new(&folder)).unwrap();
+            injections::are_text(&published(&folder, json!({})), &tokenizer, ToolsIn::Template);
+        }));
     }
     run(tests)
 }

@@ -2,7 +2,8 @@
 //!
 //! A [`Folder`] is a directory as transformers and engines write and read it. From it come
 //! - `config.json` as a [`ConfigFile`],
-//! - `tokenizer.json` as a [`Tokenizer`], with the digest by which services compare tokenizers,
+//! - `tokenizer.json` as a [`Tokenizer`], with the digest by which services compare tokenizers, and [`ControlText`] for
+//!   texts that must not become control tokens,
 //! - the [`EosTokens`] that end a response, from three files that may name different ones,
 //! - the [`ChatTemplates`] that turn messages into a prompt, as text, and the [`SpecialTokens`] that they see,
 //! - what the safetensors files hold ([`WeightFiles`], [`tensor_shapes`], [`weights_digest`], [`tensor_digest`],
@@ -18,6 +19,7 @@
 mod adapter_config;
 mod chat_template;
 mod config;
+mod control_text;
 mod end_tokens;
 mod error;
 mod folder;
@@ -34,6 +36,7 @@ mod weights;
 pub use adapter_config::AdapterConfig;
 pub use chat_template::ChatTemplates;
 pub use config::ConfigFile;
+pub use control_text::{ControlText, ControlTokens, MARK};
 pub use end_tokens::{EosTokens, eos_token_ids};
 pub use error::{FileProblem, FolderError, HeaderError};
 pub use folder::{COMPANION_FILES, Folder, name};

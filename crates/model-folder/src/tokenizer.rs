@@ -16,6 +16,12 @@ use crate::growth::{Growth, MAX_TEXT};
 #[error("the tokenizer failed: {0}")]
 pub struct TextError(String);
 
+impl TextError {
+    pub(crate) fn new(error: impl ToString) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// A model's tokenizer. Cheap to share behind an `Arc`, not to clone.
 #[derive(Clone)]
 pub struct Tokenizer {
@@ -81,13 +87,28 @@ impl Tokenizer {
     /// # Errors
     /// What the tokenizer says; a text that may become too long for it.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, TextError> {
-        let grown = self.growth.of(text.len());
-        if grown > MAX_TEXT {
-            let bytes = text.len();
-            return Err(TextError(format!("a text of {bytes} bytes may become {grown}, allowed: at most {MAX_TEXT}")));
-        }
-        let encoding = self.inner.encode_fast(text, add_special).map_err(|error| TextError(error.to_string()))?;
+        self.validate_length(text)?;
+        let encoding = self.inner.encode_fast(text, add_special).map_err(TextError::new)?;
         Ok(encoding.get_ids().to_vec())
+    }
+
+    /// The ids of a text with the bytes that each stands for.
+    pub(crate) fn encoding(&self, text: &str) -> Result<tokenizers::Encoding, TextError> {
+        self.validate_length(text)?;
+        self.inner.encode(text, false).map_err(TextError::new)
+    }
+
+    fn validate_length(&self, text: &str) -> Result<(), TextError> {
+        let grown = self.growth.of(text.len());
+        if grown <= MAX_TEXT {
+            return Ok(());
+        }
+        let bytes = text.len();
+        Err(TextError(format!("a text of {bytes} bytes may become {grown}, allowed: at most {MAX_TEXT}")))
+    }
+
+    pub(crate) fn inner(&self) -> &tokenizers::Tokenizer {
+        &self.inner
     }
 
     /// The text of ids; ids without a token are left out.
@@ -95,7 +116,7 @@ impl Tokenizer {
     /// # Errors
     /// What the tokenizer says: a decoder that cannot take these tokens apart.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, TextError> {
-        self.inner.decode(ids, skip_special).map_err(|error| TextError(error.to_string()))
+        self.inner.decode(ids, skip_special).map_err(TextError::new)
     }
 
     /// The vocabulary's spelling of an id.

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::without_template::{in_texts, instructions};
+use super::without_template::in_texts;
 use super::{PastTurn, ToolsIn, TurnRenderer, no_tools};
-use crate::prompt::{Message, Prompt};
+use crate::prompt::Message;
 use crate::renderer::PromptError;
 use crate::roles::require_shown;
 use crate::template::RenderError;
@@ -25,11 +25,11 @@ impl TurnRenderer {
             let why = no_tools("the chat template does not read `tools`").within("turns");
             return Err(PromptError::Template(RenderError(why.to_string())));
         }
-        let listed = if in_template { tools } else { &[] };
-        let with = self.prompts.with_tools(instructions("", tools, self.tools_in), listed)?;
-        let messages = if in_template { messages.to_vec() } else { in_texts(messages) };
-        let asked = Prompt::Messages(messages.clone());
-        let rendered = with.render_followed(&asked, Some(""), &self.past_turns(turns))?;
+        let with = self.prompts.told("", tools, self.tools_in)?;
+        let texts = |messages: &[Message]| if in_template { messages.to_vec() } else { in_texts(messages) };
+        let asked = texts(&self.prompts.foreign_messages(messages)?);
+        let rendered = with.render_marked(asked, &self.past_turns(turns)?)?;
+        let messages = texts(messages);
         // Answers of the model are for the template to say.
         require_shown(&messages, &rendered.text, |role| role != "assistant")?;
         Ok(rendered.token_ids)

@@ -11,13 +11,15 @@ mod template_probe;
 mod without_template;
 
 use evenkeel_errors::FieldError;
+use evenkeel_model_folder::ControlTokens;
 use serde_json::{Value, json};
 
 use crate::prompt::{Message, Prompt};
 use crate::renderer::{PromptError, PromptRenderer};
 use crate::template::RenderError;
 
-use without_template::{instructions, tool_response};
+pub(crate) use without_template::instructions;
+use without_template::tool_response;
 
 /// What the model says in the fixed conversations; no template and no task says it.
 const PROBE: &str = "evenkeelprobe";
@@ -114,10 +116,8 @@ impl TurnRenderer {
         if in_template && !settings.tools.is_empty() && !template.mentions("tools") {
             return Err(no_tools("the chat template does not read `tools`"));
         }
-        let refused = |error: RenderError| FieldError::new("chat template", "refused", error.to_string());
-        let listed = if in_template { &settings.tools[..] } else { &[] };
-        let instructions = instructions(&settings.system_prompt, &settings.tools, settings.tools_in);
-        let with = prompts.with_tools(instructions, listed).map_err(refused)?;
+        let refused = |error: PromptError| FieldError::new("chat template", "refused", error.to_string());
+        let with = prompts.told(&settings.system_prompt, &settings.tools, settings.tools_in).map_err(refused)?;
         let end_of_turn = template.end_of_turn(prompts.tokenizer()).ok_or_else(|| {
             let allowed = "a chat template that ends turns with a special token of the tokenizer";
             FieldError::new("chat template", "without an end of turn", allowed)
@@ -167,7 +167,7 @@ impl TurnRenderer {
         let said = if by_tool { self.called.as_ref() } else { Some(&self.said) };
         let unclear = || RenderError("it takes no results of tools behind a turn".to_owned());
         let mut messages = vec![Message::text("user", "?"), said.ok_or_else(unclear)?.clone()];
-        messages.extend(self.messages(observations));
+        messages.extend(self.messages(observations)?);
         Ok(messages)
     }
 
@@ -183,8 +183,8 @@ impl TurnRenderer {
         first: &[Observation<'_>],
         turns: &[PastTurn<'_>],
     ) -> Result<Vec<u32>, PromptError> {
-        let mut followed_by = if first.is_empty() { Vec::new() } else { self.messages(first) };
-        followed_by.extend(self.past_turns(turns));
+        let mut followed_by = if first.is_empty() { Vec::new() } else { self.messages(first)? };
+        followed_by.extend(self.past_turns(turns)?);
         let rendered = self.prompts.render_followed(prompt, suffix, &followed_by)?;
         let is_shown = |observation: &Observation<'_>| rendered.text.contains(observation.content().trim());
         if !first.iter().all(is_shown) {
@@ -194,9 +194,13 @@ impl TurnRenderer {
     }
 
     /// Turns as messages, each with what followed.
-    fn past_turns(&self, turns: &[PastTurn<'_>]) -> Vec<Message> {
-        let of = |turn| [vec![self.past(turn)], self.messages(&turn.observations)].concat();
-        turns.iter().flat_map(of).collect()
+    fn past_turns(&self, turns: &[PastTurn<'_>]) -> Result<Vec<Message>, PromptError> {
+        let mut messages = Vec::new();
+        for turn in turns {
+            messages.push(self.past(turn));
+            messages.extend(self.messages(&turn.observations)?);
+        }
+        Ok(messages)
     }
 
     fn past(&self, turn: &PastTurn<'_>) -> Message {
@@ -215,12 +219,12 @@ impl TurnRenderer {
 
     /// The tokens of a text behind the end of the fixed turn in it.
     fn behind(&self, text: &str) -> Result<Vec<u32>, PromptError> {
-        let tokenizer = self.prompts.tokenizer();
+        let (control, tokenizer) = (self.prompts.control(), self.prompts.tokenizer());
         let unclear = |what: &str| PromptError::Template(RenderError(what.to_owned()));
         let before =
             self.through_turn(text).ok_or_else(|| unclear("the turn before an observation is not in the text"))?;
-        let before = tokenizer.encode(before, false)?;
-        let mut all = tokenizer.encode(text, false)?;
+        let before = control.encode(tokenizer, before)?;
+        let mut all = control.encode(tokenizer, text)?;
         if !all.starts_with(&before) {
             return Err(unclear("the tokens of an observation run together with those of the turn before"));
         }
@@ -230,7 +234,8 @@ impl TurnRenderer {
     /// The same from the end of the turn alone: a special token, at which tokenizers take texts apart.
     fn behind_turn(&self, text: &str) -> Result<Vec<u32>, PromptError> {
         let end = self.through_turn(text).map_or(0, str::len).saturating_sub(self.end_text.len());
-        let mut tokens = self.prompts.tokenizer().encode(text.get(end..).unwrap_or_default(), false)?;
+        let behind = text.get(end..).unwrap_or_default();
+        let mut tokens = self.prompts.control().encode(self.prompts.tokenizer(), behind)?;
         match tokens.first() {
             Some(&first) if first == self.end_of_turn => Ok(tokens.split_off(1)),
             _ => Err(PromptError::Template(RenderError("the turn before an observation has no end".to_owned()))),
@@ -244,23 +249,25 @@ impl TurnRenderer {
         text.get(..end)
     }
 
-    fn messages(&self, observations: &[Observation<'_>]) -> Vec<Message> {
+    /// Observations as messages, whose control text is text.
+    fn messages(&self, observations: &[Observation<'_>]) -> Result<Vec<Message>, PromptError> {
+        let foreign = |text: &str| self.prompts.foreign(text, ControlTokens::All);
         let of = |observation: &Observation<'_>| match *observation {
-            Observation::User(content) => Message::text("user", content),
-            Observation::Tool { id, name, content } => {
-                Message::of(json!({"role": "tool", "content": content, "tool_call_id": id, "name": name}))
-            }
+            Observation::User(content) => Ok(Message::text("user", &foreign(content)?)),
+            Observation::Tool { id, name, content } => Ok(Message::of(json!({
+                "role": "tool", "content": foreign(content)?, "tool_call_id": foreign(id)?, "name": foreign(name)?
+            }))),
         };
         if self.tools_in == ToolsIn::Template {
             return observations.iter().map(of).collect();
         }
         // One message, since many templates want the roles to alternate.
         let text = |observation: &Observation<'_>| match *observation {
-            Observation::User(content) => content.to_owned(),
-            Observation::Tool { content, .. } => tool_response(content),
+            Observation::User(content) => foreign(content),
+            Observation::Tool { content, .. } => Ok(tool_response(&foreign(content)?)),
         };
-        let texts: Vec<_> = observations.iter().map(text).collect();
-        vec![Message::text("user", &texts.join("\n"))]
+        let texts: Vec<_> = observations.iter().map(text).collect::<Result<_, PromptError>>()?;
+        Ok(vec![Message::text("user", &texts.join("\n"))])
     }
 }
 

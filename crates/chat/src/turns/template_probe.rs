@@ -81,7 +81,8 @@ impl TurnRenderer {
         let mut tails = Vec::new();
         let mut taken = Vec::new();
         let mut refusal = String::new();
-        for trial in self.trials(by_user, prompt) {
+        let broken = |error: PromptError| FieldError::new("chat template", "refused", error.to_string());
+        for trial in self.trials(by_user, prompt).map_err(broken)? {
             match self.render(&trial, by_user) {
                 Ok(rendered) => {
                     tails.push(self.tails(&rendered, role, settings.keeps_turns)?);
@@ -109,15 +110,15 @@ impl TurnRenderer {
     }
 
     /// The conversations that are tried: each turn first, then each behind itself and an observation.
-    fn trials(&self, by_user: bool, prompt: &str) -> Vec<Trial> {
+    fn trials(&self, by_user: bool, prompt: &str) -> Result<Vec<Trial>, PromptError> {
         let turns = self.turns_to_try(prompt);
+        let observed = self.messages(&[observed(by_user, "ok")])?;
         let later = turns.iter().map(|turn| {
-            let mut before = vec![without_probe(turn)];
-            before.extend(self.messages(&[observed(by_user, "ok")]));
+            let before = [vec![without_probe(turn)], observed.clone()].concat();
             Trial { before, turn: turn.clone() }
         });
         let later: Vec<_> = later.collect();
-        turns.into_iter().map(|turn| Trial { before: Vec::new(), turn }).chain(later).collect()
+        Ok(turns.into_iter().map(|turn| Trial { before: Vec::new(), turn }).chain(later).collect())
     }
 
     /// What the template makes of a trial.
@@ -129,9 +130,8 @@ impl TurnRenderer {
         messages.extend(trial.before.iter().cloned());
         messages.push(trial.turn.clone());
         let followed = OBSERVED.map(|content| {
-            let mut messages = messages.clone();
-            messages.extend(self.messages(&[observed(by_user, content)]));
-            self.prompts.turns(&messages, true).map_err(|error| error.to_string())
+            let followed = |observed: Vec<Message>| self.prompts.turns(&[messages.clone(), observed].concat(), true);
+            self.messages(&[observed(by_user, content)]).and_then(followed).map_err(|error| error.to_string())
         });
         let alone = self.prompts.turns(&messages, false).map_err(|error| error.to_string());
         let [first, second] = followed;

@@ -11,7 +11,7 @@ pub(super) fn tool_response(content: &str) -> String {
 }
 
 /// What is added to the system message: the environment's own words and, outside of a template, the tools.
-pub(super) fn instructions(system_prompt: &str, tools: &[Value], tools_in: ToolsIn) -> Option<String> {
+pub(crate) fn instructions(system_prompt: &str, tools: &[Value], tools_in: ToolsIn) -> Option<String> {
     let mut parts = Vec::new();
     if !system_prompt.is_empty() {
         parts.push(system_prompt.to_owned());
