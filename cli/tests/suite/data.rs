@@ -69,6 +69,21 @@ fn each_prompt_is_a_line_as_the_model_sees_it_and_a_summary_ends_them() {
 }
 
 #[test]
+fn prompts_that_spell_control_tokens_are_counted_and_can_be_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = chat_model(dir.path());
+    let rows = [json!({"prompt": "1+1?<eos>", "answer": 2}), json!({"prompt": "1+2?", "answer": 3})];
+    let file = write(dir.path(), "rows.jsonl", &rows);
+    let output = succeed(check(&model, &["--json"], &[&file]));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("1 prompts spell control tokens of the model"), "{said}");
+    assert_eq!(lines(&output).len(), 3);
+    let refusing = succeed(check(&model, &["--json", "--set", "data.control_text=refuse"], &[&file]));
+    let found = lines(&refusing);
+    assert_eq!(found.last().unwrap()["summary"][file.display().to_string()]["dropped"], json!({"control-text": 1}));
+}
+
+#[test]
 fn a_file_without_a_prompt_fails_the_command_with_its_name_and_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let model = chat_model(dir.path());

@@ -5,10 +5,28 @@ use evenkeel_errors::FieldError;
 use evenkeel_model_folder::{ControlTokens, MARK};
 use serde_json::{Map, Value};
 
-use crate::prompt::Message;
+use crate::prompt::{Message, Prompt};
 use crate::renderer::{PromptError, PromptRenderer};
 use crate::template::RenderError;
 use crate::turns::{ToolsIn, instructions};
+
+/// Characters of a text that an error shows.
+const SHOWN: usize = 100;
+
+/// Which control tokens a message of a role may not spell: what the model has said keeps the tags that models write.
+fn of_role(role: &str) -> ControlTokens {
+    if role == "assistant" { ControlTokens::Special } else { ControlTokens::All }
+}
+
+/// All texts in a value.
+fn texts_in(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(values) => values.iter().flat_map(texts_in).collect(),
+        Value::Object(fields) => fields.values().flat_map(texts_in).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
 
 impl PromptRenderer {
     /// A text with a mark in all of its control text, which keeps it from being read as such.
@@ -37,6 +55,33 @@ impl PromptRenderer {
         })
     }
 
+    /// The beginning of a text of a prompt that spells control tokens of the model, where one does. In answers tags such
+    /// as `</think>` are what models write.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub fn control_text(&self, prompt: &Prompt) -> Result<Option<String>, PromptError> {
+        let (messages, text) = match prompt {
+            Prompt::Text(text) => (&[][..], Some(text)),
+            Prompt::Messages(messages) => (&messages[..], None),
+            Prompt::Either { messages, text } => (&messages[..], Some(text)),
+        };
+        let mut texts: Vec<(&str, ControlTokens)> =
+            text.iter().map(|text| (text.as_str(), ControlTokens::All)).collect();
+        for message in messages {
+            let which = of_role(message.role());
+            for value in message.fields().values() {
+                texts.extend(texts_in(value).into_iter().map(|text| (text, which)));
+            }
+        }
+        for (text, which) in texts {
+            if self.control().is_in(self.tokenizer(), text, which)? {
+                return Ok(Some(text.chars().take(SHOWN).collect()));
+            }
+        }
+        Ok(None)
+    }
+
     /// The renderer with what an environment tells the model beforehand, and its tools.
     ///
     /// # Errors
@@ -49,12 +94,10 @@ impl PromptRenderer {
         Ok(self.with_tools(instructions(&system_prompt, &tools, tools_in), listed)?)
     }
 
-    /// The same with messages of an agent. What it says that the model has said keeps the tags that models write.
+    /// The same with messages of an agent.
     pub(crate) fn foreign_messages(&self, messages: &[Message]) -> Result<Vec<Message>, PromptError> {
         let foreign = |message: &Message| {
-            let is_answer = message.role() == "assistant";
-            let which = if is_answer { ControlTokens::Special } else { ControlTokens::All };
-            Ok(Message::of(Value::Object(self.foreign_fields(message.fields(), which)?)))
+            Ok(Message::of(Value::Object(self.foreign_fields(message.fields(), of_role(message.role()))?)))
         };
         messages.iter().map(foreign).collect()
     }

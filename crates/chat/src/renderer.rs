@@ -29,6 +29,8 @@ pub struct PromptSettings {
     pub template_arguments: Map<String, Value>,
     /// Texts go to the model as they are, whether or not there is a template.
     pub raw: bool,
+    /// Whether prompts are refused whose own text spells control tokens.
+    pub refuses_control_text: bool,
 }
 
 /// Why a prompt cannot be asked.
@@ -45,6 +47,12 @@ pub enum PromptError {
         "the content of a message is a list of parts, allowed: a text, since the chat template prints the list as it is"
     )]
     Parts,
+    /// A text of the prompt that spells control tokens, where the settings refuse that.
+    #[error("the text {text:?} spells control tokens of the model, allowed: none (data.control_text = \"refuse\")")]
+    ControlText {
+        /// The beginning of the text.
+        text: String,
+    },
     /// More text than any context holds; its tokens would take a hundred times its bytes.
     #[error("the prompt has {bytes} bytes of text, allowed: at most {MAX_TEXT}")]
     TooLong {
@@ -80,6 +88,7 @@ pub struct PromptRenderer {
     suffix: String,
     arguments: TemplateArguments,
     raw: bool,
+    refuses_control_text: bool,
     /// Whether instructions or tools of an environment are in each prompt.
     is_told: bool,
 }
@@ -94,7 +103,7 @@ impl PromptRenderer {
         tokenizer: Arc<Tokenizer>,
         settings: PromptSettings,
     ) -> Result<Self, FieldError> {
-        let PromptSettings { system_prompt, suffix, template_arguments, raw } = settings;
+        let PromptSettings { system_prompt, suffix, template_arguments, raw, refuses_control_text } = settings;
         if let Some(text) = &system_prompt
             && (raw || template.is_none())
         {
@@ -117,6 +126,7 @@ impl PromptRenderer {
             suffix,
             arguments,
             raw,
+            refuses_control_text,
             is_told: false,
         })
     }
@@ -197,6 +207,11 @@ impl PromptRenderer {
         let bytes = length(prompt);
         if bytes > MAX_TEXT {
             return Err(PromptError::TooLong { bytes });
+        }
+        if self.refuses_control_text
+            && let Some(text) = self.control_text(prompt)?
+        {
+            return Err(PromptError::ControlText { text });
         }
         let text = match (prompt, &self.template) {
             (Prompt::Text(text), Some(template)) if !self.raw => {

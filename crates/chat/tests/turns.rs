@@ -438,6 +438,7 @@ fn main() -> ExitCode {
             let tokenizer = Tokenizer::require(&golden()).unwrap();
             injections::are_text(&prompts(TOOLS), &tokenizer, ToolsIn::Template);
             injections::are_text(&prompts(PLAIN), &tokenizer, ToolsIn::SystemPrompt);
+            injections::are_found_in_prompts(&prompts(PLAIN));
         }),
         test("a_user_who_speaks_between_turns_is_checked_as_well", a_user_who_speaks_between_turns_is_checked_as_well),
     ];

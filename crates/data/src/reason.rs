@@ -59,6 +59,8 @@ reasons! {
     Filtered => "filtered",
     /// The chat template refuses it, or there is none for its messages.
     Unrenderable => "unrenderable",
+    /// Its own text spells control tokens of the model, and the settings refuse that.
+    ControlText => "control-text",
     /// It leaves no room for a response.
     TooLong => "too-long",
     /// The same text is among the problems for evaluation.

@@ -18,6 +18,9 @@ pub const MARK: char = '\u{fdd0}';
 /// Stands before a part of a text in place of the control token there, so that the part is not taken for a beginning.
 const BEFORE: &str = "\u{fdd1}";
 
+/// A character that no vocabulary has.
+const UNKNOWN: &str = "\u{fdd2}";
+
 /// The tokens by which a model is controlled: those that the tokenizer calls special or writes as `<|...|>`, and those
 /// that its chat template writes. Clones share the second tokenizer, which is made when it is first needed.
 #[derive(Clone)]
@@ -53,8 +56,12 @@ impl ControlText {
             let is_named = content.starts_with("<|") && content.ends_with("|>");
             !content.trim().is_empty() && content.chars().nth(1).is_some() && (special || is_named || writes(content))
         };
-        let control: Vec<_> =
-            added.into_iter().filter(|(_, token)| is_control(&token.content, token.special)).collect();
+        // What stands for characters that the vocabulary lacks controls nothing.
+        let unknown = tokenizer.encode(UNKNOWN, false).unwrap_or_default();
+        let control: Vec<_> = added
+            .into_iter()
+            .filter(|(id, token)| is_control(&token.content, token.special) && !unknown.contains(id))
+            .collect();
         Self {
             ids: control.iter().map(|(id, _)| *id).collect(),
             special: control.iter().filter(|(_, token)| token.special).map(|(id, _)| *id).collect(),
@@ -191,18 +198,18 @@ mod tests {
             json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
                    "normalized": false, "special": special})
         };
-        let vocabulary: serde_json::Map<String, Value> = "<end>/tag x"
-            .chars()
-            .chain(std::iter::once(MARK))
-            .enumerate()
-            .map(|(id, c)| (c.to_string(), json!(id)))
-            .collect();
+        let mut words: Vec<String> = "<end>/tag x".chars().map(String::from).collect();
+        words.dedup();
+        words.extend([MARK.to_string(), "<unk>".to_owned(), "<end>".to_owned(), "<tag>".to_owned(), "  ".to_owned()]);
+        let vocabulary: serde_json::Map<String, Value> = words.iter().cloned().zip((0..).map(Value::from)).collect();
+        let at = |content: &str| vocabulary[content].as_u64().unwrap() as u32;
         let file = json!({
             "version": "1.0", "truncation": null, "padding": null,
-            "added_tokens": [added(100, "<end>", true), added(101, "<tag>", false), added(102, "  ", false)],
+            "added_tokens": [added(at("<unk>"), "<unk>", true), added(at("<end>"), "<end>", true),
+                             added(at("<tag>"), "<tag>", false), added(at("  "), "  ", false)],
             "normalizer": null, "post_processor": null, "decoder": null,
             "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": false},
-            "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "x"},
+            "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "<unk>"},
         });
         std::fs::write(dir.path().join("tokenizer.json"), file.to_string()).unwrap();
         let tokenizer = Tokenizer::require(&Folder::new(dir.path())).unwrap();
@@ -219,10 +226,12 @@ mod tests {
         let control = ControlText::of(&tokenizer, |text| text == "<tag>");
         let marked = |text: &str| control.marked(&tokenizer, text, ControlTokens::All).unwrap();
         assert_eq!(marked("a  g"), None, "spaces control nothing");
+        assert_eq!(marked("a?"), None, "a character that the vocabulary lacks controls nothing");
         let said = marked("a<end><tag>").unwrap();
         let ids = control.encode(&tokenizer, &format!("x{said}<end>  g<tag>")).unwrap();
-        let wanted =
-            [spelled(&tokenizer, "xa<end><tag>"), vec![100, 102], spelled(&tokenizer, "g"), vec![101]].concat();
+        let token = |text: &str| vec![tokenizer.id(text).unwrap()];
+        let spelled = |text: &str| spelled(&tokenizer, text);
+        let wanted = [spelled("xa<end><tag>"), token("<end>"), token("  "), spelled("g"), token("<tag>")].concat();
         assert_eq!(ids, wanted);
         let nothing = control.encode(&tokenizer, "x<end>").unwrap();
         assert_eq!(nothing, tokenizer.encode("x<end>", false).unwrap());
@@ -234,7 +243,7 @@ mod tests {
         let control = ControlText::of(&tokenizer, |text| text == "<tag>");
         assert_eq!(control.marked(&tokenizer, "<tag>", ControlTokens::Special).unwrap(), None);
         let said = control.marked(&tokenizer, "<tag><end>", ControlTokens::Special).unwrap().unwrap();
-        let wanted = [vec![101], spelled(&tokenizer, "<end>")].concat();
+        let wanted = [vec![tokenizer.id("<tag>").unwrap()], spelled(&tokenizer, "<end>")].concat();
         assert_eq!(control.encode(&tokenizer, &said).unwrap(), wanted);
         let other = ControlText::of(&tokenizer, |_| false);
         assert_eq!(other.marked(&tokenizer, "<tag>", ControlTokens::All).unwrap(), None, "no template writes it");

@@ -32,7 +32,7 @@ mod text;
 mod trial;
 
 pub use clients::{Endpoints, describe_environments};
-pub use data::Encoder;
+pub use data::{Encoder, reason_of};
 pub use dependency::Dependency;
 pub use error::{CheckpointError, Incompatible, RunError, StateProblem};
 pub use evenkeel_environment::{Descriptions, EnvironmentOrigin};
@@ -48,9 +48,9 @@ pub use run::{
 };
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
-    AnswerSampling, AuditMode, BenchmarkSettings, CheckpointSettings, CopiedAnswers, CorrectRule, DataKind,
-    DataSettings, EarlierTurns, EnginesWhileTraining, EvaluationSettings, FilterSettings, InvalidRows, KeptRollouts,
-    LoopSettings, OnError, Overlong, PageSettings, PipelineSettings, PolicySamplingSettings, ProgramMode,
+    AnswerSampling, AuditMode, BenchmarkSettings, CheckpointSettings, ControlTextInRows, CopiedAnswers, CorrectRule,
+    DataKind, DataSettings, EarlierTurns, EnginesWhileTraining, EvaluationSettings, FilterSettings, InvalidRows,
+    KeptRollouts, LoopSettings, OnError, Overlong, PageSettings, PipelineSettings, PolicySamplingSettings, ProgramMode,
     ProgramReward, ProgramWording, ProofSettings, RunSettings, SamplerAuditSettings, Scalar, ServicesSettings,
     ShapingSettings, SourceSettings, StepOrder, ToolCallSetting, ToolsSetting, TrailsSettings, TurnsSettings,
     VerifierSettings, WarmStartSettings, WordProblemsSettings,

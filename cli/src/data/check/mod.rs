@@ -15,7 +15,7 @@ use evenkeel_data::read::{ReadLimits, expand, printable};
 use evenkeel_data::{Collector, DataReport, Problem, Purpose, Reason, RowRules};
 use evenkeel_math::Profile;
 use evenkeel_model_folder::Folder;
-use evenkeel_orchestrator::DataSettings;
+use evenkeel_orchestrator::{DataSettings, reason_of};
 use evenkeel_proto::FieldError;
 use evenkeel_recipe::marked_prompts::{MarkedPrompts, plain_text};
 
@@ -80,6 +80,7 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
         suffix: &settings.suffix,
         profile: recipe.reward.math.profile,
         marked: MarkedPrompts::default(),
+        control_text: 0,
     };
     let written = if options.json {
         checks.write(&mut lines::Lines::new(stdout), &problems, &mut report)
@@ -99,6 +100,13 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     }
     if let Some(summary) = dropped(&report) {
         print_err!("{summary}");
+    }
+    if checks.control_text > 0 {
+        print_err!(
+            "{} prompts spell control tokens of the model, which they are then, as in transformers; \
+             data.control_text = \"refuse\" leaves such rows out",
+            checks.control_text
+        );
     }
     if let Some(advice) = checks.marked.advice() {
         print_err!("warning: {advice}");
@@ -162,6 +170,8 @@ struct Checks<'a> {
     suffix: &'a str,
     profile: Profile,
     marked: MarkedPrompts,
+    /// Prompts whose own text spells control tokens.
+    control_text: u64,
 }
 
 impl Checks<'_> {
@@ -171,10 +181,12 @@ impl Checks<'_> {
             for (problem, checked) in problems.iter().zip(self.rendered(problems)) {
                 match checked {
                     Ok(checked) => {
+                        let spells = |renderer: &PromptRenderer| renderer.control_text(&problem.prompt);
+                        self.control_text += u64::from(matches!(self.renderer.as_ref().map(spells), Some(Ok(Some(_)))));
                         self.marked.add(problem, &checked.text, self.profile);
                         output.prompt(problem, &checked, report)?;
                     }
-                    Err(error) => report.drop_prompt(problem.origin.file, Reason::Unrenderable, &problem.id, error),
+                    Err(error) => report.drop_prompt(problem.origin.file, reason_of(&error), &problem.id, error),
                 }
             }
         }

@@ -103,3 +103,13 @@ pub(crate) fn are_text(prompts: &PromptRenderer, tokenizer: &Tokenizer, tools_in
     let call = tokenizer.id("<tool_call>").filter(|id| !tokenizer.is_special(*id));
     assert_eq!(call.is_some_and(|id| answer("2<tool_call>").contains(&id)), call.is_some());
 }
+
+/// Prompts of the user's own keep control tokens, as transformers does, and can be looked through for them.
+pub(crate) fn are_found_in_prompts(prompts: &PromptRenderer) {
+    let spells = |prompt: Prompt| prompts.control_text(&prompt).unwrap();
+    assert_eq!(spells(Prompt::Text("1+1?<|im_end|>".to_owned())).as_deref(), Some("1+1?<|im_end|>"));
+    assert_eq!(spells(Prompt::Text("1+1?".to_owned())), None);
+    let answered = |text: &str| Prompt::Messages(vec![Message::text("user", "?"), Message::text("assistant", text)]);
+    assert_eq!(spells(answered("2")), None);
+    assert!(spells(answered("<|im_end|>")).is_some());
+}

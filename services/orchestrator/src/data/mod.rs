@@ -19,6 +19,7 @@ use crate::settings::{DataKind, DataSettings, LoopSettings, WordProblemsSettings
 
 pub(crate) use agent::AgentConversation;
 pub(crate) use demonstrations::{DemonstrationAnswers, Demonstrations, ToPlay, ends_early, refused};
+pub use prompts::reason_of;
 pub(crate) use prompts::{Fit, MAX_DATA_SOURCES, Prompt, Prompts, encode, environments};
 pub use renderer::Encoder;
 pub(crate) use sampled_turn::SampledTurn;

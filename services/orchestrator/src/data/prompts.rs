@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use evenkeel_chat::PromptError;
 use evenkeel_data::{
     Cancel, Cancelled, DataReport, DataSource, Dataset, EnvironmentTask, Problem, Reason, Task, TaskKind,
 };
@@ -151,6 +152,14 @@ fn counts(report: &DataReport, source: &str) -> String {
     files.map(|file| file.counts()).collect::<Vec<_>>().join("; ")
 }
 
+/// Why a row whose prompt cannot be rendered yields none.
+pub fn reason_of(error: &PromptError) -> Reason {
+    match error {
+        PromptError::ControlText { .. } => Reason::ControlText,
+        _ => Reason::Unrenderable,
+    }
+}
+
 /// Renders and encodes problems.
 ///
 /// # Errors
@@ -175,18 +184,18 @@ pub(crate) fn encode(
         let file = problem.origin.file;
         let rendered = match rendered {
             Ok(rendered) if rendered.token_ids.is_empty() => {
-                Err("has 0 tokens, allowed: at least one token".to_owned())
+                Err((Reason::Unrenderable, "has 0 tokens, allowed: at least one token".to_owned()))
             }
             Ok(rendered) => Ok(rendered.token_ids),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err((reason_of(&error), error.to_string())),
         };
         let mut token_ids = match rendered {
             Ok(token_ids) => token_ids,
-            Err(message) if invalid_rows == InvalidRows::Refuse => {
+            Err((_, message)) if invalid_rows == InvalidRows::Refuse => {
                 return Err(RunError::Prompt { id: id.to_string(), message });
             }
-            Err(message) => {
-                report.drop_prompt(file, Reason::Unrenderable, id, message);
+            Err((reason, message)) => {
+                report.drop_prompt(file, reason, id, message);
                 continue;
             }
         };

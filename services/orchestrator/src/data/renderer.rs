@@ -9,7 +9,7 @@ use evenkeel_model_folder::{ConfigFile, Folder};
 
 use super::turns::{Asked, EpisodeText, EpisodeTexts};
 use crate::error::RunError;
-use crate::settings::{DataSettings, LoopSettings};
+use crate::settings::{ControlTextInRows, DataSettings, LoopSettings};
 use crate::text::Tokenizer;
 
 impl DataSettings {
@@ -34,6 +34,7 @@ impl DataSettings {
             suffix: self.suffix.clone(),
             template_arguments: self.template_arguments.clone().into_iter().collect(),
             raw: self.raw,
+            refuses_control_text: self.control_text == ControlTextInRows::Refuse,
         };
         Ok(PromptRenderer::new(template, tokenizer, settings).map_err(|error| error.within("data"))?)
     }

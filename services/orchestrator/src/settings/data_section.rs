@@ -101,6 +101,17 @@ pub enum Overlong {
     Cut,
 }
 
+/// What happens to a prompt whose own text spells control tokens of the model, such as `<|im_end|>`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControlTextInRows {
+    /// They are these tokens, as transformers has it.
+    #[default]
+    Keep,
+    /// The row is faulty.
+    Refuse,
+}
+
 /// What happens to a faulty row: one that cannot be read, has no usable prompt or gold answer, contradicts another, or
 /// is refused by the chat template.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -162,6 +173,11 @@ section! {
         overlong: Overlong = Overlong::Refuse,
         /// Faulty rows.
         invalid_rows: InvalidRows = InvalidRows::Drop,
+        /// Prompts whose own text spells control tokens of the model, such as `<|im_end|>`: `keep` them as these tokens,
+        /// as transformers does, or `refuse` the row as a faulty one. What environments, tools and agents say is text
+        /// in any case.
+        #[serde(skip_serializing_if = "keeps")]
+        control_text: ControlTextInRows = ControlTextInRows::Keep,
         /// System message for prompts without one. Absent: none is added (the chat template may have its own).
         system_prompt: Option<String> = None,
         /// Text appended to the last user message.
@@ -205,6 +221,11 @@ section! {
         /// Absent: the reward service's.
         program_float_tolerance: Option<f64> = None,
     }
+}
+
+/// A recipe that does not set it is recorded as before there was such a setting.
+fn keeps(control_text: &ControlTextInRows) -> bool {
+    *control_text == ControlTextInRows::Keep
 }
 
 impl DataSettings {

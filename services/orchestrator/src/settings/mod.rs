@@ -27,7 +27,8 @@ pub use evenkeel_trust::{AuditMode, ProofSettings, SamplerAuditSettings};
 pub use benchmarks::{AnswerSampling, BenchmarkSettings, EvaluationSettings};
 pub use correct::CorrectRule;
 pub use data_section::{
-    CopiedAnswers, DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording,
+    ControlTextInRows, CopiedAnswers, DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward,
+    ProgramWording,
 };
 pub use loop_sections::{
     CheckpointSettings, EnginesWhileTraining, PolicySamplingSettings, RunSettings, ServicesSettings, ShapingSettings,
