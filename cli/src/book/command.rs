@@ -39,6 +39,7 @@ const OTHERS: &[&str] = &[
     "sleep",
     "sudo",
     "tensorboard",
+    "torchrun",
     "vllm",
     "wandb",
     "openssl",
