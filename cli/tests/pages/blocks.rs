@@ -61,7 +61,11 @@ impl Block {
                 let (_, reason, signs) =
                     ELSEWHERE.iter().find(|(name, ..)| *name == word).ok_or_else(|| format!("{word} is no class"))?;
                 let has_sign = signs.iter().any(|sign| self.text.contains(sign));
-                if has_sign { Ok(Class::Elsewhere) } else { Err(format!("is marked {word}, which stands for {reason}, and has none of {signs:?}")) }
+                if has_sign {
+                    Ok(Class::Elsewhere)
+                } else {
+                    Err(format!("is marked {word}, which stands for {reason}, and has none of {signs:?}"))
+                }
             }
             [] => Err("has no class".to_owned()),
             _ => Err(format!("{} is no class", words.join(" "))),
