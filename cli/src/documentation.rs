@@ -12,7 +12,7 @@ use serde_json::Value;
 use toml::Table;
 
 use crate::arguments::ConfigOptions;
-use crate::terminal::print_result;
+use crate::terminal::{note, print_result};
 
 /// Columns of a comment.
 const WIDTH: usize = 110;
@@ -26,8 +26,11 @@ pub(crate) fn print(options: &ConfigOptions) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let loaded = evenkeel_recipe::load(&options.recipe, &options.set)?;
+    for said in evenkeel_recipe::notes_on(&options.recipe, &loaded)? {
+        note(&said);
+    }
     if options.changed {
-        print_result(&changed(&loaded.settings)?)?;
+        print_result(&format!("{}{}", rule(&loaded), changed(&loaded.settings)?))?;
         return Ok(ExitCode::SUCCESS);
     }
     if !options.keys.is_empty() {
@@ -35,11 +38,20 @@ pub(crate) fn print(options: &ConfigOptions) -> Result<ExitCode> {
         print_result(&texts.join("\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut objective = rule(&loaded);
     let recipe = loaded.settings;
-    let mut objective = String::new();
     comment(&Some(format!("What the learner computes: {}", recipe.learner.formula())), &mut objective);
     print_result(&format!("{objective}\n{}", documented(&recipe.to_toml()?)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The aggregation rule as a comment, with where it was written.
+fn rule(loaded: &Loaded<Recipe>) -> String {
+    let rule = loaded.settings.learner.objective.aggregation;
+    let mut text = String::new();
+    let origin = loaded.origin("learner.objective.aggregation");
+    comment(&Some(format!("Aggregation rule: {rule} (written in: {origin})")), &mut text);
+    text
 }
 
 /// The settings of a recipe that differ from the defaults, as TOML. Nothing where none does.

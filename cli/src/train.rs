@@ -316,6 +316,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
                 let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
                 bail!("{}", missing.join("; "));
             }
+            let notes = evenkeel_recipe::notes_on(names, &loaded)?;
             let mut recipe = loaded.settings;
             recipe.model.pin(terminal::note)?;
             let path = match &options.out {
@@ -326,7 +327,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
                 }
             };
             let mut resolved = recipe.resolved_for_this_process()?;
-            resolved.notes.extend(evenkeel_recipe::without_effect(names)?);
+            resolved.notes.extend(notes);
             let directory = RunDirectory::create(&path, resolved.record()).context("--out")?;
             Ok((recipe, resolved, directory))
         }

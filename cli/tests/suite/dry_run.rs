@@ -180,6 +180,7 @@ fn a_run_that_can_start_says_so_and_writes_nothing() {
     let said = String::from_utf8(output.stdout).unwrap();
     for words in [
         "small: 6 steps of 4 prompts x 8 samples",
+        "rule   balanced",
         "a fresh model: ",
         "training  ",
         "40 tokens an answer",

@@ -40,7 +40,7 @@ fn dapo_runs_with_a_tiny_model_and_four_updates_a_step() {
         assert!(step["training/prompts_tried"].as_u64().unwrap() >= 8, "{step}");
     }
 
-    let found = steps(&dir.path().join("exact"), &["dapo", "verl-exact", &small]);
+    let found = steps(&dir.path().join("exact"), &["dapo", "verl-exact", "verl-token-mean", &small]);
     assert!(about(&rates(&found), &[0.0, 1e-4, 2e-4]), "verl's first step has a rate of 0: {:?}", rates(&found));
     assert_eq!(found[0]["actor/ppo_kl"].as_f64(), Some(0.0), "and nothing moves in it");
 }
@@ -49,7 +49,8 @@ fn dapo_runs_with_a_tiny_model_and_four_updates_a_step() {
 fn a_recipe_may_build_on_others_and_shows_what_comes_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let mine = dir.path().join("mine.toml");
-    std::fs::write(&mine, "base = [\"dapo\", \"verl-exact\"]\n[sampling]\ngroup_size = 4").unwrap();
+    std::fs::write(&mine, "base = [\"dapo\", \"verl-exact\", \"verl-token-mean\"]\n[sampling]\ngroup_size = 4")
+        .unwrap();
     let mut command = evenkeel(&["config", "--set", "run.seed=5", "--recipe"]);
     command.arg(&mine);
     let said = String::from_utf8(succeed(command).stdout).unwrap();
@@ -57,6 +58,32 @@ fn a_recipe_may_build_on_others_and_shows_what_comes_of_it() {
         assert!(said.contains(setting), "{setting}: {said}");
     }
     assert!(!said.contains("\nbase = "), "what is printed stands alone");
+}
+
+#[test]
+fn the_rule_of_a_run_of_the_paper_is_named_and_no_overlay_changes_it_in_silence() {
+    let config = |arguments: &[&str]| {
+        let mut command = evenkeel(&["config", "--recipe", "paper/qwen3-1.7b-dapo-balanced"]);
+        command.args(arguments);
+        command
+    };
+    let said = |arguments: &[&str]| {
+        let output = succeed(config(arguments));
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    for overlay in [&[][..], &["--recipe", "verl-exact"]] {
+        let [settings, notes] = said(overlay);
+        let first = "# Aggregation rule: balanced-count (written in: recipe paper/rules/balanced)\n";
+        assert!(settings.starts_with(first) && notes.is_empty(), "{settings} {notes}");
+    }
+    let message = refused(config(&["--recipe", "verl-token-mean"]));
+    assert!(
+        message.contains("`learner.objective.aggregation` is \"batch-token\" in recipe verl-token-mean"),
+        "{message}"
+    );
+    let [settings, notes] = said(&["--changed", "--set", "learner.objective.aggregation=token"]);
+    assert!(settings.starts_with("# Aggregation rule: token (written in: "), "{settings}");
+    assert!(notes.contains("is named after learner.objective.aggregation = \"balanced-count\""), "{notes}");
 }
 
 #[test]
@@ -77,7 +104,7 @@ fn a_recipe_that_names_a_base_that_is_none_is_refused_with_those_that_are() {
 fn the_recipes_that_come_with_the_program_are_listed() {
     let said = String::from_utf8(succeed(evenkeel(&["config", "--list"])).stdout).unwrap();
     let line = |name: &str| said.lines().find(|line| line.split_whitespace().next() == Some(name));
-    for name in ["arithmetic", "dapo", "verl-exact", "paper/qwen2.5-math-7b-polaris-token"] {
+    for name in ["arithmetic", "dapo", "verl-exact", "verl-token-mean", "paper/qwen2.5-math-7b-polaris-token"] {
         let words = line(name).map_or(0, |line| line.split_whitespace().count());
         assert!(words > 5, "{name} and what it is: {said}");
     }

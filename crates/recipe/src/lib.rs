@@ -22,5 +22,5 @@ mod recipe;
 pub use dry_run::{Card, DryRunReport, MeasuredTimes, Plan, PlanRequest, RunTime, StartedParts, dry_run};
 pub use recipe::{
     LayeredRecipes, ModelSettings, Recipe, comes_with_program, finish, finish_fork, is_formula, list, load, load_alone,
-    read, stem, with_origins, without_effect,
+    notes_on, read, stem, with_origins,
 };

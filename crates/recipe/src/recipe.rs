@@ -8,6 +8,7 @@ mod compose;
 mod doubts;
 mod lag;
 mod layers;
+mod named_after;
 mod other_names;
 mod shared;
 mod validate;
@@ -112,12 +113,16 @@ pub fn read<T: Settings>(recipes: &[String]) -> Result<Loaded<T>, ConfigError> {
     Layers::of(recipes)?.loader()?.load()
 }
 
-/// The recipes that have no effect, in words: each of their keys is set by one that comes after them.
+/// What is to be said of recipes and the settings that came of them: recipes without effect, each of whose keys a later
+/// one sets, and settings that are no longer what a recipe is named after.
 ///
 /// # Errors
 /// A recipe that cannot be read.
-pub fn without_effect(recipes: &[String]) -> Result<Vec<String>> {
-    Ok(Layers::of(recipes)?.without_effect())
+pub fn notes_on(recipes: &[String], loaded: &Loaded<Recipe>) -> Result<Vec<String>> {
+    let layers = Layers::of(recipes)?;
+    let mut notes = layers.without_effect();
+    notes.extend(layers.renamed(loaded)?);
+    Ok(notes)
 }
 
 /// What a run of these recipes is called after: `dapo-verl-exact`.

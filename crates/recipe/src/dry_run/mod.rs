@@ -35,7 +35,7 @@ use evenkeel_run::{RunManifest, has_finished_step};
 
 use crate::named_model::Say;
 use crate::preconditions;
-use crate::recipe::{Recipe, stem, without_effect};
+use crate::recipe::{Recipe, notes_on, stem};
 use findings::Findings;
 use model::ModelFacts;
 pub use plan::{Card, Plan, PlanRequest};
@@ -76,7 +76,7 @@ pub async fn dry_run(
         // Nothing else is meant by the model and the data that there would be.
         findings.data_problem(missing);
     }
-    for note in without_effect(recipes)? {
+    for note in notes_on(recipes, loaded)? {
         findings.note(note);
     }
     if let Some(out) = out {
@@ -137,6 +137,7 @@ pub async fn dry_run(
     }
     Ok(DryRunReport {
         recipe: stem(recipes),
+        aggregation: recipe.learner.objective.aggregation.to_string(),
         can_start: findings.problems.is_empty(),
         steps: recipe.run.steps,
         prompts_per_step: recipe.sampling.prompts_per_step,

@@ -12,7 +12,7 @@ use super::units::{count, gib, scaled};
 impl DryRunReport {
     /// The report for a terminal.
     pub fn to_text(&self) -> String {
-        let DryRunReport { recipe, steps, prompts_per_step, group_size, .. } = self;
+        let DryRunReport { recipe, aggregation, steps, prompts_per_step, group_size, .. } = self;
         let mut text = match self.findings.problems.len() {
             0 => "the run can start\n".to_owned(),
             1 => "the run cannot start: 1 problem\n".to_owned(),
@@ -25,6 +25,7 @@ impl DryRunReport {
             text += &format!("note: {}\n", printable(note));
         }
         text += &format!("\n{recipe}: {steps} steps of {prompts_per_step} prompts x {group_size} samples\n");
+        text += &format!("rule   {aggregation}\n");
         text += &format!("time   {}\n\n", self.time);
         text += &model(self);
         text += &data(&self.data);
@@ -100,8 +101,9 @@ fn prices(costs: &Costs) -> String {
         ]);
     }
     let run = &costs.run;
+    let at_least = if half.samples_at_most > half.samples { "at least " } else { "" };
     text += &format!(
-        "the run: {} training samples, {} of {} evaluations, {} with answers of half the maximum length\n",
+        "the run: {at_least}{} training samples, {} of {} evaluations, {} with answers of half the maximum length\n",
         count(run.training_samples),
         count(run.evaluation_samples),
         costs.evaluations,

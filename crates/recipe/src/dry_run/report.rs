@@ -14,6 +14,8 @@ use crate::recipe::Recipe;
 #[derive(Debug, Serialize)]
 pub struct DryRunReport {
     pub(super) recipe: String,
+    /// The aggregation rule, which a recipe that is put over another may have changed.
+    pub(super) aggregation: String,
     /// Whether there is no problem.
     pub can_start: bool,
     pub(super) steps: u64,

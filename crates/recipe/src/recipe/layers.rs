@@ -12,6 +12,7 @@ use evenkeel_config::{ConfigError, Loader, misspelt, nearest, parse, parse_file}
 use toml::{Table, Value};
 
 use super::built_in;
+use super::named_after::NAMED_AFTER;
 
 /// The key with what a recipe builds on.
 const BASE: &str = "base";
@@ -24,20 +25,24 @@ pub(super) struct Layers {
     open: Vec<LayerSource>,
 }
 
-/// One recipe without its `base`.
+/// One recipe without its `base` and `named_after`.
 #[derive(Debug)]
-struct Layer {
-    source: LayerSource,
-    table: Table,
+pub(super) struct Layer {
+    pub(super) source: LayerSource,
+    pub(super) table: Table,
+    /// Keys of the settings that its name stands for.
+    pub(super) named_after: Vec<String>,
+    /// The identities of all recipes that it builds on.
+    pub(super) builds_on: BTreeSet<String>,
 }
 
 /// Where a recipe comes from.
 #[derive(Debug, Clone)]
-struct LayerSource {
+pub(super) struct LayerSource {
     /// What it is called in messages.
-    origin: String,
+    pub(super) origin: String,
     /// The same for the same recipe, however a path to it is spelt.
-    identity: String,
+    pub(super) identity: String,
 }
 
 impl From<String> for LayerSource {
@@ -61,6 +66,7 @@ impl Layers {
         for name in recipes {
             layers.add(name.as_ref(), Within::Folder(Path::new("")), ("recipe", "the command line"))?;
         }
+        layers.refuse_other_names()?;
         Ok(layers)
     }
 
@@ -68,7 +74,12 @@ impl Layers {
     pub(super) fn of_text(origin: &str, text: &str) -> Result<Self, ConfigError> {
         let mut layers = Self::default();
         layers.add_table(origin.to_owned().into(), parse(origin, text)?, Within::Program)?;
+        layers.refuse_other_names()?;
         Ok(layers)
+    }
+
+    pub(super) fn all(&self) -> &[Layer] {
+        &self.layers
     }
 
     /// Hands them to a loader.
@@ -105,8 +116,9 @@ impl Layers {
         said
     }
 
-    /// Adds a recipe after its bases. `asked` is the key that names it, and where that was written.
-    fn add(&mut self, name: &str, within: Within<'_>, asked: (&str, &str)) -> Result<(), ConfigError> {
+    /// Adds a recipe after its bases and returns its identity. `asked` is the key that names it, and where that was
+    /// written.
+    fn add(&mut self, name: &str, within: Within<'_>, asked: (&str, &str)) -> Result<String, ConfigError> {
         if let Some(text) = built_in::text(name) {
             let origin = format!("recipe {name}");
             let table = parse(&origin, &text)?;
@@ -129,8 +141,9 @@ impl Layers {
         self.add_table(LayerSource { origin: path.display().to_string(), identity }, table, Within::Folder(&folder))
     }
 
-    fn add_table(&mut self, source: LayerSource, mut table: Table, within: Within<'_>) -> Result<(), ConfigError> {
-        let bases = bases(table.remove(BASE), &source.origin)?;
+    fn add_table(&mut self, source: LayerSource, mut table: Table, within: Within<'_>) -> Result<String, ConfigError> {
+        let bases = names(BASE, table.remove(BASE), &source.origin)?;
+        let named_after = names(NAMED_AFTER, table.remove(NAMED_AFTER), &source.origin)?;
         if self.open.iter().any(|open| open.identity == source.identity) {
             let from = self.open.last().map_or("", |from| &from.origin);
             return Err(ConfigError::Invalid {
@@ -141,31 +154,37 @@ impl Layers {
             });
         }
         if self.layers.iter().any(|layer| layer.source.identity == source.identity) {
-            return Ok(());
+            return Ok(source.identity);
         }
         self.open.push(source.clone());
+        let mut builds_on = BTreeSet::new();
         for name in bases {
-            self.add(&name, within, (BASE, &source.origin))?;
+            let base = self.add(&name, within, (BASE, &source.origin))?;
+            let layer = self.layers.iter().find(|layer| layer.source.identity == base);
+            builds_on.extend(layer.into_iter().flat_map(|layer| layer.builds_on.iter().cloned()));
+            builds_on.insert(base);
         }
         self.open.pop();
-        self.layers.push(Layer { source, table });
-        Ok(())
+        let identity = source.identity.clone();
+        self.layers.push(Layer { source, table, named_after, builds_on });
+        Ok(identity)
     }
 }
 
-/// The names in `base`.
-fn bases(value: Option<Value>, origin: &str) -> Result<Vec<String>, ConfigError> {
+/// The names in `base` or `named_after`.
+fn names(key: &str, value: Option<Value>, origin: &str) -> Result<Vec<String>, ConfigError> {
     let names: Option<Vec<String>> = match &value {
         None => Some(Vec::new()),
         Some(Value::String(name)) => Some(vec![name.clone()]),
         Some(Value::Array(names)) => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
         Some(_) => None,
     };
+    let what = if key == BASE { "recipe" } else { "setting" };
     names.ok_or_else(|| ConfigError::Invalid {
-        key: BASE.to_owned(),
+        key: key.to_owned(),
         value: value.map_or_else(String::new, |value| value.to_string()),
         origin: origin.to_owned(),
-        allowed: "the name of a recipe, or a list of names".to_owned(),
+        allowed: format!("the name of a {what}, or a list of names"),
     })
 }
 
@@ -274,7 +293,10 @@ mod tests {
 
     #[test]
     fn a_file_may_build_on_recipes_that_come_with_the_program() {
-        let dir = files(&[("a.toml", "base = [\"dapo\", \"verl-exact\"]\n[learner.objective]\ndual_clip = 3.0")]);
+        let dir = files(&[(
+            "a.toml",
+            "base = [\"dapo\", \"verl-exact\", \"verl-token-mean\"]\n[learner.objective]\ndual_clip = 3.0",
+        )]);
         let found = merged(&dir, &["a.toml"]).unwrap();
         let objective = &found["learner"]["objective"];
         assert_eq!(objective["dual_clip"].as_float(), Some(3.0));

@@ -62,8 +62,8 @@ fn dapo_is_as_published() {
 }
 
 #[test]
-fn verl_exact_over_dapo_computes_what_verls_script_does() {
-    let recipe = built_in(&["dapo", "verl-exact"]);
+fn verls_overlays_over_dapo_compute_what_its_script_does() {
+    let recipe = built_in(&["dapo", "verl-exact", "verl-token-mean"]);
     let objective = &recipe.learner.objective;
     let optimizer = &recipe.learner.optimizer;
     let names = [objective.advantage.to_string(), objective.aggregation.to_string(), objective.policy.to_string()];
@@ -73,11 +73,30 @@ fn verl_exact_over_dapo_computes_what_verls_script_does() {
 }
 
 #[test]
+fn verl_exact_keeps_the_rule_of_every_run_of_the_paper() {
+    for run in built_in::names().into_iter().filter(|name| name.starts_with("paper/")) {
+        let plain = built_in(&[&run]).learner.objective;
+        let over = built_in(&[&run, "verl-exact"]).learner.objective;
+        assert_eq!(over.aggregation, plain.aggregation, "{run}");
+        assert_eq!([over.advantage.to_string(), over.policy.to_string()], ["grpo-sample", "dual-clip"], "{run}");
+        let refused = Layers::of(&[run.as_str(), "verl-token-mean"]);
+        assert_eq!(refused.is_ok(), run.ends_with("-batch-token"), "{run}");
+    }
+}
+
+#[test]
 fn runs_of_the_paper_differ_in_model_data_and_rule_alone() {
     for (model, max_tokens, buffer) in [("qwen2.5-math-7b", 2048, 410), ("qwen3-1.7b", 8192, 1638)] {
         for data in ["dapo", "polaris"] {
-            let runs = ["token", "sequence", "balanced", "batch-token"]
-                .map(|rule| (rule, built_in(&[&format!("paper/{model}-{data}-{rule}")])));
+            // The main text's balanced rule counts responses; the program's `balanced` is that of Appendix B.
+            let runs = [
+                ("token", "token"),
+                ("sequence", "sequence"),
+                ("balanced", "balanced-count"),
+                ("balanced-mass", "balanced"),
+                ("batch-token", "batch-token"),
+            ]
+            .map(|(rule, aggregation)| (aggregation, built_in(&[&format!("paper/{model}-{data}-{rule}")])));
             for (rule, recipe) in &runs {
                 assert_eq!(recipe.learner.objective.aggregation.to_string(), *rule);
                 assert_eq!((recipe.sampling.max_tokens, recipe.shaping.overlong_buffer_tokens), (max_tokens, buffer));
