@@ -1,6 +1,6 @@
-//! The quantities by which the paper (arXiv 2605.04077) measures aggregation bias on a step: how much response lengths
-//! vary, how length correlates with the sign of the advantage, and how much weight each side, and short and long
-//! responses, get under every rule.
+//! Quantities by which aggregation bias is measured on a step: how much response lengths vary and how length correlates
+//! with the sign of the advantage, which the paper (arXiv 2605.04077) plots without definitions, and how much weight
+//! each side, and short and long responses, get under every rule, which are ours.
 //!
 //! A response counts if it is valid and has a trainable token; its length is the number of its trainable tokens.
 

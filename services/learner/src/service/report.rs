@@ -94,6 +94,10 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
     let largest = report.updates.iter().map(|update| update.largest_ratio).reduce(f64::max);
     let first = report.updates.first();
     put(metric::POLICY_LOSS.into(), policy_loss);
+    // Without a bonus it has no part in the loss.
+    let has_bonus = report.updates.iter().any(|update| update.entropy_loss != 0.0);
+    let bonus = report.updates.iter().map(|update| update.entropy_loss).sum::<f64>() / report.updates.len() as f64;
+    put(metric::ENTROPY_LOSS.into(), has_bonus.then_some(bonus));
     put(metric::CLIPPED.into(), policy.clip_fraction());
     put(metric::CLIPPED_LOWER.into(), policy.clip_fraction_lower());
     put(metric::POLICY_KL.into(), policy.ppo_kl());

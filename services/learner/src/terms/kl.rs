@@ -39,7 +39,7 @@ impl LossTerm for KlTerm {
 
     fn metrics(&self, updates: &[TermStats]) -> Vec<(MetricName, f64)> {
         let has_tokens = updates.iter().any(|update| update.tokens > 0);
-        let loss = has_tokens.then(|| updates.iter().map(|update| update.loss).sum());
+        let loss = has_tokens.then(|| super::mean_loss(updates));
         loss.map(|loss| (metric::KL_LOSS.into(), loss)).into_iter().collect()
     }
 }

@@ -67,7 +67,8 @@ pub(crate) trait LossTerm: Send + Sync {
         None
     }
 
-    /// What a step reports, from the sums of its updates, whose losses have their normalizer.
+    /// What a step reports, from the sums of its updates, whose losses have their normalizer. A part of the loss is
+    /// reported as the [mean over updates](mean_loss), like all others, so that parts add up to the loss.
     fn metrics(&self, updates: &[TermStats]) -> Vec<(MetricName, f64)>;
 
     /// The term after a step in which these updates were applied; `None` if it is the same.
@@ -87,6 +88,11 @@ pub(crate) trait LossTerm: Send + Sync {
     fn with_state(&self, _state: &Value) -> Result<Arc<dyn LossTerm>, String> {
         Err(format!("`{}` has a state, allowed: none", self.setting()))
     }
+}
+
+/// The loss of a step: the mean over its updates, of which there is at least one.
+fn mean_loss(updates: &[TermStats]) -> f64 {
+    updates.iter().map(|update| update.loss).sum::<f64>() / updates.len() as f64
 }
 
 /// The trainable tokens of a response.

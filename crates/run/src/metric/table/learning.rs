@@ -31,10 +31,15 @@ const SKIPPED_GAUGE: Gauge =
 
 rows! {
     POLICY_LOSS =
-        Metric::value("actor/pg_loss", Unit::None, "loss of the policy without its regularizers").titled("loss");
-    LOSS = Metric::value("actor/loss", Unit::None, "loss with its regularizers")
+        Metric::value("actor/pg_loss", Unit::None, "loss of the policy without its regularizers, mean over updates")
+            .titled("loss");
+    LOSS = Metric::value("actor/loss", Unit::None, "loss with its regularizers, mean over updates")
         .shown(&[Shown::under(&LOSS_GAUGE, &["train"])]);
-    KL_LOSS = Metric::value("actor/kl_loss", Unit::Nats, "the KL penalty").only("there is a KL penalty");
+    KL_LOSS = Metric::value("actor/kl_loss", Unit::Nats, "the KL penalty's part of the loss, mean over updates")
+        .only("there is a KL penalty");
+    ENTROPY_LOSS =
+        Metric::value("actor/entropy_loss", Unit::Nats, "the entropy bonus's part of the loss, mean over updates")
+            .only("there is an entropy bonus");
     CLIPPED = Metric::value("actor/pg_clipfrac", Unit::Share, "share of tokens whose ratio is clipped")
         .titled("clipped tokens")
         .shown(&[Shown::under(&CLIPPED_GAUGE, &["any"])]);

@@ -97,7 +97,7 @@ impl LossTerm for Teacher {
     }
 
     fn metrics(&self, updates: &[TermStats]) -> Vec<(MetricName, f64)> {
-        vec![(metric::KL_LOSS.into(), updates.iter().map(|update| update.loss).sum())]
+        vec![(metric::KL_LOSS.into(), super::mean_loss(updates))]
     }
 
     fn after_step(&self, applied: &[TermStats]) -> Option<Arc<dyn LossTerm>> {

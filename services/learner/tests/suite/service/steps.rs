@@ -42,6 +42,30 @@ async fn steps_over_grpc_give_the_same_bits_as_steps_of_the_library() {
 }
 
 #[tokio::test]
+async fn the_parts_of_the_loss_add_up_to_it_with_several_updates_a_step() {
+    let mut training = settings();
+    training.objective.kl_coefficient = 0.1;
+    training.objective.entropy_coefficient = 0.01;
+    training.optimizer.learning_rate = 1e-2;
+    training.mini_batch_groups = 1;
+    let mut service = start_training(training.clone()).await;
+    service.step(1, 0).await.unwrap();
+    // In the second step the policy has left its reference.
+    let found = service.step(2, 1).await.unwrap();
+    let part = |name: &str| found.metrics[name];
+    let [policy, kl, entropy] = ["actor/pg_loss", "actor/kl_loss", "actor/entropy_loss"].map(part);
+    assert!(kl > 0.0 && entropy < 0.0, "{kl}, {entropy}");
+    assert!((policy + kl + entropy - found.loss).abs() < 1e-12, "{policy} + {kl} + {entropy} is not {}", found.loss);
+
+    let mut library = learner(training);
+    library.train([group(0, 4), group(1, 4)]).unwrap();
+    let updates = library.train([group(2, 4), group(3, 4)]).unwrap().updates;
+    assert_eq!(updates.len(), 2);
+    let mean = updates.iter().map(|update| update.policy_loss).sum::<f64>() / 2.0;
+    assert!((policy - mean).abs() < 1e-12, "the mean over updates: {policy} is not {mean}");
+}
+
+#[tokio::test]
 async fn a_repeated_call_returns_the_report_of_the_step_and_does_not_step_again() {
     let mut service = start().await;
     let first = service.step(1, 0).await.unwrap();
