@@ -111,7 +111,8 @@ impl TrainOptions {
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CompareOptions {
-    /// Recipes, each a task of its own; a study, such as studies/four-regimes; or directories of existing runs.
+    /// Recipes, each a task of its own; a study, such as studies/four-regimes; or directories of existing runs and
+    /// folders of them.
     #[arg(value_name = "RECIPE|STUDY|RUN", required = true)]
     pub(crate) names: Vec<String>,
     /// A setting and its values, such as `learner.objective.aggregation=token,balanced`. If repeated, every combination
@@ -124,7 +125,8 @@ pub(crate) struct CompareOptions {
     /// Runs per combination, with the seeds 0 to N - 1; fewer than 8 give no verdict [default: 8].
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) seeds: Option<u64>,
-    /// Number of runs at once; does not affect results [default: cores divided by threads per run].
+    /// Number of runs at once; does not affect results [default: cores divided by threads per run; 1 for runs on a GPU
+    /// or with engines of their own].
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub(crate) jobs: Option<usize>,
     /// Threads per run; results are bit-identical only for the same number [default: 1].
@@ -140,6 +142,10 @@ pub(crate) struct CompareOptions {
     /// evaluations].
     #[arg(long, value_name = "MEASURE")]
     pub(crate) primary: Option<String>,
+    /// How far below another rule balanced may be and still count as no worse, in the units of the measure [default:
+    /// 0.01].
+    #[arg(long, value_name = "MARGIN")]
+    pub(crate) margin: Option<f64>,
     /// Count the steps until the mean reward reaches this.
     #[arg(long, value_name = "REWARD")]
     pub(crate) reward: Option<f64>,

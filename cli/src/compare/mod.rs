@@ -16,11 +16,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_comparison::{
-    Comparison, ComparisonPlan, ComparisonRequest, HTML, Measure, Options, Run, RunEnd, SEEDS, StoredRun, Study,
-    StudyChanges, Varied, read_runs, write_results, write_tasks,
+    Comparison, ComparisonPlan, ComparisonRequest, Existing, HTML, Measure, Options, PlannedArm, Run, RunEnd, SEEDS,
+    StoredRun, Study, StudyChanges, Varied, holds_runs, write_results, write_tasks,
 };
 use evenkeel_proto::FieldError;
-use evenkeel_run::RunRecord;
 
 use crate::arguments::{CompareOptions, probe_setting};
 use crate::free_directory::free_directory;
@@ -36,18 +35,22 @@ const FOLDER: &str = "comparisons";
 const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn compare(options: CompareOptions) -> Result<ExitCode> {
-    let is_run = |name: &String| RunRecord::read(Path::new(name)).is_ok();
-    match options.names.iter().filter(|name| is_run(name)).count() {
-        0 => {
+    // A folder that is called like a recipe is meant with a path: ./arithmetic.
+    let is_folder = |name: &&String| !evenkeel_recipe::comes_with_program(name) && Path::new(name).is_dir();
+    let refused = |what: String, allowed| Err(FieldError::new("RECIPE or RUN", what, allowed).into());
+    let has_runs = options.names.iter().filter(is_folder).any(|name| holds_runs(Path::new(name)));
+    match (has_runs, options.names.iter().find(is_folder), options.names.iter().find(|name| !is_folder(name))) {
+        (true, _, Some(recipe)) => {
+            refused(format!("{recipe:?}, which holds no run, among runs"), "only recipes, or only directories of runs")
+        }
+        // One without a run beside others is left out and named.
+        (true, _, None) => of_existing(&options),
+        (false, Some(folder), _) => {
+            refused(format!("{folder:?}, which holds no run"), "recipes, a study, or directories of runs")
+        }
+        (false, None, _) => {
             let (options, asked) = asked(&options)?;
             run(&options, asked).await
-        }
-        all if all == options.names.len() => of_existing(&options),
-        _ => {
-            let recipe = options.names.iter().find(|name| !is_run(name)).map_or("", String::as_str);
-            let allowed = "only recipes, or only directories of runs";
-            Err(FieldError::new("RECIPE or RUN", format_args!("{recipe:?}, which holds no run, among runs"), allowed)
-                .into())
         }
     }
 }
@@ -67,15 +70,14 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
             return Err(FieldError::new(name, "given", "absent with existing runs").into());
         }
     }
-    let (runs, held_out) = read_runs(&options.names, &Recipes)?;
-    let comparison = Comparison::of(&runs, &compared(options, held_out)?)?;
+    let existing = Existing::read(&options.names, &Recipes)?;
+    let comparison = Comparison::of_existing(&existing, &compared(options, existing.held_out.clone())?)?;
     let folder = match &options.out {
         Some(folder) => folder.clone(),
         None => free_directory(Path::new(FOLDER), "runs")?,
     };
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    // Runs that exist are called by their directories.
-    write_results(&folder, &comparison, &runs, runs.iter().map(|run| Path::new(&run.name)))?;
+    write_results(&folder, &comparison, &existing.runs)?;
     print(&comparison, &folder, options.json)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -83,7 +85,8 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
 /// How runs are compared. `held_out` are the benchmarks of held-out problems.
 fn compared(options: &CompareOptions, held_out: BTreeSet<String>) -> Result<Options, FieldError> {
     let primary = options.primary.as_ref().map(|key| Measure::parse("--primary", key)).transpose()?;
-    Ok(Options { primary, reward: options.reward, held_out, ..Options::default() })
+    let usual = Options::default();
+    Ok(Options { primary, reward: options.reward, held_out, margin: options.margin.unwrap_or(usual.margin), ..usual })
 }
 
 /// Prints the comparison on stdout, and where its page is on stderr.
@@ -164,7 +167,7 @@ async fn run(options: &CompareOptions, asked: ComparisonRequest) -> Result<ExitC
     plan.keep(&folder)?;
     let jobs = jobs(&plan, &arms, &folder);
 
-    let at_once = options.jobs.unwrap_or_else(|| rayon::current_num_threads().div_euclid(threads).max(1));
+    let at_once = options.jobs.unwrap_or_else(|| jobs_at_once(&arms, rayon::current_num_threads(), threads));
     if at_once == 0 {
         return Err(FieldError::new("--jobs", 0, "at least 1").into());
     }
@@ -183,21 +186,30 @@ async fn run(options: &CompareOptions, asked: ComparisonRequest) -> Result<ExitC
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let mut runs = Vec::new();
-    let mut directories = Vec::new();
     for (job, ended) in jobs.iter().zip(ended.iter().flatten()) {
         if let Some((run, _)) = results_of(job, ended)? {
             runs.push(run);
-            directories.push(job.directory.as_path());
         }
     }
     if runs.iter().all(|run| run.state != RunEnd::Finished) {
         bail!("every run failed; the reasons are in the logs next to the directories in {}", folder.display());
     }
     let comparison = Comparison::of(&runs, &compared)?;
-    write_results(&folder, &comparison, &runs, directories)?;
+    write_results(&folder, &comparison, &runs)?;
     write_tasks(&folder, &runs, &compared)?;
     print(&comparison, &folder, options.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// As many runs as have cores, each with its threads; one where a run trains on a GPU or samples from engines of
+/// somebody else, which the runs would share.
+fn jobs_at_once(arms: &[PlannedArm], cores: usize, threads: usize) -> usize {
+    let is_shared = |arm: &PlannedArm| {
+        let value = |key: &str| arm.settings.values.get(key).map_or("", String::as_str);
+        let is_on_cpu = ["", "\"cpu\""].contains(&value("learner.compute.device"));
+        !is_on_cpu || !["", "[]"].contains(&value("generation.endpoints"))
+    };
+    if arms.iter().any(is_shared) { 1 } else { cores.div_euclid(threads).max(1) }
 }
 
 /// What a job contributes, and the length of answers in its last step; `None` for a warm start.
@@ -236,6 +248,20 @@ fn lock(folder: &Path) -> Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_that_share_a_gpu_or_engines_go_one_after_the_other() {
+        let at_once = |names: &[&str]| {
+            let given = CompareOptions {
+                names: names.iter().map(|&name| name.to_owned()).collect(),
+                vary: vec!["learner.objective.aggregation=token,sequence".to_owned()],
+                ..CompareOptions::default()
+            };
+            let (_, arms) = ComparisonPlan::new(asked(&given).unwrap().1, &Recipes).unwrap();
+            jobs_at_once(&arms, 16, 2)
+        };
+        assert_eq!((at_once(&["arithmetic"]), at_once(&["arithmetic", "paper/qwen3-1.7b-dapo"])), (8, 1));
+    }
 
     #[test]
     fn the_command_line_comes_over_a_study() {

@@ -136,9 +136,20 @@ fn a_model_is_what_its_folder_has_wherever_it_lies() {
         command.arg(dir.path().join("compared")).args(runs);
         command
     };
-    let said = refused(compare([&token, &another]));
-    assert!(said.contains("weights of the model is sha256:"), "{said}");
+    let tasks = || {
+        let found: Value =
+            serde_json::from_str(&std::fs::read_to_string(dir.path().join("compared/compare.json")).unwrap()).unwrap();
+        found["tasks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|task| task["task"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
     succeed(compare([&token, &balanced]));
+    assert_eq!(tasks(), ["arithmetic"], "the same model in another place");
+    succeed(compare([&token, &another]));
+    assert_eq!(tasks(), ["here on arithmetic", "other on arithmetic"], "another model is another task");
 }
 
 #[test]

@@ -36,6 +36,7 @@ mod newcomer;
 mod not_finite;
 mod observed;
 mod own_environment;
+mod paper;
 mod pipeline;
 mod plain_http;
 mod pulled_weights;

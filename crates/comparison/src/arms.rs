@@ -1,8 +1,11 @@
 //! Each arm by itself: means over seeds, peaks compared with chance, collapsed and failed seeds.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::collapse::Collapse;
+use crate::late_loss::LateLoss;
 use crate::mean::Mean;
 use crate::measure::Measure;
 use crate::outcome::{Accuracies, Accuracy, PeakByChance, RunValues};
@@ -26,6 +29,39 @@ pub struct ArmSummary {
     pub measures: Vec<MeasureSummary>,
     /// The columns of the paper's Table 1 for each benchmark; those of the average are among the measures.
     pub benchmarks: Vec<BenchmarkSummary>,
+    /// What else the columns of that table may mean.
+    pub other_readings: OtherReadings,
+    /// The policy-gradient loss late in its runs.
+    pub loss: Option<LateLoss>,
+}
+
+/// Columns of the paper's Table 1 by other definitions, since it gives none. Each is absent where a run lacks what it
+/// is computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct OtherReadings {
+    /// Peak mean@k as the average of the benchmarks' peaks, each at a step of its own.
+    pub mean_of_peaks: Option<Mean>,
+    /// Peak best@k as the average of the benchmarks' peaks.
+    pub mean_of_best_peaks: Option<Mean>,
+    /// Peak best@k by k draws with replacement, verl's `best@k/mean`.
+    pub peak_drawn: Option<Mean>,
+    /// The same of the last evaluation.
+    pub last_drawn: Option<Mean>,
+}
+
+impl OtherReadings {
+    fn of(outcomes: &[RunValues], averaged: &BTreeSet<String>) -> Self {
+        let mean = |of: &dyn Fn(&RunValues) -> Option<f64>| {
+            Mean::of_values(&outcomes.iter().map(of).collect::<Option<Vec<f64>>>()?)
+        };
+        let drawn = |outcome: &RunValues| outcome.average.as_ref()?.drawn.clone();
+        Self {
+            mean_of_peaks: mean(&|outcome| outcome.mean_of_peaks(averaged).0),
+            mean_of_best_peaks: mean(&|outcome| outcome.mean_of_peaks(averaged).1),
+            peak_drawn: mean(&|outcome| Some(drawn(outcome)?.peak().1)),
+            last_drawn: mean(&|outcome| Some(drawn(outcome)?.last())),
+        }
+    }
 }
 
 /// A seed without a result.
@@ -78,6 +114,10 @@ pub struct BenchmarkSummary {
     pub peak_best: Option<Peak>,
     pub last_accuracy: Mean,
     pub last_best: Option<Mean>,
+    /// Highest mean@k of each seed, in their order.
+    pub peak_by_seed: Vec<f64>,
+    /// mean@k of the last evaluation of each seed.
+    pub last_by_seed: Vec<f64>,
 }
 
 /// A peak over seeds.
@@ -91,7 +131,7 @@ pub struct Peak {
 
 impl ArmSummary {
     /// Of the outcomes by ascending seed.
-    pub(crate) fn of(arm: Arm, outcomes: &[RunValues], failed: Vec<FailedSeed>) -> Self {
+    pub(crate) fn of(arm: Arm, outcomes: &[RunValues], failed: Vec<FailedSeed>, averaged: &BTreeSet<String>) -> Self {
         let collapsed = |outcome: &RunValues| Some(CollapsedSeed { seed: outcome.seed, collapse: outcome.collapse? });
         Self {
             label: arm.label(),
@@ -102,6 +142,8 @@ impl ArmSummary {
             collapsed: outcomes.iter().filter_map(collapsed).collect(),
             measures: Measure::ALL.into_iter().filter_map(|measure| MeasureSummary::of(measure, outcomes)).collect(),
             benchmarks: benchmarks(outcomes),
+            other_readings: OtherReadings::of(outcomes, averaged),
+            loss: LateLoss::of(outcomes),
         }
     }
 
@@ -149,6 +191,8 @@ fn benchmarks(outcomes: &[RunValues]) -> Vec<BenchmarkSummary> {
             peak_best: best.as_deref().and_then(peak),
             last_accuracy: last(&mean)?,
             last_best: best.as_deref().and_then(last),
+            peak_by_seed: mean.iter().map(|accuracy| accuracy.curve.peak().1).collect(),
+            last_by_seed: mean.iter().map(|accuracy| accuracy.curve.last()).collect(),
         })
     };
     first.benchmarks.iter().filter_map(of).collect()

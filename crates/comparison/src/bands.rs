@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mean::Mean;
 use crate::outcome::{Accuracies, RunValues};
+use crate::training::Training;
 
 /// A curve of an arm over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,8 @@ pub enum Quantity {
     Accuracy,
     /// best@k, average over benchmarks.
     Best,
+    /// What the paper plots over steps.
+    Training(Training),
     /// mean@k of one of several benchmarks.
     BenchmarkAccuracy { benchmark: String },
 }
@@ -42,7 +45,7 @@ pub struct BandPoint {
     pub seeds: usize,
 }
 
-/// The bands of an arm: reward, accuracies, and the benchmarks where there are several.
+/// The bands of an arm: reward, accuracies, what the paper plots, and the benchmarks where there are several.
 pub(crate) fn bands(arm: usize, outcomes: &[RunValues]) -> Vec<Band> {
     let band =
         |quantity, curves: Vec<&Curve>| (!curves.is_empty()).then(|| Band { arm, quantity, points: points(&curves) });
@@ -54,6 +57,10 @@ pub(crate) fn bands(arm: usize, outcomes: &[RunValues]) -> Vec<Band> {
         band(Quantity::Accuracy, average(|accuracies| Some(&accuracies.mean.curve))),
         band(Quantity::Best, average(|accuracies| accuracies.best.as_ref().map(|best| &best.curve))),
     ];
+    for quantity in Training::ALL {
+        let curves = outcomes.iter().filter_map(|outcome| outcome.training.get(&quantity));
+        bands.push(band(Quantity::Training(quantity), curves.collect()));
+    }
     let benchmarks = outcomes.first().map(|outcome| &outcome.benchmarks).filter(|benchmarks| benchmarks.len() > 1);
     for name in benchmarks.into_iter().flat_map(BTreeMap::keys) {
         let curves = outcomes.iter().filter_map(|outcome| outcome.benchmarks.get(name)).map(|found| &found.mean.curve);

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::across::{AcrossTasks, across_tasks};
 use crate::conclusions::{Conclusion, conclusions};
 use crate::criterion::{OrderedTasks, TaskInPlane, between_tasks};
+use crate::existing::Existing;
 use crate::options::Options;
 use crate::run::Run;
+use crate::table_one::TableOne;
 use crate::task::TaskComparison;
 use crate::validate::validate;
 
@@ -17,7 +19,7 @@ use crate::validate::validate;
 const ALL_TASKS: &str = "All tasks";
 
 /// Version of the form of `compare.json`.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Arms of runs, compared seed by seed: what `compare.json` has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,10 +31,15 @@ pub struct Comparison {
     pub tasks: Vec<TaskComparison>,
     /// Over tasks, by measure; empty where there is one task alone.
     pub across_tasks: Vec<AcrossTasks>,
+    /// The paper's Table 1 and its figure of peak against last accuracy; absent for a single task that is none of the
+    /// paper's.
+    pub table_one: Option<TableOne>,
     /// What the paper's criterion expects of tasks that are ordered in its plane.
     pub criterion: Vec<OrderedTasks>,
     /// What can and what cannot be concluded.
     pub conclusions: Vec<Conclusion>,
+    /// What was left out of runs that exist and why, and which tasks have the same name: a sentence each.
+    pub remarks: Vec<String>,
 }
 
 impl Comparison {
@@ -57,7 +64,25 @@ impl Comparison {
         let across_tasks = across_tasks(&tasks, resampling)?;
         let criterion = criterion(&tasks, options)?;
         let conclusions = conclusions(&tasks, &across_tasks, &criterion);
-        Ok(Self { format: FORMAT, options: options.clone(), tasks, across_tasks, criterion, conclusions })
+        Ok(Self {
+            format: FORMAT,
+            options: options.clone(),
+            table_one: TableOne::of(&tasks),
+            tasks,
+            across_tasks,
+            criterion,
+            conclusions,
+            remarks: Vec::new(),
+        })
+    }
+
+    /// The same of runs that exist, with what was left out of them.
+    ///
+    /// # Errors
+    /// Those of [`Comparison::of`].
+    pub fn of_existing(existing: &Existing, options: &Options) -> Result<Self, FieldError> {
+        let Existing { runs, remarks, .. } = existing;
+        Ok(Self { remarks: remarks.clone(), ..Self::of(runs, options)? })
     }
 
     /// The conclusions under their headings: those of each task under its name, then those of all tasks. Where there is

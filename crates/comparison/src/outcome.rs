@@ -7,6 +7,7 @@ use evenkeel_statistics::{Curve, peak_by_chance};
 use crate::collapse::{Collapse, ENDS, reward_curve};
 use crate::measure::Measure;
 use crate::run::{Evaluation, Noise, Run, Score, Scores};
+use crate::training::Training;
 
 /// The curve of an accuracy with what its peak is by chance.
 #[derive(Debug, Clone)]
@@ -47,6 +48,8 @@ pub(crate) struct Accuracies {
     pub(crate) samples: Option<u32>,
     pub(crate) mean: Accuracy,
     pub(crate) best: Option<Accuracy>,
+    /// best@k by draws with replacement.
+    pub(crate) drawn: Option<Curve>,
 }
 
 #[derive(Debug, Clone)]
@@ -55,6 +58,7 @@ pub(crate) struct RunValues {
     pub(crate) rule: Option<String>,
     pub(crate) collapse: Option<Collapse>,
     pub(crate) reward: Option<Curve>,
+    pub(crate) training: BTreeMap<Training, Curve>,
     /// The average over benchmarks.
     pub(crate) average: Option<Accuracies>,
     pub(crate) benchmarks: BTreeMap<String, Accuracies>,
@@ -77,6 +81,7 @@ impl RunValues {
             rule: run.rule.clone(),
             collapse: Collapse::of(&run.rewards),
             reward: reward_curve(&run.rewards),
+            training: run.training.iter().filter_map(|(of, points)| Some((*of, training_curve(points)?))).collect(),
             average: accuracies(&run.evaluations, averaged),
             benchmarks,
             values: BTreeMap::new(),
@@ -100,6 +105,20 @@ impl RunValues {
             Measure::PeakBest | Measure::BestDrop => average.best.as_ref()?.by_chance,
             _ => None,
         }
+    }
+
+    /// The mean of the benchmarks' own peaks, each at a step of its own, of mean@k and best@k: the other reading of an
+    /// average peak.
+    pub(crate) fn mean_of_peaks(&self, averaged: &BTreeSet<String>) -> (Option<f64>, Option<f64>) {
+        let of = |curve: &dyn Fn(&Accuracies) -> Option<f64>| {
+            let peaks = self.benchmarks.iter().filter(|(name, _)| averaged.contains(*name));
+            let peaks: Vec<f64> = peaks.map(|(_, accuracies)| curve(accuracies)).collect::<Option<_>>()?;
+            (!peaks.is_empty()).then(|| peaks.iter().sum::<f64>() / peaks.len() as f64)
+        };
+        (
+            of(&|accuracies| Some(accuracies.mean.curve.peak().1)),
+            of(&|accuracies| Some(accuracies.best.as_ref()?.curve.peak().1)),
+        )
     }
 
     fn accuracy_values(&self) -> BTreeMap<Measure, f64> {
@@ -151,7 +170,21 @@ fn accuracies(evaluations: &[Evaluation], averaged: &BTreeSet<String>) -> Option
         samples: samples.first().copied().filter(|_| samples.len() == 1),
         mean: average_of(|scores| Some(scores.mean))?,
         best: average_of(|scores| scores.best),
+        drawn: drawn(&by_step),
     })
+}
+
+/// The average of best@k by draws with replacement; `None` where a benchmark lacks it.
+fn drawn(by_step: &[(u64, Vec<Scores>)]) -> Option<Curve> {
+    let average = |(step, scores): &(u64, Vec<Scores>)| {
+        let values: Vec<f64> = scores.iter().map(|scores| scores.drawn).collect::<Option<_>>()?;
+        Some((*step, values.iter().sum::<f64>() / values.len() as f64))
+    };
+    Curve::new("best@k/mean", by_step.iter().map(average).collect::<Option<_>>()?).ok()
+}
+
+fn training_curve(points: &[(u64, f64)]) -> Option<Curve> {
+    Curve::new("training", points.to_vec()).ok()
 }
 
 fn accuracy(points: &[(u64, (f64, Option<Noise>))]) -> Option<Accuracy> {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::training::Training;
+
 /// A run that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
@@ -11,6 +13,8 @@ pub struct Run {
     pub name: String,
     /// What it was trained on. Runs of one task are compared with each other, tasks are averaged over.
     pub task: String,
+    /// What is trained and on what, where it is known.
+    pub setting: Option<Setting>,
     pub arm: Arm,
     /// Its seed. Runs of different arms with the same seed are a pair: they share initial weights, data order and
     /// sample seeds.
@@ -22,6 +26,8 @@ pub struct Run {
     /// Mean raw reward (0 to 1) of training steps, by ascending step. One that is not finite counts as 0, and the run
     /// as collapsed.
     pub rewards: Vec<(u64, f64)>,
+    /// What else is measured at training steps, by ascending step. Values are finite.
+    pub training: BTreeMap<Training, Vec<(u64, f64)>>,
     /// The canonical name of its aggregation rule, where it is known.
     pub rule: Option<String>,
     /// Lengths of answers in training, by ascending step; steps without a gap are left out.
@@ -35,16 +41,27 @@ impl Run {
         Self {
             name: name.to_owned(),
             task: task.to_owned(),
+            setting: None,
             arm,
             seed,
             identity: BTreeMap::new(),
             evaluations: Vec::new(),
             rewards: Vec::new(),
+            training: BTreeMap::new(),
             rule: None,
             lengths: Vec::new(),
             state: RunEnd::Failed { reason: reason.to_owned() },
         }
     }
+}
+
+/// A model and the data that it is trained on, by their names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Setting {
+    /// The last part of the model's path, or `fresh`.
+    pub model: String,
+    /// The first data source.
+    pub data: String,
 }
 
 /// The lengths of a training step.
@@ -119,8 +136,10 @@ pub struct Scores {
     pub samples: u32,
     /// mean@k, which papers call acc@k.
     pub mean: Score,
-    /// best@k, where it is known.
+    /// best@k, where it is known: any of the k samples is correct.
     pub best: Option<Score>,
+    /// best@k as verl has it, where it is known: the best of k draws with replacement from the k samples.
+    pub drawn: Option<f64>,
 }
 
 /// One accuracy, 0 to 1.

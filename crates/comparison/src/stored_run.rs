@@ -1,14 +1,15 @@
 //! Reads the directory of a run as a run that is compared.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use evenkeel_errors::FieldError;
+use evenkeel_data::Purpose;
 use evenkeel_run::{EvaluatedBenchmark, Input, InputKind, InputRecord, MetricsLine, Quantity, RunRecord};
 
 use crate::recipes::{ComparedRecipes, ComparedSettings};
-use crate::run::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
+use crate::run::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores, Setting};
+use crate::training::Training;
 
 /// The metric of training.
 const REWARD: &str = "critic/score/mean";
@@ -26,18 +27,21 @@ const OF_A_PLACE: &[&str] =
 const MODEL: &str = "model.path";
 /// Files are distinguished by what they have.
 const FILES: &str = "files";
-/// Sections whose settings make an arm.
-const VARIED: &[&str] = &["learner.", "sampling.", "shaping.", "warm_start.", "run.steps"];
-/// Settings of these that are no part of an arm.
-const NO_ARM: &[&str] = &["learner.compute.", "learner.probe_gradients."];
+/// How the names of the files begin that a run was trained on, and of those that it was evaluated on.
+pub(crate) const TRAINED_ON: &str = "data.json: ";
+pub(crate) const EVALUATED_ON: &str = "data.json, benchmarks: ";
+/// How the names of the parts of a model begin.
+pub(crate) const MODEL_PARTS: &str = "inputs.json: ";
+/// What a model is called that no folder has.
+const FRESH: &str = "fresh";
 
 /// A run with its settings.
 #[derive(Debug)]
 pub struct StoredRun {
-    record: RunRecord,
+    pub(crate) record: RunRecord,
     /// The parts of the model that it began with.
     model: Vec<Input>,
-    settings: ComparedSettings,
+    pub(crate) settings: ComparedSettings,
     data: String,
 }
 
@@ -71,15 +75,33 @@ impl StoredRun {
         Run {
             name: self.record.path.display().to_string(),
             task: task.to_owned(),
+            setting: Some(self.setting()),
             arm,
             seed,
             identity,
             evaluations: evaluations.collect(),
             rewards: rewards.collect(),
+            training: Training::ALL.into_iter().filter_map(|of| Some((of, self.curve(of)?))).collect(),
             rule: self.settings.values.get(RULE).map(|rule| plain(rule).to_owned()),
             lengths: self.record.steps.iter().filter_map(lengths).collect(),
             state,
         }
+    }
+
+    /// What it trains and on what.
+    pub(crate) fn setting(&self) -> Setting {
+        let path = self.settings.values.get(MODEL).map(|path| plain(path));
+        let name = path.and_then(|path| path.trim_end_matches('/').rsplit('/').next());
+        // A name of the hub may have a commit behind it.
+        let model = name.and_then(|name| name.split('@').next()).filter(|name| !name.is_empty());
+        Setting { model: model.unwrap_or(FRESH).to_owned(), data: self.data.clone() }
+    }
+
+    /// A quantity at the steps that have it; `None` where none has.
+    fn curve(&self, of: Training) -> Option<Vec<(u64, f64)>> {
+        let value = |line: &MetricsLine| Some((line.step, line.get(of.metric()).filter(|value| value.is_finite())?));
+        let points: Vec<_> = self.record.steps.iter().filter_map(value).collect();
+        (!points.is_empty()).then_some(points)
     }
 
     /// Mean length of answers in the last step, in tokens.
@@ -88,7 +110,7 @@ impl StoredRun {
     }
 
     /// What must be the same in all runs that are compared, but for what is varied.
-    fn identity(&self, arm: &Arm) -> BTreeMap<String, String> {
+    pub(crate) fn identity(&self, arm: &Arm) -> BTreeMap<String, String> {
         let is_part = |key: &str| {
             let has = |prefixes: &[&str]| prefixes.iter().any(|prefix| key.starts_with(prefix));
             let is_file = key.rsplit('.').next().is_some_and(|last| last.ends_with(FILES));
@@ -100,49 +122,21 @@ impl StoredRun {
         if identity.contains_key(MODEL) && !self.model.is_empty() {
             identity.remove(MODEL);
             let parts =
-                self.model.iter().map(|part| (format!("inputs.json: {} of the model", part.name), part.digest.clone()));
+                self.model.iter().map(|part| (format!("{MODEL_PARTS}{} of the model", part.name), part.digest.clone()));
             identity.extend(parts);
         }
-        let files = self.record.data.iter().flat_map(|data| &data.files);
-        for (index, file) in files.enumerate() {
+        let mut of_source: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for file in self.record.data.iter().flat_map(|data| &data.files) {
+            let part = if file.part == Purpose::Evaluation { EVALUATED_ON } else { TRAINED_ON };
+            let index = of_source.entry((part, &file.source)).or_default();
             // What the program makes itself has none: it follows from the settings.
             if let Some(digest) = &file.digest {
-                identity.insert(format!("data.json: file {index} ({})", file.source), digest.clone());
+                identity.insert(format!("{part}file {index} of {}", file.source), digest.clone());
             }
+            *index += 1;
         }
         identity
     }
-}
-
-/// Reads runs of one task, whose arms are made of the settings in which they differ. Returns the benchmarks of held-out
-/// problems as well.
-///
-/// # Errors
-/// A directory that holds no run, the same directory twice.
-pub fn read_runs(directories: &[String], recipes: &impl ComparedRecipes) -> Result<(Vec<Run>, BTreeSet<String>)> {
-    let read = |directory: &String| StoredRun::read(Path::new(directory), recipes);
-    let read: Vec<StoredRun> = directories.iter().map(read).collect::<Result<_>>()?;
-    for (index, run) in read.iter().enumerate() {
-        if read[..index].iter().any(|other| other.record.path == run.record.path) {
-            let path = run.record.path.display().to_string();
-            return Err(FieldError::new(path, "given twice", "each run once").into());
-        }
-    }
-    let is_varied = |key: &&String| {
-        let has = |prefixes: &[&str]| prefixes.iter().any(|prefix| key.starts_with(prefix));
-        has(VARIED) && !has(NO_ARM)
-    };
-    let keys: BTreeSet<&String> = read.iter().flat_map(|run| run.settings.values.keys()).filter(is_varied).collect();
-    let differs =
-        |key: &&&String| read.iter().any(|run| run.settings.values.get(**key) != read[0].settings.values.get(**key));
-    let varied: Vec<&String> = keys.iter().filter(differs).copied().collect();
-    let task = read.first().map_or("data", |run| run.data.as_str()).to_owned();
-    let arm = |run: &StoredRun| {
-        let value = |key: &String| run.settings.values.get(key).map_or("absent", |value| plain(value)).to_owned();
-        Arm(varied.iter().map(|key| ((*key).clone(), value(key))).collect())
-    };
-    let runs = read.iter().map(|run| run.run(&task, arm(run), run.settings.seed)).collect();
-    Ok((runs, read.iter().map(|run| run.settings.held_out.clone()).collect()))
 }
 
 /// The lengths of a training step; a step without a group of both signs has no gap.
@@ -158,7 +152,9 @@ fn evaluation(line: &MetricsLine) -> Evaluation {
             let (value, standard_error) = benchmark.value(line, metric)?;
             Some(Score { value, sampling_error: line.get(&benchmark.about(metric, "sampling_error")), standard_error })
         };
-        let scores = Scores { samples: benchmark.samples, mean: score("mean")?, best: score("best") };
+        // verl's name: its best@k draws with replacement.
+        let drawn = line.get(&format!("{}/mean", benchmark.metric("best")));
+        let scores = Scores { samples: benchmark.samples, mean: score("mean")?, best: score("best"), drawn };
         let is_one = !benchmark.is_average && benchmark.quantity == Quantity::Accuracy;
         is_one.then(|| (benchmark.name.to_owned(), scores))
     };
@@ -166,6 +162,6 @@ fn evaluation(line: &MetricsLine) -> Evaluation {
 }
 
 /// A text without its quotes.
-fn plain(value: &str) -> &str {
+pub(crate) fn plain(value: &str) -> &str {
     value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value)
 }

@@ -13,12 +13,14 @@ use crate::measure::Measure;
 use crate::options::Options;
 use crate::outcome::RunValues;
 use crate::pairs::{PairedDifference, paired_differences};
-use crate::run::{Arm, Run, RunEnd};
+use crate::run::{Arm, Run, RunEnd, Setting};
 
 /// A task with its arms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskComparison {
     pub task: String,
+    /// The model and the data, where they are known.
+    pub setting: Option<Setting>,
     /// What all of its runs have in common, by name.
     pub identity: BTreeMap<String, String>,
     /// The benchmarks whose average the accuracies are.
@@ -58,7 +60,7 @@ impl TaskComparison {
         for (arm, (finished, failed)) in by_arm {
             let of_arm: Vec<RunValues> =
                 finished.iter().map(|run| RunValues::of(run, &averaged, options.reward)).collect();
-            arms.push(ArmSummary::of(arm.clone(), &of_arm, failed));
+            arms.push(ArmSummary::of(arm.clone(), &of_arm, failed, &averaged));
             outcomes.push(of_arm);
             finished_runs.push(finished);
         }
@@ -68,12 +70,13 @@ impl TaskComparison {
         let pairs = paired_differences(&outcomes, resampling, options.seed)?;
         Ok(Self {
             task: task.to_owned(),
+            setting: runs.iter().find_map(|run| run.setting.clone()),
             identity: runs.first().map(|run| run.identity.clone()).unwrap_or_default(),
             samples: first.and_then(|outcome| outcome.average.as_ref()?.samples),
             evaluations: finished().map(|run| run.evaluations.len()).max().unwrap_or(0),
             averaged,
             primary,
-            criterion: Criterion::of(&finished_runs, &arms, &pairs, primary),
+            criterion: Criterion::of(&finished_runs, &arms, &pairs, primary, options)?,
             pairs,
             bands: outcomes.iter().enumerate().flat_map(|(arm, outcomes)| bands(arm, outcomes)).collect(),
             arms,

@@ -8,10 +8,12 @@ use crate::across::AcrossTasks;
 use crate::arms::{ArmSummary, BenchmarkSummary, ByChance, MeasureSummary, Peak};
 use crate::comparison::Comparison;
 use crate::criterion::{ArmCourse, Criterion, PlanePoint, Preference};
+use crate::late_loss::LATE_LOSS;
 use crate::mean::Mean;
 use crate::measure::Measure;
 use crate::pairs::{Finding, PairedDifference};
 use crate::table::TextTable;
+use crate::table_one::HEADING;
 use crate::task::TaskComparison;
 
 const NONE: &str = "–";
@@ -35,9 +37,19 @@ impl Comparison {
                 }
                 text.push('\n');
             }
+            if let Some(losses) = losses(task) {
+                let _ = writeln!(text, "{LATE_LOSS}\n\n{}", losses.text());
+            }
             if let Some(criterion) = &task.criterion {
                 let _ = writeln!(text, "{}", places(task, criterion).text());
             }
+        }
+        if let Some(table) = &self.table_one {
+            let _ = writeln!(text, "{HEADING}\n\n{}", table.text_table().text());
+            let _ = writeln!(text, "{}", table.other_table().text());
+            let _ = writeln!(text, "{}", table.benchmark_table().text());
+            table.notes().iter().for_each(|note| text.push_str(&format!("{}\n", shown(note))));
+            text.push('\n');
         }
         for across in &self.across_tasks {
             let _ = writeln!(
@@ -57,6 +69,10 @@ impl Comparison {
             for conclusion in conclusions {
                 let _ = writeln!(text, "- {}", shown(&conclusion.text));
             }
+        }
+        if !self.remarks.is_empty() {
+            text.push_str("\nAbout the runs that were read\n\n");
+            self.remarks.iter().for_each(|said| text.push_str(&format!("- {}\n", shown(said))));
         }
         text
     }
@@ -102,6 +118,14 @@ fn by_chance(by_chance: Option<&ByChance>) -> String {
         format!(" [{most}{:.3}]", chance.expected)
     };
     by_chance.map(of).unwrap_or_default()
+}
+
+/// The loss late in the runs; `None` where no arm has one.
+pub(crate) fn losses(task: &TaskComparison) -> Option<TextTable> {
+    let mut table = TextTable::new(["arm", "mean", "deviation over steps"]);
+    let known: Vec<_> = task.arms.iter().filter_map(|arm| Some((&arm.label, arm.loss?))).collect();
+    known.iter().for_each(|(label, loss)| table.row([(*label).clone()].into_iter().chain(loss.cells())));
+    (!known.is_empty()).then_some(table)
 }
 
 /// The columns of the paper's Table 1, and in the last rows of an arm the average.
@@ -180,7 +204,7 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> TextTable {
     let mut table = TextTable::new(header);
     let verdict = |arm: usize| -> String {
         let of_arm = criterion.claims.iter().filter(|claim| claim.arm == arm);
-        let words = of_arm.map(|claim| format!("over {}: {}", task.arms[claim.other].label, claim.verdict.name()));
+        let words = of_arm.map(|claim| claim.words(&task.arms[claim.other].label));
         words.collect::<Vec<_>>().join("; ")
     };
     let mut row = |name: String, place: &PlanePoint, preference: Preference, verdict: String| {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_errors::FieldError;
 
 use crate::run::{Evaluation, Lengths, Run, RunEnd, Score, Scores};
+use crate::stored_run::{EVALUATED_ON, TRAINED_ON};
 
 /// Runs of which those of a task differ in arm and seed alone.
 ///
@@ -18,12 +19,12 @@ pub(crate) fn validate(runs: &[&Run]) -> Result<(), FieldError> {
     for &run in runs {
         let within = |error: FieldError| error.within(format!("runs[{}]", run.name));
         settings(run, first).map_err(within)?;
+        let other = *first_of_task.entry(run.task.as_str()).or_insert(run);
+        identity(run, other).map_err(within)?;
         if let Some(other) = seen.insert((&run.task, &run.arm, run.seed), &run.name) {
             let allowed = format!("another seed than {other}, which has the same task and arm");
             return Err(within(FieldError::new("seed", run.seed, allowed)));
         }
-        let other = *first_of_task.entry(run.task.as_str()).or_insert(run);
-        identity(run, other).map_err(within)?;
         if run.state == RunEnd::Finished {
             values(run).map_err(within)?;
             let other = *first_finished.entry(run.task.as_str()).or_insert(run);
@@ -39,18 +40,16 @@ fn settings(run: &Run, other: &Run) -> Result<(), FieldError> {
     FieldError::ensure(run.arm.0.keys().eq(other.arm.0.keys()), "arm", names(run), allowed())
 }
 
-/// How the names of data files begin.
-const DATA: &str = "data.json: ";
-
 fn identity(run: &Run, other: &Run) -> Result<(), FieldError> {
     let parts: BTreeSet<&String> = run.identity.keys().chain(other.identity.keys()).collect();
     for part in parts {
         let own = run.identity.get(part);
         let known = other.identity.get(part);
-        if own != known && part.starts_with(DATA) {
-            let file = part.strip_prefix(DATA).unwrap_or_default();
+        let of_file = |prefix: &str, what: &'static str| part.strip_prefix(prefix).map(|file| (what, file));
+        let file = of_file(TRAINED_ON, "what it was trained on");
+        if let (Some((what, file)), true) = (file.or(of_file(EVALUATED_ON, "what it was evaluated on")), own != known) {
             let allowed = format!("the same data as {}: runs of one task are compared on the same terms", other.name);
-            return Err(FieldError::new("what it was trained on", format!("other data ({file})"), allowed));
+            return Err(FieldError::new(what, format!("other data ({file})"), allowed));
         }
         if own != known {
             let shown = |value: Option<&String>| value.map_or_else(|| "absent".to_owned(), Clone::clone);
@@ -67,6 +66,12 @@ fn values(run: &Run) -> Result<(), FieldError> {
     FieldError::ensure(has_values, "evaluations", "empty", "an evaluation, where there are no rewards")?;
     ascending("rewards", run.rewards.iter().map(|(step, _)| *step))?;
     ascending("lengths", run.lengths.iter().map(|at| at.step))?;
+    for (of, points) in &run.training {
+        ascending(of.metric(), points.iter().map(|(step, _)| *step))?;
+        let wrong = points.iter().find(|(_, value)| !value.is_finite());
+        let (step, value) = wrong.copied().unwrap_or_default();
+        FieldError::ensure(wrong.is_none(), format!("{} of step {step}", of.metric()), value, "a finite number")?;
+    }
     for (at, Lengths { variation, gap, mean, .. }) in run.lengths.iter().enumerate() {
         let holds = [variation, gap, mean].iter().all(|value| value.is_finite()) && *variation >= 0.0 && *mean > 0.0;
         let shown = format!("variation {variation}, gap {gap}, mean {mean}");

@@ -1,7 +1,7 @@
-//! The paper's criterion: where the runs lie, what it expects there, and what became of that.
+//! The paper's criterion and its other claims: where the runs lie, what is expected there, and what became of that.
 
 use super::{ConclusionKind, Sentence, count, list, p_value};
-use crate::criterion::{Claim, ClaimKind, OrderedTasks, Verdict};
+use crate::criterion::{Claim, ClaimKind, NoWorse, OrderedTasks, Verdict};
 use crate::pairs::{Finding, PairedDifference};
 use crate::task::TaskComparison;
 
@@ -29,7 +29,7 @@ fn are_alike(task: &TaskComparison, one: &Claim, other: &Claim) -> bool {
         Verdict::Contradicted => false,
         Verdict::Open => why(task, one) == why(task, other),
     };
-    one.kind == ClaimKind::Robust && about(one) == about(other) && alike
+    one.kind != ClaimKind::Preferred && about(one) == about(other) && alike
 }
 
 /// Of claims that are alike.
@@ -52,16 +52,63 @@ fn of_claims(task: &TaskComparison, claims: &[Claim]) -> Sentence {
             (kind, format!("Whether the criterion holds is open: it prefers {arm} to {other}, and in {measure} {why}."))
         }
         (ClaimKind::Robust, Verdict::Held) => {
-            (ConclusionKind::Shown, format!("{arm} is robust here against {other}: it is better in {measure}."))
+            (ConclusionKind::Shown, format!("{arm} is robust here against {other}: {}.", no_worse(claims)))
         }
         (ClaimKind::Robust, Verdict::Contradicted) => (
             ConclusionKind::Shown,
             format!("That {arm} is robust is contradicted here: {other} is better in {measure}."),
         ),
         (ClaimKind::Robust, Verdict::Open) => {
-            let (kind, why) = why(task, claim);
+            let (kind, why) = why_open(task, claims);
             (kind, format!("Whether {arm} is robust against {other} is open: in {measure} {why}."))
         }
+        (ClaimKind::LargestDrop, Verdict::Held) => {
+            (ConclusionKind::Shown, format!("As the paper has it, {arm} falls further from its peak than {other}."))
+        }
+        (ClaimKind::LargestDrop, Verdict::Contradicted) => (
+            ConclusionKind::Shown,
+            format!("That {arm} falls furthest from its peak is contradicted here: {other} falls further."),
+        ),
+        (ClaimKind::LargestDrop, Verdict::Open) => {
+            let (kind, why) = why(task, claim);
+            (
+                kind,
+                format!("Whether {arm} falls further from its peak than {other}, as the paper has it, is open: {why}."),
+            )
+        }
+    }
+}
+
+/// What the tests of an arm that is no worse say.
+fn no_worse(claims: &[Claim]) -> String {
+    let measure = claims[0].measure;
+    let tests: Vec<&NoWorse> = claims.iter().filter_map(|claim| claim.no_worse.as_ref()).collect();
+    let below = |test: &NoWorse| test.interval.map_or(test.gain, |interval| interval.low);
+    let lowest = tests.iter().map(|test| below(test)).fold(f64::INFINITY, f64::min);
+    let Some(margin) = tests.first().map(|test| test.margin) else {
+        return format!("it is better in {}", measure.name());
+    };
+    if lowest > 0.0 {
+        return format!("it is better in {}", measure.name());
+    }
+    format!(
+        "it is no worse in {} by the margin of {} (at worst {} below)",
+        measure.name(),
+        measure.shown(margin),
+        measure.shown(-lowest)
+    )
+}
+
+/// Why it is not shown that an arm is no worse.
+fn why_open(task: &TaskComparison, claims: &[Claim]) -> (ConclusionKind, String) {
+    let (kind, text) = why(task, &claims[0]);
+    let tests = claims.iter().filter_map(|claim| claim.no_worse.as_ref());
+    let margin = tests.map(|test| test.margin).next();
+    match (kind, margin) {
+        (ConclusionKind::NotShown, Some(margin)) => {
+            (kind, format!("{text}, nor that it is no worse by the margin of {}", claims[0].measure.shown(margin)))
+        }
+        _ => (kind, text),
     }
 }
 

@@ -3,21 +3,25 @@
 //!
 //! [`plane`] has the plane and the convention that this program reads the criterion by, since the paper gives no
 //! threshold; [`claims`] judges what follows for the arms of one task, [`order`] what follows for two tasks from their
-//! order alone, without any threshold.
+//! order alone, without any threshold; [`no_worse`] tests whether an arm is no worse than another.
 
 mod claims;
+mod no_worse;
 mod order;
 mod plane;
 
+use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
 pub use claims::{Claim, ClaimKind, Verdict};
+pub use no_worse::NoWorse;
 pub use order::OrderedTasks;
 pub(crate) use order::{TaskInPlane, between_tasks};
 pub use plane::{PlanePoint, Preference};
 
 use crate::arms::ArmSummary;
 use crate::measure::Measure;
+use crate::options::Options;
 use crate::pairs::PairedDifference;
 use crate::run::{Lengths, Run};
 
@@ -52,15 +56,20 @@ pub struct ArmCourse {
 
 impl Criterion {
     /// Of a task's finished runs by arm. `None` where none of them knows its lengths.
+    ///
+    /// # Errors
+    /// Values that are not finite.
     pub(crate) fn of(
         runs: &[Vec<&Run>],
         arms: &[ArmSummary],
         pairs: &[PairedDifference],
         primary: Option<Measure>,
-    ) -> Option<Self> {
+        options: &Options,
+    ) -> Result<Option<Self>, FieldError> {
         let all = || runs.iter().flatten().filter(|run| !run.lengths.is_empty());
         let start =
-            PlanePoint::mean(all().filter_map(|run| PlanePoint::of(&run.lengths[..ENDS.min(run.lengths.len())])))?;
+            PlanePoint::mean(all().filter_map(|run| PlanePoint::of(&run.lengths[..ENDS.min(run.lengths.len())])));
+        let Some(start) = start else { return Ok(None) };
         let course = |(arm, runs): (usize, &Vec<&Run>)| {
             let known: Vec<&[Lengths]> =
                 runs.iter().map(|run| run.lengths.as_slice()).filter(|known| !known.is_empty()).collect();
@@ -69,7 +78,8 @@ impl Criterion {
             Some(ArmCourse { arm, end, preference: end.preference(), course: plane::mean_course(&known) })
         };
         let preference = start.preference();
-        let claims = primary.map(|measure| claims::claims(preference, arms, pairs, measure)).unwrap_or_default();
-        Some(Self { start, preference, arms: runs.iter().enumerate().filter_map(course).collect(), claims })
+        let judged = claims::Judged { arms, pairs, options };
+        let claims = primary.map(|measure| judged.claims(preference, measure)).transpose()?.unwrap_or_default();
+        Ok(Some(Self { start, preference, arms: runs.iter().enumerate().filter_map(course).collect(), claims }))
     }
 }

@@ -93,9 +93,9 @@ fn is_before(one: &PlanePoint, other: &PlanePoint) -> bool {
     one.variation >= MORE * other.variation && one.relative_gap().abs() + APART <= other.relative_gap().abs()
 }
 
-/// By seed how much better token is than sequence. Of several pairs of arms the first.
+/// By seed how much better token is than sequence. Of several pairs of arms the first: the paper's token before verl's.
 fn gains(task: &TaskInPlane<'_>, measure: Measure) -> Vec<(u64, f64)> {
-    let Some((token, sequence)) = twins(task.arms, TOKEN, SEQUENCE).first().copied() else {
+    let Some((token, sequence)) = twins(task.arms, &TOKEN, &SEQUENCE).first().copied() else {
         return Vec::new();
     };
     let values = |arm: usize| -> Vec<(u64, f64)> {

@@ -15,6 +15,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("studies/four-regimes", include_str!("../../../../deploy/studies/four-regimes.toml")),
     ("studies/real-model", include_str!("../../../../deploy/studies/real-model.toml")),
     ("studies/lora", include_str!("../../../../deploy/studies/lora.toml")),
+    ("studies/paper", include_str!("../../../../deploy/studies/paper.toml")),
 ];
 const FOLDER: &str = "studies/";
 /// The section by which a file is known as a study, which no recipe has.

@@ -1,6 +1,5 @@
-//! What a comparison writes: `compare.json`, `compare.html`, `compare.md` and `compare.csv`.
+//! What a comparison writes: `compare.json`, `compare.html`, `compare.md`, `compare.csv` and `table-1.csv`.
 
-mod losses;
 mod page;
 mod plane;
 mod tables;
@@ -22,19 +21,22 @@ const JSON: &str = "compare.json";
 pub const HTML: &str = "compare.html";
 const MARKDOWN: &str = "compare.md";
 const CSV: &str = "compare.csv";
+/// The paper's Table 1.
+const TABLE_ONE: &str = "table-1.csv";
 
-/// Writes the files of a comparison. `directories` are those of its runs, in which their losses are.
+/// Writes the files of a comparison.
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn write_results<'a>(
-    folder: &Path,
-    comparison: &Comparison,
-    runs: &[Run],
-    directories: impl IntoIterator<Item = &'a Path>,
-) -> Result<()> {
-    let losses = losses::markdown(runs.iter().zip(directories));
-    write_files(folder, comparison, runs, &losses)
+pub fn write_results(folder: &Path, comparison: &Comparison, runs: &[Run]) -> Result<()> {
+    let title = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    replace(&folder.join(JSON), &(serde_json::to_string_pretty(comparison)? + "\n"))?;
+    replace(&folder.join(HTML), &page(comparison, &title).to_document())?;
+    replace(&folder.join(CSV), &csv(runs))?;
+    if let Some(table) = &comparison.table_one {
+        replace(&folder.join(TABLE_ONE), &table.to_csv())?;
+    }
+    replace(&folder.join(MARKDOWN), &format!("# {title}\n\n{}", comparison.to_markdown()))
 }
 
 /// Writes the files of each task by itself into a folder of its own, if there are several. A task whose runs all failed
@@ -50,19 +52,10 @@ pub fn write_tasks(folder: &Path, runs: &[Run], options: &Options) -> Result<()>
     for task in tasks {
         let own: Vec<Run> = runs.iter().filter(|run| run.task == task).cloned().collect();
         if own.iter().any(|run| run.state == RunEnd::Finished) {
-            write_files(&folder.join(task), &Comparison::of(&own, options)?, &own, "")?;
+            write_results(&folder.join(task), &Comparison::of(&own, options)?, &own)?;
         }
     }
     Ok(())
-}
-
-/// `behind` follows the comparison in Markdown.
-fn write_files(folder: &Path, comparison: &Comparison, runs: &[Run], behind: &str) -> Result<()> {
-    let title = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    replace(&folder.join(JSON), &(serde_json::to_string_pretty(comparison)? + "\n"))?;
-    replace(&folder.join(HTML), &page(comparison, &title).to_document())?;
-    replace(&folder.join(CSV), &csv(runs))?;
-    replace(&folder.join(MARKDOWN), &format!("# {title}\n\n{}{behind}", comparison.to_markdown()))
 }
 
 /// A reader finds the old file or the new one.
@@ -78,6 +71,11 @@ fn csv(runs: &[Run]) -> String {
         for (step, reward) in &run.rewards {
             let _ = writeln!(text, "{head},{step},reward,{reward}");
         }
+        for (quantity, points) in &run.training {
+            for (step, value) in points {
+                let _ = writeln!(text, "{head},{step},{},{value}", quantity.metric());
+            }
+        }
         for evaluation in &run.evaluations {
             for (name, scores) in &evaluation.benchmarks {
                 let k = scores.samples;
@@ -87,6 +85,9 @@ fn csv(runs: &[Run]) -> String {
                 row(format!("{name}/mean@{k}"), scores.mean.value);
                 if let Some(best) = scores.best {
                     row(format!("{name}/best@{k}"), best.value);
+                }
+                if let Some(drawn) = scores.drawn {
+                    row(format!("{name}/best@{k}/mean"), drawn);
                 }
             }
         }
@@ -100,27 +101,32 @@ mod tests {
 
     use super::*;
     use crate::run::{Arm, Evaluation, Score, Scores};
+    use crate::training::Training;
 
     #[test]
     fn every_value_has_a_row_of_its_own() {
         let score = |value| Score { value, sampling_error: None, standard_error: None };
-        let scores = Scores { samples: 8, mean: score(0.25), best: Some(score(0.5)) };
+        let scores = Scores { samples: 8, mean: score(0.25), best: Some(score(0.5)), drawn: Some(0.375) };
         let run = Run {
             name: "a".to_owned(),
             task: "sums".to_owned(),
+            setting: None,
             arm: Arm(BTreeMap::from([("a.x".to_owned(), "1".to_owned()), ("a.y".to_owned(), "2".to_owned())])),
             seed: 3,
             identity: BTreeMap::new(),
             evaluations: vec![Evaluation { step: 2, benchmarks: BTreeMap::from([("math".to_owned(), scores)]) }],
             rewards: vec![(0, 0.125)],
+            training: BTreeMap::from([(Training::Loss, vec![(0, -0.5)])]),
             rule: None,
             lengths: Vec::new(),
             state: RunEnd::Finished,
         };
         let expected = "task,arm,seed,step,metric,value\n\
                         sums,\"x=1, y=2\",3,0,reward,0.125\n\
+                        sums,\"x=1, y=2\",3,0,actor/pg_loss,-0.5\n\
                         sums,\"x=1, y=2\",3,2,math/mean@8,0.25\n\
-                        sums,\"x=1, y=2\",3,2,math/best@8,0.5\n";
+                        sums,\"x=1, y=2\",3,2,math/best@8,0.5\n\
+                        sums,\"x=1, y=2\",3,2,math/best@8/mean,0.375\n";
         assert_eq!(csv(&[run]), expected);
     }
 }

@@ -10,7 +10,9 @@ use crate::conclusions::{Conclusion, ConclusionKind};
 use crate::task::TaskComparison;
 
 use super::plane;
-use super::tables::{NONE, arms, benchmarks, differences};
+use super::tables::{NONE, arms, benchmarks, differences, losses};
+use crate::table_one::HEADING as TABLE_ONE;
+use crate::training::Training;
 
 /// The page of a comparison.
 pub(super) fn page(comparison: &Comparison, title: &str) -> Page {
@@ -20,8 +22,10 @@ pub(super) fn page(comparison: &Comparison, title: &str) -> Page {
         kicker: Html::text("Evenkeel · comparison over seeds"),
         sections: vec![
             Section::new("conclusions", "What can and what cannot be concluded", conclusions(comparison)),
+            Section::new("table-1", TABLE_ONE, table_one(comparison)),
             Section::new("tasks", "", tasks),
             Section::new("across", "Over tasks", across(comparison)),
+            Section::new("remarks", "About the runs that were read", remarks(comparison)),
         ],
         footer: Html::text("Intervals are of 95 %. docs/statistics.md says how each number is computed."),
     }
@@ -43,6 +47,19 @@ fn conclusions(comparison: &Comparison) -> Html {
     comparison.conclusions_by_task().into_iter().map(group).collect()
 }
 
+fn table_one(comparison: &Comparison) -> Html {
+    let Some(table) = &comparison.table_one else { return Html::new() };
+    table.to_html().with(figures([Figure::from(table.figure())]))
+}
+
+fn remarks(comparison: &Comparison) -> Html {
+    if comparison.remarks.is_empty() {
+        return Html::new();
+    }
+    let items = comparison.remarks.iter().map(|said| Html::element("li", &[], said.as_str())).collect::<Html>();
+    Html::element("ul", &[], items)
+}
+
 fn of_task(task: &TaskComparison, is_named: bool) -> Html {
     let mut html = Html::new();
     let k = task.samples.map_or_else(String::new, |k| format!(", k = {k}"));
@@ -51,8 +68,15 @@ fn of_task(task: &TaskComparison, is_named: bool) -> Html {
     }
     let plane = task.criterion.as_ref().map(|criterion| Figure::from(plane::figure(task, criterion)));
     html.push(figures(curves(task).into_iter().chain(plane)));
+    let pooled = Training::ALL.into_iter().filter(|quantity| quantity.is_pooled()).map(|of| training(task, of));
+    let pooled = figures(pooled.filter(|chart| !chart.is_empty()).map(Figure::from));
+    if !pooled.is_empty() {
+        let summary = Html::element("summary", &[], "Lengths pooled over a step");
+        html.push(Html::element("details", &[], summary.with(pooled)));
+    }
     html.push(plane::of_task(task));
     html.push(Html::element("h3", &[], "Arms")).push(arms(task));
+    html.push(losses(task));
     if task.arms.iter().any(|arm| arm.benchmarks.len() > 1) {
         html.push(Html::element("h3", &[], "Benchmarks")).push(benchmarks(task));
     }
@@ -60,6 +84,20 @@ fn of_task(task: &TaskComparison, is_named: bool) -> Html {
         html.push(Html::element("h3", &[], "Differences, paired by seed")).push(differences(task));
     }
     html.with(lost(task))
+}
+
+/// What the paper plots, by step and arm.
+fn training(task: &TaskComparison, of: Training) -> Chart {
+    let bands = task.bands.iter().filter(|band| band.quantity == Quantity::Training(of));
+    let series = bands.map(|band| {
+        let points = band.points.iter().map(|point| Point {
+            x: point.step as f64,
+            y: point.mean,
+            interval: point.interval.map(|interval| (interval.low, interval.high)),
+        });
+        Series::new(task.arms[band.arm].label.clone(), Style::Band, points).coloured(band.arm + 1)
+    });
+    series.fold(Chart::new(of.title(), of.caption()).measured_in(of.unit()), Chart::with)
 }
 
 /// Mean and interval over seeds by step, an arm in each colour.
@@ -84,6 +122,7 @@ fn curves(task: &TaskComparison) -> Vec<Figure> {
         of(&Quantity::Accuracy, "Accuracy", "mean@k over seeds, with its interval"),
         of(&Quantity::Best, "best@k", "Any of k samples correct, over seeds"),
     ];
+    all.extend(Training::ALL.into_iter().filter(|of| !of.is_pooled()).map(|of| Figure::from(training(task, of))));
     let mut named: Vec<&Quantity> = Vec::new();
     for band in &task.bands {
         if let Quantity::BenchmarkAccuracy { benchmark } = &band.quantity
@@ -165,7 +204,7 @@ mod tests {
             step,
             benchmarks: BTreeMap::from([(
                 "<b>sums".to_owned(),
-                Scores { samples: 8, mean: score(step), best: Some(score(step + 1)) },
+                Scores { samples: 8, mean: score(step), best: Some(score(step + 1)), drawn: Some(noise(step, salt)) },
             )]),
         };
         let lengths =
@@ -173,11 +212,16 @@ mod tests {
         Run {
             name: format!("{rule}-{seed}"),
             task: "sums".to_owned(),
+            setting: None,
             arm: Arm(BTreeMap::from([("learner.objective.aggregation".to_owned(), rule.to_owned())])),
             seed,
             identity: BTreeMap::new(),
             evaluations: (0..=steps).step_by(20).map(evaluation).collect(),
             rewards: (0..steps).map(|step| (step, noise(step, salt))).collect(),
+            training: Training::ALL
+                .into_iter()
+                .map(|of| (of, (0..steps).map(|step| (step, noise(step, salt + 7))).collect()))
+                .collect(),
             rule: Some(rule.to_owned()),
             lengths: (0..steps).map(lengths).collect(),
             state: RunEnd::Finished,

@@ -35,21 +35,22 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Html {
         "gap of an answer",
         "gap, deviations",
         "the criterion prefers",
-        "held",
+        "what is expected of the arm",
     ];
     let mut table = HtmlTable::new(header);
     let verdicts = |arm: usize| {
         let of_arm = criterion.claims.iter().filter(|claim| claim.arm == arm);
-        let words = of_arm.map(|claim| format!("over {}: {}", task.arms[claim.other].label, claim.verdict.name()));
-        words.collect::<Vec<_>>().join("; ")
+        let words = of_arm.map(|claim| claim.words(&task.arms[claim.other].label));
+        words.map(|words| Html::element("small", &[], words)).collect::<Html>()
     };
-    let mut row = |name: String, place: &PlanePoint, preference: Preference, verdicts: String| {
+    let mut row = |name: String, place: &PlanePoint, preference: Preference, verdicts: Html| {
         let deviations = place.deviations().map_or_else(|| NONE.to_owned(), |of| format!("{of:.2}"));
         let [gap, share] = place.shown_gap();
         let numbers = [format!("{:.3}", place.variation), gap, share, deviations];
-        table.row([name].into_iter().chain(numbers).chain([preference.name().to_owned(), verdicts]));
+        let words = [name].into_iter().chain(numbers).chain([preference.name().to_owned()]);
+        table.row(words.map(Html::text).chain([verdicts]));
     };
-    row("first ten steps, all arms".to_owned(), &criterion.start, criterion.preference, String::new());
+    row("first ten steps, all arms".to_owned(), &criterion.start, criterion.preference, Html::new());
     for ArmCourse { arm, end, preference, .. } in &criterion.arms {
         row(format!("last ten steps, {}", task.arms[*arm].label), end, *preference, verdicts(*arm));
     }
@@ -57,7 +58,8 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Html {
         "The paper gives no threshold. By convention the criterion is read here as preferring token where the gap is \
          at most half a deviation of length, sequence where it is one deviation or more, and neither in between. \
          Whether it held is judged by what it prefers at the start, by differences that are shown, in the primary \
-         measure; for balanced, which is to be robust everywhere, against both.",
+         measure. Balanced is to be no worse than the others everywhere: that is a test of non-inferiority. Token is to \
+         fall furthest from its peak: that is judged by the drop of mean@k.",
     ))
 }
 

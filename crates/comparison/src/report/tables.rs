@@ -3,6 +3,7 @@
 use evenkeel_charts::{Html, HtmlTable};
 
 use crate::arms::{ArmSummary, MeasureSummary};
+use crate::late_loss::LATE_LOSS;
 use crate::mean::Mean;
 use crate::measure::Measure;
 use crate::pairs::{Finding, PairedDifference};
@@ -50,6 +51,20 @@ fn of_arm(arm: &ArmSummary, measure: Measure) -> Html {
 fn with_interval(mean: &Mean, measure: Measure) -> String {
     let half = mean.interval.map(|interval| format!(" ± {}", measure.shown((interval.high - interval.low) / 2.0)));
     measure.shown(mean.value) + &half.unwrap_or_default()
+}
+
+/// The loss late in the runs. Empty where no arm has one.
+pub(super) fn losses(task: &TaskComparison) -> Html {
+    let mut table = HtmlTable::new(["arm", "mean", "deviation over steps"]);
+    for arm in &task.arms {
+        if let Some(loss) = &arm.loss {
+            table.row([arm.label.clone()].into_iter().chain(loss.cells()));
+        }
+    }
+    if table.is_empty() {
+        return Html::new();
+    }
+    Html::element("h3", &[], LATE_LOSS).with(table.to_html())
 }
 
 pub(super) fn benchmarks(task: &TaskComparison) -> Html {

@@ -71,7 +71,7 @@ fn the_opposite_contradicts_it() {
     assert!(shown.contains("contradicted: it prefers sequence, and token is better in last mean@k"), "{shown}");
     assert!(shown.contains("That balanced is robust is contradicted here: token is better"), "{shown}");
     let text = comparison.to_text();
-    assert!(text.contains("first steps, all arms") && text.contains("over token: contradicted"), "{text}");
+    assert!(text.contains("first steps, all arms") && text.contains("no worse than token: contradicted"), "{text}");
 }
 
 #[test]
@@ -103,6 +103,7 @@ fn without_a_shown_difference_it_is_open() {
         "{text}"
     );
     assert!(text.contains("Whether balanced is robust against token and sequence is open"), "{text}");
+    assert!(text.contains("no difference is shown, nor that it is no worse by the margin of 0.010"), "{text}");
     let mut few = at(0.6, 2.0, rules([0.6, 0.4, 0.5]));
     few.retain(|run| run.seed < 7);
     let few = compare(&few);
@@ -115,10 +116,65 @@ fn where_lengths_are_alike_or_unknown_it_expects_nothing() {
     let alike = compare(&at(0.05, 0.5, rules([0.6, 0.4, 0.5])));
     let (criterion, claims) = judged(&alike);
     assert_eq!(criterion.preference, Preference::Alike);
-    assert!(claims.iter().all(|(kind, ..)| *kind == ClaimKind::Robust));
+    assert!(claims.iter().all(|(kind, ..)| *kind != ClaimKind::Preferred));
     let unknown = compare(&rules([0.6, 0.4, 0.5]));
     assert_eq!(unknown.tasks[0].criterion, None);
     assert!(!said(&unknown, ConclusionKind::Caution).contains("criterion"));
+}
+
+#[test]
+fn balanced_is_no_worse_where_its_interval_stays_above_the_margin() {
+    // Accuracies that differ by fractions of a point.
+    let near = |level: f64, kind: u64| -> Vec<f64> {
+        around(level, 8, kind).iter().map(|v| 0.5 + (v - level) / 20.0).collect()
+    };
+    let runs =
+        [arm("token", &near(0.5, 1)), arm("sequence", &near(0.5, 2)), arm("balanced-count", &near(0.5, 3))].concat();
+    let comparison = compare(&at(0.6, 2.0, runs.clone()));
+    let (criterion, claims) = judged(&comparison);
+    for other in ["token", "sequence"] {
+        assert_eq!(verdict(&claims, "balanced-count", other), Some(Verdict::Held), "{other}");
+    }
+    let claim = criterion.claims.iter().find(|claim| claim.kind == ClaimKind::Robust).unwrap();
+    let test = claim.no_worse.unwrap();
+    assert_eq!((test.margin, test.seeds, test.needed, test.p), (0.01, 8, 8, 2.0 / 256.0));
+    let shown = said(&comparison, ConclusionKind::Shown);
+    assert!(shown.contains("balanced-count is robust here against token and sequence: it is no worse in last mean@k by the margin of 0.010"), "{shown}");
+    let narrow = evenkeel_comparison::Options { margin: 0.0001, ..crate::support::options() };
+    let open = Comparison::of(&at(0.6, 2.0, runs), &narrow).unwrap();
+    assert_eq!(
+        verdict(&judged(&open).1, "balanced-count", "token"),
+        Some(Verdict::Open),
+        "a tie within a narrow margin"
+    );
+}
+
+#[test]
+fn verls_token_mean_is_judged_as_token_is() {
+    let mut runs = at(0.6, 2.0, rules([0.6, 0.4, 0.6]));
+    for run in runs.iter_mut().filter(|run| run.rule.as_deref() == Some("token")) {
+        run.rule = Some("batch-token".to_owned());
+        run.arm = crate::support::of_rule("batch-token");
+    }
+    let comparison = compare(&runs);
+    let (_, claims) = judged(&comparison);
+    assert_eq!(verdict(&claims, "batch-token", "sequence"), Some(Verdict::Held));
+    assert!(verdict(&claims, "balanced", "batch-token").is_some());
+}
+
+#[test]
+fn the_arm_that_falls_furthest_from_its_peak_is_judged_by_its_drop() {
+    // Token ends 0.1 below its peak of 0.7, the others at their peaks.
+    let falling: Vec<Run> =
+        (0..8).map(|seed| crate::support::run("token", seed, &[0.2, 0.7 + 0.003 * seed as f64, 0.6])).collect();
+    let others = [arm("sequence", &around(0.6, 8, 2)), arm("balanced", &around(0.6, 8, 3))].concat();
+    let comparison = compare(&at(0.6, 2.0, [falling, others].concat()));
+    let (criterion, _) = judged(&comparison);
+    let drops: Vec<_> = criterion.claims.iter().filter(|claim| claim.kind == ClaimKind::LargestDrop).collect();
+    assert_eq!(drops.len(), 2);
+    assert!(drops.iter().all(|claim| claim.verdict == Verdict::Held && claim.measure == Measure::AccuracyDrop));
+    let shown = said(&comparison, ConclusionKind::Shown);
+    assert!(shown.contains("token falls further from its peak than sequence and balanced"), "{shown}");
 }
 
 #[test]

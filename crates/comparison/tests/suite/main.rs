@@ -8,5 +8,6 @@ mod findings;
 mod laws;
 mod refusals;
 mod support;
+mod table_one;
 mod tasks;
 mod text;

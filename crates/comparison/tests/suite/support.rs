@@ -9,7 +9,10 @@ use evenkeel_comparison::{
 /// A run whose accuracy is given at steps 0, 10, 20 and so on, with a sampling error of 0.01 and best@k 0.1 above it.
 pub(crate) fn run(arm: &str, seed: u64, accuracies: &[f64]) -> Run {
     let score = |value: f64| Score { value, sampling_error: Some(0.01), standard_error: Some(0.03) };
-    let scores = |value: f64| Scores { samples: 8, mean: score(value), best: Some(score((value + 0.1).min(1.0))) };
+    let scores = |value: f64| {
+        let best = (value + 0.1).min(1.0);
+        Scores { samples: 8, mean: score(value), best: Some(score(best)), drawn: Some(best - 0.05) }
+    };
     let evaluation = |(step, value): (u64, &f64)| Evaluation {
         step,
         benchmarks: BTreeMap::from([("held-out".to_owned(), scores(*value))]),
@@ -17,11 +20,13 @@ pub(crate) fn run(arm: &str, seed: u64, accuracies: &[f64]) -> Run {
     Run {
         name: format!("runs/{arm}-{seed}"),
         task: "sums".to_owned(),
+        setting: None,
         arm: of_rule(arm),
         seed,
         identity: BTreeMap::from([("data".to_owned(), "sha256:1".to_owned()), ("model".to_owned(), "tiny".to_owned())]),
         evaluations: (0..).step_by(10).zip(accuracies).map(evaluation).collect(),
         rewards: (1..=30).map(|step| (step, 0.2 + 0.02 * step as f64)).collect(),
+        training: BTreeMap::new(),
         rule: Some(arm.to_owned()),
         lengths: Vec::new(),
         state: RunEnd::Finished,
