@@ -1,5 +1,9 @@
 //! Multiple-choice letters.
 
+use crate::expr::Function;
+use crate::unit::Unit;
+use crate::words::{self, Known, Role};
+
 /// Letters used for choices.
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
 
@@ -78,27 +82,116 @@ pub(crate) fn several(text: &str) -> Option<String> {
     (sorted.len() > 1 && sorted.len() == letters.len() && !is_word).then(|| sorted.into_iter().collect())
 }
 
-/// The choice at the start of an answer, set apart from what follows: `(B) 42`, `B. 42`, `B) 42`, `B: 42`. `None` if
-/// there is none, or more than one.
-pub(crate) fn of_answer(text: &str) -> Option<char> {
+/// The choice that an answer states: `(B)`, `B.`, `Option B`, `(B) is correct`, or with its content `(B) 42`. `None` if
+/// there is none, more than one, or anything else, such as `(B) fails`.
+pub(crate) fn of_answer(text: &str, known: &Known) -> Option<char> {
     let bare = without_markup(text)?;
     let bare = without_title(&bare);
     let (letter, rest) = leading_letter(bare).or_else(|| before_content(bare))?;
+    is_harmless(rest, letter, known).then_some(letter)
+}
+
+/// What may follow a choice: nothing, a statement that it is the answer, or its content, of which every word is known.
+fn is_harmless(rest: &str, letter: char, known: &Known) -> bool {
+    const STATEMENTS: [&str; 8] = [
+        "is correct",
+        "is the correct answer",
+        "is the answer",
+        "is the correct option",
+        "is the correct choice",
+        "is right",
+        "is true",
+        "is the right answer",
+    ];
     // `C. Both A and B` names the others.
-    if ["Both ", "Neither ", "All of ", "None of ", "Either "].iter().any(|start| rest.starts_with(start)) {
-        return Some(letter);
+    const OTHERS: [&str; 10] = [
+        "none of the above",
+        "none of these",
+        "all of the above",
+        "all of these",
+        "both a and b",
+        "both b and c",
+        "both a and c",
+        "neither a nor b",
+        "cannot be determined",
+        "not enough information",
+    ];
+    let rest = rest.trim_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '✓' | '✔' | '☑' | '!'));
+    let lower = rest.to_lowercase();
+    if rest.is_empty() || STATEMENTS.contains(&lower.as_str()) || OTHERS.contains(&lower.as_str()) {
+        return true;
     }
-    // `(D) is incorrect`
-    if rest.starts_with("is ") || rest.split_whitespace().any(|word| matches!(word, "incorrect" | "wrong")) {
-        return None;
+    if matches!(rest, "\\checkmark") {
+        return true;
     }
-    let mut words = rest.split(|c: char| !c.is_alphanumeric());
-    let is_other = |word: &str| {
-        let mut letters = word.chars();
-        let single = letters.next().filter(|_| letters.next().is_none());
-        matches!(word, "or" | "and") || single.is_some_and(|other| LETTERS.contains(&other) && other != letter)
+    let mut before = ' ';
+    let mut word = String::new();
+    let mut is_command = false;
+    for c in rest.chars().chain([' ']) {
+        if c.is_alphabetic() || c == '\'' || c == '’' {
+            is_command = if word.is_empty() { before == '\\' } else { is_command };
+            word.push(c);
+        } else if !word.is_empty() {
+            let single = word.chars().nth(1).is_none().then(|| word.chars().next()).flatten();
+            let is_other = single.is_some_and(|other| LETTERS.contains(&other) && other != letter);
+            let is_word = !is_command && word.chars().nth(1).is_some();
+            if is_other || (is_word && !is_content_word(&word, known)) {
+                return false;
+            }
+            word.clear();
+        }
+        before = c;
+    }
+    true
+}
+
+/// Whether a word may be part of a choice's content: a unit, a function, or a noun that is known.
+fn is_content_word(word: &str, known: &Known) -> bool {
+    let lower = word.to_lowercase();
+    known.is_noun(word)
+        || Unit::known(word).is_some()
+        || Function::named(&lower).is_some()
+        || (words::is(Role::Function, &lower) && known.is_text(word))
+}
+
+/// The letter of the choice of a task whose content an answer is: `Cecile` where the task has `(C) Cecile`.
+pub(crate) fn by_content(answer: &str, prompt: &str) -> Option<char> {
+    let bare = plain_content(answer)?;
+    let mut found = LETTERS
+        .filter(|letter| content_in(prompt, *letter).and_then(|content| plain_content(&content)) == Some(bare.clone()));
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+/// A choice's content in lower case without markup, to be compared as text.
+fn plain_content(text: &str) -> Option<String> {
+    let mut bare = text.trim().to_owned();
+    for command in ["\\textbf", "\\textrm", "\\text", "\\mathrm", "\\mathbf", "\\mbox", "\\ ", "\\,"] {
+        bare = bare.replace(command, " ");
+    }
+    bare.retain(|c| !matches!(c, '{' | '}' | '$' | '*' | '"'));
+    let bare = bare.trim().trim_end_matches(['.', ',', ';']).to_lowercase();
+    let words: Vec<&str> = bare.split_whitespace().collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// The content of a choice in the text of a task: what follows `(C)` or, at the start of a line, `C.`, up to the next
+/// choice or the end of the line.
+pub(crate) fn content_in(prompt: &str, letter: char) -> Option<String> {
+    let marks = |letter: char| {
+        [format!("({letter})"), format!("\n{letter}. "), format!("\n{letter}) "), format!("\n{letter}: ")]
     };
-    (!words.any(is_other)).then_some(letter)
+    let (at, mark) =
+        marks(letter).into_iter().filter_map(|mark| Some((prompt.find(&mark)?, mark))).min_by_key(|(at, _)| *at)?;
+    let rest = prompt.get(at + mark.len()..)?;
+    let next = char::from_u32(u32::from(letter) + 1).filter(|next| LETTERS.contains(next));
+    let end = next.into_iter().flat_map(marks).filter_map(|mark| rest.find(&mark)).chain(rest.find('\n')).min();
+    let content = rest.get(..end.unwrap_or(rest.len()))?;
+    let content = content.trim_start_matches(['}', '\\', ' ', '~', '$']).trim_end();
+    let content = ["\\textbf{", "\\text{", "\\qquad", "\\quad", "$"]
+        .iter()
+        .fold(content, |content, end| content.trim_end_matches(end).trim_end());
+    (!content.is_empty()).then(|| content.to_owned())
 }
 
 /// The letter of `c` and `(c)`; not of e and i, which are numbers.
@@ -111,7 +204,17 @@ pub(crate) fn in_lower_case(text: &str) -> Option<char> {
 
 /// `Option B`, `Choice: (B)`
 fn without_title(text: &str) -> &str {
-    let titles = ["option", "choice", "answer", "the answer is", "answer is"];
+    let titles = [
+        "the correct answer is",
+        "the correct option is",
+        "the correct choice is",
+        "the final answer is",
+        "the answer is",
+        "answer is",
+        "option",
+        "choice",
+        "answer",
+    ];
     let title =
         titles.iter().find(|title| text.get(..title.len()).is_some_and(|start| start.eq_ignore_ascii_case(title)));
     let rest = title.and_then(|title| text.get(title.len()..)).filter(|rest| rest.starts_with([' ', ':', '(']));
@@ -124,7 +227,7 @@ fn before_content(text: &str) -> Option<(char, &str)> {
     let letter = characters.next().filter(|letter| LETTERS.contains(letter))?;
     let rest = characters.as_str();
     let content = rest.trim_start();
-    let is_content = content.len() < rest.len() && content.starts_with(|c: char| c.is_ascii_digit() || c == '\\');
+    let is_content = content.len() < rest.len() && content.starts_with(|c: char| c.is_ascii_digit());
     is_content.then_some((letter, content))
 }
 
@@ -177,10 +280,10 @@ mod tests {
     #[test]
     fn a_choice_is_a_letter_set_apart() {
         for answer in ["B", "(B)", "\\text{(B)}", "\\textbf{(B)}\\ 42", "B. 42", "B) x = 42", "\\textbf{B}", "B."] {
-            assert_eq!(of_answer(answer), Some('B'), "{answer}");
+            assert_eq!(of_answer(answer, &Known::default()), Some('B'), "{answer}");
         }
         for answer in ["ABCD", "A or B", "A, B, C, D", "B. or C.", "42", "B42", "B:C", "b", "(B", "2B"] {
-            assert_eq!(of_answer(answer), None, "{answer}");
+            assert_eq!(of_answer(answer, &Known::default()), None, "{answer}");
         }
         assert_eq!(of_gold("\\text{(E)}"), Some('E'));
         assert_eq!(of_gold("C) 14"), Some('C'));

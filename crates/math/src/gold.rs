@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use evenkeel_errors::FieldError;
 
 use crate::extract::{Extracted, NoAnswer, boxed, extract};
-use crate::parse::{ParseError, Side, parse, plain, reading, small_integer};
+use crate::parse::{ParseError, Side, parse, plain, reading, small_integer, with_letter_as_unit};
+use crate::words::Known;
 use crate::{
-    CheckOutcome, Copied, DecimalComma, Fuel, Marker, Notation, Reason, Rules, Value, Verdict, choice, copied, equality,
+    CheckOutcome, Copied, DecimalComma, Fuel, Marker, Notation, Percent, Reason, Rules, Units, Value, Verdict,
+    accounting, choice, copied, equality, others,
 };
 
 /// What is checked.
@@ -31,6 +33,8 @@ pub struct Gold {
     others: Vec<Value>,
     /// The letters, if several choices are right: `ABD`.
     choices: Option<String>,
+    /// Its words, which an answer may repeat.
+    known: Known,
 }
 
 /// A gold answer that cannot be used: a defect of the data set.
@@ -115,15 +119,19 @@ impl Gold {
             let choice = None;
             let with_point = None;
             let choices = None;
-            return Ok(Self { value: Value::Number(integer), choice, with_point, others: Vec::new(), choices });
+            let known = Known::default();
+            return Ok(Self { value: Value::Number(integer), choice, with_point, others: Vec::new(), choices, known });
         }
         let mut fuel = Fuel::new(rules.limits.fuel);
         let (source, value) = read_answer(text, rules, &mut fuel).map_err(|_| BadGold::Empty)?;
         let with_point = with_point(&source, rules, &mut fuel);
         let value = value?;
-        let others = if is_plain(&value) { Vec::new() } else { others(&source, &value, Side::Gold, &mut fuel) };
+        // Parts of a gold answer are dropped only where the table of words has them.
+        let others = in_words(&source, &value, Side::Gold, &Known::default(), &mut fuel);
         let choices = choice::several_of_gold(&source);
-        Ok(Self { value, choice: choice::of_gold(&source), with_point, others, choices })
+        let mut known = Known::default();
+        known.add(&source);
+        Ok(Self { value, choice: choice::of_gold(&source), with_point, others, choices, known })
     }
 
     /// The parsed value.
@@ -131,10 +139,23 @@ impl Gold {
         &self.value
     }
 
-    /// Checks one answer to a task whose text is known: an unevaluated expression of the task is no answer, unless the
-    /// rules accept it.
+    /// Whether it was understood as mathematics, as a choice, or as a word or a few; otherwise it is compared as text.
+    pub fn is_understood(&self) -> bool {
+        self.choice.is_some()
+            || self.choices.is_some()
+            || !self.others.is_empty()
+            || accounting::is_understood(&self.value)
+    }
+
+    /// Checks one answer without the text of its task.
+    pub fn check<'a>(&self, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
+        self.check_for(None, submission, rules)
+    }
+
+    /// Checks one answer to a task whose text is known: its words may stand behind a number, and an unevaluated expression
+    /// of it is no answer, unless the rules accept it.
     pub fn check_for<'a>(&self, prompt: Option<&str>, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
-        let mut verdict = self.check(submission, rules);
+        let mut verdict = self.verdict(prompt, submission, rules);
         let Some(prompt) = prompt.filter(|_| rules.copied == Copied::Refuse) else { return verdict };
         verdict.copies_checked = true;
         let is_choice = verdict.reason == Reason::EqualChoice;
@@ -147,8 +168,20 @@ impl Gold {
         verdict
     }
 
-    /// Checks one answer.
-    pub fn check<'a>(&self, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
+    /// The words that may stand behind a number.
+    fn known(&self, prompt: Option<&str>, rules: &Rules) -> Known {
+        let mut known = self.known.clone();
+        match prompt {
+            Some(prompt) => known.add(prompt),
+            // Word problems without their text: one noun.
+            None if rules.units == Units::Ignore => known.others = 1,
+            None => {}
+        }
+        known
+    }
+
+    /// The verdict, except for copies.
+    fn verdict<'a>(&self, prompt: Option<&str>, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
         let mut fuel = Fuel::new(rules.limits.fuel);
         let max = rules.limits.max_answer_bytes;
         let read = match submission {
@@ -165,26 +198,35 @@ impl Gold {
             Ok(read) => read,
             Err(none) => return Verdict::without_answer(none.reason()),
         };
+        // Equal integers need no more.
+        if let (Ok(Value::Number(number)), Value::Number(gold)) = (&value, &self.value)
+            && gold == number
+        {
+            let reason = equality::compare(&self.value, &Value::Number(number.clone()), rules, &mut fuel);
+            return Verdict { extracted: Some(extracted), value: value.ok(), ..Verdict::without_answer(reason) };
+        }
+        let choices = self.choice.is_some().then(|| self.known(prompt, rules));
+        let chosen = |answer: &str| self.compare_choice(answer, prompt, choices.as_ref()?);
         let value = match value {
             Ok(value) => value,
             Err(error) => {
                 // A choice letter may precede text that cannot be parsed.
-                let reason = self.compare_choice(&extracted).unwrap_or(unreadable(error));
+                let reason = chosen(&extracted).unwrap_or(unreadable(error));
                 return Verdict { extracted: Some(extracted), ..Verdict::without_answer(reason) };
             }
         };
         // A box without a letter, and then "Answer: D": the letter answers a choice.
         if let (Some(gold), CheckInput::Completion(text)) = (self.choice, submission)
-            && choice::of_answer(&extracted).is_none()
+            && choice::of_answer(&extracted, &Known::default()).is_none()
             && rules.markers.contains(&Marker::AnswerLine)
             && let Ok(Extracted::One(line)) =
                 extract(text, &Rules { markers: vec![Marker::AnswerLine], ..rules.clone() })
-            && let Some(chosen) = choice::of_answer(line)
+            && let Some(chosen) = choice::of_answer(line, &Known::default())
         {
             let reason = if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice };
             return Verdict { extracted: Some(Cow::Borrowed(line)), ..Verdict::without_answer(reason) };
         }
-        let mut reason = match self.compare_choice(&extracted) {
+        let mut reason = match chosen(&extracted) {
             Some(reason) => reason,
             None => equality::compare(&self.value, &value, rules, &mut fuel),
         };
@@ -199,46 +241,119 @@ impl Gold {
             reason = Reason::EqualChoice;
         }
         let mut value = value;
-        if reason.outcome() == CheckOutcome::NotEqual
-            && !matches!(reason, Reason::DifferentChoice | Reason::DifferentUnit | Reason::MissingUnit)
-            && let Some((by_words, read)) = self.in_words(&extracted, &value, rules, &mut fuel)
+        let is_open = |reason: Reason| {
+            let is_final = matches!(
+                reason,
+                Reason::EqualChoice | Reason::DifferentChoice | Reason::MissingUnit | Reason::OutOfFuel
+            );
+            reason.outcome() != CheckOutcome::Equal && !is_final
+        };
+        if reason != Reason::EqualChoice {
+            reason = self.accounted(reason, (&extracted, &value), prompt, rules);
+        }
+        if is_open(reason)
+            && let Some((by_reading, read)) = self.by_other_readings(&extracted, &value, prompt, rules, &mut fuel)
         {
-            (reason, value) = (by_words, read);
+            (reason, value) = (by_reading, read);
         }
         Verdict { extracted: Some(extracted), value: Some(value), ..Verdict::without_answer(reason) }
     }
 
+    /// The reason, unless a part of the answer is not accounted for.
+    fn accounted(
+        &self,
+        reason: Reason,
+        (answer, value): (&str, &Value),
+        prompt: Option<&str>,
+        rules: &Rules,
+    ) -> Reason {
+        // As a word, percent is a hundredth.
+        if reason == Reason::EqualPercent && rules.percent == Percent::Either && says_percent(answer) {
+            let rules = Rules { percent: Percent::Hundredth, ..rules.clone() };
+            let exactly = equality::compare(&self.value, value, &rules, &mut Fuel::new(rules.limits.fuel));
+            return if exactly.outcome() == CheckOutcome::Equal { reason } else { Reason::NotUnderstood };
+        }
+        match reason.outcome() {
+            // The gold answer itself, whatever it says.
+            CheckOutcome::Equal if *value == self.value => reason,
+            CheckOutcome::Equal if accounting::has_words(value) => {
+                if accounting::is_accounted(value, &self.known(prompt, rules)) { reason } else { Reason::NotUnderstood }
+            }
+            // What is not mathematics was not compared with a formula.
+            CheckOutcome::NotEqual
+                if value.has_text() && !self.value.has_text() && self.choice.is_none() && self.choices.is_none() =>
+            {
+                Reason::NotUnderstood
+            }
+            _ => reason,
+        }
+    }
+
     /// The verdict as multiple choice. `None` unless both answers are choices.
-    fn compare_choice(&self, answer: &str) -> Option<Reason> {
+    fn compare_choice(&self, answer: &str, prompt: Option<&str>, known: &Known) -> Option<Reason> {
         let gold = self.choice?;
         let chosen =
-            choice::of_answer(answer).or_else(|| choice::in_lower_case(answer).filter(|letter| *letter == gold))?;
+            choice::of_answer(answer, known).or_else(|| choice::in_lower_case(answer).filter(|letter| *letter == gold));
+        let chosen = match (chosen, prompt) {
+            (None, Some(prompt)) => choice::by_content(answer, prompt),
+            (chosen, _) => chosen,
+        };
+        let chosen = chosen?;
         Some(if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
     }
 
-    /// The verdict on other readings of both sides: without the words around them.
-    fn in_words(&self, answer: &str, value: &Value, rules: &Rules, fuel: &mut Fuel) -> Option<(Reason, Value)> {
+    /// The verdict on other readings of both sides that is *equal*.
+    fn by_other_readings(
+        &self,
+        answer: &str,
+        value: &Value,
+        prompt: Option<&str>,
+        rules: &Rules,
+        fuel: &mut Fuel,
+    ) -> Option<(Reason, Value)> {
         if rules.equations == crate::Equations::Strict && rules.text_case == crate::TextCase::Exact {
             // The strict profile takes answers as written.
             return None;
         }
+        let equal = |gold: &Value, read: &Value, fuel: &mut Fuel| {
+            let reason = equality::compare(gold, read, rules, fuel);
+            let reason = self.accounted(reason, (answer, read), prompt, rules);
+            (reason.outcome() == CheckOutcome::Equal).then(|| (reason, read.clone()))
+        };
         // `A: B` for the choice B.
-        if self.choice.is_some() && choice::content(answer).is_some() {
+        let is_choice = self.choice.is_some() && choice::content(answer).is_some();
+        if is_choice {
             return None;
         }
-        let answers = if is_plain(value) { Vec::new() } else { others(answer, value, Side::Answer, fuel) };
-        let own = std::iter::once(&self.value).chain(&self.others);
-        for (index, gold) in own.enumerate() {
+        // The letter of a choice that the task has, for its content.
+        if let Some(prompt) = prompt
+            && self.choice.is_none()
+            && let Some(content) =
+                choice::of_answer(answer, &self.known).and_then(|letter| choice::content_in(prompt, letter))
+            && let Ok(content) = parse(&content, fuel)
+            && let Some(found) = equal(&self.value, &content, fuel)
+        {
+            return Some(found);
+        }
+        let readings = in_words(answer, value, Side::Answer, &self.known(prompt, rules), fuel);
+        let golds = std::iter::once(&self.value).chain(&self.others);
+        for (index, gold) in golds.enumerate() {
             // Both first readings were compared already.
-            let skipped = usize::from(index == 0);
-            for read in std::iter::once(value).chain(&answers).skip(skipped) {
-                let reason = equality::compare(gold, read, rules, fuel);
-                if reason.outcome() == CheckOutcome::Equal {
-                    return Some((reason, read.clone()));
+            for read in std::iter::once(value).chain(&readings).skip(usize::from(index == 0)) {
+                if let Some(found) = equal(gold, read, fuel) {
+                    return Some(found);
                 }
             }
         }
-        None
+        others::of_formulas(&self.value, value).into_iter().find_map(|(gold, read)| equal(&gold, &read, fuel)).or_else(
+            || {
+                // A last letter is a unit where the gold answer has no letters of its own.
+                let unit = matches!(self.value, Value::Number(_) | Value::Quantity(_))
+                    .then(|| with_letter_as_unit(answer, fuel))
+                    .flatten()?;
+                equal(&self.value, &unit, fuel)
+            },
+        )
     }
 
     /// The verdict with commas between digits read as decimal points, if the other side has a decimal point.
@@ -256,22 +371,18 @@ impl Gold {
     }
 }
 
-/// Whether a value has no words that could stand around it.
-fn is_plain(value: &Value) -> bool {
-    match value {
-        Value::Number(_) | Value::Infinite { .. } | Value::Time(_) | Value::Based(_) => true,
-        Value::Quantity(quantity) => is_plain(&quantity.amount),
-        Value::Expr(expr) => expr.is_closed(),
-        _ => false,
-    }
+fn says_percent(answer: &str) -> bool {
+    let lower = answer.to_lowercase();
+    ["percent", "per cent", "pct"].iter().any(|word| lower.contains(word))
 }
 
-/// Other readings of an answer than the first: without words around it, and without the letter of a choice before it.
-fn others(answer: &str, first: &Value, side: Side, fuel: &mut Fuel) -> Vec<Value> {
-    let mut found = reading(answer, side, fuel);
+/// Other readings of an answer that is text, or that a choice's letter stands before: without the words of the table.
+fn in_words(answer: &str, first: &Value, side: Side, known: &Known, fuel: &mut Fuel) -> Vec<Value> {
+    let mut found =
+        if first.has_text() || accounting::has_words(first) { reading(answer, side, known, fuel) } else { Vec::new() };
     if let Some(content) = choice::content(answer)
         && let Ok(value) = parse(&content, fuel)
-        && !matches!(value, Value::Text(_))
+        && !value.has_text()
     {
         found.push(value);
     }

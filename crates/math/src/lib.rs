@@ -42,6 +42,7 @@ pub mod equality;
 pub mod extract;
 pub mod parse;
 
+mod accounting;
 mod choice;
 mod copied;
 mod digits;
@@ -51,12 +52,14 @@ mod fuel;
 mod gold;
 mod lint;
 mod number;
+mod others;
 mod profile;
 mod rules;
 mod slicing;
 mod unit;
 mod value;
 mod verdict;
+mod words;
 
 pub use expr::Expr;
 pub use fuel::{Fuel, OutOfFuel};
@@ -68,5 +71,6 @@ pub use rules::{
     CheckLimits, Copied, DecimalComma, Decimals, Equations, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
 };
 pub use unit::Unit;
-pub use value::{Based, End, Matrix, Quantity, Region, Relation, Sign, Text, Time, Tuple, Value};
+pub use value::{Based, Comprehension, End, Matrix, Quantity, Region, Relation, Sign, Text, Time, Tuple, Value};
 pub use verdict::{CheckOutcome, Reason, Verdict};
+pub use words::ALLOW_LIST;

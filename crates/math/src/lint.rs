@@ -1,9 +1,11 @@
 //! Problems of a gold answer that can be found before training.
 
+mod texts;
+
 use std::fmt;
 
 use crate::extract::extract;
-use crate::{BadGold, CheckInput, CheckOutcome, Gold, Reason, Rules};
+use crate::{BadGold, CheckInput, CheckOutcome, Gold, Reason, Rules, Value};
 
 /// A problem of a gold answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,11 +16,15 @@ pub enum Finding {
     NotItself(Reason),
     /// It is prose, which only the same words would match.
     Prose,
-    /// It is a pattern, a placeholder or a missing value, and no answer.
+    /// It is a pattern, a placeholder, a missing value, a proof or a refusal, and no answer.
     Pattern,
+    /// It gives several values of which one is meant, such as `12 or 15`, or several choices.
+    Alternatives,
+    /// A bracket has no partner.
+    LoneBracket,
     /// It states something false, such as `x = 3 = 4`: no answer can be right.
     Contradiction,
-    /// A formula that cannot be read, which only the same spelling matches.
+    /// It is not understood as a whole, so that only the same spelling matches.
     OnlyAsWritten,
     /// The task asks for a form (factored, simplified, rounded) that equality does not check. Holds the words of the
     /// request.
@@ -33,6 +39,8 @@ impl Finding {
             Self::NotItself(_) => "not_itself",
             Self::Prose => "prose",
             Self::Pattern => "pattern",
+            Self::Alternatives => "alternatives",
+            Self::LoneBracket => "lone_bracket",
             Self::Contradiction => "contradiction",
             Self::OnlyAsWritten => "only_as_written",
             Self::FormSensitive(_) => "form_sensitive",
@@ -46,10 +54,12 @@ impl fmt::Display for Finding {
             Self::Unreadable(bad) => bad.fmt(f),
             Self::NotItself(reason) => write!(f, "the gold answer does not equal itself in a box: {reason}"),
             Self::Prose => f.write_str("the gold answer is prose, which only its own words answer"),
-            Self::Pattern => f.write_str("the gold answer is a pattern, a placeholder or a missing value"),
+            Self::Pattern => f.write_str("the gold answer is a pattern, a placeholder, a proof or a refusal"),
+            Self::Alternatives => f.write_str("the gold answer gives several values of which one is meant"),
+            Self::LoneBracket => f.write_str("a bracket of the gold answer has no partner"),
             Self::Contradiction => f.write_str("the gold answer contradicts itself: its parts are not equal"),
             Self::OnlyAsWritten => {
-                f.write_str("the gold answer is a formula that cannot be read: only the same spelling answers it")
+                f.write_str("the gold answer is not understood as a whole: only the same spelling answers it")
             }
             Self::FormSensitive(words) => {
                 write!(f, "the task says \"{words}\", and equality does not look at the form of an answer")
@@ -75,6 +85,9 @@ const FORMS: [&str; 14] = [
     "as a product of",
     "prime factorization",
 ];
+/// Those that ask for a form of a fraction.
+const FORMS_OF_FRACTIONS: [&str; 6] =
+    ["lowest terms", "mixed number", "improper fraction", "reduced fraction", "as a decimal", "decimal places"];
 /// Words from which a text counts as prose.
 const PROSE_WORDS: usize = 8;
 
@@ -84,8 +97,14 @@ pub fn lint(gold: &str, problem: Option<&str>, rules: &Rules) -> Option<Finding>
         Ok(read) => read,
         Err(bad) => return Some(Finding::Unreadable(bad)),
     };
-    if is_pattern(gold) {
+    if texts::is_no_answer(gold) {
         return Some(Finding::Pattern);
+    }
+    if texts::lists_choices(gold) || is_alternative(gold, read.value(), rules) {
+        return Some(Finding::Alternatives);
+    }
+    if texts::has_lone_bracket(gold) && extract(gold, rules).is_err() {
+        return Some(Finding::LoneBracket);
     }
     // A gold answer that is a whole solution marks its own answer; boxing it would change its meaning.
     let boxed = match extract(gold, rules) {
@@ -98,7 +117,7 @@ pub fn lint(gold: &str, problem: Option<&str>, rules: &Rules) -> Option<Finding>
             return Some(Finding::NotItself(verdict.reason));
         }
     }
-    if let crate::Value::Text(text) = read.value()
+    if let Value::Text(text) = read.value()
         && text.as_str().split_whitespace().count() >= PROSE_WORDS
     {
         return Some(Finding::Prose);
@@ -106,47 +125,44 @@ pub fn lint(gold: &str, problem: Option<&str>, rules: &Rules) -> Option<Finding>
     if contradicts_itself(read.value(), rules) {
         return Some(Finding::Contradiction);
     }
-    if let crate::Value::Text(text) = read.value()
-        && is_formula(text.as_str())
-    {
+    if !read.is_understood() {
         return Some(Finding::OnlyAsWritten);
     }
-    let problem = problem?.to_lowercase();
-    FORMS.iter().find(|form| problem.contains(**form)).map(|form| Finding::FormSensitive(form))
-}
-
-/// Values that stand for none.
-const MISSING: [&str; 10] = ["null", "nan", "n/a", "todo", "tbd", "answer", "<answer>", "{answer}", "...", "?"];
-/// What only regular expressions have.
-const EXPRESSIONS: [&str; 11] = [".*", ".+", "\\d", "\\w", "\\s", "[0-9]", "[a-z]", "[A-Z]", "(?", "re.compile", "[^"];
-
-/// Whether a gold answer is a regular expression, a placeholder, or the name of a missing value.
-fn is_pattern(gold: &str) -> bool {
-    let gold = gold.trim();
-    let is_missing = MISSING.iter().any(|missing| gold.eq_ignore_ascii_case(missing));
-    // `\\delta`, `\\sqrt` and other commands begin like classes of characters.
-    let is_class = |at: usize, sign: &str| {
-        let rest = gold.get(at + sign.len()..).unwrap_or_default();
-        !sign.starts_with('\\') || !rest.starts_with(|c: char| c.is_ascii_alphabetic())
-    };
-    let has_expression =
-        || EXPRESSIONS.iter().any(|sign| gold.match_indices(sign).any(|(at, sign)| is_class(at, sign)));
-    let is_anchored = gold.len() > 2 && gold.starts_with('^') && gold.ends_with('$');
-    is_missing || is_anchored || has_expression()
+    form_of(&problem?.to_lowercase(), read.value()).map(Finding::FormSensitive)
 }
 
 /// Whether a chain of equal numbers has different ones.
-fn contradicts_itself(value: &crate::Value, rules: &Rules) -> bool {
-    let crate::Value::Relation(relation) = value else { return false };
+fn contradicts_itself(value: &Value, rules: &Rules) -> bool {
+    let Value::Relation(relation) = value else { return false };
     let Some(last) = relation.members.last() else { return false };
     let mut fuel = crate::Fuel::new(rules.limits.fuel);
     relation.members.len() > 1 && crate::equality::compare(last, value, rules, &mut fuel) == Reason::FalseChain
 }
 
-/// Whether a text is a formula: it has a command, or digits next to operators.
-fn is_formula(text: &str) -> bool {
-    let has_sign = text.contains(['=', '^', '_', '+', '*']);
-    text.contains('\\') || (has_sign && text.contains(|c: char| c.is_ascii_digit()))
+/// Whether a gold answer gives values of which one is meant: `12 or 15`.
+fn is_alternative(gold: &str, value: &Value, rules: &Rules) -> bool {
+    let Value::List(items) = value else { return false };
+    let words = gold.split(|c: char| !c.is_alphabetic());
+    let is_number = |item: &Value| matches!(item, Value::Number(_) | Value::Quantity(_));
+    let mut fuel = crate::Fuel::new(rules.limits.fuel);
+    words.clone().any(|word| word.eq_ignore_ascii_case("or"))
+        && items.iter().all(is_number)
+        // `3/4 or 0.75`
+        && items.windows(2).any(|pair| match pair {
+            [a, b] => crate::equality::compare(a, b, rules, &mut fuel).outcome() != CheckOutcome::Equal,
+            _ => false,
+        })
+}
+
+/// The words by which a task asks for a form that the gold answer may have or lack; `None` for integers, which have
+/// one.
+fn form_of(problem: &str, value: &Value) -> Option<&'static str> {
+    if matches!(value, Value::Number(number) if number.exact().is_some_and(dashu_ratio::RBig::is_int)) {
+        return None;
+    }
+    let is_fraction = matches!(value, Value::Number(number) if number.notation == crate::Notation::Fraction);
+    let found = FORMS.iter().find(|form| problem.contains(**form)).copied();
+    found.or_else(|| FORMS_OF_FRACTIONS.iter().find(|form| is_fraction && problem.contains(**form)).copied())
 }
 
 #[cfg(test)]
@@ -173,6 +189,10 @@ mod tests {
             "x = 3 = \\frac62",
             "no",
             "none",
+            "\\frac34 \\text{ or } 0.75",
+            "]3, 8[",
+            "B)",
+            "x = 2 or x = 3",
         ] {
             assert_eq!(code(gold, Some("What is it?")), None, "{gold}");
         }
@@ -187,6 +207,16 @@ mod tests {
         for pattern in ["^\\d+$", "[0-9]+", "4.*", "N/A", "null", "{answer}", "?", "(?i)yes"] {
             assert_eq!(code(pattern, None), Some("pattern"), "{pattern}");
         }
+        for missing in ["See solution", "proof", "-", "unknown", "I cannot help with that.", "See the figure above."] {
+            assert_eq!(code(missing, None), Some("pattern"), "{missing}");
+        }
+        for several in ["12 or 15", "(A) 5 (B) 6 (C) 7"] {
+            assert_eq!(code(several, None), Some("alternatives"), "{several}");
+        }
+        for lone in ["(3, 5", "\\left(3, 5)", "f(x)) = 3"] {
+            assert_eq!(code(lone, None), Some("lone_bracket"), "{lone}");
+        }
+        assert_eq!(code("\\frac{2}{3}", Some("Give it in lowest terms.")), Some("form_sensitive"));
         assert_eq!(code("x = 3 = 4", None), Some("contradiction"));
         assert_eq!(code("42 = 7", None), Some("contradiction"));
         assert_eq!(code("\\int_0^1 x\\,dx", None), Some("only_as_written"));

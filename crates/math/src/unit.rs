@@ -6,6 +6,8 @@ use std::fmt;
 use dashu_int::IBig;
 use dashu_ratio::RBig;
 
+use crate::words;
+
 /// Exponents of length, mass, time, temperature, charge, information, angle and money.
 type Dimensions = [i8; 8];
 
@@ -70,26 +72,7 @@ const KNOWN: &[Known] = &[
 
 /// Single letters that are units within `\text{}`, in addition to the known ones; elsewhere single letters are
 /// variables.
-const SYMBOLS: [&str; 8] = ["N", "J", "W", "V", "A", "T", "H", "B"];
-
-/// Words that negate, hedge, relate or multiply, so that they are not something counted.
-const REFUSED: &str = "not or and maybe is isn are if no none than less more least most at wrong false incorrect \
-    approx approximately about when where for but with without except other otherwise plus minus times mod base \
-    million thousand billion hundred dozen to between either squared cubed factorial root exponent half halves third \
-    thirds fourths fifth fifths sixth sixths seventh sevenths eighths ninths tenth tenths hundredth hundredths \
-    thousandth thousandths trillion trillionth lakh crore score pi infinity infinite inf nan impossible invalid never \
-    cannot perhaps possibly probably unless versus vs alternatively instead negative neg over below above under ish \
-    guess unknown undefined nor ten tens hundreds thousands millions billions trillions quadrillion quadrillions \
-    dozens mil mill mln mio bn bln tn thou gross permille ppm bps doubled tripled times-ten reciprocal inverse \
-    opposite";
-
-/// Words that are not something counted, although they may stand before an answer: `the maximum is 12`, but not `12
-/// maximum`.
-const UNCOUNTED: &str = "zero one two three four five six seven eight nine eleven twelve thirteen fourteen fifteen \
-    sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety point upward upwards \
-    onward onwards maximum minimum bound bounds from after before beyond remainder binary octal hexadecimal radical \
-    radicals multiple multiples divisor divisors myriad myriads eleventh elevenths twelfth twelfths inclusive \
-    exclusive";
+const SYMBOLS: [&str; 5] = ["V", "A", "T", "H", "B"];
 
 /// Words of a label.
 pub(crate) const MAX_WORDS: usize = 4;
@@ -105,30 +88,16 @@ impl Unit {
         Self { factor: RBig::from_parts(IBig::ONE, 1_000_000_u32.into()), ..Self::none() }
     }
 
-    /// Whether a word negates, hedges, relates or multiplies.
-    pub(crate) fn is_refused(word: &str) -> bool {
-        Self::is_listed(REFUSED, word)
-    }
-
-    /// Whether a word is not something counted: a number, a part such as `twentieths`, a bound, or what
-    /// [`Self::is_refused`] has.
-    pub(crate) fn is_uncounted(word: &str) -> bool {
-        let lower = word.to_lowercase();
-        let singular = lower.strip_suffix('s').unwrap_or(&lower);
-        let is_part = singular.ends_with("ieth") || singular.ends_with("teenth");
-        let is_large =
-            ["illion", "illón", "illones", "illiard", "ллион", "ллиард"].iter().any(|part| lower.contains(part));
-        is_part || is_large || Self::is_listed(UNCOUNTED, word)
-    }
-
-    fn is_listed(list: &str, word: &str) -> bool {
-        list.split_whitespace().any(|listed| word.eq_ignore_ascii_case(listed))
-    }
-
     /// The unit with this name.
     pub(crate) fn known(name: &str) -> Option<Self> {
         match name {
             "mph" => return Some(Self::known("mile")?.times(&Self::known("hour")?.power(-1)?)),
+            "N" | "newton" | "newtons" => {
+                return Some(Self::known("kg")?.times(&Self::known("m")?).times(&Self::known("s")?.power(-2)?));
+            }
+            "J" | "joule" | "joules" => return Some(Self::known("N")?.times(&Self::known("m")?)),
+            "W" | "watt" | "watts" => return Some(Self::known("J")?.times(&Self::known("s")?.power(-1)?)),
+            "Pa" | "pascal" | "pascals" => return Some(Self::known("N")?.times(&Self::known("m")?.power(-2)?)),
             "kph" | "kmh" => return Some(Self::known("km")?.times(&Self::known("hour")?.power(-1)?)),
             _ => {}
         }
@@ -161,22 +130,19 @@ impl Unit {
 
     /// Something counted. `None` for words that mean something else.
     pub(crate) fn counted(word: &str) -> Option<Self> {
-        let is_letter = word.chars().nth(1).is_none() && !SYMBOLS.contains(&word);
-        if is_letter || Self::is_refused(word) || Self::is_uncounted(word) || !word.chars().all(char::is_alphabetic) {
+        let is_letter = word.chars().nth(1).is_none() && !SYMBOLS.contains(&word) && !words::is_counter(word);
+        if is_letter || words::is_changing(word) || !word.chars().all(char::is_alphabetic) {
             return None;
         }
         let word = folded(word);
-        // Ignores the plural; "units" is the empty unit.
-        let singular = word.strip_suffix('s').filter(|rest| rest.len() > 2).unwrap_or(&*word);
-        let label = match singular {
+        // Ignores the plural; "units" is the empty unit. The case of symbols counts.
+        let is_symbol = word.chars().any(char::is_uppercase);
+        let singular = if is_symbol { word.into_owned() } else { words::singular(&word) };
+        let label = match &*singular {
             "unit" => String::new(),
-            "newton" => "N".to_owned(),
-            "joule" => "J".to_owned(),
-            "watt" => "W".to_owned(),
             "volt" => "V".to_owned(),
             "ampere" | "amp" => "A".to_owned(),
             "tesla" => "T".to_owned(),
-            "pascal" => "Pa".to_owned(),
             singular => singular.to_owned(),
         };
         Some(Self { label, ..Self::none() })
@@ -196,8 +162,19 @@ impl Unit {
         self
     }
 
+    /// The words of it that are no known unit.
+    pub(crate) fn nouns(&self) -> impl Iterator<Item = &str> {
+        const KNOWN: [&str; 9] = ["V", "A", "T", "H", "B", "ohm", "celsius", "fahrenheit", "kWh"];
+        let is_sign = |word: &str| !word.chars().any(char::is_alphabetic);
+        self.label.split(' ').filter(move |word| !word.is_empty() && !is_sign(word) && !KNOWN.contains(word))
+    }
+
     /// This unit to a power. `None` for powers that do not occur.
     pub(crate) fn power(&self, exponent: i64) -> Option<Self> {
+        // Nothing is said of the square of something counted.
+        if exponent.unsigned_abs() != 1 && !self.label.is_empty() && self.dimensions == [0; 8] {
+            return None;
+        }
         let small = i8::try_from(exponent).ok().filter(|small| (-9..=9).contains(small))?;
         let size = isize::from(small).abs();
         let factor = self.factor.clone().pow(size);
@@ -274,6 +251,7 @@ mod tests {
     #[test]
     fn words_that_hedge_count_nothing() {
         assert_eq!(Unit::counted("apples"), Unit::counted("apple"));
+        assert_eq!(Unit::counted("boxes"), Unit::counted("box"));
         assert_eq!(Unit::counted("or"), None);
         assert_eq!(Unit::counted("not"), None);
         assert!(Unit::counted("units").is_some_and(|unit| unit.is_none()));

@@ -48,8 +48,19 @@ pub enum Value {
     Relation(Relation),
     /// Relations that all hold, at least one of them an inequality or a membership: `x > 2, x < 5`.
     Conditions(Vec<Relation>),
+    /// A set by a condition on a term: `\{2k \mid k \in \mathbb{Z}\}`.
+    Comprehension(Comprehension),
     /// Text that is not mathematics.
     Text(Text),
+}
+
+/// A set by a condition on a term.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comprehension {
+    /// The term.
+    pub head: Box<Value>,
+    /// The condition on its names.
+    pub condition: Box<Value>,
 }
 
 /// A number or expression with a unit.
@@ -122,6 +133,59 @@ impl Value {
         }
     }
 
+    /// Whether a part of it is wholly or partly text.
+    pub(crate) fn has_text(&self) -> bool {
+        self.any(&mut |part| matches!(part, Self::Text(_)))
+    }
+
+    /// Whether it or a part of it is such a value.
+    pub(crate) fn any(&self, is: &mut impl FnMut(&Self) -> bool) -> bool {
+        is(self)
+            || match self {
+                Self::Quantity(quantity) => quantity.amount.any(is),
+                Self::Ratio(items) | Self::List(items) | Self::Set(items) => items.iter().any(|item| item.any(is)),
+                Self::Tuple(tuple) => tuple.items.iter().any(|item| item.any(is)),
+                Self::Matrix(matrix) => matrix.cells.iter().any(|cell| cell.any(is)),
+                Self::Relation(relation) => relation.members.iter().any(|member| member.any(is)),
+                Self::Conditions(relations) => {
+                    relations.iter().any(|relation| relation.members.iter().any(|member| member.any(is)))
+                }
+                Self::Comprehension(set) => set.head.any(is) || set.condition.any(is),
+                Self::Region(region) => region.any(is),
+                Self::Number(_)
+                | Self::Expr(_)
+                | Self::Based(_)
+                | Self::Infinite { .. }
+                | Self::Time(_)
+                | Self::Text(_) => false,
+            }
+    }
+
+    /// The value with a name in place of another.
+    pub(crate) fn renamed(&self, from: &str, to: &str) -> Self {
+        let all = |items: &[Self]| items.iter().map(|item| item.renamed(from, to)).collect::<Vec<_>>();
+        let relation =
+            |relation: &Relation| Relation { members: all(&relation.members), signs: relation.signs.clone() };
+        match self {
+            Self::Expr(expr) => Self::Expr(expr.renamed(from, to)),
+            Self::Quantity(quantity) => {
+                Self::Quantity(Quantity { amount: Box::new(quantity.amount.renamed(from, to)), ..quantity.clone() })
+            }
+            Self::Ratio(items) => Self::Ratio(all(items)),
+            Self::List(items) => Self::List(all(items)),
+            Self::Set(items) => Self::Set(all(items)),
+            Self::Tuple(tuple) => Self::Tuple(Tuple { items: all(&tuple.items), ..*tuple }),
+            Self::Matrix(matrix) => Self::Matrix(Matrix { columns: matrix.columns, cells: all(&matrix.cells) }),
+            Self::Relation(found) => Self::Relation(relation(found)),
+            Self::Conditions(relations) => Self::Conditions(relations.iter().map(relation).collect()),
+            Self::Comprehension(set) => Self::Comprehension(Comprehension {
+                head: Box::new(set.head.renamed(from, to)),
+                condition: Box::new(set.condition.renamed(from, to)),
+            }),
+            other => other.clone(),
+        }
+    }
+
     /// The items of a list or set. `None` for anything else.
     pub(crate) fn items(&self) -> Option<&[Self]> {
         match self {
@@ -177,6 +241,7 @@ impl fmt::Display for Value {
             }
             Self::Relation(relation) => relation.fmt(f),
             Self::Conditions(relations) => separated(f, relations, ", "),
+            Self::Comprehension(set) => write!(f, "{{{} | {}}}", set.head, set.condition),
             Self::Text(text) => f.write_str(&text.0),
         }
     }

@@ -157,6 +157,10 @@ reasons! {
         OutOfFuel => "out_of_fuel",
         /// No precision separated the values, and equality was not proved.
         NotSeparated => "not_separated",
+        /// A part of the answer is neither read as mathematics nor known to be harmless, such as a word beside a number.
+        NotUnderstood => "not_understood",
+        /// The text after the answer takes it back, or gives another one.
+        TakenBack => "taken_back",
         /// A function that cannot be evaluated.
         Unsupported => "unsupported",
         /// Numbers or lists too large to compare exactly.

@@ -6,6 +6,7 @@
 //! and factors. The task's text is searched for formulas (`formulas`), of which every part counts. Numerals, symbols,
 //! and lists of them are answers wherever they stand.
 
+mod by_value;
 mod formulas;
 mod signature;
 
@@ -34,15 +35,22 @@ pub(crate) fn is_copied(answer: &Value, gold: &Value, prompt: &str, rules: &Rule
     if left.is_empty() {
         return false;
     }
-    let known = signatures(prompt);
-    left.iter().any(|answer| known.contains(answer)) || has_copied_part(answer, gold, &known, rules)
+    let known = Formulas::of(prompt);
+    left.iter().any(|answer| known.written.contains(answer)) || has_copied_part(answer, gold, &known, rules)
+}
+
+/// The formulas of a task: their signatures as written, and those that look through arithmetic.
+#[derive(Default)]
+struct Formulas {
+    written: HashSet<Signature>,
+    by_value: HashSet<Signature>,
 }
 
 /// Most parts of an answer that are compared with the gold one.
 const MAX_PARTS: usize = 8;
 
 /// Whether a part of the answer that stands in the task equals the gold answer by itself: `\\max(\\binom{31}{28}, 0)`.
-fn has_copied_part(answer: &Value, gold: &Value, known: &HashSet<Signature>, rules: &Rules) -> bool {
+fn has_copied_part(answer: &Value, gold: &Value, known: &Formulas, rules: &Rules) -> bool {
     let expr: &Expr = match answer {
         Value::Expr(expr) => expr,
         Value::Quantity(quantity) => match &*quantity.amount {
@@ -51,12 +59,19 @@ fn has_copied_part(answer: &Value, gold: &Value, known: &HashSet<Signature>, rul
         },
         _ => return false,
     };
-    let signatures = signature::of_nodes(expr);
-    let copied = signatures
-        .iter()
-        .zip(expr.nodes())
-        .enumerate()
-        .filter(|(_, (signature, node))| signature::is_operation(node) && known.contains(signature));
+    let written = signature::of_nodes(expr);
+    let by_value = by_value::of_nodes(expr);
+    // A gold answer that is left unevaluated in the same way is an answer.
+    let own: HashSet<Signature> = match gold {
+        Value::Expr(gold) => by_value::of_nodes(gold).into_iter().flatten().collect(),
+        _ => HashSet::new(),
+    };
+    let is_known = |at: usize| {
+        let by_value = by_value.get(at).copied().flatten();
+        written.get(at).is_some_and(|signature| known.written.contains(signature))
+            || by_value.is_some_and(|signature| known.by_value.contains(&signature) && !own.contains(&signature))
+    };
+    let copied = expr.nodes().iter().enumerate().filter(|(at, node)| signature::is_operation(node) && is_known(*at));
     let mut fuel = Fuel::new(rules.limits.fuel);
     copied.take(MAX_PARTS).any(|(id, _)| {
         let part = Value::Expr(Builder::prefix(expr, id as NodeId));
@@ -111,23 +126,38 @@ fn is_unevaluated(value: &Value) -> bool {
         Value::Tuple(tuple) => tuple.items.iter().any(is_unevaluated),
         Value::Matrix(matrix) => matrix.cells.iter().any(is_unevaluated),
         Value::Region(region) => signature::is_computed(region),
-        Value::Number(_) | Value::Based(_) | Value::Infinite { .. } | Value::Time(_) | Value::Text(_) => false,
+        Value::Number(_)
+        | Value::Based(_)
+        | Value::Infinite { .. }
+        | Value::Time(_)
+        | Value::Comprehension(_)
+        | Value::Text(_) => false,
     }
 }
 
-/// The signatures of all formulas of a task and of their parts.
-fn signatures(prompt: &str) -> HashSet<Signature> {
-    let start = prompt.ceil_char_boundary(prompt.len().saturating_sub(MAX_PROMPT_BYTES));
-    let mut fuel = Fuel::new(FUEL);
-    let mut found = HashSet::new();
-    for formula in formulas(crate::slicing::SafeSlice::suffix_from(prompt, start)) {
-        match parse(&formula, &mut fuel) {
-            Ok(value) => parts_of(&value, &mut found),
-            Err(crate::parse::ParseError::OutOfFuel) => break,
-            Err(_) => {}
+impl Formulas {
+    /// Those of a text, with all of their parts.
+    fn of(prompt: &str) -> Self {
+        let start = prompt.ceil_char_boundary(prompt.len().saturating_sub(MAX_PROMPT_BYTES));
+        let mut fuel = Fuel::new(FUEL);
+        let mut found = Self::default();
+        for formula in formulas(crate::slicing::SafeSlice::suffix_from(prompt, start)) {
+            match parse(&formula, &mut fuel) {
+                Ok(value) => {
+                    parts_of(&value, &mut found.written);
+                    value.any(&mut |part| {
+                        if let Value::Expr(expr) = part {
+                            found.by_value.extend(by_value::of_nodes(expr).into_iter().flatten());
+                        }
+                        false
+                    });
+                }
+                Err(crate::parse::ParseError::OutOfFuel) => break,
+                Err(_) => {}
+            }
         }
+        found
     }
-    found
 }
 
 #[cfg(test)]

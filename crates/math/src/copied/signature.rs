@@ -25,7 +25,7 @@ fn random(state: u64) -> Signature {
     mix(state) % (PRIME - 2) + 2
 }
 
-fn both(kind: u64, a: Signature, b: Signature) -> Signature {
+pub(super) fn both(kind: u64, a: Signature, b: Signature) -> Signature {
     random(mix(mix(kind) ^ a).wrapping_add(b))
 }
 
@@ -186,7 +186,7 @@ pub(super) fn of_value(value: &Value) -> Option<Signature> {
         Value::Ratio(items) => all(15, items),
         Value::Matrix(matrix) => all(1000 + matrix.columns as u64, &matrix.cells),
         Value::Region(region) => Some(random(hash(&region.to_string()))),
-        Value::Based(_) | Value::Infinite { .. } | Value::Time(_) | Value::Text(_) => {
+        Value::Based(_) | Value::Infinite { .. } | Value::Time(_) | Value::Comprehension(_) | Value::Text(_) => {
             Some(random(hash(&value.to_string())))
         }
     }

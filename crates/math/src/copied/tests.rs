@@ -64,6 +64,9 @@ fn a_part_that_is_the_whole_answer_is_a_copy() {
         "e^{\\ln \\binom{31}{28}}",
         "\\sqrt{\\binom{31}{28}^2}",
         "C_{31}^{28}",
+        "\\binom{30+1}{28}",
+        "\\binom{31}{4 \\cdot 7}",
+        "\\sum_{k=1}^{1}\\binom{31}{28}",
     ] {
         assert!(copied("4495", answer, prompt), "{answer}");
     }

@@ -4,6 +4,7 @@
 //! values are compared part by part, each kind by its own rules (`relation`, `region`, `list`, `tuple`, `quantity` and
 //! others).
 
+pub(crate) mod comprehension;
 mod conditions;
 mod equation;
 mod inequality;
@@ -38,6 +39,9 @@ pub fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> 
         }
         // Identical parses are equal, whatever the kind.
         _ if gold == answer => same(gold),
+        (Value::Comprehension(_), _) | (_, Value::Comprehension(_)) => {
+            comprehension::compare(gold, answer, rules, fuel)
+        }
         (Value::Conditions(_), _) | (_, Value::Conditions(_)) => conditions::compare(gold, answer, rules, fuel),
         (Value::List(gold), Value::List(answer)) => list::compare(gold, answer, rules, fuel),
         (Value::Relation(_), _) | (_, Value::Relation(_)) => relation::compare(gold, answer, rules, fuel),
@@ -79,7 +83,7 @@ fn same(value: &Value) -> Reason {
         Value::Time(_) | Value::Ratio(_) => Reason::EqualRatio,
         Value::List(_) => Reason::EqualList,
         Value::Tuple(_) => Reason::EqualTuple,
-        Value::Set(_) => Reason::EqualSet,
+        Value::Set(_) | Value::Comprehension(_) => Reason::EqualSet,
         Value::Region(_) => Reason::EqualRegion,
         Value::Matrix(_) => Reason::EqualMatrix,
         Value::Relation(_) | Value::Conditions(_) => Reason::EqualRelation,

@@ -37,6 +37,9 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
             if let Some(reason) = region::compare_relation(relation, other, true, rules, fuel) {
                 return reason;
             }
+            if let Some(tuple) = in_order_of_names(relation) {
+                return compare_values(other, &tuple, rules, fuel);
+            }
             match relation.named_value().or_else(|| value_of_sum(relation)).or_else(|| value_of_expression(relation)) {
                 Some(value) => match inconsistency(relation, rules, fuel) {
                     Some(reason) => reason,
@@ -47,6 +50,27 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
         }
         _ => Reason::DifferentKind,
     }
+}
+
+/// The values of `(b, a) = (3, 5)` in the order of the names, where these are letters: (5, 3). `None` for anything else.
+fn in_order_of_names(relation: &Relation) -> Option<Value> {
+    let ([Value::Tuple(names), Value::Tuple(values)], [Sign::Equal]) =
+        (relation.members.as_slice(), relation.signs.as_slice())
+    else {
+        return None;
+    };
+    let name = |value: &Value| match value {
+        Value::Expr(expr) => expr.as_symbol().map(str::to_owned),
+        _ => None,
+    };
+    let names: Vec<String> = names.items.iter().map(name).collect::<Option<_>>()?;
+    if names.len() != values.items.len() || names.is_sorted() {
+        return None;
+    }
+    let mut pairs: Vec<(String, Value)> = names.into_iter().zip(values.items.iter().cloned()).collect();
+    pairs.sort_by(|a, b| a.0.cmp(&b.0));
+    let items = pairs.into_iter().map(|(_, value)| value).collect();
+    Some(Value::Tuple(crate::Tuple { items, ..*values }))
 }
 
 /// The set of `x \\in \\{2, -3\\}`, and a list as its members: bare, or assigned to that name. `Some(None)` if they are
@@ -90,11 +114,10 @@ fn value_of_sum(relation: &Relation) -> Option<&Value> {
 fn value_of_expression(relation: &Relation) -> Option<&Value> {
     let [Value::Text(text), value] = relation.members.as_slice() else { return None };
     let text = text.as_str();
-    let mut characters = text.chars();
-    let is_call = characters.next().is_some_and(char::is_alphabetic)
-        && characters.as_str().starts_with('(')
-        && text.ends_with(')');
-    let is_operator = ["\\lim", "\\int", "\\max", "\\min"].iter().any(|operator| text.starts_with(operator));
+    let argument = text.trim_start_matches(char::is_alphabetic);
+    let is_call = (1..=4).contains(&(text.len() - argument.len())) && argument.starts_with('(') && text.ends_with(')');
+    let is_operator =
+        ["\\lim", "\\int", "\\max", "\\min", "\\Pr", "\\gcd"].iter().any(|operator| text.starts_with(operator));
     let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| word.chars().nth(3).is_some()).count();
     let is_named = (is_call || is_operator) && words == 0 && !text.contains(" or ");
     (is_named && relation.signs == [Sign::Equal] && is_number(value)).then_some(value)

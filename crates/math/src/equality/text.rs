@@ -4,8 +4,9 @@ use crate::expr::{Constant, Expr, Node};
 use crate::{Notation, Reason, Rules, Text, TextCase, Value};
 
 /// Texts that mean the same, and what they are compared as.
-const SYNONYMS: [(&str, &str); 4] = [
+const SYNONYMS: [(&str, &str); 5] = [
     ("does not exist", "dne"),
+    ("limit does not exist", "dne"),
     ("infinitely many solutions", "infinitely many"),
     ("all integers", "\\mathbb z"),
     ("integers", "\\mathbb z"),
@@ -59,6 +60,8 @@ pub(super) fn compare_based(gold: &Value, answer: &Value) -> Reason {
     };
     match (gold, answer) {
         (Value::Based(a), Value::Based(b)) if a.base != b.base => Reason::DifferentBase,
+        // `12_{15}` is not 12.
+        (gold, Value::Based(answer)) if !matches!(gold, Value::Based(_)) && answer.base != 10 => Reason::DifferentBase,
         (gold, answer) => match (digits(gold), digits(answer)) {
             (Some(gold), Some(answer)) if gold == answer => Reason::EqualDigits,
             (Some(_), Some(_)) => Reason::DifferentNumber,
@@ -67,12 +70,33 @@ pub(super) fn compare_based(gold: &Value, answer: &Value) -> Reason {
     }
 }
 
+/// Whether two spellings of the same letters may be one word: of up to four letters, which may be a product, only a
+/// first capital counts for nothing, and `YES` for `yes`.
+fn may_fold(gold: &str, answer: &str) -> bool {
+    const WORDS: [&str; 12] =
+        ["yes", "no", "true", "false", "odd", "even", "none", "all", "both", "dne", "east", "west"];
+    let is_long = |text: &str| text.chars().nth(4).is_some();
+    let capital = |text: &str| {
+        let mut letters = text.chars();
+        letters.next();
+        letters.all(|letter| !letter.is_uppercase())
+    };
+    let is_letters = |text: &str| text.chars().all(char::is_alphabetic);
+    !is_letters(gold)
+        || !is_letters(answer)
+        || is_long(gold)
+        || WORDS.iter().any(|word| gold.eq_ignore_ascii_case(word))
+        || (gold.chars().nth(2).is_some() && capital(gold) && capital(answer))
+}
+
 fn compare_str(gold: &str, answer: &str, rules: &Rules) -> Reason {
     let fold = |text: &str| {
         let folded: String = folded(bare(text)).collect();
         SYNONYMS.iter().find(|(other, _)| *other == folded).map_or(folded, |(_, one)| (*one).to_owned())
     };
-    let equal = gold == answer || (rules.text_case == TextCase::Fold && fold(gold) == fold(answer));
+    let signs = |text: &str| text.trim_matches(|c: char| !c.is_alphabetic()).to_owned();
+    let may_fold = || may_fold(&signs(gold), &signs(answer));
+    let equal = gold == answer || (rules.text_case == TextCase::Fold && fold(gold) == fold(answer) && may_fold());
     if equal { Reason::EqualText } else { Reason::DifferentText }
 }
 

@@ -172,6 +172,37 @@ impl Builder {
         Some(Expr { nodes, names: expr.names.clone() })
     }
 
+    /// The expression with the application of a name as a product: `P(1 - r)`. `None` if it has sums, whose terms have a
+    /// place.
+    pub(crate) fn applied_as_factor(expr: &Expr, name: &str) -> Option<Expr> {
+        let mut places = vec![0; expr.nodes.len()];
+        let mut nodes = Vec::with_capacity(expr.nodes.len() + 4);
+        for (at, node) in expr.nodes.iter().enumerate() {
+            let place = |id: &NodeId| places.get(*id as usize).copied().unwrap_or(0);
+            let moved = match node {
+                Node::Literal(_) | Node::Constant(_) | Node::Symbol(_) => node.clone(),
+                Node::Negate(a) => Node::Negate(place(a)),
+                Node::Add(a, b) => Node::Add(place(a), place(b)),
+                Node::Multiply(a, b) => Node::Multiply(place(a), place(b)),
+                Node::Divide(a, b) => Node::Divide(place(a), place(b)),
+                Node::Power(a, b) => Node::Power(place(a), place(b)),
+                Node::Call(function, a) => Node::Call(*function, place(a)),
+                Node::Call2(function, a, b) => Node::Call2(*function, place(a), place(b)),
+                Node::Apply(index, a) if expr.name(*index) == name => {
+                    let argument = place(a);
+                    nodes.push(Node::Symbol(*index));
+                    Node::Multiply(NodeId::try_from(nodes.len() - 1).ok()?, argument)
+                }
+                Node::Apply(index, a) => Node::Apply(*index, place(a)),
+                Node::Term(_) | Node::Fold { .. } => return None,
+            };
+            let place = NodeId::try_from(nodes.len()).ok()?;
+            nodes.push(moved);
+            *places.get_mut(at)? = place;
+        }
+        Some(Expr { nodes, names: expr.names.clone() })
+    }
+
     /// The sub-expression whose root is this node, if its nodes come first.
     pub(crate) fn prefix(expr: &Expr, last: NodeId) -> Expr {
         Expr { nodes: expr.nodes.iter().take(last as usize + 1).cloned().collect(), names: expr.names.clone() }

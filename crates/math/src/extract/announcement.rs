@@ -1,10 +1,11 @@
 //! Words that announce an answer: "Answer: 42", "the final answer is 42", "the correct option is B", a heading "Final
 //! Answer", and the same in other languages; and the tags `<answer>42</answer>`.
 
-use memchr::{memmem, memrchr2_iter};
+use memchr::{memmem, memrchr_iter, memrchr2_iter};
 
-use super::{boxes, line};
+use super::{NoAnswer, boxes, line, sentence};
 use crate::slicing::SafeSlice;
+use crate::words::Known;
 
 /// Empty announcements after which the search stops, since each scans the rest of its line.
 const MAX_EMPTY: usize = 8;
@@ -45,33 +46,49 @@ const FOREIGN_VERBS: [&str; 13] =
     ["是", "为", "為", "は", "은", "final es", "finale est", "lautet", "ist", "est", "es", "é", "è"];
 
 /// The last announced answer.
-pub(super) fn last(text: &str) -> Option<&str> {
-    tagged(text)
-        .or_else(|| announced_last(text))
-        .or_else(|| abbreviated(text))
-        .or_else(|| option(text))
-        .or_else(|| foreign(text))
+///
+/// # Errors
+/// [`NoAnswer::NotUnderstood`] where the last sentence that seems to announce one says something else of it.
+pub(super) fn last(text: &str) -> Result<Option<&str>, NoAnswer> {
+    if let Some(found) = tagged(text)? {
+        return Ok(Some(found));
+    }
+    Ok(announced_last(text)?.or_else(|| abbreviated(text)).or_else(|| option(text)).or_else(|| foreign(text)))
 }
+
+/// Names of the tags around an answer, in any case.
+const ANSWER_TAGS: [&str; 3] = ["answer", "final_answer", "final"];
 
 /// The text between the last `<answer>` and its `</answer>`.
-fn tagged(text: &str) -> Option<&str> {
-    let between = |open: &str, close: &str| {
-        let start = memmem::rfind(text.as_bytes(), open.as_bytes())? + open.len();
-        let rest = text.suffix_from(start);
-        Some(rest.prefix_to(memmem::find(rest.as_bytes(), close.as_bytes())?))
+fn tagged(text: &str) -> Result<Option<&str>, NoAnswer> {
+    let bytes = text.as_bytes();
+    let is_tag = |at: usize, name: &str, open: &str| {
+        let end = at + open.len() + name.len();
+        text.suffix_from(at).starts_with(open)
+            && text.get(at + open.len()..end).is_some_and(|found| found.eq_ignore_ascii_case(name))
+            && bytes.get(end) == Some(&b'>')
     };
-    let inner = between("<answer>", "</answer>")
-        .or_else(|| between("<Answer>", "</Answer>"))
-        .or_else(|| between("<final_answer>", "</final_answer>"))?;
+    let named = |at: usize, open: &str| ANSWER_TAGS.into_iter().find(|name| is_tag(at, name, open));
+    let Some((close, name)) = memrchr_iter(b'<', bytes).find_map(|at| Some((at, named(at, "</")?))) else {
+        return Ok(None);
+    };
+    let Some(open) = memrchr_iter(b'<', text.prefix_to(close).as_bytes()).find(|at| is_tag(*at, name, "<")) else {
+        return Ok(None);
+    };
+    let inner = text.slice(open + name.len() + 2..close);
     if inner.trim().is_empty() {
-        return None;
+        return Ok(None);
     }
-    Some(boxes::last_in(inner).or_else(|| announced_last(inner)).unwrap_or_else(|| line::value(inner)))
+    if let Some(boxed) = boxes::last_in(inner) {
+        return Ok(Some(boxed));
+    }
+    Ok(Some(announced_last(inner)?.unwrap_or_else(|| line::whole(inner))))
 }
 
-fn announced_last(text: &str) -> Option<&str> {
+fn announced_last(text: &str) -> Result<Option<&str>, NoAnswer> {
     const WORD: &str = "answer";
     let mut empty = 0;
+    let mut unclear = None;
     // The rarest letter of the word.
     for at in memrchr2_iter(b'w', b'W', text.as_bytes()) {
         let Some(start) = at.checked_sub(3) else { continue };
@@ -79,17 +96,53 @@ fn announced_last(text: &str) -> Option<&str> {
         if !word.eq_ignore_ascii_case(WORD) || text.prefix_to(start).ends_with(char::is_alphabetic) {
             continue;
         }
-        let Some(rest) = announced(text.prefix_to(start), text.suffix_from(start + WORD.len())) else { continue };
+        let before = text.prefix_to(start);
+        let Some(rest) = announced(before, text.suffix_from(start + WORD.len())) else { continue };
         let answer = line::value(rest);
-        if !answer.trim().is_empty() {
-            return Some(answer);
+        if answer.trim().is_empty() {
+            empty += 1;
+            if empty == MAX_EMPTY {
+                break;
+            }
+            continue;
+        }
+        if sentence::leads(clause(before)) {
+            return match unclear {
+                Some(other) if other != answer => Err(NoAnswer::NotUnderstood),
+                _ => Ok(Some(answer)),
+            };
+        }
+        // Words alone give no value: `this answer is reasonable`.
+        if has_value(answer) {
+            unclear = unclear.or(Some(answer));
         }
         empty += 1;
         if empty == MAX_EMPTY {
             break;
         }
     }
-    None
+    if unclear.is_some() { Err(NoAnswer::NotUnderstood) } else { Ok(None) }
+}
+
+/// Longest clause before "answer" that is looked at.
+const MAX_CLAUSE_BYTES: usize = 400;
+
+/// The last sentence of a text, as far as it goes.
+fn clause(text: &str) -> &str {
+    let line = text.suffix_from(text.floor_char_boundary(text.len().saturating_sub(MAX_CLAUSE_BYTES)));
+    let line = line.rsplit_once('\n').map_or(line, |(_, line)| line);
+    let ends = [". ", "! ", "? ", ".** ", ") "].iter().filter_map(|end| Some(line.rfind(end)? + end.len()));
+    // A number of a list: `1. `
+    let start = ends.max().unwrap_or(0);
+    line.suffix_from(start)
+        .trim_matches(|c: char| c.is_whitespace() || matches!(c, '#' | '*' | '_' | '-' | '•' | '>' | '\\' | '[' | '$'))
+}
+
+fn has_value(answer: &str) -> bool {
+    let answer = answer.trim();
+    answer.contains(|c: char| c.is_ascii_digit() || c == '\\')
+        || answer.trim_end_matches('.').chars().nth(2).is_none()
+        || crate::choice::of_answer(answer, &Known::default()).is_some()
 }
 
 /// "Ans: 42"
@@ -167,7 +220,9 @@ fn foreign(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    fn last(text: &str) -> Option<&str> {
+        super::last(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
 
     #[test]
     fn the_last_announcement_counts() {
@@ -248,6 +303,7 @@ mod tests {
     fn letters_of_more_than_one_byte_are_no_trouble() {
         assert_eq!(last("äöüw ßw答w"), None);
         assert_eq!(last("答Answer：5"), None);
-        assert_eq!(last("答: Answer：5"), Some("5"));
+        assert!(super::last("答: Answer：5").is_err());
+        assert_eq!(last("答\nAnswer：5"), Some("5"));
     }
 }

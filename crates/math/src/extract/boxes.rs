@@ -8,7 +8,7 @@ use super::{Extracted, NoAnswer, number};
 use crate::slicing::SafeSlice;
 
 /// Commands that draw a box.
-const COMMANDS: [&str; 2] = ["\\boxed", "\\fbox"];
+const COMMANDS: [&str; 3] = ["\\boxed", "\\fbox", "\\framebox"];
 /// Adjacent boxes that are joined into one list.
 pub(super) const MAX_ADJACENT: usize = 256;
 /// Longest text before "and" between adjacent boxes: `\\text{ for part (a) and }`.
@@ -158,9 +158,10 @@ fn adjacent_before_name(text: &str, start: usize) -> Option<Span> {
 fn strip_separators(mut text: &str) -> &str {
     loop {
         let trimmed = text.trim_end();
-        let stripped = [",", ";", "$", "\\[", "\\]", "\\(", "\\)", "\\quad", "\\qquad", "\\,", "\\;"]
-            .iter()
-            .find_map(|mark| trimmed.strip_suffix(mark));
+        let stripped =
+            [",", ";", "=", "\\neq", "\\ne", "$", "\\[", "\\]", "\\(", "\\)", "\\quad", "\\qquad", "\\,", "\\;"]
+                .iter()
+                .find_map(|mark| trimmed.strip_suffix(mark));
         match stripped.or_else(|| strip_conjunction(trimmed)).or_else(|| strip_text_conjunction(trimmed)) {
             Some(rest) => text = rest,
             None => return trimmed,
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(one(r"first \boxed{1} and then \boxed{2 was cut"), Some("1"));
         assert_eq!(one(r"\boxed{\{1, 2\}}"), Some(r"\{1, 2\}"));
         assert_eq!(one(r"\boxed{1\\}"), Some(r"1\\"));
-        assert_eq!(one(r"no \framebox{1}"), None);
+        assert_eq!(one(r"\framebox{1}"), Some("1"));
         assert_eq!(one(r"\boxed{3}} and a stray brace"), Some("3"));
         assert_eq!(one(r"\frac{\boxed{3}}{4}"), Some("3"));
     }

@@ -3,6 +3,7 @@
 use memchr::memchr;
 
 use super::boxes;
+use super::sentence::without_reason;
 use super::span::formula_at_start;
 use crate::slicing::SafeSlice;
 
@@ -24,6 +25,15 @@ pub(super) fn value(rest: &str) -> &str {
     }
 }
 
+/// What a tag holds: the lines of a text as one answer, a formula without its delimiters.
+pub(super) fn whole(text: &str) -> &str {
+    let text = text.trim().trim_matches(['*', '`']).trim();
+    match formula_at_start(text) {
+        Some(formula) if formula.rest.trim().trim_end_matches('.').is_empty() => formula.inner,
+        _ => text,
+    }
+}
+
 /// A line without surrounding emphasis, up to the end of its first sentence.
 pub(super) fn statement(line: &str) -> &str {
     let line = line.trim().trim_matches(['*', '`']).trim();
@@ -35,30 +45,32 @@ pub(super) fn statement(line: &str) -> &str {
     }
     let sentence = line.find(". ").map_or(line, |end| line.prefix_to(end));
     let sentence = sentence.strip_suffix("**.").unwrap_or(sentence);
-    without_explanation(sentence)
+    without_reason(without_consequence(sentence))
 }
 
-/// The text before `; the other root is rejected` or `, since x > 0`.
-fn without_explanation(sentence: &str) -> &str {
-    const REASONS: [&str; 6] = [", since ", " because ", " since ", ", which ", ", as ", ", where "];
+/// The text before `; the other root is rejected` or `, so she has enough`, which are sentences of their own.
+fn without_consequence(sentence: &str) -> &str {
     let is_prose = |rest: &str| {
         let words = rest.split_whitespace().take_while(|word| word.bytes().all(|byte| byte.is_ascii_alphabetic()));
         words.filter(|word| word.len() > 2 && *word != "and").count() > 1
     };
     let clause = sentence.find("; ").filter(|at| is_prose(sentence.suffix_from(at + 2)));
-    let reason = REASONS.iter().filter_map(|reason| sentence.find(reason)).min();
-    match clause.into_iter().chain(reason).min() {
+    let so = sentence.find(", so ").filter(|at| is_prose(sentence.suffix_from(at + 5)));
+    match clause.into_iter().chain(so).min() {
         Some(end) if end > 0 => sentence.prefix_to(end),
         _ => sentence,
     }
 }
 
 /// Words of a sentence; anything longer contains more than the answer.
-const SENTENCE_WORDS: usize = 4;
+const SENTENCE_WORDS: usize = 3;
 
 /// Whether an announced answer is wrapped in a sentence.
 pub(super) fn is_sentence(answer: &str) -> bool {
-    let is_word = |word: &&str| word.chars().nth(1).is_some() && word.chars().all(char::is_alphabetic);
+    let is_word = |word: &&str| {
+        let word = word.trim_end_matches(['.', ',']);
+        word.chars().nth(1).is_some() && word.chars().all(char::is_alphabetic)
+    };
     answer.split_whitespace().filter(is_word).nth(SENTENCE_WORDS - 1).is_some()
         || answer
             .split_once(" is ")

@@ -5,14 +5,15 @@
 
 mod announcement;
 mod boxes;
+mod follow;
 mod hashes;
 mod line;
 mod number;
+mod sentence;
 mod span;
-mod thinking;
 mod unmarked;
 
-use crate::{Marker, Reason, Rules};
+use crate::{Marker, Reason, Rules, Thinking};
 
 /// An extracted answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,12 @@ pub enum NoAnswer {
     /// None of the rules' markers occurs.
     #[error("nothing is marked as the answer")]
     NothingMarked,
+    /// The sentence that announces the answer says more than that: "twice the answer is 14".
+    #[error("the sentence that announces the answer is not understood")]
+    NotUnderstood,
+    /// What follows the answer takes it back, or gives another one.
+    #[error("what follows the answer takes it back")]
+    TakenBack,
     /// The last box is empty.
     #[error("the last box is empty")]
     EmptyBox,
@@ -60,6 +67,8 @@ impl NoAnswer {
             Self::EmptyCompletion => Reason::EmptyCompletion,
             Self::UnclosedThinking => Reason::UnclosedThinking,
             Self::NothingMarked => Reason::NothingMarked,
+            Self::NotUnderstood => Reason::NotUnderstood,
+            Self::TakenBack => Reason::TakenBack,
             Self::EmptyBox => Reason::EmptyBox,
             Self::TooManyBoxes => Reason::TooManyBoxes,
         }
@@ -71,17 +80,24 @@ pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, 
     if completion.trim_start().is_empty() {
         return Err(NoAnswer::EmptyCompletion);
     }
-    let text = without_end_tokens(thinking::tail(completion, rules.thinking)?);
+    let answer = match rules.thinking {
+        Thinking::Tail => evenkeel_thinking::answer(completion).ok_or(NoAnswer::UnclosedThinking)?,
+        Thinking::Ignore => completion,
+    };
+    let text = without_end_tokens(answer);
     for marker in &rules.markers {
         let found = match marker {
             Marker::Boxed => boxes::last(text)?,
             Marker::Hashes => hashes::after_hashes(text).map(Extracted::One),
-            Marker::AnswerLine => announcement::last(text).map(|answer| Extracted::One(announced(answer, rules))),
+            Marker::AnswerLine => announcement::last(text)?.map(|answer| Extracted::One(announced(answer, rules))),
             Marker::Unmarked => unmarked::last(text).map(Extracted::One),
         };
-        if let Some(found) = found {
-            return Ok(found);
+        let Some(found) = found else { continue };
+        // A number at the end of a text has nothing after it.
+        if *marker != Marker::Unmarked && follow::takes_back(&found, text) {
+            return Err(NoAnswer::TakenBack);
         }
+        return Ok(found);
     }
     Err(NoAnswer::NothingMarked)
 }

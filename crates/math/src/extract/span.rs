@@ -20,6 +20,10 @@ pub(super) fn formula_at_start(text: &str) -> Option<Formula<'_>> {
     let ((_, closer, lines), body) = DELIMITERS.iter().find_map(opened)?;
     let scope = if *lines { body } else { body.lines().next().unwrap_or_default() };
     let end = scope.find(closer)?;
+    // `$10,200 + $255`: the dollars are money.
+    if *closer == "$" && body.prefix_to(end).trim_end().ends_with(['+', '-', '=', '*', '/']) {
+        return None;
+    }
     Some(Formula { inner: body.prefix_to(end), rest: body.suffix_from(end + closer.len()) })
 }
 

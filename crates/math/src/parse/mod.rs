@@ -14,7 +14,6 @@ mod spoken;
 mod structure;
 mod text;
 mod token;
-mod words;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,6 +22,7 @@ pub(crate) use characters::{fraction, plain};
 use spoken::Offer;
 use structure::Tokens;
 
+use crate::words::Known;
 use crate::{Fuel, Number, OutOfFuel, Relation, Sign, Value};
 
 /// Why an answer cannot be parsed.
@@ -72,30 +72,29 @@ pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
     shape::value(&mut shape::Context::new(&tokens, fuel), whole)
 }
 
-/// Other readings of an answer, for where the first one is not equal: without words around it (`36 apples left`), and
-/// with single letters after a number as units (`36 s`). Empty for formulas without either.
-pub(crate) fn reading(text: &str, side: Side, fuel: &mut Fuel) -> Vec<Value> {
+/// Whether words are all that a text is: the name of a value, such as `The area`.
+pub(crate) fn names_a_value(text: &str, known: &Known) -> bool {
+    spoken::is_lead(text, known)
+}
+
+/// Other readings of an answer, for where the first one is text: without the words of the table around it (`36 apples
+/// altogether`). Empty where other words stand there.
+pub(crate) fn reading(text: &str, side: Side, known: &Known, fuel: &mut Fuel) -> Vec<Value> {
     let mut found = Vec::new();
-    if !may_have_words(text) {
-        return found;
-    }
     let Ok(plain) = plain(text) else { return found };
     if matches!(plain, Cow::Owned(_)) && characters::readable(&plain).is_err() {
         return found;
     }
     let Ok(tokens) = token::tokens(&plain, fuel).map_err(ParseError::from).and_then(Tokens::of) else { return found };
-    let (formula, offer) = spoken::formula(&tokens).unwrap_or_else(|| (tokens.trimmed(tokens.all()), None));
+    let Some((formula, offer)) = spoken::formula(&tokens, known) else { return found };
     let read = |range: Range<usize>, fuel: &mut Fuel| {
-        let mut context = shape::Context::new(&tokens, fuel);
-        context.letters_are_units = true;
-        match shape::value(&mut context, range) {
-            Ok(Value::Text(_)) | Err(_) => None,
-            Ok(value) => Some(value),
-        }
+        shape::value(&mut shape::Context::new(&tokens, fuel), range)
+            .ok()
+            .filter(|value| !matches!(value, Value::Text(_)))
     };
-    let Some(value) = (!formula.is_empty()).then(|| read(formula, fuel)).flatten() else { return found };
+    let Some(value) = read(formula, fuel) else { return found };
     match (offer, side) {
-        (None, _) | (Some(Offer::Rounded(_)), Side::Gold) => found.push(value),
+        (None, _) | (Some(Offer::Rounded(_) | Offer::Denied(_)), Side::Gold) => found.push(value),
         (Some(Offer::Other(range)), Side::Gold) => {
             found.push(value);
             found.extend(read(range, fuel));
@@ -108,8 +107,24 @@ pub(crate) fn reading(text: &str, side: Side, fuel: &mut Fuel) -> Vec<Value> {
             let chain = |rounded| Relation { members: vec![value, rounded], signs: vec![Sign::Approximately] };
             found.extend(read(range, fuel).map(|rounded| Value::Relation(chain(rounded))));
         }
+        (Some(Offer::Denied(range)), Side::Answer) => {
+            let is_other = |denied: &Value| matches!((denied, &value), (Value::Number(a), Value::Number(b)) if a.exact() != b.exact());
+            if read(range, fuel).is_some_and(|denied| is_other(&denied)) {
+                found.push(value);
+            }
+        }
     }
     found
+}
+
+/// The reading with a last single letter after a number and a space as a unit: `36 s`. `None` without such a letter.
+pub(crate) fn with_letter_as_unit(text: &str, fuel: &mut Fuel) -> Option<Value> {
+    let plain = plain(text).ok()?;
+    let tokens = Tokens::of(token::tokens(&plain, fuel).ok()?).ok()?;
+    let mut context = shape::Context::new(&tokens, fuel);
+    context.letters_are_units = true;
+    let value = shape::value(&mut context, tokens.trimmed(tokens.all())).ok()?;
+    value.any(&mut |part| matches!(part, Value::Quantity(_))).then_some(value)
 }
 
 /// Whose answer is read: a gold answer may offer a second notation, `0.75 (or 3/4)`, of which either is right.
@@ -117,55 +132,6 @@ pub(crate) fn reading(text: &str, side: Side, fuel: &mut Fuel) -> Vec<Value> {
 pub(crate) enum Side {
     Gold,
     Answer,
-}
-
-/// Whether a text has anything but a formula: words, a single letter after a space that may be a unit, or marks around
-/// it.
-fn may_have_words(text: &str) -> bool {
-    // Also of TeX: `36\\,s`, `36\\ s`, `36~s`.
-    let is_space = |c: char| c.is_whitespace() || matches!(c, '~' | ',' | ';' | ':' | '!' | '>');
-    let mut before = ' ';
-    let mut letters = 0;
-    let mut is_command = false;
-    let mut after_number = false;
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            '"' | '*' | '`' | '#' | '_' if before.is_whitespace() || rest.as_str().is_empty() => return true,
-            '\'' if letters == 0 => return true,
-            'a'..='z' | 'A'..='Z' => {
-                (letters, is_command) = if letters == 0 { (1, before == '\\') } else { (letters + 1, is_command) };
-                let ends = !rest.as_str().starts_with(|c: char| c.is_ascii_alphabetic());
-                if !is_command && (letters > 1 || (after_number && is_space(before))) {
-                    return true;
-                }
-                if is_command && ends {
-                    let read = text.len() - rest.as_str().len();
-                    let name = text.get(read - letters..read).unwrap_or_default();
-                    match name {
-                        "text" | "textbf" | "textit" | "textrm" | "mbox" | "hbox" | "mathrm" | "operatorname"
-                        | "approx" | "Omega" | "mu" => return true,
-                        // Names of environments are no words.
-                        "ldots" | "dots" | "cdots" => return true,
-                        "begin" | "end" => {
-                            rest = rest.as_str().split_once('}').map_or(rest.as_str(), |(_, rest)| rest).chars();
-                        }
-                        _ => {}
-                    }
-                    letters = 0;
-                }
-                after_number &= letters == 0;
-            }
-            c if !c.is_ascii() && c.is_alphabetic() => return true,
-            c => {
-                letters = 0;
-                after_number =
-                    c.is_ascii_digit() || c == '}' || (after_number && (is_space(c) || matches!(c, '/' | '\\')));
-            }
-        }
-        before = c;
-    }
-    false
 }
 
 /// A fast path for the most common answer.

@@ -95,6 +95,22 @@ impl<'t, 'a> NumberReader<'t, 'a, '_> {
             number = some!(number.shifted(zeros));
             self.at += 1;
             self.spaces();
+        } else if let Some(TokenKind::Word(word) | TokenKind::Label(word)) = self.peek()
+            && number.notation == Notation::Integer
+            && let Some((above, below)) = factor(word)
+        {
+            let value = some!(number.exact()) * RBig::from_parts(above.into(), below.into());
+            let notation = if value.is_int() { Notation::Integer } else { Notation::Fraction };
+            number = Number::plain(Magnitude::Exact(value), notation);
+            self.at += 1;
+            self.spaces();
+        }
+        // `12\\text{th}`
+        if number.notation == Notation::Integer
+            && matches!(self.peek(), Some(TokenKind::Label("st" | "nd" | "rd" | "th")))
+        {
+            self.at += 1;
+            self.spaces();
         }
         loop {
             match self.peek() {
@@ -379,6 +395,29 @@ pub(super) fn magnitude(word: &str) -> Option<i64> {
         "trillion" => 12,
         _ => return None,
     })
+}
+
+/// What a word for a part or a multiple multiplies by: `3 fourths`, `7 dozen`.
+fn factor(word: &str) -> Option<(u8, u8)> {
+    let part = |below| Some((1, below));
+    match word.strip_suffix('s').unwrap_or(word) {
+        "half" | "halve" => part(2),
+        "third" => part(3),
+        "fourth" | "quarter" => part(4),
+        "fifth" => part(5),
+        "sixth" => part(6),
+        "seventh" => part(7),
+        "eighth" => part(8),
+        "ninth" => part(9),
+        "tenth" => part(10),
+        "eleventh" => part(11),
+        "twelfth" => part(12),
+        "twentieth" => part(20),
+        "hundredth" => part(100),
+        "dozen" => Some((12, 1)),
+        "gross" => Some((144, 1)),
+        _ => None,
+    }
 }
 
 /// A mixed number.

@@ -77,6 +77,7 @@ impl<'a> Tokens<'a> {
         }
         let mut tokens = Self { kinds, partners };
         tokens.dissolve_wrappers();
+        tokens.unwrap_mixed_numbers();
         if has_small_groups {
             tokens.dissolve_small_groups();
         }
@@ -89,6 +90,14 @@ impl<'a> Tokens<'a> {
     /// `\text{ cm}` becomes ` cm`: wrapper commands and their braces turn into white space.
     fn dissolve_wrappers(&mut self) {
         for at in 0..self.kinds.len() {
+            // `\\qty{9.8}{m/s^2}`
+            if *self.kind(at) == TokenKind::Command("qty")
+                && let Some(amount) = self.partner(at + 1, self.kinds.len())
+                && let Some(unit) = self.partner(amount + 1, self.kinds.len())
+            {
+                self.label(amount + 1..unit);
+                [at, at + 1, amount, amount + 1, unit].into_iter().for_each(|at| self.blank(at));
+            }
             let TokenKind::Wrapper(is_text) = *self.kind(at) else { continue };
             self.blank(at);
             let next = if matches!(self.kind(at + 1), TokenKind::Space) { at + 2 } else { at + 1 };

@@ -220,7 +220,7 @@ fn row_spacing(text: &str) -> usize {
 /// Whether the command after this backslash is unlikely to start a new line.
 fn is_escaped_command(text: &str) -> bool {
     let letters = text.bytes().skip(1).take_while(u8::is_ascii_alphabetic).count();
-    ESCAPED.contains(&text.slice(1..1 + letters))
+    ESCAPED.contains(&text.slice(1..1 + letters)) || text.get(1..).is_some_and(|rest| rest.starts_with(['%', '$']))
 }
 
 /// Length of the spacing command that an unknown command begins with.
@@ -254,7 +254,8 @@ fn named(name: &str) -> TokenKind<'_> {
         "text" | "textbf" | "textit" | "textrm" | "textnormal" | "textsf" | "texttt" | "textup" | "emph" => {
             TokenKind::Wrapper(true)
         }
-        "mbox" | "hbox" | "operatorname" | "mathrm" => TokenKind::Wrapper(true),
+        "mbox" | "hbox" | "operatorname" | "mathrm" | "unit" | "si" => TokenKind::Wrapper(true),
+        "SI" | "qty" => TokenKind::Command("qty"),
         "mathbf" | "mathit" | "mathsf" | "mathtt" | "mathnormal" | "boldsymbol" | "bm" | "pmb" | "smash"
         | "ensuremath" | "mathstrut" | "uline" => TokenKind::Wrapper(false),
         "boxed" | "fbox" | "displaystyle" | "textstyle" | "limits" | "nolimits" => TokenKind::Wrapper(false),

@@ -61,6 +61,19 @@ impl Region {
     }
 }
 
+impl Region {
+    /// Whether an endpoint or a point, or a part of one, is such a value.
+    pub(crate) fn any(&self, is: &mut impl FnMut(&Value) -> bool) -> bool {
+        match self {
+            Self::Reals => false,
+            Self::Interval(low, high) => low.value.any(is) || high.value.any(is),
+            Self::Points(points) => points.iter().any(|point| point.any(is)),
+            Self::Union(parts) | Self::Intersection(parts) => parts.iter().any(|part| part.any(is)),
+            Self::Minus(from, what) => from.any(is) || what.any(is),
+        }
+    }
+}
+
 impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

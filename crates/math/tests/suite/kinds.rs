@@ -61,7 +61,14 @@ fn a_half_open_interval_is_no_pair() {
 fn words_before_a_formula_must_lead_to_it() {
     all(
         "36",
-        &["\\text{The total is } 36", "\\text{a total of } 36", "it equals 36", "36 (cm)", "exactly 36", "共有36人"],
+        &[
+            "\\text{The total is } 36",
+            "\\text{a total of } 36",
+            "it equals 36",
+            "36 \\text{ (cm)}",
+            "exactly 36",
+            "共有36人",
+        ],
         &[
             "divisors of 36",
             "the sum of the digits of 36",
@@ -73,6 +80,7 @@ fn words_before_a_formula_must_lead_to_it() {
             "36 maximum",
             "36 is a lower bound",
             "36 point five",
+            "36 (cm)",
             "36 octal",
             "36 twentieths",
             "36 zillion",

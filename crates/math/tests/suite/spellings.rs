@@ -111,14 +111,12 @@ fn words_after_a_number_are_units_unless_they_change_it() {
         "pages",
         "square units",
         "cubic units",
-        "times",
         "cups",
         "pieces of candy",
         "acres",
         "nickels",
         "students",
         "different ways",
-        "quarters",
         "minutes",
         "triangles",
         "books left",
@@ -158,6 +156,8 @@ fn words_after_a_number_are_units_unless_they_change_it() {
     ] {
         all("3", &[], &[&format!("3 \\text{{ {word}}}"), &format!("3 {word}")]);
     }
+    all("36", &[], &["36 times", "36 quarters", "36 rejected", "36 wombats", "36 men or so"]);
+    all("\\frac34", &["3 \\text{ quarters}", "3\\text{ fourths}"], &["3", "3 \\text{ times}"]);
     all("3", &[], &["3 \\text{ quarters}", "3 quarters", "three 3", "3x", "3 x", "3xy"]);
     all("5\\text{ cm}", &["5 cm", "5\\text{ centimeters}"], &["5\\text{ m}", "5 m", "5 cm^2", "5 hours"]);
 }

@@ -8,7 +8,6 @@ mod commands;
 mod fence;
 mod strings;
 mod tag;
-mod thinking;
 
 use blocks::{CodeBlock, blocks};
 use tag::Language;
@@ -89,7 +88,7 @@ fn between_last_two(completion: &str) -> Option<String> {
 }
 
 fn candidates(completion: &str) -> Result<Vec<Candidate>, NoProgram> {
-    let answer = thinking::tail(completion).ok_or(NoProgram::UnclosedThinking)?;
+    let answer = evenkeel_thinking::answer(completion).ok_or(NoProgram::UnclosedThinking)?;
     let blocks = opened(blocks(until_end_token(answer)));
     for wanted in [Language::Python, Language::Unknown] {
         let mut found: Vec<&CodeBlock> = blocks.iter().rev().filter(|block| block.language == wanted).collect();

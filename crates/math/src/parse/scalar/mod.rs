@@ -14,7 +14,7 @@ use super::structure::Tokens;
 use crate::expr::{Builder, Expr};
 use crate::{Fuel, OutOfFuel};
 use cursor::Cursor;
-pub(super) use name::is_letter;
+pub(super) use name::{has_no_vowel, is_letter, is_script_of_words};
 use stack::{LastOperand, Stack};
 
 /// Most frames open at once.

@@ -53,6 +53,16 @@ pub(in crate::parse) fn is_letter(command: &str) -> bool {
     LETTER_NAMES.contains(&command) || LETTERS.split_whitespace().any(|letter| letter == command)
 }
 
+/// Whether a character stands for a word or syllable, and for no variable: Chinese, Japanese, Korean.
+pub(in crate::parse) fn is_script_of_words(character: char) -> bool {
+    matches!(character, '\u{2e80}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// Whether a word of a few letters has no vowel, so that it is a product: `pqrs`.
+pub(in crate::parse) fn has_no_vowel(word: &str) -> bool {
+    word.len() < 7 && word.is_ascii() && !word.bytes().any(|byte| b"aeiouyAEIOUY".contains(&byte))
+}
+
 /// Letters that denote functions before a parenthesis.
 const FUNCTIONS: &str = "fghFGHPW";
 /// Letters that are indices in a subscript.
@@ -90,7 +100,14 @@ impl Parser<'_, '_, '_> {
             return self.named(word);
         }
         // Longer words are prose, unless they are abbreviations.
-        let is_prose = word.len() > MAX_LETTERS && !word.bytes().all(|byte| byte.is_ascii_uppercase());
+        if self.cursor.is_at_token_start() && word == "not" {
+            return Err(ScalarError::NotScalar);
+        }
+        let is_mixed = word.len() < 6 && word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
+        let is_prose = word.len() > MAX_LETTERS
+            && !is_mixed
+            && !has_no_vowel(word)
+            && !word.bytes().all(|byte| byte.is_ascii_uppercase());
         if self.cursor.is_at_token_start() && is_prose && !contains_function(word) {
             return Err(ScalarError::NotScalar);
         }
@@ -118,6 +135,9 @@ impl Parser<'_, '_, '_> {
     }
 
     fn letter(&mut self, letter: char) -> ScalarResult {
+        if is_script_of_words(letter) {
+            return Err(ScalarError::NotScalar);
+        }
         let has_subscript =
             self.cursor.is_at_token_start() && matches!(self.cursor.peek(), Some(TokenKind::Symbol('_' | '\'')));
         let is_bound = self.bound.iter().any(|bound| bound.chars().eq([letter]));

@@ -6,7 +6,7 @@ use super::{Context, Read, item, list, value};
 use crate::parse::ParseError;
 use crate::parse::structure::Tokens;
 use crate::parse::token::TokenKind;
-use crate::{Tuple, Value};
+use crate::{Comprehension, Region, Sign, Tuple, Value};
 
 /// `(…)`, `[…]`, `{…}` and `⟨…⟩` around the whole range.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
@@ -109,7 +109,46 @@ fn enclosed(context: &mut Context<'_, '_, '_>, mut inner: Range<usize>) -> Read 
     Ok(value.filter(|value| !matches!(value, Value::Text(_))))
 }
 
-/// The items of a set; of a set-builder expression, its condition.
+/// `\\{x \\mid x > 2\\}` is its condition, `\\{x \\in \\mathbb{R} \\mid x > 2\\}` both; with a term that is no name, the set
+/// keeps it. `None` where the condition is none.
+fn by_condition(head: Value, condition: Value) -> Option<Value> {
+    if !matches!(condition, Value::Relation(_) | Value::Conditions(_) | Value::List(_)) {
+        return None;
+    }
+    let names_of = |value: &Value| match value {
+        Value::Expr(expr) => expr.as_symbol().map(str::to_owned),
+        _ => None,
+    };
+    // What the condition is about: its only name.
+    let mut names = std::collections::BTreeSet::new();
+    condition.any(&mut |part| {
+        if let Value::Expr(expr) = part {
+            names.extend(expr.names().iter().cloned());
+        }
+        false
+    });
+    let is_about = |name: &str| names.len() == 1 && names.contains(name);
+    match &head {
+        Value::Expr(_) if names_of(&head).is_some_and(|name| is_about(&name)) => Some(condition),
+        Value::Relation(membership)
+            if membership.signs == [Sign::In]
+                && membership.members.first().and_then(names_of).is_some_and(|name| is_about(&name)) =>
+        {
+            let is_real = matches!(membership.members.get(1), Some(Value::Region(Region::Reals)));
+            let mut relations = if is_real { Vec::new() } else { vec![membership.clone()] };
+            match condition {
+                condition if is_real => return Some(condition),
+                Value::Relation(relation) => relations.push(relation),
+                Value::Conditions(more) => relations.extend(more),
+                _ => return None,
+            }
+            Some(Value::Conditions(relations))
+        }
+        _ => Some(Value::Comprehension(Comprehension { head: Box::new(head), condition: Box::new(condition) })),
+    }
+}
+
+/// The items of a set, or what a condition says of them.
 fn set(context: &mut Context<'_, '_, '_>, inner: Range<usize>) -> Result<Value, ParseError> {
     let tokens = context.tokens();
     let is_bar = |kind: &TokenKind<'_>| matches!(kind, TokenKind::Symbol(':' | '|') | TokenKind::Command("mid"));
@@ -119,8 +158,9 @@ fn set(context: &mut Context<'_, '_, '_>, inner: Range<usize>) -> Result<Value, 
         && bar + 1 < inner.end
     {
         let condition = value(context, tokens.trimmed(bar + 1..inner.end))?;
-        if matches!(condition, Value::Relation(_) | Value::Conditions(_)) {
-            return Ok(condition);
+        let head = value(context, tokens.trimmed(inner.start..bar))?;
+        if let Some(set) = by_condition(head, condition) {
+            return Ok(set);
         }
     }
     let items = match tokens.items(inner.clone()) {

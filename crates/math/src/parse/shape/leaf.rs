@@ -6,7 +6,7 @@ use super::{Context, Read};
 use crate::Value;
 use crate::expr::{Function, Node};
 use crate::parse::number;
-use crate::parse::scalar::{self, PlusMinus};
+use crate::parse::scalar::{self, PlusMinus, has_no_vowel};
 use crate::parse::structure::Tokens;
 use crate::parse::token::TokenKind;
 
@@ -38,9 +38,7 @@ fn is_prose(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
             TokenKind::Label(label) if label.chars().nth(1).is_some() => words += 2,
             TokenKind::Label(_) => {}
             TokenKind::Word(word) => {
-                words += usize::from(
-                    (word.len() > 2 || is_short_word(word)) && Function::at_start(word).is_none() && *word != "pi",
-                );
+                words += usize::from(is_word(word));
                 letters += word.len();
             }
             _ => return false,
@@ -49,11 +47,25 @@ fn is_prose(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
     words > 0 && letters != 1
 }
 
-/// Two-letter words that are unlikely to be products.
-fn is_short_word(word: &str) -> bool {
-    ["no", "on", "or", "in", "if", "of", "to", "is", "it", "up", "so"]
-        .iter()
-        .any(|short| word.eq_ignore_ascii_case(short))
+/// Answers of up to three letters that are words and no products.
+const SHORT_WORDS: [&str; 21] = [
+    "no", "on", "or", "in", "if", "of", "to", "is", "it", "up", "so", "yes", "odd", "all", "any", "one", "two", "six",
+    "ten", "not", "dne",
+];
+
+/// Whether letters are a word, and no product of them: `navy`, but not `mgh`, `kqQ`, `BIL`. Capitals of the start of
+/// the alphabet are points or choices in their order: `ABC`.
+fn is_word(word: &str) -> bool {
+    if Function::at_start(word).is_some() || word == "pi" {
+        return false;
+    }
+    let is_labels = word.len() > 2 && word.bytes().all(|byte| (b'A'..=b'H').contains(&byte));
+    let is_mixed =
+        word.len() < 6 && word.chars().skip(1).any(char::is_uppercase) && word.chars().any(char::is_lowercase);
+    is_labels
+        || (word.chars().nth(3).is_some() && !is_mixed && !has_no_vowel(word))
+        || !word.is_ascii()
+        || SHORT_WORDS.iter().any(|short| word.eq_ignore_ascii_case(short))
 }
 
 /// An expression of a single number is a number.

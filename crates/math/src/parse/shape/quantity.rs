@@ -7,7 +7,7 @@ use dashu_ratio::RBig;
 use super::{Context, Read, leaf};
 use crate::expr::Function;
 use crate::parse::number::magnitude;
-use crate::parse::scalar::is_letter;
+use crate::parse::scalar::{is_letter, is_script_of_words};
 use crate::parse::structure::Tokens;
 use crate::parse::token::TokenKind;
 use crate::unit::{MAX_WORDS, Unit};
@@ -24,11 +24,9 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         let is_symbol = |at: usize| matches!(tokens.kind(at), TokenKind::Word(word) if word.len() <= 2);
         let glued = amount.end < range.end && is_symbol(amount.end);
         let value = leaf::read(context, amount.clone())?;
-        // Up to three quarters are a fraction; more of them are coins, or periods.
-        if value.as_ref().is_some_and(is_below_four) && tokens.is_word(amount.end..range.end, &["quarter", "quarters"])
-        {
-            return Ok(None);
-        }
+        // `2 a m` is a product of letters: a letter or symbol outside of a text is the unit of a number only.
+        let is_plain = (amount.end..range.end).any(|at| matches!(tokens.kind(at), TokenKind::Word(_)));
+        let value = value.filter(|amount| !is_plain || is_closed(amount));
         if let Some(amount) = value {
             if unit.is_none() {
                 return Ok(Some(amount));
@@ -105,8 +103,11 @@ pub(super) fn compound(context: &mut Context<'_, '_, '_>, range: Range<usize>) -
     Ok(Some(Value::Quantity(Quantity { amount: Box::new(amount), unit: first.1.clone(), glued: false })))
 }
 
-fn is_below_four(amount: &Value) -> bool {
-    matches!(amount, Value::Number(number) if number.exact().is_some_and(|amount| *amount < RBig::from(4_u8)))
+fn is_closed(amount: &Value) -> bool {
+    match amount {
+        Value::Expr(expr) => expr.is_closed(),
+        amount => matches!(amount, Value::Number(_)),
+    }
 }
 
 /// A scalar with a currency sign.
@@ -144,6 +145,7 @@ fn split(tokens: &Tokens<'_>, range: Range<usize>, letters: bool) -> Option<(Ran
         }
         // `5^\circ C`
         TokenKind::Word("C" | "F") if ends_with_circle(tokens, tokens.stripped(range.start..at)) => true,
+        TokenKind::Word(word) if is_counter(word) => true,
         // A single letter is a variable unless it is in a text.
         TokenKind::Word(word) if word.chars().nth(1).is_none() => {
             letters
@@ -171,6 +173,12 @@ fn split(tokens: &Tokens<'_>, range: Range<usize>, letters: bool) -> Option<(Ran
     };
     let floor = range.end.saturating_sub(MAX_TOKENS).max(range.start + 1);
     let at = (floor..range.end).find(|at| begins(*at))?;
+    // `36 second` may be an ordinal, `1 second` is a time.
+    let is_one = matches!(tokens.kind(at.saturating_sub(1)), TokenKind::Numeral(n) if n.integer == "1")
+        || matches!(tokens.kind(at.saturating_sub(2)), TokenKind::Numeral(n) if n.integer == "1");
+    if matches!(tokens.kind(at), TokenKind::Label("second") | TokenKind::Word("second")) && !is_one {
+        return None;
+    }
     // Within brackets it is not the unit of the whole.
     tokens.find(range.clone(), |kind| std::ptr::eq(kind, tokens.kind(at)))?;
     let unit = unit(tokens, at..range.end)?;
@@ -201,8 +209,16 @@ fn circle_start(tokens: &Tokens<'_>, amount: Range<usize>) -> Option<usize> {
     (braced && is_power(last(4))).then(|| amount.end - 4)
 }
 
+/// Whether a word of Chinese or Japanese is something counted.
+fn is_counter(word: &str) -> bool {
+    word.starts_with(is_script_of_words) && Unit::counted(word).is_some()
+}
+
 /// Whether a plain word is something counted: no product of letters, and no function.
 fn is_noun(word: &str) -> bool {
+    if is_counter(word) {
+        return true;
+    }
     let is_lower = word.bytes().all(|byte| byte.is_ascii_lowercase());
     // `xsinx`; longer words only look like it.
     let function = |at: usize| word.get(at..).and_then(Function::at_start).is_some_and(|(_, length)| length > 2);
@@ -224,6 +240,8 @@ fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
                 inverse = true;
                 at += 1;
             }
+            // `36 per cent`
+            TokenKind::Label("cent" | "cents") | TokenKind::Word("cent" | "cents") if inverse => return None,
             // `20 degrees Celsius`
             TokenKind::Label("degrees" | "degree") | TokenKind::Word("degrees" | "degree")
                 if is_temperature_after(tokens, at) =>

@@ -87,6 +87,67 @@ impl Tokens<'_> {
         }
     }
 
+    /// `1{\\frac12}` and `{1}{\\frac12}` are mixed numbers: braces are not seen.
+    pub(super) fn unwrap_mixed_numbers(&mut self) {
+        for at in 0..self.kinds.len() {
+            // `{g}_{k}` is g_k.
+            let is_letter = matches!(self.kind(at + 1), TokenKind::Word(word) if word.chars().nth(1).is_none());
+            if *self.kind(at) == TokenKind::GroupOpen
+                && is_letter
+                && *self.kind(at + 2) == TokenKind::GroupClose
+                && *self.kind(at + 3) == TokenKind::Symbol('_')
+                && (at == 0 || !self.takes_argument(at - 1))
+            {
+                self.blank(at);
+                self.blank(at + 2);
+            }
+            let close = match (self.kind(at), self.kind(at + 1)) {
+                (TokenKind::GroupOpen, TokenKind::Command("frac")) => self.partner(at, self.kinds.len()),
+                _ => None,
+            };
+            let Some(close) = close.filter(|close| self.is_fraction(at + 1..*close)) else { continue };
+            match self.kind(at.saturating_sub(1)) {
+                TokenKind::Numeral(_) if at < 2 || !self.takes_argument(at - 2) => {}
+                TokenKind::GroupClose
+                    if at >= 3
+                        && matches!(self.kind(at - 2), TokenKind::Numeral(_))
+                        && matches!(self.kind(at - 3), TokenKind::GroupOpen)
+                        && (at < 4 || !self.takes_argument(at - 4)) =>
+                {
+                    self.blank(at - 1);
+                    self.blank(at - 3);
+                }
+                _ => continue,
+            }
+            self.blank(at);
+            self.blank(close);
+        }
+    }
+
+    /// Whether a range is `\\frac` and two arguments in braces or digits.
+    fn is_fraction(&self, range: std::ops::Range<usize>) -> bool {
+        let argument = |at: usize| match self.kind(at) {
+            TokenKind::GroupOpen => self.partner(at, range.end).map(|close| close + 1),
+            TokenKind::Numeral(numeral) if numeral.is_digits() && numeral.integer.len() == 1 => Some(at + 1),
+            _ => None,
+        };
+        // `\\frac12` is one numeral.
+        let is_pair =
+            matches!(self.kind(range.start + 1), TokenKind::Numeral(n) if n.is_digits() && n.integer.len() == 2);
+        (is_pair && range.start + 2 == range.end) || argument(range.start + 1).and_then(argument) == Some(range.end)
+    }
+
+    /// Whether a token takes what follows it as its argument.
+    fn takes_argument(&self, at: usize) -> bool {
+        match self.kind(at) {
+            TokenKind::Symbol('^' | '_') | TokenKind::Command("frac" | "sqrt" | "binom") | TokenKind::GroupClose => {
+                true
+            }
+            TokenKind::Space => at > 0 && self.takes_argument(at - 1),
+            _ => false,
+        }
+    }
+
     /// `72^o` and `72^{\\text{o}}` are 72 degrees.
     pub(super) fn read_letter_circles(&mut self) {
         for at in 1..self.kinds.len().saturating_sub(1) {

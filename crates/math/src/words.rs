@@ -1,0 +1,169 @@
+//! The words and phrases that are known to be harmless beside an answer, and those that change it: `words.txt` says
+//! where each may stand.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+/// Where a phrase may stand; `words.txt` says what each kind means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    Connective,
+    Name,
+    Adjective,
+    Verb,
+    Lead,
+    Tail,
+    Remark,
+    Function,
+    Counter,
+    Operator,
+    Reason,
+    Plain,
+    Changing,
+}
+
+const ROLES: [(&str, Role); 13] = [
+    ("connective", Role::Connective),
+    ("name", Role::Name),
+    ("adjective", Role::Adjective),
+    ("verb", Role::Verb),
+    ("lead", Role::Lead),
+    ("tail", Role::Tail),
+    ("remark", Role::Remark),
+    ("function", Role::Function),
+    ("counter", Role::Counter),
+    ("operator", Role::Operator),
+    ("reason", Role::Reason),
+    ("plain", Role::Plain),
+    ("changing", Role::Changing),
+];
+
+/// The table: the kind of each row, its language, and its phrases separated by commas.
+pub const ALLOW_LIST: &str = include_str!("words.txt");
+
+/// Longest phrase of the table, in words.
+pub(crate) const MAX_PHRASE_WORDS: usize = 6;
+
+static PHRASES: LazyLock<HashSet<(Role, &str)>> = LazyLock::new(|| rows().collect());
+/// Counted nouns, without the ending of their plural.
+static COUNTERS: LazyLock<HashMap<String, ()>> =
+    LazyLock::new(|| rows().filter(|(role, _)| *role == Role::Counter).map(|(_, word)| (singular(word), ())).collect());
+
+fn rows() -> impl Iterator<Item = (Role, &'static str)> {
+    let lines = ALLOW_LIST.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| {
+            let mut columns = line.split('\t');
+            let role = columns.next()?;
+            let (_, role) = ROLES.iter().find(|(name, _)| *name == role)?;
+            Some((*role, columns.nth(1)?))
+        })
+        .flat_map(|(role, phrases)| phrases.split(", ").map(move |phrase| (role, phrase)))
+}
+
+/// Whether a word or phrase, in lower case and with single spaces, may stand in this place.
+pub(crate) fn is(role: Role, phrase: &str) -> bool {
+    PHRASES.contains(&(role, phrase))
+}
+
+/// Whether a word in lower case is a noun of the table.
+pub(crate) fn is_counter(word: &str) -> bool {
+    COUNTERS.contains_key(&singular(word))
+}
+
+/// Whether a word changes a number beside it: an ordinal, a part, a multiple, a negation, a comparison. Such words are
+/// never nouns, wherever else they stand.
+pub(crate) fn is_changing(word: &str) -> bool {
+    let lower = word.to_lowercase();
+    let one = lower.strip_suffix('s').unwrap_or(&lower);
+    let is_part = one.len() > 4 && (one.ends_with("ieth") || one.ends_with("teenth") || one.ends_with("fold"));
+    let is_large = ["illion", "illón", "illones", "illiard", "ллион", "ллиард"].iter().any(|part| lower.contains(part));
+    let is_listed = is(Role::Changing, &lower) || (one.len() > 3 && is(Role::Changing, one));
+    let is_negated = lower.ends_with("n't") || lower.contains('’');
+    is_part || is_large || is_listed || is_negated || lower.contains(|c| CHANGING_CHARACTERS.contains(c))
+}
+
+/// Characters of Chinese and Japanese that negate, hedge or multiply.
+const CHANGING_CHARACTERS: &str = "不非没或约万亿千百十半倍双兆億萬無否左右几之";
+
+/// A word in lower case, without the ending of a plural.
+pub(crate) fn singular(word: &str) -> String {
+    let lower = word.to_lowercase();
+    if !lower.is_ascii() {
+        return lower;
+    }
+    if let Some(stem) = lower.strip_suffix("ies").filter(|stem| stem.len() > 2) {
+        return format!("{stem}y");
+    }
+    let is_added = ["xes", "ches", "shes", "sses", "oes"].iter().any(|end| lower.ends_with(end) && lower.len() > 4);
+    if is_added {
+        return lower.strip_suffix("es").unwrap_or(&lower).to_owned();
+    }
+    match lower.strip_suffix('s') {
+        Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem.to_owned(),
+        _ => lower,
+    }
+}
+
+/// The words that a problem or a gold answer has, for nouns behind a number.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Known {
+    words: HashSet<String>,
+    /// Nouns of neither table nor text that are harmless nevertheless.
+    pub(crate) others: usize,
+}
+
+/// Longest part of a text whose words are known.
+const MAX_BYTES: usize = 64 << 10;
+
+impl Known {
+    /// Adds the words of a text.
+    pub(crate) fn add(&mut self, text: &str) {
+        let end = text.floor_char_boundary(text.len().min(MAX_BYTES));
+        let words = text.get(..end).unwrap_or_default().split(|c: char| !c.is_alphabetic());
+        self.words.extend(words.filter(|word| word.chars().nth(1).is_some()).map(singular));
+    }
+
+    /// Whether the problem or the gold answer has a word.
+    pub(crate) fn is_text(&self, word: &str) -> bool {
+        self.words.contains(&singular(word))
+    }
+
+    /// Whether a word behind a number is a noun that the table, the problem or the gold answer has.
+    pub(crate) fn is_noun(&self, word: &str) -> bool {
+        !is_changing(word) && (is_counter(word) || self.words.contains(&singular(word)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_file_has_a_known_kind_a_language_and_phrases_in_lower_case() {
+        let mut seen = HashSet::new();
+        for line in ALLOW_LIST.lines().filter(|line| !line.starts_with('#')) {
+            let columns: Vec<_> = line.split('\t').collect();
+            let [role, language, phrases] = columns[..] else { panic!("{line}: not three columns") };
+            assert!(ROLES.iter().any(|(name, _)| *name == role), "{line}: kind");
+            assert!(language.len() == 2 && language.bytes().all(|byte| byte.is_ascii_lowercase()), "{line}: language");
+            for phrase in phrases.split(", ") {
+                let words = phrase.split(' ').count();
+                assert!(!phrase.is_empty() && phrase == phrase.to_lowercase() && words <= MAX_PHRASE_WORDS, "{phrase}");
+                seen.insert((role, phrase));
+            }
+        }
+        assert_eq!(rows().count(), seen.len(), "a phrase stands twice in one place");
+    }
+
+    #[test]
+    fn words_that_change_a_number_are_never_nouns() {
+        let mut known = Known::default();
+        known.add("He rejected half of the dozen quokkas, twice as many as the fourth.");
+        assert!(known.is_noun("quokkas") && known.is_noun("quokka") && known.is_noun("apples"));
+        for word in ["rejected", "half", "dozen", "twice", "fourth", "many", "twentieths", "hundredfold", "zillion"] {
+            assert!(!known.is_noun(word), "{word}");
+        }
+        assert!(!known.is_noun("wombats"));
+    }
+}
