@@ -39,6 +39,12 @@ pub(crate) fn results(outcome: RunOutcome, summary: &Summary, path: &Path) -> St
         text += &format!("  answers left out                   {}\n", left_out.left_out.answers);
         text += &format!("    {}\n", left_out.sentence());
     }
+    if let Some(undecided) = &summary.undecided {
+        text += &format!("  answers not decided                {undecided}\n");
+        if undecided.is_notable() {
+            text += "    a share this large may bias what is trained on: see docs/math.md, \"Undecided\"\n";
+        }
+    }
     if let Some(weights) = &summary.weights {
         text += &format!("  weights of the engines             {weights}\n");
     }

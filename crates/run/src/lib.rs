@@ -35,6 +35,7 @@ mod metrics;
 mod rollouts;
 mod summary;
 mod turn;
+mod undecided;
 mod whole_file;
 
 pub use answers::{
@@ -70,4 +71,5 @@ pub use summary::{
     WrittenLines, did_all_steps,
 };
 pub use turn::RolloutTurn;
+pub use undecided::{NOTABLE, Undecided};
 pub use whole_file::replace;

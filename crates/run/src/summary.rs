@@ -14,6 +14,7 @@ use crate::labelled::Labelled;
 use crate::layout::SUMMARY_FILE;
 use crate::left_out::LeftOut;
 use crate::metrics::{Curves, EvaluatedBenchmark, MetricsLine, Quantity, at_k, headline};
+use crate::undecided::Undecided;
 
 /// Steps at the start and at the end whose means are compared.
 pub const ENDS: usize = 10;
@@ -64,6 +65,9 @@ pub struct Summary {
     /// What the answers look like that were left out; `None` where each has a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
+    /// How many verdicts are undecided, and why; `None` where none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<Undecided>,
     /// What the last proof of the engines' weights found. `None` where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightsProof>,
@@ -310,6 +314,7 @@ impl Summary {
             tokens: steps.sum("perf/total_num_tokens") as u64,
             invalid_samples: steps.sum("rollout/invalid_samples") as u64,
             left_out: LeftOut::of(steps),
+            undecided: Undecided::of(steps),
             weights: WeightsProof::of(steps),
             seconds,
             aggregation: aggregation.map(str::to_owned),

@@ -1,9 +1,11 @@
 //! Output: a row for each verdict and a summary.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict};
+use evenkeel_run::Undecided;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -54,6 +56,8 @@ pub(super) struct Summary {
     outcomes: OutcomeCounts,
     agreement: Agreement,
     pub(super) invalid_rows: usize,
+    /// Undecided verdicts by their reasons.
+    undecided: BTreeMap<String, u64>,
     /// Verdicts `copied`, and those for which the rule could be applied.
     copied: usize,
     copies_checked: usize,
@@ -63,6 +67,9 @@ pub(super) struct Summary {
 impl Summary {
     pub(super) fn record(&mut self, row: &AnswerRow, verdict: &Verdict) {
         self.outcomes.record(outcome(verdict));
+        if verdict.outcome() == Outcome::Undecided {
+            *self.undecided.entry(verdict.reason_code.clone()).or_default() += 1;
+        }
         self.copied += usize::from(verdict.reason_code == "copied");
         self.copies_checked += usize::from(verdict.copies_checked);
         self.agreement.record(row.expected, verdict.outcome() == Outcome::Correct);
@@ -75,6 +82,12 @@ impl fmt::Display for Summary {
         write!(f, "{checks} checks{}", self.outcomes)?;
         if self.seconds > 0.0 {
             write!(f, ", {:.0} checks per second", checks as f64 / self.seconds)?;
+        }
+        if let Some(undecided) = Undecided::counted(checks as u64, self.undecided.clone()) {
+            write!(f, "; {undecided}")?;
+            if undecided.is_notable() {
+                f.write_str(", a large share: see docs/math.md, \"Undecided\"")?;
+            }
         }
         self.agreement.write(f, "equal")?;
         if self.copies_checked > 0 {

@@ -184,6 +184,13 @@ impl Sample {
         self.rewards().is_some() && self.verdict_detail.reason == COPIED
     }
 
+    /// The reason of its verdict, where that is undecided.
+    pub(crate) fn undecided_reason(&self) -> Option<&str> {
+        let is_undecided = matches!(self.status, SampleStatus::Valid { outcome: Outcome::Undecided, .. });
+        let reason = self.verdict_detail.reason.as_str();
+        is_undecided.then_some(if reason.is_empty() { "unknown" } else { reason })
+    }
+
     /// Whether the answer is correct; `None` without a verdict, and where nobody says so.
     pub(crate) fn correct(&self) -> Option<bool> {
         match self.status {

@@ -130,6 +130,13 @@ fn rollouts(line: &mut MetricsLine, batch: &StepBatch, environment_idle: Duratio
             line.set(metric::OUTCOME.of([&outcome.label()]), found);
         }
     }
+    let mut undecided: BTreeMap<&str, u32> = BTreeMap::new();
+    for reason in samples().filter_map(Sample::undecided_reason) {
+        *undecided.entry(reason).or_default() += 1;
+    }
+    for (reason, found) in undecided {
+        line.set(metric::UNDECIDED.of([&reason]), f64::from(found));
+    }
     let is_known = valid().any(|(sample, _)| sample.correct().is_some());
     let solved = |correct: bool| {
         let groups = batch.groups.iter().filter(|group| group.all_are(correct)).count() as f64;

@@ -111,6 +111,12 @@ rows! {
     BEGUN_AGAIN =
         Metric::count("rollout/begun_again", Unit::None, "generations that the orchestrator repeated").varies();
     OUTCOME = Metric::count("rollout/outcome/{outcome}", Unit::None, "samples with that verdict");
+    UNDECIDED = Metric::count(
+        "rollout/undecided/{reason}",
+        Unit::None,
+        "samples whose verdict is undecided, by its [reason](math.md#reason-codes)",
+    )
+    .only("a verdict is undecided");
     ALL_CORRECT = Metric::count(
         "rollout/groups_all_correct",
         Unit::None,
