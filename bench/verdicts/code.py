@@ -4,8 +4,8 @@
     python3 bench/verdicts/code.py [FILE.jsonl ...] [--mode livecodebench] [--deterministic] [--all]
 
 A row has `question` (`tests`: pairs of input and output; `func_name`), `input` (a completion), `expected` (`pass` or `fail`) and `kind`.
-Without a file: data/code/reports.jsonl in the folder that EVENKEEL_OUTSIDE_DATA names (default: ../shared beside the project), and
-crates/sandbox/tests/golden/completions.jsonl, variants of its kinds. EVENKEEL names the program; without it, it is built.
+Without a file: data/code/reports.jsonl and reports-2.jsonl in the folder that EVENKEEL_OUTSIDE_DATA names (default: ../shared beside the
+project), and crates/sandbox/tests/golden/completions.jsonl, variants of their kinds. EVENKEEL names the program; without it, it is built.
 """
 import argparse
 import collections
@@ -19,7 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import ROOT, build  # noqa: E402
 
-REPORTS = Path(os.environ.get("EVENKEEL_OUTSIDE_DATA", ROOT.parent / "shared")) / "data/code/reports.jsonl"
+DATA = Path(os.environ.get("EVENKEEL_OUTSIDE_DATA", ROOT.parent / "shared")) / "data/code"
+REPORTS = [DATA / "reports.jsonl", DATA / "reports-2.jsonl"]
 VARIANTS = ROOT / "crates/sandbox/tests/golden/completions.jsonl"
 
 
@@ -81,7 +82,7 @@ def main():
     arguments = parser.parse_args()
     options = (["--mode", arguments.mode] if arguments.mode else []) + ["--deterministic"] * arguments.deterministic
     program = os.environ.get("EVENKEEL") or build("evenkeel")
-    for path in arguments.files or [REPORTS, VARIANTS]:
+    for path in arguments.files or [*REPORTS, VARIANTS]:
         if not path.exists():
             print(f"left out: {path} does not exist")
             continue

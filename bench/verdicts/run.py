@@ -3,8 +3,9 @@
 
     python3 bench/verdicts/run.py [--no-peer] [--list] [--kind TEXT] [FILE...]
 
-Judges data/math/reports.jsonl (cases made after public reports about verifiers) and data/math/triples.jsonl (labelled pairs) in the folder
-that EVENKEEL_OUTSIDE_DATA names (default: ../shared beside the project), or the FILEs that are given, and prints for each kind how many
+Judges data/math/reports.jsonl and reports-2.jsonl (cases made after public reports about verifiers, and around kinds that failed) and
+data/math/triples.jsonl (labelled pairs) in the folder that EVENKEEL_OUTSIDE_DATA names (default: ../shared beside the project), or the
+FILEs that are given, and prints for each kind how many
 verdicts are as expected, how many answers are rewarded wrongly and how many are refused wrongly. Rows are JSON objects with `gold`, `input`
 or `pred`, `expected` (true or "equal"), and optionally `form`, `profile`, `prompt`, `kind`, `id`. MATH_VERIFY_PYTHON is a Python with
 math-verify; without it, or with --no-peer, Evenkeel is judged alone. --list prints every row that is not as expected.
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import ROOT, build  # noqa: E402
 
 DATA = Path(os.environ.get("EVENKEEL_OUTSIDE_DATA", ROOT.parent / "shared")) / "data/math"
+SETS = ["reports.jsonl", "reports-2.jsonl", "triples.jsonl"]
 PEER = ROOT / "bench/math/peer.py"
 
 
@@ -81,12 +83,12 @@ def main():
     parser.add_argument("--no-peer", action="store_true", help="judge with Evenkeel alone")
     parser.add_argument("--list", action="store_true", help="print every row that is not as expected")
     parser.add_argument("--kind", help="only kinds that contain this text")
-    parser.add_argument("files", nargs="*", type=Path, help="JSON lines instead of the two files")
+    parser.add_argument("files", nargs="*", type=Path, help="JSON lines instead of the three files")
     options = parser.parse_args()
     peer = None if options.no_peer else os.environ.get("MATH_VERIFY_PYTHON")
     binary = build("evenkeel-bench")
     wrong = 0
-    for path in options.files or [DATA / "reports.jsonl", DATA / "triples.jsonl"]:
+    for path in options.files or [DATA / name for name in SETS]:
         if not path.exists():
             print(f"left out: {path} does not exist")
             continue

@@ -116,6 +116,9 @@ fn is_harmless(rest: &str, letter: char, known: &Known) -> bool {
         "cannot be determined",
         "not enough information",
     ];
+    if rest.contains('?') {
+        return false;
+    }
     let rest = rest.trim_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '✓' | '✔' | '☑' | '!'));
     let lower = rest.to_lowercase();
     if rest.is_empty() || STATEMENTS.contains(&lower.as_str()) || OTHERS.contains(&lower.as_str()) {

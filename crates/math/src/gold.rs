@@ -33,6 +33,8 @@ pub struct Gold {
     others: Vec<Value>,
     /// The letters, if several choices are right: `ABD`.
     choices: Option<String>,
+    /// The value with its last letter as a unit: `5 m`. Only for answers that have a unit, too.
+    with_unit: Option<Value>,
     /// Its words, which an answer may repeat.
     known: Known,
 }
@@ -119,8 +121,10 @@ impl Gold {
             let choice = None;
             let with_point = None;
             let choices = None;
+            let with_unit = None;
             let known = Known::default();
-            return Ok(Self { value: Value::Number(integer), choice, with_point, others: Vec::new(), choices, known });
+            let value = Value::Number(integer);
+            return Ok(Self { value, choice, with_point, others: Vec::new(), choices, with_unit, known });
         }
         let mut fuel = Fuel::new(rules.limits.fuel);
         let (source, value) = read_answer(text, rules, &mut fuel).map_err(|_| BadGold::Empty)?;
@@ -131,7 +135,11 @@ impl Gold {
         let choices = choice::several_of_gold(&source);
         let mut known = Known::default();
         known.add(&source);
-        Ok(Self { value, choice: choice::of_gold(&source), with_point, others, choices, known })
+        let with_unit = match value {
+            Value::Expr(_) | Value::Relation(_) => with_letter_as_unit(&source, &mut fuel),
+            _ => None,
+        };
+        Ok(Self { value, choice: choice::of_gold(&source), with_point, others, choices, with_unit, known })
     }
 
     /// The parsed value.
@@ -294,11 +302,14 @@ impl Gold {
         let gold = self.choice?;
         let chosen =
             choice::of_answer(answer, known).or_else(|| choice::in_lower_case(answer).filter(|letter| *letter == gold));
-        let chosen = match (chosen, prompt) {
-            (None, Some(prompt)) => choice::by_content(answer, prompt),
-            (chosen, _) => chosen,
-        };
-        let chosen = chosen?;
+        let content = |text: &str| choice::by_content(text, prompt?);
+        let chosen = chosen.or_else(|| content(answer))?;
+        // `(C) Bob` where Bob is another choice.
+        if let Some(stated) = choice::content(answer).and_then(|stated| content(&stated))
+            && stated != chosen
+        {
+            return Some(Reason::NotUnderstood);
+        }
         Some(if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
     }
 
@@ -345,15 +356,21 @@ impl Gold {
                 }
             }
         }
-        others::of_formulas(&self.value, value).into_iter().find_map(|(gold, read)| equal(&gold, &read, fuel)).or_else(
-            || {
+        others::of_formulas(&self.value, value)
+            .into_iter()
+            .find_map(|(gold, read)| equal(&gold, &read, fuel))
+            .or_else(|| {
+                let is_quantity = matches!(value, Value::Quantity(_));
+                let gold = self.with_unit.as_ref().filter(|_| is_quantity)?;
+                equal(gold, value, fuel)
+            })
+            .or_else(|| {
                 // A last letter is a unit where the gold answer has no letters of its own.
                 let unit = matches!(self.value, Value::Number(_) | Value::Quantity(_))
                     .then(|| with_letter_as_unit(answer, fuel))
                     .flatten()?;
                 equal(&self.value, &unit, fuel)
-            },
-        )
+            })
     }
 
     /// The verdict with commas between digits read as decimal points, if the other side has a decimal point.

@@ -27,8 +27,11 @@ fn as_factors(value: &Value, other: &Value) -> Option<Value> {
     let (Value::Expr(expr), Value::Expr(other)) = (sides(value).1, sides(other).1) else { return None };
     let is_applied =
         |expr: &Expr, name: &str| expr.any(|node| matches!(node, Node::Apply(index, _) if expr.name(*index) == name));
+    // `P(A)` is the probability of A.
     let name = expr.nodes().iter().find_map(|node| match node {
-        Node::Apply(index, _) => Some(expr.name(*index).to_owned()),
+        Node::Apply(index, argument) if !matches!(expr.node(*argument), Node::Symbol(_)) => {
+            Some(expr.name(*index).to_owned())
+        }
         _ => None,
     })?;
     let stands_alone = |expr: &Expr| expr.any(|node| matches!(node, Node::Symbol(index) if expr.name(*index) == name));

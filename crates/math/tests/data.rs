@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         test("every_committed_gold_answer_equals_itself", committed_golds),
         outside("outside::labelled_pairs_are_judged_as_expected", &["data/math/triples.jsonl"], labelled_pairs),
         outside("outside::reports_are_judged_as_expected", &["data/math/reports.jsonl"], reports),
+        outside("outside::more_reports_are_judged_as_expected", &["data/math/reports-2.jsonl"], more_reports),
         outside("outside::no_gold_answer_of_math500_is_copied", &["data/math/math500.jsonl"], copies),
         outside("outside::solutions_end_with_their_answer", &["data/math/gsm8k.jsonl"], solutions),
         outside(
@@ -154,7 +155,16 @@ fn labelled_pairs(data: &Path) {
 const DISPUTED: [&str; 1] = ["b11-037"];
 
 fn reports(data: &Path) {
-    let rows = rows(&data.join("data/math/reports.jsonl"));
+    judge_reports(&data.join("data/math/reports.jsonl"), 95);
+}
+
+fn more_reports(data: &Path) {
+    judge_reports(&data.join("data/math/reports-2.jsonl"), 97);
+}
+
+/// None is rewarded wrongly, and so many of a hundred are as expected.
+fn judge_reports(file: &Path, least: usize) {
+    let rows = rows(file);
     let mut right = 0;
     let mut rewarded = Vec::new();
     for row in &rows {
@@ -163,7 +173,8 @@ fn reports(data: &Path) {
         let input = text("input");
         let completion = text("form") == "completion";
         let submission = if completion { CheckInput::Completion(input) } else { CheckInput::Extracted(input) };
-        let is_equal = check(text("gold"), submission, &rules).is_equal();
+        let Ok(gold) = Gold::read(text("gold"), &rules) else { continue };
+        let is_equal = gold.check_for(row["prompt"].as_str(), submission, &rules).is_equal();
         let expected = text("expected") == "equal";
         right += usize::from(is_equal == expected);
         if is_equal && !expected && !DISPUTED.contains(&text("id")) {
@@ -172,7 +183,7 @@ fn reports(data: &Path) {
     }
     println!("{right} of {} as expected, {rewarded:?} wrongly rewarded", rows.len());
     assert!(rewarded.is_empty(), "{rewarded:?}");
-    assert!(right * 100 >= rows.len() * 95, "{right} of {}", rows.len());
+    assert!(right * 100 >= rows.len() * least, "{right} of {}", rows.len());
 }
 
 /// No gold answer is a copy, in any disguise that keeps it as written, and formulas of a problem that equal its answer

@@ -4,12 +4,10 @@
 use dashu_ratio::RBig;
 
 use super::signature::{Signature, both};
-use crate::evaluate::prime::{PRIMES, add, inverse, multiply, negate, power, reduce, reduce_unsigned};
-use crate::expr::{Expr, Node};
+use crate::evaluate::prime::{PRIMES, add, inverse, multiply, negate, reduce, reduce_unsigned};
+use crate::expr::{Expr, Function, Node};
 
 const PRIME: u64 = PRIMES[1];
-/// Exponents up to which a power is computed.
-const MAX_EXPONENT: u64 = 64;
 
 /// A node of an expression.
 #[derive(Debug, Clone, Copy)]
@@ -24,16 +22,36 @@ struct Known {
 /// The signatures of all nodes, in their order; `None` for those with variables, and those that are arithmetic alone.
 pub(super) fn of_nodes(expr: &Expr) -> Vec<Option<Signature>> {
     let mut found: Vec<Option<Known>> = Vec::with_capacity(expr.len());
-    for node in expr.nodes() {
+    for (index, node) in expr.nodes().iter().enumerate() {
         let at = |id: &u32| found.get(*id as usize).copied().flatten();
         let last = found.last().copied().flatten();
-        let known = of_node(node, &at, last);
+        let known = match node {
+            Node::Symbol(name) => only_value(expr, index, *name).and_then(|from| at(&from)),
+            node => of_node(node, &at, last),
+        };
         found.push(known);
     }
     found.into_iter().map(|known| known.filter(|known| known.has_function).map(|known| known.signature)).collect()
 }
 
+/// The lower bound of the sum whose variable stands at a node: the variable's value where the sum has one term.
+fn only_value(expr: &Expr, index: usize, name: u32) -> Option<u32> {
+    let folds = expr.nodes().iter().enumerate().skip(index);
+    folds.into_iter().find_map(|(end, node)| match node {
+        Node::Fold { variable, begin, from, .. } if *variable == name && (*begin as usize..end).contains(&index) => {
+            Some(*from)
+        }
+        _ => None,
+    })
+}
+
 fn of_node(node: &Node, at: &impl Fn(&u32) -> Option<Known>, last: Option<Known>) -> Option<Known> {
+    // The value of a part that was computed.
+    let at = &|id: &u32| {
+        let known = at(id)?;
+        let value = known.small.map(|small| reduce(&small.into(), PRIME));
+        Some(Known { signature: value.unwrap_or(known.signature), ..known })
+    };
     let arithmetic = |a: Known, b: Known, value: Option<Signature>, small: Option<i64>| {
         Some(Known { signature: value?, small, has_function: a.has_function || b.has_function })
     };
@@ -68,14 +86,19 @@ fn of_node(node: &Node, at: &impl Fn(&u32) -> Option<Known>, last: Option<Known>
         }
         Node::Power(a, b) => {
             let (a, b) = (at(a)?, at(b)?);
-            match b.small.map(i64::unsigned_abs) {
-                Some(exponent) if exponent <= MAX_EXPONENT && !b.has_function => {
-                    let raised = power(a.signature, exponent, PRIME);
-                    let raised = if b.small < Some(0) { inverse(raised, PRIME) } else { Some(raised) };
-                    arithmetic(a, b, raised, None)
-                }
-                _ => function(1, a, Some(b)),
+            let exponent = b.small.and_then(|exponent| u32::try_from(exponent).ok());
+            let small = a.small.zip(exponent).and_then(|(base, exponent)| base.checked_pow(exponent));
+            // The inverse of a power is a quotient.
+            match b.small {
+                Some(-1) => arithmetic(a, b, inverse(a.signature, PRIME), None),
+                Some(1) => Some(a),
+                _ => function(1, a, Some(b)).map(|known| Known { small, ..known }),
             }
+        }
+        Node::Call(Function::Sqrt, a) => {
+            let a = at(a)?;
+            let root = a.small.and_then(i64::checked_isqrt).filter(|root| root.checked_mul(*root) == a.small);
+            function(100, a, None).map(|known| Known { small: root, ..known })
         }
         Node::Call(name, a) => function(100 + *name as u64, at(a)?, None),
         Node::Call2(name, a, b) => function(200 + *name as u64, at(a)?, Some(at(b)?)),

@@ -44,7 +44,7 @@ pub(super) fn formula(tokens: &Tokens<'_>, known: &Known) -> Option<(Range<usize
             range = rest;
             offer = offer.or(offered);
         }
-        range = without_tail(tokens, range, known);
+        range = without_quantifier(tokens, without_tail(tokens, range, known));
         range = without_lead(tokens, range, known);
         if range == before {
             break;
@@ -198,6 +198,28 @@ fn without_tail(tokens: &Tokens<'_>, range: Range<usize>, known: &Known) -> Rang
     let Some((_, at)) = found.get(end) else { return range };
     let rest = without_marks(tokens, range.start..*at);
     if rest.is_empty() { range } else { rest }
+}
+
+/// The range without `for all x \\in \\mathbb{R}` at its end.
+fn without_quantifier(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
+    let word = |at: usize| text_of(tokens.kind(at)).map(str::to_lowercase);
+    let is_for = |at: &usize| word(*at).is_some_and(|word| word == "for");
+    let Some(start) = range.clone().rev().find(is_for) else { return range };
+    let rest = (start + 1..range.end).filter(|at| !is_space(tokens.kind(*at)));
+    let rest: Vec<&TokenKind<'_>> = rest.map(|at| tokens.kind(at)).collect();
+    let is_all = |kind: &TokenKind<'_>| matches!(text_of(kind), Some("all" | "every" | "any" | "each"));
+    let is_letter = |kind: &TokenKind<'_>| text_of(kind).is_some_and(|word| word.len() == 1);
+    let is_real = match rest.as_slice() {
+        [all, letter, TokenKind::Command("in"), TokenKind::Command("mathbb"), set @ ..]
+            if is_all(all) && is_letter(letter) =>
+        {
+            let mut set = set.iter().filter(|kind| !matches!(kind, TokenKind::GroupOpen | TokenKind::GroupClose));
+            set.next().is_some_and(|kind| text_of(kind) == Some("R")) && set.next().is_none()
+        }
+        _ => false,
+    };
+    let formula = tokens.trimmed(range.start..start);
+    if is_real && !formula.is_empty() { formula } else { range }
 }
 
 /// The length of a phrase that ends these words: of the table, or `of the apples`.

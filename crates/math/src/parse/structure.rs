@@ -248,6 +248,36 @@ impl<'a> Tokens<'a> {
         commas && semicolons
     }
 
+    /// `$10,200 + $255` without its currency signs, and the sign: amounts of one currency with plus and minus between
+    /// them. `None` for anything else.
+    pub(super) fn sum_of_money(&self, range: Range<usize>) -> Option<(Self, char)> {
+        let mut sign = None;
+        let (mut amounts, mut operators) = (0, 0);
+        for at in range.clone() {
+            match self.kind(at) {
+                TokenKind::Currency(found) if sign.is_none_or(|sign| sign == *found) => {
+                    sign = Some(*found);
+                    amounts += 1;
+                    if !matches!(self.kind(at + 1), TokenKind::Numeral(_)) {
+                        return None;
+                    }
+                }
+                TokenKind::Numeral(_) if at > range.start && matches!(self.kind(at - 1), TokenKind::Currency(_)) => {}
+                TokenKind::Symbol('+' | '-') => operators += 1,
+                TokenKind::Space => {}
+                _ => return None,
+            }
+        }
+        let sign = sign.filter(|_| operators > 0 && amounts > 1)?;
+        let mut bare = Self { kinds: self.kinds.clone(), partners: self.partners.clone() };
+        for at in range {
+            if matches!(bare.kind(at), TokenKind::Currency(_)) {
+                bare.blank(at);
+            }
+        }
+        Some((bare, sign))
+    }
+
     /// The index of the first matching token outside of brackets.
     pub(super) fn find(&self, range: Range<usize>, is: impl Fn(&TokenKind<'_>) -> bool) -> Option<usize> {
         let mut at = range.start;

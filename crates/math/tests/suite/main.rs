@@ -1,6 +1,7 @@
 //! What answers are equal, from the outside.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod accounted;
 mod bounds;
 mod checks;
 mod expressions;

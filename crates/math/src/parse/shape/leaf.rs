@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use super::{Context, Read};
-use crate::Value;
 use crate::expr::{Function, Node};
 use crate::parse::number;
 use crate::parse::scalar::{self, PlusMinus, has_no_vowel};
 use crate::parse::structure::Tokens;
 use crate::parse::token::TokenKind;
+use crate::unit::Unit;
+use crate::{Quantity, Value};
 
 /// A scalar; with `±` in it, both values.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
@@ -18,6 +19,12 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     }
     if is_prose(tokens, range.clone()) {
         return Ok(None);
+    }
+    if let Some((bare, sign)) = tokens.sum_of_money(range.clone()) {
+        let sum = scalar::read(&bare, range, PlusMinus::Plus, context.fuel())?;
+        let quantity =
+            |sum| Quantity { amount: Box::new(simple(Value::Expr(sum))), unit: Unit::currency(sign), glued: false };
+        return Ok(sum.map(|sum| Value::Quantity(quantity(sum))));
     }
     let Some(plus) = scalar::read(tokens, range.clone(), PlusMinus::Plus, context.fuel())? else { return Ok(None) };
     let is_both = range.clone().any(|at| matches!(tokens.kind(at), TokenKind::Command("pm" | "mp")));

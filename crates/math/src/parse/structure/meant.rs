@@ -106,7 +106,13 @@ impl Tokens<'_> {
                 _ => None,
             };
             let Some(close) = close.filter(|close| self.is_fraction(at + 1..*close)) else { continue };
+            // `1\\,{\\frac12}`
+            let spaced = at > 1
+                && *self.kind(at - 1) == TokenKind::Space
+                && matches!(self.kind(at - 2), TokenKind::Numeral(_))
+                && (at < 3 || !self.takes_argument(at - 3));
             match self.kind(at.saturating_sub(1)) {
+                TokenKind::Space if spaced => {}
                 TokenKind::Numeral(_) if at < 2 || !self.takes_argument(at - 2) => {}
                 TokenKind::GroupClose
                     if at >= 3
