@@ -12,7 +12,6 @@ use evenkeel_config::{ConfigError, Loader, misspelt, nearest, parse, parse_file}
 use toml::{Table, Value};
 
 use super::built_in;
-use super::named_after::NAMED_AFTER;
 
 /// The key with what a recipe builds on.
 const BASE: &str = "base";
@@ -24,6 +23,9 @@ pub(super) struct Layers {
     /// The recipes whose bases are being added, to find those that build on themselves.
     open: Vec<LayerSource>,
 }
+
+/// The key with the settings that a recipe is named after: a path such as `learner.objective.aggregation`, or a list.
+const NAMED_AFTER: &str = "named_after";
 
 /// One recipe without its `base` and `named_after`.
 #[derive(Debug)]

@@ -12,9 +12,6 @@ use toml::{Table, Value};
 
 use super::layers::{Layer, Layers};
 
-/// The key with the settings that a recipe is named after: a path such as `learner.objective.aggregation`, or a list.
-pub(super) const NAMED_AFTER: &str = "named_after";
-
 impl Layers {
     /// Refuses recipes that change what one below them is named after.
     ///
