@@ -25,7 +25,7 @@ pub(super) struct Layers {
 }
 
 /// The key with the settings that a recipe is named after: a path such as `learner.objective.aggregation`, or a list.
-const NAMED_AFTER: &str = "named_after";
+pub(super) const NAMED_AFTER: &str = "named_after";
 
 /// One recipe without its `base` and `named_after`.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::path::Path;
 use evenkeel_config::{ConfigError, Loaded, Settings};
 use toml::{Table, Value};
 
-use super::layers::{Layer, Layers};
+use super::layers::{Layer, Layers, NAMED_AFTER};
 
 impl Layers {
     /// Refuses recipes that change what one below them is named after.
