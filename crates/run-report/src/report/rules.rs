@@ -72,8 +72,8 @@ fn introduction(losses: &Losses<'_>, used: Option<&str>) -> String {
     };
     text.push_str(
         "The other rules were computed on the very same answers, before any update: each gives the terms of an answer \
-         another weight. Where wrong answers are longer than right ones, a rule that weighs tokens equally pulls more \
-         towards the negative side, and its loss is above 0.",
+         another weight. Where answers with a negative advantage are longer than those with a positive one, a rule \
+         that weighs tokens equally pulls more towards the negative side, and its loss is above 0.",
     );
     if !zero.is_empty() {
         text.push_str(&format!(
@@ -118,8 +118,7 @@ fn distances(losses: &Losses<'_>, used: Option<&str>) -> Bars {
         let mean = points.iter().map(|point| point.y.abs()).sum::<f64>() / points.len().max(1) as f64;
         Bar::new(labelled(rule, used), if mean < ROUNDING { 0.0 } else { mean }).coloured(colour(rule))
     });
-    let caption =
-        "mean distance of that loss from 0 over all steps: how unequally a rule lets right and wrong answers pull";
+    let caption = "mean distance of that loss from 0 over all steps: how unequally a rule lets its two sides pull";
     Bars::new("Imbalance by rule", caption, bars)
 }
 
