@@ -34,6 +34,6 @@ cp "$CLONE/crates/data/tests/golden/parquet/verl-row-groups.parquet" dapo-math-1
 
 # A clone, as far as commands name its files.
 cp -r "$CLONE/examples" examples
-ln -s "$CLONE/bench" "$CLONE/proto" .
+ln -s "$CLONE/bench" "$CLONE/deploy" "$CLONE/proto" .
 mkdir -p target/release
 ln -s "$CLONE/cli/tests/pages/programs/evenkeel" target/release/evenkeel
