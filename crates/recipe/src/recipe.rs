@@ -233,4 +233,6 @@ impl RecipeReader for LayeredRecipes {
 }
 
 #[cfg(test)]
+mod names_tests;
+#[cfg(test)]
 mod tests;

@@ -8,10 +8,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use evenkeel_config::{ConfigError, Loader, misspelt, nearest, parse, parse_file};
+use evenkeel_config::{ConfigError, Loaded, Loader, Settings, misspelt, nearest, parse, parse_file};
 use toml::{Table, Value};
 
 use super::built_in;
+use super::named_after::{self, NAMED_AFTER, Named};
 
 /// The key with what a recipe builds on.
 const BASE: &str = "base";
@@ -24,27 +25,24 @@ pub(super) struct Layers {
     open: Vec<LayerSource>,
 }
 
-/// The key with the settings that a recipe is named after: a path such as `learner.objective.aggregation`, or a list.
-pub(super) const NAMED_AFTER: &str = "named_after";
-
 /// One recipe without its `base` and `named_after`.
 #[derive(Debug)]
-pub(super) struct Layer {
-    pub(super) source: LayerSource,
-    pub(super) table: Table,
+struct Layer {
+    source: LayerSource,
+    table: Table,
     /// Keys of the settings that its name stands for.
-    pub(super) named_after: Vec<String>,
+    named_after: Vec<String>,
     /// The identities of all recipes that it builds on.
-    pub(super) builds_on: BTreeSet<String>,
+    builds_on: BTreeSet<String>,
 }
 
 /// Where a recipe comes from.
 #[derive(Debug, Clone)]
-pub(super) struct LayerSource {
+struct LayerSource {
     /// What it is called in messages.
-    pub(super) origin: String,
+    origin: String,
     /// The same for the same recipe, however a path to it is spelt.
-    pub(super) identity: String,
+    identity: String,
 }
 
 impl From<String> for LayerSource {
@@ -68,7 +66,7 @@ impl Layers {
         for name in recipes {
             layers.add(name.as_ref(), Within::Folder(Path::new("")), ("recipe", "the command line"))?;
         }
-        layers.refuse_other_names()?;
+        named_after::refuse_other_names(&layers.named())?;
         Ok(layers)
     }
 
@@ -76,12 +74,24 @@ impl Layers {
     pub(super) fn of_text(origin: &str, text: &str) -> Result<Self, ConfigError> {
         let mut layers = Self::default();
         layers.add_table(origin.to_owned().into(), parse(origin, text)?, Within::Program)?;
-        layers.refuse_other_names()?;
+        named_after::refuse_other_names(&layers.named())?;
         Ok(layers)
     }
 
-    pub(super) fn all(&self) -> &[Layer] {
-        &self.layers
+    fn named(&self) -> Vec<Named<'_>> {
+        fn of(layer: &Layer) -> Named<'_> {
+            let Layer { source, table, named_after, builds_on } = layer;
+            Named { origin: &source.origin, identity: &source.identity, table, named_after, builds_on }
+        }
+        self.layers.iter().map(of).collect()
+    }
+
+    /// What is to be said where the environment or `--set` has changed what a recipe is named after.
+    ///
+    /// # Errors
+    /// Settings that cannot be written down.
+    pub(super) fn renamed<T: Settings>(&self, loaded: &Loaded<T>) -> Result<Vec<String>, ConfigError> {
+        named_after::renamed(&self.named(), loaded)
     }
 
     /// Hands them to a loader.
