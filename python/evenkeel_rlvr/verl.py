@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import verify_math
-from ._adapter import finite_number, gold_answer
+from ._adapter import finite_number, gold_answer, prompt_text
 from .errors import InvalidVerdict
 
 __all__ = ["compute_score", "compute_score_code"]
@@ -22,6 +22,7 @@ def compute_score(
     *,
     on_invalid: str | float = "raise",
     wrong: float = 0.0,
+    use_prompts: bool = True,
     reward_router_address: Any = None,
     reward_model_tokenizer: Any = None,
     **policy: Any,
@@ -29,11 +30,22 @@ def compute_score(
     """Judges one response as mathematics; the keys are the same for every sample, since verl takes those of the first one.
 
     An invalid verdict raises `InvalidVerdict`, after which verl drops the sample or its group; with a number as `on_invalid` that is the score and
-    `invalid` counts it. `wrong` is the score of a response that is not correct. `profile` and single rules are those of `verify_math`. All of these
+    `invalid` counts it. `wrong` is the score of a response that is not correct. With `use_prompts` the problem in `extra_info` (`question`, `problem` or
+    `prompt`) says which nouns may stand behind a number, and an answer copied from it is wrong. `profile` and single rules are those of `verify_math`. All of these
     are set by `+reward.custom_reward_function.reward_kwargs.NAME=VALUE`.
     """
     score = _on_invalid(on_invalid)
-    return _sample(verify_math(solution_str, gold_answer(ground_truth, "ground_truth"), **policy), score, finite_number("wrong", wrong))
+    prompt = _problem(extra_info) if use_prompts else None
+    verdict = verify_math(solution_str, gold_answer(ground_truth, "ground_truth"), prompt=prompt, **policy)
+    return _sample(verdict, score, finite_number("wrong", wrong))
+
+
+def _problem(extra_info: Any) -> str | None:
+    """The text of the problem, where the rows of the data have it: verl passes no prompt."""
+    if not isinstance(extra_info, dict):
+        return None
+    found = next((extra_info[name] for name in ("question", "problem", "prompt") if extra_info.get(name)), None)
+    return prompt_text(found) if isinstance(found, (str, list)) else None
 
 
 def compute_score_code(

@@ -15,12 +15,23 @@ fn has_letter(text: &str) -> bool {
 /// The letter of a gold answer that consists of a choice alone: `B`, `(B)`, `\text{(B)}`, `\textbf{B}`.
 pub(crate) fn of_gold(text: &str) -> Option<char> {
     let bare = without_markup(text)?;
-    let (letter, rest) = leading_letter(&bare)?;
+    let Some((letter, rest)) = leading_letter(&bare) else { return before_name(&bare) };
     let is_marked = || {
         let after = bare.trim_start_matches(letter);
         bare.starts_with('(') || after.len() + 1 == bare.len() && after.starts_with([')', ':'])
     };
     (rest.is_empty() || (is_marked() && is_content(rest))).then_some(letter)
+}
+
+/// The letter before a name: `C Cecile`. Not an article, and not a note.
+fn before_name(bare: &str) -> Option<char> {
+    let (letter, name) = bare.split_once(' ')?;
+    let mut letters = name.chars();
+    let is_name = letters.next().is_some_and(|c| c.is_ascii_uppercase())
+        && letters.next().is_some_and(|c| c.is_ascii_lowercase())
+        && letters.all(|c| c.is_alphabetic() || c == ' ');
+    let letter = letter.chars().next().filter(|found| letter.len() == 1 && ('B'..='H').contains(found))?;
+    (is_name && !matches!(name, "Major" | "Minor" | "Sharp" | "Flat")).then_some(letter)
 }
 
 /// Whether what follows a choice in parentheses is its content: it begins with no operator.

@@ -33,10 +33,8 @@ pub struct Gold {
     others: Vec<Value>,
     /// The letters, if several choices are right: `ABD`.
     choices: Option<String>,
-    /// The value with its last letter as a unit: `5 m`. Only for answers that have a unit, too.
-    with_unit: Option<Value>,
-    /// Its words, which an answer may repeat.
-    known: Known,
+    /// Its text, whose words an answer may repeat.
+    text: String,
 }
 
 /// A gold answer that cannot be used: a defect of the data set.
@@ -121,10 +119,8 @@ impl Gold {
             let choice = None;
             let with_point = None;
             let choices = None;
-            let with_unit = None;
-            let known = Known::default();
             let value = Value::Number(integer);
-            return Ok(Self { value, choice, with_point, others: Vec::new(), choices, with_unit, known });
+            return Ok(Self { value, choice, with_point, others: Vec::new(), choices, text: String::new() });
         }
         let mut fuel = Fuel::new(rules.limits.fuel);
         let (source, value) = read_answer(text, rules, &mut fuel).map_err(|_| BadGold::Empty)?;
@@ -133,13 +129,7 @@ impl Gold {
         // Parts of a gold answer are dropped only where the table of words has them.
         let others = in_words(&source, &value, Side::Gold, &Known::default(), &mut fuel);
         let choices = choice::several_of_gold(&source);
-        let mut known = Known::default();
-        known.add(&source);
-        let with_unit = match value {
-            Value::Expr(_) | Value::Relation(_) => with_letter_as_unit(&source, &mut fuel),
-            _ => None,
-        };
-        Ok(Self { value, choice: choice::of_gold(&source), with_point, others, choices, with_unit, known })
+        Ok(Self { value, choice: choice::of_gold(&source), with_point, others, choices, text: source.into_owned() })
     }
 
     /// The parsed value.
@@ -178,7 +168,8 @@ impl Gold {
 
     /// The words that may stand behind a number.
     fn known(&self, prompt: Option<&str>, rules: &Rules) -> Known {
-        let mut known = self.known.clone();
+        let mut known = Known::default();
+        known.add(&self.text);
         match prompt {
             Some(prompt) => known.add(prompt),
             // Word problems without their text: one noun.
@@ -207,10 +198,10 @@ impl Gold {
             Err(none) => return Verdict::without_answer(none.reason()),
         };
         // Equal integers need no more.
-        if let (Ok(Value::Number(number)), Value::Number(gold)) = (&value, &self.value)
+        if let (Ok(answer @ Value::Number(number)), Value::Number(gold)) = (&value, &self.value)
             && gold == number
         {
-            let reason = equality::compare(&self.value, &Value::Number(number.clone()), rules, &mut fuel);
+            let reason = equality::compare(&self.value, answer, rules, &mut fuel);
             return Verdict { extracted: Some(extracted), value: value.ok(), ..Verdict::without_answer(reason) };
         }
         let choices = self.choice.is_some().then(|| self.known(prompt, rules));
@@ -326,6 +317,11 @@ impl Gold {
             // The strict profile takes answers as written.
             return None;
         }
+        // Two numbers have no other readings.
+        let is_bare = |text: &str| !text.bytes().any(|byte| byte.is_ascii_alphabetic());
+        if matches!((&self.value, value), (Value::Number(_), Value::Number(_))) && is_bare(answer) {
+            return None;
+        }
         let equal = |gold: &Value, read: &Value, fuel: &mut Fuel| {
             let reason = equality::compare(gold, read, rules, fuel);
             let reason = self.accounted(reason, (answer, read), prompt, rules);
@@ -339,14 +335,18 @@ impl Gold {
         // The letter of a choice that the task has, for its content.
         if let Some(prompt) = prompt
             && self.choice.is_none()
-            && let Some(content) =
-                choice::of_answer(answer, &self.known).and_then(|letter| choice::content_in(prompt, letter))
+            && let Some(content) = choice::of_answer(answer, &self.known(None, rules))
+                .and_then(|letter| choice::content_in(prompt, letter))
             && let Ok(content) = parse(&content, fuel)
             && let Some(found) = equal(&self.value, &content, fuel)
         {
             return Some(found);
         }
-        let readings = in_words(answer, value, Side::Answer, &self.known(prompt, rules), fuel);
+        let readings = if value.has_text() || accounting::has_words(value) || choice::content(answer).is_some() {
+            in_words(answer, value, Side::Answer, &self.known(prompt, rules), fuel)
+        } else {
+            Vec::new()
+        };
         let golds = std::iter::once(&self.value).chain(&self.others);
         for (index, gold) in golds.enumerate() {
             // Both first readings were compared already.
@@ -361,12 +361,14 @@ impl Gold {
             .find_map(|(gold, read)| equal(&gold, &read, fuel))
             .or_else(|| {
                 let is_quantity = matches!(value, Value::Quantity(_));
-                let gold = self.with_unit.as_ref().filter(|_| is_quantity)?;
-                equal(gold, value, fuel)
+                let is_open = matches!(self.value, Value::Expr(_) | Value::Relation(_));
+                let gold = (is_quantity && is_open).then(|| with_letter_as_unit(&self.text, fuel)).flatten()?;
+                equal(&gold, value, fuel)
             })
             .or_else(|| {
                 // A last letter is a unit where the gold answer has no letters of its own.
-                let unit = matches!(self.value, Value::Number(_) | Value::Quantity(_))
+                let is_open = matches!(value, Value::Expr(_) | Value::Relation(_) | Value::Quantity(_));
+                let unit = (is_open && matches!(self.value, Value::Number(_) | Value::Quantity(_)))
                     .then(|| with_letter_as_unit(answer, fuel))
                     .flatten()?;
                 equal(&self.value, &unit, fuel)

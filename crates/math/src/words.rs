@@ -19,10 +19,12 @@ pub(crate) enum Role {
     Operator,
     Reason,
     Plain,
+    Closed,
+    Hedge,
     Changing,
 }
 
-const ROLES: [(&str, Role); 13] = [
+const ROLES: [(&str, Role); 15] = [
     ("connective", Role::Connective),
     ("name", Role::Name),
     ("adjective", Role::Adjective),
@@ -35,6 +37,8 @@ const ROLES: [(&str, Role); 13] = [
     ("operator", Role::Operator),
     ("reason", Role::Reason),
     ("plain", Role::Plain),
+    ("closed", Role::Closed),
+    ("hedge", Role::Hedge),
     ("changing", Role::Changing),
 ];
 
@@ -131,7 +135,10 @@ impl Known {
 
     /// Whether a word behind a number is a noun that the table, the problem or the gold answer has.
     pub(crate) fn is_noun(&self, word: &str) -> bool {
-        !is_changing(word) && (is_counter(word) || self.words.contains(&singular(word)))
+        if is_changing(word) {
+            return false;
+        }
+        is_counter(word) || (self.words.contains(&singular(word)) && !is(Role::Closed, &word.to_lowercase()))
     }
 }
 

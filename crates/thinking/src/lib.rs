@@ -12,7 +12,7 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
-use memchr::{memchr3_iter, memmem};
+use memchr::{memchr3, memchr3_iter, memmem};
 
 /// Names of tags that models think between, in lower case: `<think>`, `[THINK]`, `◁think▷`, in any case.
 pub const TAGS: [&str; 10] = [
@@ -45,7 +45,8 @@ const QUOTES: [char; 3] = ['"', '\'', '`'];
 /// The text after the thinking: after the last closing tag, or the whole text without any. `None` where thinking that
 /// follows was never closed: a completion that was cut off while thinking has no answer.
 pub fn answer(completion: &str) -> Option<&str> {
-    if memmem::find(completion.as_bytes(), CHANNEL.as_bytes()).is_some() {
+    let may_have_tags = memchr3(b'<', b'[', "◁".as_bytes()[0], completion.as_bytes()).is_some();
+    if may_have_tags && memmem::find(completion.as_bytes(), CHANNEL.as_bytes()).is_some() {
         let at = memmem::rfind(completion.as_bytes(), FINAL.as_bytes())? + FINAL.len();
         return completion.get(at..);
     }
@@ -54,6 +55,9 @@ pub fn answer(completion: &str) -> Option<&str> {
     {
         let at = memmem::rfind(rest.as_bytes(), BARE_FINAL.as_bytes())? + BARE_FINAL.len();
         return rest.get(at..);
+    }
+    if !may_have_tags {
+        return Some(completion);
     }
     let mut after = 0;
     let mut is_open = false;

@@ -3,6 +3,7 @@
 mod commands;
 mod reasons;
 mod settings;
+mod words;
 
 /// Holds a page against its text; with `EVENKEEL_GENERATE` writes it.
 fn hold(page: &str, what: &str, text: &str) {

@@ -134,6 +134,10 @@ fn clause(text: &str) -> &str {
     let ends = [". ", "! ", "? ", ".** ", ") "].iter().filter_map(|end| Some(line.rfind(end)? + end.len()));
     // A number of a list: `1. `
     let start = ends.max().unwrap_or(0);
+    // `Final Answer: The final answer is`
+    let title = "final answer:";
+    let titled = line.to_ascii_lowercase().rfind(title);
+    let start = titled.map_or(start, |at| at.max(start));
     line.suffix_from(start)
         .trim_matches(|c: char| c.is_whitespace() || matches!(c, '#' | '*' | '_' | '-' | '•' | '>' | '\\' | '[' | '$'))
 }

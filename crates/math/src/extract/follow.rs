@@ -24,6 +24,10 @@ const CUES: [&str; 12] = [
 ];
 /// Subjects that stand for the answer.
 const SUBJECTS: [&str; 9] = ["it", "this", "that", "which", "answer", "result", "value", "mine", "truth"];
+/// Words before such a subject.
+const LEADS: [&str; 6] = ["but", "and", "so", "however", "clearly", "no"];
+/// What is said of an answer that is denied: `that is not correct`.
+const PRAISES: [&str; 10] = ["correct", "right", "true", "possible", "valid", "be", "the", "it", "what", "acceptable"];
 /// Words that deny it.
 const DENIALS: [&str; 15] = [
     "not",
@@ -57,6 +61,9 @@ pub(super) fn takes_back(found: &Extracted<'_>, text: &str) -> bool {
         return false;
     }
     let rest = text.suffix_from(end);
+    if !rest.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+        return false;
+    }
     let rest = rest.prefix_to(rest.floor_char_boundary(rest.len().min(MAX_BYTES)));
     sentences(rest).skip(1).any(|sentence| denies(sentence, last)) || first(rest, last)
 }
@@ -97,26 +104,41 @@ fn denies(sentence: &str, answer: &str) -> bool {
     {
         return true;
     }
-    let subject =
-        words.iter().take(3).any(|word| SUBJECTS.contains(word)) && !words.iter().take(3).any(|word| *word == "other");
-    let is_about_answer = subject && !matches!(*first, "note" | "to" | "we" | "for" | "as");
-    let modal = has(&["could", "might", "may", "should", "also"]);
-    if is_about_answer && has(&DENIALS) && words.len() < 12 {
+    // The subject stands first, or after a word such as "but".
+    let at = usize::from(LEADS.contains(first));
+    let is_subject = |at: usize| words.get(at).is_some_and(|word| SUBJECTS.contains(word));
+    let after = match words.get(at) {
+        _ if is_subject(at) => at + 1,
+        Some(&("the" | "my")) if is_subject(at + 1) => at + 2,
+        _ => 0,
+    };
+    let rest = words.get(after..).unwrap_or_default();
+    if after > 0 && is_denied(rest) {
         return true;
     }
-    if is_about_answer
-        && (modal || words.iter().take(4).any(|word| matches!(*word, "is" | "are" | "be")) && words.len() < 8)
+    let states = ["could", "might", "may", "should", "must", "is", "also"];
+    let is_value = sentence.trim_end().ends_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '$' | '!'));
+    if after > 0
+        && rest.first().is_some_and(|word| states.contains(word))
+        && is_value
+        && rest.len() < 8
+        && has_another_number(sentence, answer)
     {
-        let is_other = has_another_number(sentence, answer)
-            && sentence.trim_end().ends_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '$' | '!'));
-        if is_other && !has(&["so", "because", "since", "by", "of", "times", "plus"]) {
-            return true;
-        }
+        return !has(&["so", "because", "since", "by", "of", "times", "plus", "than", "as", "not"]);
     }
     (BEFORE_OTHERS.contains(first) || (*first == "the" && words.get(1) == Some(&"truth")))
         && has_another_number(sentence, answer)
         && words.len() < 8
         && !has(&DENIALS)
+}
+
+/// Whether what follows a subject denies it: `is wrong`, `cannot be right`, `contradicts the assumption`.
+fn is_denied(rest: &[&str]) -> bool {
+    let Some(at) = rest.iter().take(4).position(|word| DENIALS.contains(word)) else { return false };
+    let is_weak = matches!(rest.get(at), Some(&("not" | "cannot" | "never" | "isn't" | "can't" | "doesn't")));
+    // `This is not 8`, `it is not necessary`.
+    let next = rest.get(at + 1).is_none_or(|word| PRAISES.contains(word));
+    rest.iter().all(|word| *word != "#") && (!is_weak || next)
 }
 
 #[cfg(test)]
@@ -140,6 +162,8 @@ mod tests {
             "7\nActually 8.",
             "7; other possible values are 8 and 9",
             "7} is wrong.",
+            "7. But that cannot be right.",
+            "7. That is not correct.",
         ] {
             assert!(taken_back(text), "{text}");
         }
@@ -152,6 +176,11 @@ mod tests {
             "7. I hope it is correct.",
             "7. Note that A is a common distractor.",
             "7. A is incorrect.",
+            "7. This is not 8, since 8 is even.",
+            "7. This means that it cannot be 8.",
+            "7. It is not necessary to go on.",
+            "7. This is the final answer.",
+            "7. It is 8 more than -1.",
             "7\nCheck: 3 + 4 = 7.",
             "7; the other root is rejected.",
             "7, so the farmer earns that much.",

@@ -15,6 +15,14 @@ pub(super) fn value(rest: &str) -> &str {
     if let Some(item) = rest.strip_prefix(['-', '•']).map(str::trim_start).filter(|item| item.starts_with("**")) {
         rest = item.trim_start_matches(is_lead);
     }
+    // `~~7~~ 8`: what is struck out is no part of it.
+    let struck = rest.strip_prefix("~~").and_then(|rest| rest.split_once("~~"));
+    if let Some((struck, after)) = struck
+        && !struck.contains('\n')
+        && !after.trim().is_empty()
+    {
+        rest = after.trim_start_matches(is_lead);
+    }
     let line = first_line(rest);
     if let Some(answer) = boxes::last_in(line) {
         return answer;

@@ -85,11 +85,20 @@ pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, 
         Thinking::Ignore => completion,
     };
     let text = without_end_tokens(answer);
+    let mut unclear = NoAnswer::NothingMarked;
     for marker in &rules.markers {
         let found = match marker {
             Marker::Boxed => boxes::last(text)?,
             Marker::Hashes => hashes::after_hashes(text).map(Extracted::One),
-            Marker::AnswerLine => announcement::last(text)?.map(|answer| Extracted::One(announced(answer, rules))),
+            Marker::AnswerLine => match announcement::last(text) {
+                Ok(found) => found.map(|answer| Extracted::One(announced(answer, rules))),
+                // A box may say more clearly what the answer is.
+                Err(error) => {
+                    unclear = error;
+                    None
+                }
+            },
+            Marker::Unmarked if unclear == NoAnswer::NotUnderstood => None,
             Marker::Unmarked => unmarked::last(text).map(Extracted::One),
         };
         let Some(found) = found else { continue };
@@ -99,7 +108,7 @@ pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, 
         }
         return Ok(found);
     }
-    Err(NoAnswer::NothingMarked)
+    Err(unclear)
 }
 
 /// Tokens with which models end a text, where they are decoded with it.

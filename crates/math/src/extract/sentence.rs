@@ -64,6 +64,13 @@ pub(super) fn leads(before: &str) -> bool {
         return false;
     }
     let mut rest = words.get(..end).unwrap_or_default();
+    // `There are 3 + 4 apples, so the answer is 7`: what is concluded from a statement.
+    if let Some((conclusion, statement)) = rest.split_last()
+        && matches!(conclusion.as_str(), "so" | "thus" | "hence" | "therefore")
+        && !statement.is_empty()
+    {
+        return !statement.iter().any(|word| words::is(Role::Hedge, word) || word.ends_with("n't"));
+    }
     loop {
         let before = rest.len();
         while let Some((first, others)) = rest.split_first()
@@ -195,6 +202,8 @@ mod tests {
             "The last digit of the ",
             "Bob's ",
             "Since it is unclear, the ",
+            "If n is even it is 7, so the ",
+            "n=2: the ",
         ] {
             assert!(!leads(before), "{before}");
         }

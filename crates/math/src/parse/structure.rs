@@ -39,9 +39,14 @@ impl<'a> Tokens<'a> {
         let mut open: Vec<(usize, Opener)> = Vec::new();
         let mut has_small_groups = false;
         let mut has_circles = false;
+        let (mut has_wrappers, mut has_groups) = (false, false);
         for (at, kind) in kinds.iter().enumerate() {
             match kind {
-                TokenKind::GroupOpen => open.push((at, Opener::Group)),
+                TokenKind::GroupOpen => {
+                    has_groups = true;
+                    open.push((at, Opener::Group));
+                }
+                TokenKind::Wrapper(_) | TokenKind::Command("qty") => has_wrappers = true,
                 TokenKind::Open(_) => open.push((at, Opener::Written)),
                 TokenKind::Begin(_) => open.push((at, Opener::Environment)),
                 TokenKind::End(_) => {
@@ -76,8 +81,13 @@ impl<'a> Tokens<'a> {
             return Err(ParseError::Unbalanced);
         }
         let mut tokens = Self { kinds, partners };
-        tokens.dissolve_wrappers();
-        tokens.unwrap_mixed_numbers();
+        if has_wrappers {
+            tokens.dissolve_wrappers();
+            tokens.read_spoken_operators();
+        }
+        if has_groups {
+            tokens.unwrap_mixed_numbers();
+        }
         if has_small_groups {
             tokens.dissolve_small_groups();
         }

@@ -66,6 +66,7 @@ fn a_sentence_must_announce_the_answer_and_nothing_else() {
             "The answer is 7, since x is an integer.",
             "The answer is 7, which is the number of days in a week.",
             "The answer is 7, not 8.",
+            "The answer is ~~8~~ 7.",
             "The answer is 7. I hope it is correct.",
             "<FINAL_ANSWER>7</FINAL_ANSWER>",
         ],
@@ -138,6 +139,8 @@ fn parts_and_multiples_are_their_value() {
     all("\\frac12", &[], &["1{\\frac12}"]);
     all("36", &["\\text{36th}"], &["36 percent", "36 percent of 1", "36 tenths"]);
     all("0.36", &["36 percent", "36\\%"], &[]);
+    all("0.8", &["12 \\text{ over } 15", "12 \\text{ divided by } 15"], &["12 \\text{ by } 15"]);
+    all("12", &["5 \\text{ plus } 7", "6 \\text{ times } 2"], &["12 \\text{ times } 2", "12 \\text{ minus } 5"]);
 }
 
 #[test]

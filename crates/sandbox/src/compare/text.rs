@@ -30,7 +30,8 @@ pub fn compare(written: &str, expected: &str) -> Match {
     compare_lines(written, expected, line_equals)
 }
 
-/// [`compare`], with a tolerance for numbers whose expected value is written as a float, also next to words.
+/// [`compare`], with a tolerance for numbers whose expected value is written as a float, also next to words. Numbers are
+/// in ASCII digits without underscores, unlike those of Python's `Decimal`.
 #[must_use]
 pub fn compare_within(written: &str, expected: &str, tolerance: Tolerance) -> Match {
     let mut close = false;
@@ -38,6 +39,10 @@ pub fn compare_within(written: &str, expected: &str, tolerance: Tolerance) -> Ma
         Some(false) if line_is_close(line, wanted, tolerance) => {
             close = true;
             Some(true)
+        }
+        // `1_000` and `٣` are no numbers of an output.
+        Some(true) if line != wanted && tokens(line).any(|token| !is_plain(token) && !wanted.contains(token)) => {
+            Some(false)
         }
         equal => equal,
     });
@@ -113,9 +118,16 @@ fn line_is_close(line: &str, wanted: &str, tolerance: Tolerance) -> bool {
     !has_words || spaces(line).eq(spaces(wanted))
 }
 
+fn is_plain(token: &str) -> bool {
+    token.is_ascii() && !token.contains('_')
+}
+
 fn token_is_close(token: &str, wanted: &str, tolerance: Tolerance) -> bool {
     if token == wanted {
         return true;
+    }
+    if !is_plain(token) {
+        return false;
     }
     let (Some(found), Some(expected)) = (Decimal::read(token), Decimal::read(wanted)) else { return false };
     if found.equals(&expected) == Some(true) {
@@ -163,6 +175,15 @@ fn is_space(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_an_output_are_written_in_ascii_digits_alone() {
+        for written in ["1_000", "١٠٠٠", "1_000.0", "１０００"] {
+            assert_eq!(compare(written, "1000"), Match::Equal, "{written}");
+            assert_eq!(compare_within(written, "1000", Tolerance::default()), Match::Line(0), "{written}");
+        }
+        assert_eq!(compare_within("1_000", "1_000", Tolerance::default()), Match::Equal);
+    }
 
     #[test]
     fn blank_lines_at_the_ends_do_not_count() {

@@ -89,7 +89,11 @@ fn between_last_two(completion: &str) -> Option<String> {
 
 fn candidates(completion: &str) -> Result<Vec<Candidate>, NoProgram> {
     let answer = evenkeel_thinking::answer(completion).ok_or(NoProgram::UnclosedThinking)?;
-    let blocks = opened(blocks(until_end_token(answer)));
+    let text = until_end_token(answer);
+    if let Some(program) = bare(text) {
+        return Ok(vec![Candidate { text: program, is_python: false }]);
+    }
+    let blocks = opened(blocks(text));
     for wanted in [Language::Python, Language::Unknown] {
         let mut found: Vec<&CodeBlock> = blocks.iter().rev().filter(|block| block.language == wanted).collect();
         // A block that was cut off is only better than none.
@@ -114,6 +118,30 @@ fn candidates(completion: &str) -> Result<Vec<Candidate>, NoProgram> {
         Some(name) if !blocks.iter().any(has_program) => Err(NoProgram::OtherLanguage(name)),
         _ => Err(NoProgram::EmptyBlock),
     }
+}
+
+/// What begins a line of Python that is no sentence.
+const STATEMENTS: [&str; 6] = ["def ", "class ", "import ", "from ", "@", "async def "];
+
+/// A program without a fence before it: the text is code from its first line on, after the name of the language, up to
+/// its end or to a closing fence alone. `None` for anything else.
+fn bare(text: &str) -> Option<String> {
+    let mut fences = text.match_indices("```");
+    let end = fences.next().map_or(text.len(), |(at, _)| at);
+    if fences.next().is_some() {
+        return None;
+    }
+    let code = text[..end].trim_start_matches(['\n', '\r']);
+    let code = ["python3\n", "python\n", "py\n"].iter().find_map(|name| code.strip_prefix(name)).unwrap_or(code);
+    let is_alone = end == text.len() || text[..end].ends_with('\n');
+    let first = code.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'))?;
+    let is_assignment = || {
+        let (name, value) = first.split_once('=')?;
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | ',' | ' ');
+        (name.chars().all(is_name) && !value.starts_with('=') && value.contains('(')).then_some(())
+    };
+    let is_code = STATEMENTS.iter().any(|start| first.starts_with(start)) || is_assignment().is_some();
+    (is_alone && is_code).then(|| code.to_owned())
 }
 
 /// The blocks with those in Markdown replaced by the blocks in them.
@@ -251,6 +279,24 @@ mod tests {
     fn a_longer_fence_contains_a_shorter_one() {
         assert_eq!(only("````\n```\nx\n```\n````\n"), "```\nx\n```\n");
         assert_eq!(only("````markdown\n```python\nx\n```\n````\n"), "x\n", "and Markdown contains blocks");
+    }
+
+    #[test]
+    fn a_program_without_a_fence_before_it_is_one() {
+        for text in [
+            "def f(n):\n    return n\n",
+            "python\ndef f(n):\n    return n\n",
+            "def f(n):\n    return n\n```",
+            "def f(n):\n    return n\n```\nIt returns n.",
+            "n = int(input())\nprint(n)\n",
+        ] {
+            let program = only(text);
+            assert!(text.contains(&program) && !program.contains("```") && program.len() > 15, "{text}: {program}");
+        }
+        for text in ["I would print it.", "from the start it is clear\n```python\nx\n```", "x = 3 is the answer", ""] {
+            let found = all(text);
+            assert!(found.is_err() || found.unwrap() == ["x\n"], "{text}");
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-"""Chooses the program among the blocks of a completion, which are parsed and not run. Prints the index of the first that is a whole program."""
+"""Chooses the program among the blocks of a completion, which are parsed and not run. Prints the index of the first that is a whole program, after
+those of earlier blocks whose definitions it lacks."""
 
 import ast
 import builtins
@@ -64,8 +65,8 @@ def _acts(statement):
     return True
 
 
-def _is_fragment(tree):
-    """Whether the module continues another one: it reads nothing and uses names that it does not define."""
+def _names(tree):
+    """The names that a module gives a meaning to, and those that it uses; `None` for the former where an import may give any."""
     bound, used = set(), set()
     for node in ast.walk(tree):
         match node:
@@ -77,23 +78,73 @@ def _is_fragment(tree):
                 bound.add(node.name)
             case ast.alias():
                 if node.name == "*":
-                    return False
-                name = (node.asname or node.name).partition(".")[0]
-                bound.add(name)
-                if name in _READS:
-                    return False
+                    return None, used
+                bound.add((node.asname or node.name).partition(".")[0])
             case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
                 bound.add(node.name)
             case ast.MatchMapping():
                 bound.add(node.rest)
             case ast.TypeVar():
                 bound.add(node.name)
-            case ast.Attribute():
-                if node.attr in _READS:
-                    return False
-    return not used & _READS and bool(used - bound - _KNOWN)
+    return bound, used
+
+
+def _reads(tree):
+    for node in ast.walk(tree):
+        match node:
+            case ast.alias() if (node.asname or node.name).partition(".")[0] in _READS:
+                return True
+            case ast.Attribute() if node.attr in _READS:
+                return True
+            case ast.Name() if isinstance(node.ctx, ast.Load) and node.id in _READS:
+                return True
+    return False
+
+
+def _lacks(tree):
+    bound, used = _names(tree)
+    return set() if bound is None else used - bound - _KNOWN
+
+
+def _is_fragment(tree):
+    """Whether the module continues another one: it reads nothing and uses names that it does not define."""
+    return not _reads(tree) and bool(_lacks(tree))
+
+
+def _top_level(tree):
+    """The names that a module of definitions gives a meaning to."""
+    found = set()
+    for statement in tree.body:
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                if not _is_stub(statement.body):
+                    found.add(statement.name)
+            case ast.Import() | ast.ImportFrom():
+                found |= {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+            case ast.Assign():
+                found |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _with_definitions(blocks, chosen):
+    """The indices of a block and of the earlier ones that define what it lacks, in the order of the text."""
+    trees = {}
+    for index in range(chosen, len(blocks)):
+        try:
+            trees[index] = ast.parse(blocks[index]["text"])
+        except Exception:
+            continue
+    if chosen not in trees:
+        return [chosen]
+    found, missing = [chosen], _lacks(trees[chosen])
+    # Earlier blocks have higher indices; the nearest one that defines a name counts.
+    for index in range(chosen + 1, len(blocks)):
+        if index in trees and not _does_something(trees[index]) and missing & _top_level(trees[index]):
+            found.append(index)
+            missing = (missing - _top_level(trees[index])) | _lacks(trees[index])
+    return found[::-1]
 
 
 given = json.load(sys.stdin)
 whole = (index for index, block in enumerate(given["blocks"]) if is_whole(block["text"], block["is_python"], given["function"]))
-print(next(whole, 0))
+print(*_with_definitions(given["blocks"], next(whole, 0)))

@@ -14,7 +14,7 @@ use crate::run::{Budget, ExitStatus, ProgramSource, Run};
 const SCRIPT: &str = include_str!("choose.py");
 /// Time limit, whatever the limits of the program are.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Limit on the output, which is an index.
+/// Limit on the output, which is a list of indices.
 const OUTPUT_BYTES: u64 = 1 << 10;
 
 #[derive(Serialize)]
@@ -29,8 +29,9 @@ struct CandidateBlock<'a> {
     is_python: bool,
 }
 
-/// The index of the program among the blocks, the last one first. `function` is empty if the program reads standard
-/// input. If no block is a whole program, or the interpreter cannot tell, it is the last one.
+/// The indices of the blocks that form the program, which are joined in this order; the blocks are given the last one
+/// first. Usually that is one; before it come blocks with definitions that it uses and lacks. `function` is empty if the
+/// program reads standard input. If no block is a whole program, or the interpreter cannot tell, it is the last one.
 ///
 /// # Errors
 ///
@@ -41,21 +42,23 @@ pub(crate) fn choose(
     function: &str,
     budget: &Budget,
     cancel: &CancellationToken,
-) -> Result<usize, Box<Run>> {
+) -> Result<Vec<usize>, Box<Run>> {
     let blocks_given =
         blocks.iter().map(|block| CandidateBlock { text: &block.text, is_python: block.is_python }).collect();
-    let Ok(given) = serde_json::to_vec(&Given { function, blocks: blocks_given }) else { return Ok(0) };
+    let Ok(given) = serde_json::to_vec(&Given { function, blocks: blocks_given }) else { return Ok(vec![0]) };
     let budget = Budget { time: TIMEOUT, output: OUTPUT_BYTES, ..*budget };
     let script = ProgramSource { text: SCRIPT.as_bytes(), code: &[], many_tests: false };
     let run = executor.process(script, &given, &budget, cancel);
     match run.status {
         ExitStatus::Returned(_) => {
-            let index = std::str::from_utf8(&run.stdout).ok().and_then(|text| text.trim().parse().ok());
-            Ok(index.filter(|index| *index < blocks.len()).unwrap_or(0))
+            let text = std::str::from_utf8(&run.stdout).unwrap_or_default();
+            let indices: Option<Vec<usize>> = text.split_whitespace().map(|index| index.parse().ok()).collect();
+            let are_blocks = |found: &Vec<usize>| !found.is_empty() && found.iter().all(|index| *index < blocks.len());
+            Ok(indices.filter(are_blocks).unwrap_or_else(|| vec![0]))
         }
         ExitStatus::Starved | ExitStatus::NeedsMemory | ExitStatus::Cancelled | ExitStatus::Internal(_) => {
             Err(Box::new(run))
         }
-        _ => Ok(0),
+        _ => Ok(vec![0]),
     }
 }

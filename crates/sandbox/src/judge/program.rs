@@ -17,8 +17,8 @@ use crate::verdict::{GraderResult, ProgramVerdict};
 pub(crate) struct Program {
     /// What may be the program, at least one.
     candidates: Vec<Candidate>,
-    /// The index of the program, once chosen.
-    chosen: OnceLock<usize>,
+    /// The program, once chosen.
+    chosen: OnceLock<String>,
 }
 
 impl Program {
@@ -45,13 +45,16 @@ impl Program {
             return Err(not_run(task, Reason::SourceTooLong, detail));
         }
         candidates.retain(fits);
-        let chosen = if candidates.len() == 1 { OnceLock::from(0) } else { OnceLock::new() };
+        let chosen = match candidates.as_mut_slice() {
+            [only] => OnceLock::from(std::mem::take(&mut only.text)),
+            _ => OnceLock::new(),
+        };
         Ok(Self { candidates, chosen })
     }
 
     /// The program, if it has been chosen.
     pub(crate) fn chosen(&self) -> Option<&str> {
-        self.chosen.get().map(|index| self.candidates[*index].text.as_str())
+        self.chosen.get().map(String::as_str)
     }
 
     /// The program, which is chosen if it has not been.
@@ -69,8 +72,12 @@ impl Program {
         if let Some(program) = self.chosen() {
             return Ok(program);
         }
-        let index = choose(executor, &self.candidates, function, budget, cancel)?;
-        Ok(&self.candidates[*self.chosen.get_or_init(|| index)].text)
+        let blocks = choose(executor, &self.candidates, function, budget, cancel)?;
+        let text = || {
+            let texts: Vec<&str> = blocks.iter().map(|index| self.candidates[*index].text.as_str()).collect();
+            texts.join("\n")
+        };
+        Ok(self.chosen.get_or_init(text))
     }
 }
 

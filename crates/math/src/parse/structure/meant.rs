@@ -130,6 +130,40 @@ impl Tokens<'_> {
         }
     }
 
+    /// `12 \\text{ over } 15` and `5 \\text{ plus } 7`: words between two numbers that are signs.
+    pub(super) fn read_spoken_operators(&mut self) {
+        for at in 1..self.kinds.len().saturating_sub(1) {
+            let TokenKind::Label(word) = *self.kind(at) else { continue };
+            let sign = match word {
+                "plus" => TokenKind::Symbol('+'),
+                "minus" => TokenKind::Symbol('-'),
+                "times" => TokenKind::Command("times"),
+                "over" | "divided" => TokenKind::Symbol('/'),
+                _ => continue,
+            };
+            let is_space = |at: &usize| *self.kind(*at) == TokenKind::Space;
+            let before = (0..at).rev().find(|at| !is_space(at));
+            let mut after = (at + 1..self.kinds.len()).find(|at| !is_space(at));
+            let by = after.filter(|at| *self.kind(*at) == TokenKind::Label("by"));
+            if (word == "divided") != by.is_some() {
+                continue;
+            }
+            if let Some(by) = by {
+                after = (by + 1..self.kinds.len()).find(|at| !is_space(at));
+            }
+            let is_number = |at: Option<usize>| at.is_some_and(|at| matches!(self.kind(at), TokenKind::Numeral(_)));
+            if !is_number(before) || !is_number(after) {
+                continue;
+            }
+            if let Some(by) = by {
+                self.blank(by);
+            }
+            if let Some(kind) = self.kinds.get_mut(at) {
+                *kind = sign;
+            }
+        }
+    }
+
     /// Whether a range is `\\frac` and two arguments in braces or digits.
     fn is_fraction(&self, range: std::ops::Range<usize>) -> bool {
         let argument = |at: usize| match self.kind(at) {
