@@ -49,6 +49,7 @@ mod task;
 mod tests_column;
 mod text;
 mod trailing_sum;
+mod unique_keys;
 mod verifiers;
 
 pub use benchmark::BenchmarkFiles;

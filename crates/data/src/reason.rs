@@ -31,7 +31,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The row cannot be read: not JSON, no object, not UTF-8, too long, or a field of the wrong type.
+    /// The row cannot be read: not JSON, no object, a key twice, not UTF-8, too long, or a field of the wrong type.
     InvalidRow => "invalid-row",
     /// None of the columns that hold a prompt.
     MissingPrompt => "missing-prompt",

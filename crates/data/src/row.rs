@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::Reason;
+use crate::unique_keys;
 
 /// Why a row cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -132,11 +133,11 @@ impl DataRow {
     /// The row at a place of a file, written as JSON.
     pub(crate) fn parse_at(place: RowLocation, text: impl Into<String>) -> Result<Self, RowError> {
         let mut text = text.into();
-        let mut parsed = serde_json::from_str(&text);
+        let mut parsed = unique_keys::parse(&text);
         if parsed.is_err()
             && let Some(nulls) = without_non_finite(&text)
         {
-            (parsed, text) = (serde_json::from_str(&nulls), nulls);
+            (parsed, text) = (unique_keys::parse(&nulls), nulls);
         }
         match parsed {
             Ok(Value::Object(values)) => Ok(Self { place, values, text: Some(text), columns: None }),

@@ -74,8 +74,30 @@ fn sequence(datum: Datum, loss: SummedLoss) -> Result<TargetSequence, FieldError
         }
         sequence.group = Some(first);
     }
+    validate(&sequence, loss)?;
     // Masks and the like that recipes leave in a datum say nothing that the factors do not.
     Ok(sequence)
+}
+
+/// Log-probabilities are 0 at most, but for rounding.
+const MAX_LOGP: f32 = 1e-3;
+
+/// Largest factor of a token: far above what a loss needs, and far below what destroys weights.
+const MAX_FACTOR: f32 = 1e6;
+
+/// Refuses factors that no loss means, and log-probabilities that are none.
+fn validate(sequence: &TargetSequence, loss: SummedLoss) -> Result<(), FieldError> {
+    let name = if loss.has_ratio() { "advantages" } else { "weights" };
+    let is_large = |factor: &&f32| !(factor.abs() <= MAX_FACTOR);
+    if let Some(factor) = sequence.factors.iter().find(is_large) {
+        return Err(FieldError::new(name, factor, format!("-{MAX_FACTOR:e} to {MAX_FACTOR:e}")));
+    }
+    let trained = sequence.sampler_log_probabilities.iter().zip(&sequence.factors);
+    let is_none = |(logp, factor): &(&f32, &f32)| **factor != 0.0 && !(**logp <= MAX_LOGP);
+    match trained.into_iter().find(is_none) {
+        Some((logp, _)) => Err(FieldError::new("logprobs", logp, "log-probabilities, which are 0 or below")),
+        None => Ok(()),
+    }
 }
 
 /// The bytes of a list.
@@ -166,6 +188,14 @@ mod tests {
         assert!(missing.starts_with("data[0].logprobs is absent"), "{missing}");
         let shape = refused(&|r| r.data[0].loss_fn_inputs.get_mut("target_tokens").unwrap().shape = vec![3, 2]);
         assert!(shape.contains("of shape [3, 2]"), "{shape}");
+        let list = |values: &[f32]| Tensor { dense: Some(floats(values)), dtype: FLOAT32, shape: vec![3] };
+        let put = |name: &'static str, values: &'static [f32]| {
+            refused(&move |r| drop(r.data[0].loss_fn_inputs.insert(name.to_owned(), list(values))))
+        };
+        assert!(
+            put("advantages", &[0.0, 1e30, 1.0]).contains("advantages is 1000000000000000000000000000000, allowed")
+        );
+        assert!(put("logprobs", &[5.0, -1.0, 5.0]).contains("logprobs is 5, allowed: log-probabilities"));
         let sparse = refused(&|r| r.data[0].loss_fn_inputs.get_mut("advantages").unwrap().dense = None);
         assert!(sparse.contains("advantages is sparse"), "{sparse}");
     }

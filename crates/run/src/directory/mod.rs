@@ -5,6 +5,7 @@ mod files;
 mod fork;
 mod lock;
 mod manifest;
+mod mixed;
 mod ownership;
 mod recipe_record;
 mod record;
@@ -31,6 +32,7 @@ use files::{clear_incomplete, run_id};
 pub use files::{is_run_name, recipe_stem};
 pub use lock::{Lock, is_locked};
 pub use manifest::{ForkOrigin, RunManifest};
+use mixed::refuse_mixed;
 use ownership::Ownership;
 pub use recipe_record::RecipeRecord;
 pub use record::{RunRecord, read_data};
@@ -148,6 +150,7 @@ impl RunDirectory {
         if manifest.identity != recipe.identity {
             refuse_other_settings(&path, &manifest.run_id, &begun_with, recipe)?;
         }
+        refuse_mixed(&path, &manifest, &begun_with, &recipe)?;
         let lock = Lock::take(&path)?;
         let ownership = Ownership::new(&path, lock, true);
         let RunManifest { run_id, identity, forked_from, aggregation, .. } = manifest;

@@ -1,0 +1,104 @@
+//! Directories whose files are not all of one run: those of another were copied over them, or a folder leads elsewhere.
+
+use std::path::Path;
+
+use super::{RecipeRecord, RunManifest};
+use crate::error::RunFilesError;
+use crate::inputs::{InputRecord, differences, names_files};
+use crate::layout::{
+    CHECKPOINTS_FOLDER, EVALUATION_FOLDER, INPUTS_FILE, ROLLOUTS_FOLDER, RUN_FILE, TENSORBOARD_FOLDER, WEIGHTS_FOLDER,
+};
+
+/// Settings that no resumed run may change: what is recorded of them must agree in all files.
+const FIXED: [&str; 5] = ["run.seed", "sampling.", "shaping.", "learner.objective.", "data."];
+
+/// Where they are may change.
+const VERIFIERS: &str = "data.verifiers.";
+
+/// The folders of a run.
+const FOLDERS: [&str; 5] = [CHECKPOINTS_FOLDER, WEIGHTS_FOLDER, ROLLOUTS_FOLDER, EVALUATION_FOLDER, TENSORBOARD_FOLDER];
+
+/// Refuses a directory whose record of inputs has other settings than its recipe, which has the checkpoints of another
+/// run only, or of which a folder is a link.
+pub(super) fn refuse_mixed(
+    path: &Path,
+    manifest: &RunManifest,
+    begun_with: &InputRecord,
+    recipe: &RecipeRecord<'_>,
+) -> Result<(), RunFilesError> {
+    let refused = |why: String| Err(RunFilesError::directory(path, why));
+    for name in FOLDERS {
+        if path.join(name).symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+            return refused(format!("has `{name}` as a link, allowed: a folder (move the whole run instead)"));
+        }
+    }
+    let is_fixed = |key: &str| {
+        FIXED.iter().any(|fixed| key.starts_with(fixed)) && !names_files(key) && !key.starts_with(VERIFIERS)
+    };
+    let differing = differences(&begun_with.settings, recipe.rules);
+    if let Some((key, theirs, ours)) = differing.into_iter().find(|(key, ..)| is_fixed(key)) {
+        let value = |value: Option<&String>| value.map_or("absent", String::as_str).to_owned();
+        let (theirs, ours) = (value(theirs), value(ours));
+        return refused(format!(
+            "has files of two runs: `{key}` is {theirs} in {INPUTS_FILE}, and {ours} in the settings, which {RUN_FILE} \
+             agrees with"
+        ));
+    }
+    let checkpoints = path.join(CHECKPOINTS_FOLDER);
+    let Ok(entries) = std::fs::read_dir(&checkpoints) else { return Ok(()) };
+    let names: Vec<String> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    match names.first() {
+        Some(other) if !names.contains(&manifest.run_id) => refused(format!(
+            "has files of two runs: {RUN_FILE} is that of `{}`, and {CHECKPOINTS_FOLDER} are those of `{other}`",
+            manifest.run_id
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::RunDirectory;
+    use super::super::test_recipe::{TestRecipe, begin_with};
+    use super::*;
+
+    /// A run with a checkpoint.
+    fn run(folder: &Path, name: &str, recipe: &TestRecipe) -> PathBuf {
+        let directory = RunDirectory::create(&folder.join(name), recipe.record()).unwrap();
+        begin_with(&directory, &InputRecord::new(recipe.rules.clone(), Vec::new()));
+        std::fs::create_dir_all(directory.checkpoints().join(name)).unwrap();
+        directory.path().to_owned()
+    }
+
+    fn refused(path: &Path, recipe: &TestRecipe) -> String {
+        RunDirectory::resume(path, recipe.record()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_manifest_and_settings_of_another_run_are_not_resumed() {
+        let dir = tempfile::tempdir().unwrap();
+        let recipe = TestRecipe::new(&[]);
+        let other = TestRecipe::new(&[("sampling.top_k", "4")]);
+        let path = run(dir.path(), "a", &recipe);
+        let theirs = run(dir.path(), "b", &other);
+        assert!(RunDirectory::resume(&path, recipe.record()).is_ok());
+        std::fs::copy(theirs.join(RUN_FILE), path.join(RUN_FILE)).unwrap();
+        let error = refused(&path, &other);
+        assert!(error.contains("`sampling.top_k` is 0 in inputs.json, and 4 in the settings"), "{error}");
+        std::fs::copy(theirs.join(INPUTS_FILE), path.join(INPUTS_FILE)).unwrap();
+        let error = refused(&path, &other);
+        assert!(error.contains("run.json is that of `b`, and checkpoints are those of `a`"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_leads_out_of_the_run_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let recipe = TestRecipe::new(&[]);
+        let path = run(dir.path(), "a", &recipe);
+        std::fs::rename(path.join(CHECKPOINTS_FOLDER), dir.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), path.join(CHECKPOINTS_FOLDER)).unwrap();
+        assert!(refused(&path, &recipe).contains("has `checkpoints` as a link, allowed: a folder"));
+    }
+}
