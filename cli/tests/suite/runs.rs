@@ -162,7 +162,8 @@ fn config_prints_what_a_run_would_use_with_its_documentation() {
     let mut command = evenkeel(&["config", "--set", "sampling.group_size=4", "--recipe"]);
     command.arg(small());
     let said = String::from_utf8(succeed(command).stdout).unwrap();
-    assert!(said.starts_with("# What the learner computes: loss = - sum of w phi"), "{said}");
+    assert!(said.starts_with("# Aggregation rule: balanced (written in: defaults)\n"), "{said}");
+    assert!(said.contains("\n# What the learner computes: loss = - sum of w phi"), "{said}");
     assert!(
         said.replace("\n# ", " ").contains("old_logp = the learner's before the first update of the step [recompute]")
     );

@@ -77,7 +77,7 @@ fn answers_in_any_script_have_their_verdicts() {
         (r#"{"gold": "5", "completion": "So √25 = \\boxed{5}"}"#, "equal"),
         (r#"{"gold": "3", "completion": "所以，x=\\boxed{3}"}"#, "equal"),
         (r#"{"gold": "\\frac12", "completion": "sin 30° = \\boxed{\\frac12}"}"#, "equal"),
-        (r#"{"gold": "3", "completion": "\\boxed{\\sum_}"}"#, "not_equal"),
+        (r#"{"gold": "3", "completion": "\\boxed{\\sum_}"}"#, "undecided"),
         (r#"{"gold": "3", "completion": "\\boxed{\\binom{0}{0}}"}"#, "not_equal"),
         (r#"{"gold": "4", "completion": "\\boxed{٤}"}"#, "not_equal"),
         (r#"{"gold": "٤", "completion": "\\boxed{4}"}"#, "bad_gold"),
