@@ -88,12 +88,12 @@ const MAX_FACTOR: f32 = 1e6;
 /// Refuses factors that no loss means, and log-probabilities that are none.
 fn validate(sequence: &TargetSequence, loss: SummedLoss) -> Result<(), FieldError> {
     let name = if loss.has_ratio() { "advantages" } else { "weights" };
-    let is_large = |factor: &&f32| !(factor.abs() <= MAX_FACTOR);
+    let is_large = |factor: &&f32| !(-MAX_FACTOR..=MAX_FACTOR).contains(*factor);
     if let Some(factor) = sequence.factors.iter().find(is_large) {
         return Err(FieldError::new(name, factor, format!("-{MAX_FACTOR:e} to {MAX_FACTOR:e}")));
     }
     let trained = sequence.sampler_log_probabilities.iter().zip(&sequence.factors);
-    let is_none = |(logp, factor): &(&f32, &f32)| **factor != 0.0 && !(**logp <= MAX_LOGP);
+    let is_none = |(logp, factor): &(&f32, &f32)| **factor != 0.0 && !(f32::NEG_INFINITY..=MAX_LOGP).contains(*logp);
     match trained.into_iter().find(is_none) {
         Some((logp, _)) => Err(FieldError::new("logprobs", logp, "log-probabilities, which are 0 or below")),
         None => Ok(()),
