@@ -100,7 +100,7 @@ impl Writer {
             self.passage(&mut text);
         }
         let mut text = self.broken(text);
-        for word in ["boxed", "fbox", "think"] {
+        for word in ["boxed", "framebox", "fbox", "think"] {
             while text.contains(word) {
                 text = text.replace(word, "");
             }

@@ -85,11 +85,11 @@ fn whole_steps_have_the_bits_that_they_always_had() {
         ("measured", digest(with(measured), true)),
     ];
     let expected = [
-        ("one update", "sha256:01b4bbd4dc711837"),
-        ("several updates", "sha256:ad015019cc5d2052"),
-        ("regularized", "sha256:fe8dd0aa45ab8f3f"),
-        ("adapters", "sha256:43fa6597e5dc9562"),
-        ("measured", "sha256:28c3ddccf2746465"),
+        ("one update", "sha256:9afb948b33f2ff0b"),
+        ("several updates", "sha256:f005a587ed727c5a"),
+        ("regularized", "sha256:3c0b80cbce9acdcd"),
+        ("adapters", "sha256:c7668deae21f1833"),
+        ("measured", "sha256:a158dc533587f94c"),
     ];
     assert_eq!(found, expected.map(|(name, digest)| (name, digest.to_owned())));
 }

@@ -92,7 +92,7 @@ fn an_answer_in_any_script_has_a_verdict() {
             ("5", "So √25 = \\boxed{5}", Outcome::Correct, "equal_integer"),
             ("3", "所以，x=\\boxed{3}", Outcome::Correct, "equal_integer"),
             ("\\frac12", "sin 30° = \\boxed{\\frac12}", Outcome::Correct, "equal_rational"),
-            ("5", "\\boxed{\\sum_}", Outcome::Incorrect, "different_kind"),
+            ("5", "\\boxed{\\sum_}", Outcome::Undecided, "not_understood"),
             ("5", "\\boxed{\\binom{0}{0}}", Outcome::Incorrect, "different_number"),
             ("5", "\\boxed{٥}", Outcome::Incorrect, "unreadable_digits"),
         ] {

@@ -175,6 +175,7 @@ fn message(seed: u64, index: u32) -> train_request::Kind {
                 sample_id: format!("{seed}/{number}"),
                 segments: segments.collect(),
                 raw_reward: Some(response.raw_reward),
+                correct: response.correct,
                 shaped_reward: Some(response.reward),
                 valid: true,
                 ..TrainSample::default()

@@ -59,6 +59,7 @@ pub(crate) fn group(seed: u64, size: usize) -> ResponseGroup {
             rollout_logp: (0..length).map(|_| -random.random_range(2.0..4.5)).collect(),
             tokens,
             raw_reward: reward,
+            correct: Some(reward > 0.5),
             reward,
             valid: true,
             ..Response::default()
