@@ -14,6 +14,9 @@ const INTEGERS: [&str; 8] = ["n", "m", "k", "j", "N", "M", "K", "l"];
 pub(crate) struct Variables {
     /// Variables that bound sums or occur in factorials: small integers.
     integer_valued: Vec<String>,
+    /// Whether names that usually denote integers do: where one stands in an exponent, a floor or a remainder. Elsewhere
+    /// `\\sin(m\\pi)` is not 0.
+    has_integers: bool,
     /// Whether integers behave specially: floors, remainders, powers of negative numbers.
     pub(crate) discrete: bool,
     /// Whether expressions may agree in one region only: absolute values, maxima, roots of squares.
@@ -100,6 +103,17 @@ impl Variables {
                     _ => {}
                 }
             }
+            variables.has_integers |= variables.in_exponent
+                || expr.any(|node| {
+                    matches!(
+                        node,
+                        Node::Call(
+                            Function::Floor | Function::Ceiling | Function::Factorial | Function::DoubleFactorial,
+                            _
+                        ) | Node::Call2(Function::Modulo | Function::Gcd | Function::Lcm | Function::Binomial, ..)
+                            | Node::Fold { .. }
+                    )
+                });
             variables.discrete |= expr.any(|node| {
                 matches!(
                     node,
@@ -165,7 +179,7 @@ impl Point<'_> {
         }
         // Half of the points lie on both sides of where an absolute value, a floor or a maximum may switch.
         let reach = if self.attempt % 4 >= 2 { self.variables.reach } else { 1 };
-        if INTEGERS.contains(&name) {
+        if self.variables.has_integers && INTEGERS.contains(&name) {
             // Odd and small when other variables are very negative, so that sums and powers of both are negative too.
             if self.attempt == 3 {
                 return (2 * within(6) + 1, 0);

@@ -47,8 +47,11 @@ pub(super) fn refuse_mixed(
     let checkpoints = path.join(CHECKPOINTS_FOLDER);
     let Ok(entries) = std::fs::read_dir(&checkpoints) else { return Ok(()) };
     let names: Vec<String> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    // A fork begins with a checkpoint of its origin.
+    let origin = manifest.forked_from.as_ref().map(|origin| &origin.run_id);
+    let is_own = |name: &String| *name == manifest.run_id || Some(name) == origin;
     match names.first() {
-        Some(other) if !names.contains(&manifest.run_id) => refused(format!(
+        Some(other) if !names.iter().any(is_own) => refused(format!(
             "has files of two runs: {RUN_FILE} is that of `{}`, and {CHECKPOINTS_FOLDER} are those of `{other}`",
             manifest.run_id
         )),
