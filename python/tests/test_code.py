@@ -54,7 +54,8 @@ def test_outcomes_are_those_of_a_service(pool, program, outcome):
 def test_a_text_without_a_program_has_no_answer(pool):
     verdict = pool.verify("I do not know", TESTS)
     assert (verdict.outcome, verdict.reward, verdict.extracted) == ("no_answer", 0.0, None)
-    assert pool.verify("import numpy\n", TESTS).outcome == "no_answer"
+    # Code without a fence is a program.
+    assert pool.verify("import numpy\n", TESTS).outcome == "runtime_error"
     assert pool.verify("```python\nimport numpy\n```", TESTS).reason == "unsupported"
 
 

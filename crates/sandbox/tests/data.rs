@@ -223,7 +223,7 @@ fn quirks_are_those_of_a_process_in_strict_mode(data: &Path) {
         let tests = quirk_tests(&row);
         let right = process.iter().zip(tests.tests()).all(|(run, test)| {
             let equal = |stdout| {
-                evenkeel_sandbox::compare::text::compare(stdout, &test.output)
+                evenkeel_sandbox::compare::text::compare_within(stdout, &test.output, Tolerance::EXACT)
                     == evenkeel_sandbox::compare::text::Match::Equal
             };
             run["exit"] == 0 && run["stdout"].as_str().is_some_and(equal)
