@@ -159,7 +159,7 @@ mod tests {
     }
 
     async fn until(holds: impl Fn() -> bool) {
-        for _ in 0..1000 {
+        for _ in 0..6000 {
             if holds() {
                 return;
             }
