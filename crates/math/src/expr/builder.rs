@@ -152,19 +152,10 @@ impl Builder {
         let mut places = vec![0; count];
         let mut nodes = Vec::with_capacity(count);
         for (at, node) in expr.nodes.iter().enumerate().filter(|(at, _)| used.get(*at) == Some(&true)) {
-            let place = |id: &NodeId| places.get(target(*id) as usize).copied().unwrap_or(0);
-            let moved = match node {
-                Node::Literal(_) | Node::Constant(_) | Node::Symbol(_) => node.clone(),
-                Node::Negate(a) => Node::Negate(place(a)),
-                Node::Add(a, b) => Node::Add(place(a), place(b)),
-                Node::Multiply(a, b) => Node::Multiply(place(a), place(b)),
-                Node::Divide(a, b) => Node::Divide(place(a), place(b)),
-                Node::Power(a, b) => Node::Power(place(a), place(b)),
-                Node::Call(function, a) => Node::Call(*function, place(a)),
-                Node::Call2(function, a, b) => Node::Call2(*function, place(a), place(b)),
-                Node::Apply(name, a) => Node::Apply(*name, place(a)),
-                Node::Term(_) | Node::Fold { .. } => return None,
-            };
+            if matches!(node, Node::Term(_) | Node::Fold { .. }) {
+                return None;
+            }
+            let moved = node.moved(|id| places.get(target(id) as usize).copied().unwrap_or(0), |name| name);
             let place = NodeId::try_from(nodes.len()).ok()?;
             nodes.push(moved);
             *places.get_mut(at)? = place;
@@ -178,23 +169,14 @@ impl Builder {
         let mut places = vec![0; expr.nodes.len()];
         let mut nodes = Vec::with_capacity(expr.nodes.len() + 4);
         for (at, node) in expr.nodes.iter().enumerate() {
-            let place = |id: &NodeId| places.get(*id as usize).copied().unwrap_or(0);
+            let place = |id: NodeId| places.get(id as usize).copied().unwrap_or(0);
             let moved = match node {
-                Node::Literal(_) | Node::Constant(_) | Node::Symbol(_) => node.clone(),
-                Node::Negate(a) => Node::Negate(place(a)),
-                Node::Add(a, b) => Node::Add(place(a), place(b)),
-                Node::Multiply(a, b) => Node::Multiply(place(a), place(b)),
-                Node::Divide(a, b) => Node::Divide(place(a), place(b)),
-                Node::Power(a, b) => Node::Power(place(a), place(b)),
-                Node::Call(function, a) => Node::Call(*function, place(a)),
-                Node::Call2(function, a, b) => Node::Call2(*function, place(a), place(b)),
-                Node::Apply(index, a) if expr.name(*index) == name => {
-                    let argument = place(a);
-                    nodes.push(Node::Symbol(*index));
-                    Node::Multiply(NodeId::try_from(nodes.len() - 1).ok()?, argument)
-                }
-                Node::Apply(index, a) => Node::Apply(*index, place(a)),
                 Node::Term(_) | Node::Fold { .. } => return None,
+                Node::Apply(index, a) if expr.name(*index) == name => {
+                    nodes.push(Node::Symbol(*index));
+                    Node::Multiply(NodeId::try_from(nodes.len() - 1).ok()?, place(*a))
+                }
+                _ => node.moved(place, |name| name),
             };
             let place = NodeId::try_from(nodes.len()).ok()?;
             nodes.push(moved);
@@ -215,27 +197,7 @@ impl Builder {
         // Every node's name is among them.
         let renamed = |name: u32| names.get(name as usize).copied().unwrap_or(name);
         for node in &expr.nodes {
-            let moved = match node {
-                Node::Literal(_) | Node::Constant(_) => node.clone(),
-                Node::Symbol(name) => Node::Symbol(renamed(*name)),
-                Node::Negate(a) => Node::Negate(a + base),
-                Node::Add(a, b) => Node::Add(a + base, b + base),
-                Node::Multiply(a, b) => Node::Multiply(a + base, b + base),
-                Node::Divide(a, b) => Node::Divide(a + base, b + base),
-                Node::Power(a, b) => Node::Power(a + base, b + base),
-                Node::Call(function, a) => Node::Call(*function, a + base),
-                Node::Call2(function, a, b) => Node::Call2(*function, a + base, b + base),
-                Node::Apply(name, a) => Node::Apply(renamed(*name), a + base),
-                Node::Term(end) => Node::Term(end + base),
-                Node::Fold { product, variable, from, to, begin } => Node::Fold {
-                    product: *product,
-                    variable: renamed(*variable),
-                    from: from + base,
-                    to: to + base,
-                    begin: begin + base,
-                },
-            };
-            self.nodes.push(moved);
+            self.nodes.push(node.moved(|id| id + base, renamed));
         }
         (self.nodes.len() - 1) as NodeId
     }

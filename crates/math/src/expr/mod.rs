@@ -68,6 +68,30 @@ impl Node {
         }
     }
 
+    /// The node with its operands at other places, and its names under other indices.
+    pub(crate) fn moved(&self, place: impl Fn(NodeId) -> NodeId, name: impl Fn(u32) -> u32) -> Self {
+        match self {
+            Self::Literal(_) | Self::Constant(_) => self.clone(),
+            Self::Symbol(index) => Self::Symbol(name(*index)),
+            Self::Negate(a) => Self::Negate(place(*a)),
+            Self::Add(a, b) => Self::Add(place(*a), place(*b)),
+            Self::Multiply(a, b) => Self::Multiply(place(*a), place(*b)),
+            Self::Divide(a, b) => Self::Divide(place(*a), place(*b)),
+            Self::Power(a, b) => Self::Power(place(*a), place(*b)),
+            Self::Call(function, a) => Self::Call(*function, place(*a)),
+            Self::Call2(function, a, b) => Self::Call2(*function, place(*a), place(*b)),
+            Self::Apply(index, a) => Self::Apply(name(*index), place(*a)),
+            Self::Term(end) => Self::Term(place(*end)),
+            Self::Fold { product, variable, from, to, begin } => Self::Fold {
+                product: *product,
+                variable: name(*variable),
+                from: place(*from),
+                to: place(*to),
+                begin: place(*begin),
+            },
+        }
+    }
+
     /// The larger of numerator and denominator of a literal. `None` for anything else, and beyond 63 bits.
     pub(crate) fn magnitude(&self) -> Option<i64> {
         let Self::Literal(number) = self else { return None };
