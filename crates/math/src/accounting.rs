@@ -52,23 +52,8 @@ fn is_known_name(text: &str, known: &Known) -> bool {
     let call = text.find(['(', '[']).map(|at| text.split_at(at)).filter(|(name, _)| !name.contains(' '));
     let (name, argument) = call.unwrap_or((text, ""));
     let words_of = |text: &str| -> Vec<String> {
-        let mut before = ' ';
-        let mut words = vec![String::new()];
-        let mut is_command = false;
-        for c in text.chars() {
-            if c.is_alphabetic() {
-                if !before.is_alphabetic() {
-                    is_command = before == '\\';
-                    words.push(String::new());
-                }
-                if !is_command && let Some(word) = words.last_mut() {
-                    word.push(c);
-                }
-            }
-            before = c;
-        }
-        words.retain(|word| !word.is_empty());
-        words
+        let words = words::words_in(text, char::is_alphabetic).into_iter();
+        words.filter(|(_, is_command)| !is_command).map(|(word, _)| word).collect()
     };
     let is_name = |word: &String| {
         let lower = word.to_lowercase();

@@ -138,25 +138,12 @@ fn is_harmless(rest: &str, letter: char, known: &Known) -> bool {
     if matches!(rest, "\\checkmark") {
         return true;
     }
-    let mut before = ' ';
-    let mut word = String::new();
-    let mut is_command = false;
-    for c in rest.chars().chain([' ']) {
-        if c.is_alphabetic() || c == '\'' || c == '’' {
-            is_command = if word.is_empty() { before == '\\' } else { is_command };
-            word.push(c);
-        } else if !word.is_empty() {
-            let single = word.chars().nth(1).is_none().then(|| word.chars().next()).flatten();
-            let is_other = single.is_some_and(|other| LETTERS.contains(&other) && other != letter);
-            let is_word = !is_command && word.chars().nth(1).is_some();
-            if is_other || (is_word && !is_content_word(&word, known)) {
-                return false;
-            }
-            word.clear();
-        }
-        before = c;
-    }
-    true
+    words::words_in(rest, |c| c.is_alphabetic() || matches!(c, '\'' | '’')).iter().all(|(word, is_command)| {
+        let single = word.chars().nth(1).is_none().then(|| word.chars().next()).flatten();
+        let is_other = single.is_some_and(|other| LETTERS.contains(&other) && other != letter);
+        let is_word = !is_command && single.is_none();
+        !is_other && (!is_word || is_content_word(word, known))
+    })
 }
 
 /// Whether a word may be part of a choice's content: a unit, a function, or a noun that is known.

@@ -1,7 +1,7 @@
 //! The words and phrases that are known to be harmless beside an answer, and those that change it: `words.txt` says
 //! where each may stand.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 /// Where a phrase may stand; `words.txt` says what each kind means.
@@ -50,8 +50,8 @@ pub(crate) const MAX_PHRASE_WORDS: usize = 6;
 
 static PHRASES: LazyLock<HashSet<(Role, &str)>> = LazyLock::new(|| rows().collect());
 /// Counted nouns, without the ending of their plural.
-static COUNTERS: LazyLock<HashMap<String, ()>> =
-    LazyLock::new(|| rows().filter(|(role, _)| *role == Role::Counter).map(|(_, word)| (singular(word), ())).collect());
+static COUNTERS: LazyLock<HashSet<String>> =
+    LazyLock::new(|| rows().filter(|(role, _)| *role == Role::Counter).map(|(_, word)| singular(word)).collect());
 
 fn rows() -> impl Iterator<Item = (Role, &'static str)> {
     let lines = ALLOW_LIST.lines().filter(|line| !line.starts_with('#'));
@@ -72,7 +72,24 @@ pub(crate) fn is(role: Role, phrase: &str) -> bool {
 
 /// Whether a word in lower case is a noun of the table.
 pub(crate) fn is_counter(word: &str) -> bool {
-    COUNTERS.contains_key(&singular(word))
+    COUNTERS.contains(&singular(word))
+}
+
+/// The words of a text, each with whether it is the name of a command, such as `\\text`. `is_part` says of which
+/// characters words are.
+pub(crate) fn words_in(text: &str, is_part: impl Fn(char) -> bool) -> Vec<(String, bool)> {
+    let mut words: Vec<(String, bool)> = Vec::new();
+    let mut before = ' ';
+    for c in text.chars() {
+        if is_part(c) {
+            match words.last_mut().filter(|_| is_part(before)) {
+                Some((word, _)) => word.push(c),
+                None => words.push((c.to_string(), before == '\\')),
+            }
+        }
+        before = c;
+    }
+    words
 }
 
 /// Whether a word changes a number beside it: an ordinal, a part, a multiple, a negation, a comparison. Such words are

@@ -140,7 +140,7 @@ fn is_expression(gold: &str) -> bool {
 
 /// Whether several choices stand in it with what they say: `(A) 5 (B) 6 (C) 7`.
 pub(super) fn lists_choices(gold: &str) -> bool {
-    let plain = gold.replace("\\text", "").replace("\\textbf", "").replace(['{', '}', '$'], "");
+    let plain = gold.replace("\\text", "").replace(['{', '}', '$'], "");
     let marks = |letter: char| plain.contains(&format!("({letter})")) || plain.contains(&format!(" {letter}) "));
     let marked = |letter: char| marks(letter) || plain.trim_start().starts_with(&format!("{letter}) "));
     let has_content = plain.chars().any(|c| c.is_ascii_digit()) || plain.split_whitespace().count() > 4;
