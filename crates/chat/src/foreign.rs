@@ -18,16 +18,6 @@ fn of_role(role: &str) -> ControlTokens {
     if role == "assistant" { ControlTokens::Special } else { ControlTokens::All }
 }
 
-/// All texts in a value.
-fn texts_in(value: &Value) -> Vec<&str> {
-    match value {
-        Value::String(text) => vec![text],
-        Value::Array(values) => values.iter().flat_map(texts_in).collect(),
-        Value::Object(fields) => fields.values().flat_map(texts_in).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
-    }
-}
-
 impl PromptRenderer {
     /// A text with a mark in all of its control text, which keeps it from being read as such.
     ///
@@ -61,19 +51,12 @@ impl PromptRenderer {
     /// # Errors
     /// What the tokenizer says.
     pub fn control_text(&self, prompt: &Prompt) -> Result<Option<String>, PromptError> {
-        let (messages, text) = match prompt {
-            Prompt::Text(text) => (&[][..], Some(text)),
-            Prompt::Messages(messages) => (&messages[..], None),
-            Prompt::Either { messages, text } => (&messages[..], Some(text)),
-        };
-        let mut texts: Vec<(&str, ControlTokens)> =
-            text.iter().map(|text| (text.as_str(), ControlTokens::All)).collect();
-        for message in messages {
+        let (messages, text) = prompt.parts();
+        let of_messages = messages.iter().flat_map(|message| {
             let which = of_role(message.role());
-            for value in message.fields().values() {
-                texts.extend(texts_in(value).into_iter().map(|text| (text, which)));
-            }
-        }
+            message.texts().into_iter().map(move |text| (text, which))
+        });
+        let texts = text.into_iter().map(|text| (text, ControlTokens::All)).chain(of_messages);
         for (text, which) in texts {
             if self.control().is_in(self.tokenizer(), text, which)? {
                 return Ok(Some(text.chars().take(SHOWN).collect()));

@@ -18,6 +18,15 @@ pub enum Prompt {
 }
 
 impl Prompt {
+    /// Its messages, and its text, where it has them.
+    pub(crate) fn parts(&self) -> (&[Message], Option<&str>) {
+        match self {
+            Self::Text(text) => (&[], Some(text)),
+            Self::Messages(messages) => (messages, None),
+            Self::Either { messages, text } => (messages, Some(text)),
+        }
+    }
+
     /// The prompt in a field of a row: a text, or a list of messages.
     ///
     /// # Errors
@@ -107,6 +116,24 @@ impl Message {
                 self.0.insert("content".to_owned(), Value::from(text));
             }
         }
+    }
+
+    /// All texts in its fields, and the names in them.
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        fn of<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+            match value {
+                Value::String(text) => texts.push(text),
+                Value::Array(values) => values.iter().for_each(|value| of(value, texts)),
+                Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+                    texts.push(name);
+                    of(value, texts);
+                }),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+        let mut texts = Vec::new();
+        self.0.values().for_each(|value| of(value, &mut texts));
+        texts
     }
 
     /// The message as templates see it.

@@ -81,7 +81,7 @@ pub struct RenderedPrompt {
 pub struct PromptRenderer {
     template: Option<Arc<ChatTemplate>>,
     tokenizer: Arc<Tokenizer>,
-    control: ControlText,
+    control: Arc<ControlText>,
     system_prompt: Option<Message>,
     /// What is appended to the system message, whether it is the settings' or the prompt's own.
     instructions: Option<String>,
@@ -120,7 +120,7 @@ impl PromptRenderer {
         Ok(Self {
             template,
             tokenizer,
-            control,
+            control: Arc::new(control),
             system_prompt,
             instructions: None,
             suffix,
@@ -323,35 +323,18 @@ fn validate_size(text: &str) -> Result<(), PromptError> {
     if text.len() > MAX_TEXT { Err(PromptError::TooLong { bytes: text.len() }) } else { Ok(()) }
 }
 
-/// Whether a text of a prompt has the mark of control text that is not to be read as such.
-fn has_mark(prompt: &Prompt) -> bool {
-    let in_messages = |messages: &[Message]| {
-        messages.iter().any(|message| Value::Object(message.fields().clone()).to_string().contains(MARK))
-    };
-    match prompt {
-        Prompt::Text(text) => text.contains(MARK),
-        Prompt::Messages(messages) => in_messages(messages),
-        Prompt::Either { messages, text } => text.contains(MARK) || in_messages(messages),
-    }
-}
-
 /// Bytes of all texts of a prompt.
 fn length(prompt: &Prompt) -> usize {
-    fn of(value: &Value) -> usize {
-        match value {
-            Value::String(text) => text.len(),
-            Value::Array(values) => values.iter().map(of).sum(),
-            Value::Object(object) => object.iter().map(|(name, value)| name.len() + of(value)).sum(),
-            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        }
-    }
-    let of_messages =
-        |messages: &[Message]| messages.iter().flat_map(|message| message.fields().values()).map(of).sum();
-    match prompt {
-        Prompt::Text(text) => text.len(),
-        Prompt::Messages(messages) => of_messages(messages),
-        Prompt::Either { messages, text } => text.len().max(of_messages(messages)),
-    }
+    let of = |texts: Vec<&str>| texts.iter().map(|text| text.len()).sum::<usize>();
+    let (messages, text) = prompt.parts();
+    text.map_or(0, str::len).max(messages.iter().map(|message| of(message.texts())).sum())
+}
+
+/// Whether a text of a prompt has the mark of control text that is not to be read as such.
+fn has_mark(prompt: &Prompt) -> bool {
+    let (messages, text) = prompt.parts();
+    let names = messages.iter().flat_map(|message| message.fields().keys()).map(String::as_str);
+    text.into_iter().chain(messages.iter().flat_map(Message::texts)).chain(names).any(|text| text.contains(MARK))
 }
 
 /// Whether a text shows the parts of a message as Python prints a list.

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -22,14 +22,13 @@ const BEFORE: &str = "\u{fdd1}";
 const UNKNOWN: &str = "\u{fdd2}";
 
 /// The tokens by which a model is controlled: those that the tokenizer calls special or writes as `<|...|>`, and those
-/// that its chat template writes. Clones share the second tokenizer, which is made when it is first needed.
-#[derive(Clone)]
+/// that its chat template writes. A second tokenizer is made when it is first needed.
 pub struct ControlText {
     /// Text, and whether the token is special.
     tokens: Vec<(String, bool)>,
     ids: HashSet<u32>,
     special: HashSet<u32>,
-    plain: Arc<OnceLock<Result<Plain, TextError>>>,
+    plain: OnceLock<Result<Plain, TextError>>,
 }
 
 /// A tokenizer that knows no control tokens but [`BEFORE`].
@@ -66,7 +65,7 @@ impl ControlText {
             ids: control.iter().map(|(id, _)| *id).collect(),
             special: control.iter().filter(|(_, token)| token.special).map(|(id, _)| *id).collect(),
             tokens: control.into_iter().map(|(_, token)| (token.content, token.special)).collect(),
-            plain: Arc::default(),
+            plain: OnceLock::new(),
         }
     }
 
