@@ -185,9 +185,8 @@ fn a_plain_check_hardly_allocates() {
     let rules = Rules::default();
     for (gold, completion, most) in [
         ("42", "After all of this work the result is \\boxed{42}.", 2),
-        // The words around an announced answer are read one by one.
-        ("025", "#### 25", 24),
-        ("-7", "Answer: -8", 24),
+        ("025", "#### 25", 2),
+        ("-7", "Answer: -8", 2),
         ("\\frac{3}{4}", "\\boxed{0.75}", 16),
     ] {
         // The harness allocates concurrently, now and then.

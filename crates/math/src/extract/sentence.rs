@@ -122,17 +122,14 @@ fn explains(words: &[String], known: &Known) -> bool {
 /// The announced answer without a reason after it: `7, since x > 0`, `7, which is the number of days in a week`. The
 /// whole where a word of the reason may change the answer, or where it has another number.
 pub(super) fn without_reason(sentence: &str) -> &str {
-    const BEFORE: [&str; 3] = [", ", " ", "; "];
-    let mut starts: Vec<(usize, usize)> = Vec::new();
-    for opener in ["since", "because", "which", "as", "where", "so"] {
-        for before in BEFORE {
-            let mark = format!("{before}{opener} ");
-            if let Some(at) = sentence.find(&mark) {
-                starts.push((at, at + mark.len()));
-            }
-        }
-    }
-    let Some((at, after)) = starts.into_iter().min() else { return sentence };
+    const OPENERS: [&str; 6] = ["since ", "because ", "which ", "as ", "where ", "so "];
+    let starts = OPENERS.iter().flat_map(|opener| {
+        sentence.match_indices(opener).filter_map(|(at, opener)| {
+            let before = [", ", "; ", " "].iter().find(|before| sentence.prefix_to(at).ends_with(**before))?;
+            Some((at - before.len(), at + opener.len()))
+        })
+    });
+    let Some((at, after)) = starts.min() else { return sentence };
     let answer = sentence.prefix_to(at);
     let clause = sentence.suffix_from(after);
     if answer.trim().is_empty() {

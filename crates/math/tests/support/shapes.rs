@@ -4,7 +4,7 @@
 pub(super) const PROSE: &[&str] = &[
     "Let's solve the problem step by step.",
     "First, we note that $x^2 - 5x + 6 = 0$ factors as $(x-2)(x-3) = 0$.",
-    "Let me check it again…",
+    "Wait, that is not right: I forgot the sign. Let me check again…",
     "To find the answer, substitute $y = 3$ into the equation; the first root is not 10 which is 1,000.99€.",
     "## Step 1 – simplify\n- **Given:** a/b = ¾\n- *Find:* `b`",
     "```python\nprint(sum(range(10)))  # {45}\n```",
