@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
+use ::parquet::basic::Compression;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::RowGroupMetaData;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
@@ -68,6 +69,10 @@ impl<'a> ParquetRows<'a> {
                 return Err(refused(format!("column `{name}` has the type INTERVAL, {allowed}")));
             }
         }
+        if let Some(unread) = unread_compression(&file) {
+            let allowed = "allowed: Snappy, gzip, zstd, LZ4, or none";
+            return Err(refused(format!("is compressed by {unread}, {allowed}")));
+        }
         let fields = file.metadata().file_metadata().schema().get_fields();
         let names = fields.iter().map(|field| field.name()).collect::<Vec<_>>().join(", ").into();
         Ok(Self { path, limits, cancel, file, columns, names, next_group: 0, records: None, next_row: 0 })
@@ -114,6 +119,15 @@ impl RowReader for ParquetRows<'_> {
         }
         Ok(Some(DataRow::of_table(place, row, Arc::clone(&self.names))))
     }
+}
+
+/// A compression of the file's that the decoder was built without.
+fn unread_compression(file: &SerializedFileReader<File>) -> Option<&'static str> {
+    file.metadata().row_groups().iter().flat_map(RowGroupMetaData::columns).find_map(|column| match column.compression() {
+        Compression::BROTLI(_) => Some("Brotli"),
+        Compression::LZO => Some("LZO"),
+        _ => None,
+    })
 }
 
 /// The library checks most of what it reads; a file that gets past its checks must not end the process.

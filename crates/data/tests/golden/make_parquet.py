@@ -41,7 +41,7 @@ def arrow(name, columns, prompts, golds, **options):
 
 def text_types():
     """Texts and answers in every type that holds them."""
-    for compression in ["none", "snappy", "gzip", "zstd", "lz4", "brotli"]:
+    for compression in ["none", "snappy", "gzip", "zstd", "lz4"]:
         arrow(f"compressed-{compression}", {"problem": TEXTS, "answer": GOLDS}, TEXTS, GOLDS, compression=compression)
     types = {
         "large": pa.large_string(),
@@ -127,7 +127,7 @@ def other_writers():
     expect("duckdb-decimal", ["a", "b"], ["1.50", "2.25"])
     database.execute(
         f"COPY (SELECT 'a' AS prompt, ['1', '2'] AS label, MAP {{'k': 1}} AS extra_info, uuid() AS u) "
-        f"TO '{OUT / 'duckdb-list.parquet'}' (FORMAT parquet, COMPRESSION brotli)"
+        f"TO '{OUT / 'duckdb-list.parquet'}' (FORMAT parquet, COMPRESSION zstd)"
     )
     expect("duckdb-list", ["a"], [["1", "2"]])
 
@@ -159,6 +159,7 @@ def refused():
         with pq.ParquetWriter(folder / f"{name}.parquet", table.schema, encryption_properties=properties) as writer:
             writer.write_table(table)
     pq.write_table(table.slice(0, 0), folder / "no-rows.parquet")
+    pq.write_table(table, folder / "brotli.parquet", compression="brotli")
 
 
 def whole():

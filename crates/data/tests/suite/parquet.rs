@@ -101,6 +101,7 @@ fn only_the_columns_that_are_asked_for_are_read() {
 fn files_that_cannot_be_read_are_refused_by_what_is_wrong() {
     for (file, words) in [
         ("parquet-refused/encrypted.parquet", "is encrypted, allowed: a parquet file without encryption"),
+        ("parquet-refused/brotli.parquet", "is compressed by Brotli, allowed: Snappy, gzip, zstd, LZ4, or none"),
         (
             "parquet-refused/encrypted-columns.parquet",
             "cannot be decoded, so it is damaged or its columns are encrypted",
