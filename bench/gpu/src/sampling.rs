@@ -94,7 +94,7 @@ impl Recipe {
         for position in 0..MAX_TOKENS {
             let open = caches.iter_mut().zip(&drawn).enumerate().filter(|(_, (_, drawn))| !drawn.ended());
             let mut steps: Vec<DecodeStep<'_>> = open
-                .map(|(at, (cache, drawn))| DecodeStep { cache, ids: drawn.last().unwrap_or(&prompts[at / GROUP]) })
+                .map(|(at, (cache, drawn))| DecodeStep::new(cache, drawn.last().unwrap_or(&prompts[at / GROUP])))
                 .collect();
             if steps.is_empty() {
                 break;

@@ -36,7 +36,7 @@ fn decode(decoder: &Decoder, prompts: &[&[u32]], tokens: usize, draw: &mut Draw)
     let mut total = 0.0;
     for _ in 0..tokens {
         let mut steps: Vec<DecodeStep<'_>> =
-            caches.iter_mut().zip(&current).map(|(cache, ids)| DecodeStep { cache, ids }).collect();
+            caches.iter_mut().zip(&current).map(|(cache, ids)| DecodeStep::new(cache, ids)).collect();
         let logits = decoder.step(&mut steps)?;
         for (row, ids) in logits.chunks_exact(decoder.config().vocab_size).zip(&mut current) {
             let (token, logp) = sample(row, draw);

@@ -139,12 +139,11 @@ fn by_decoding(folder: &Path) {
     let decoder = Decoder::new(golden.config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
     let expected = host(&golden.tensors["logits"]);
     let mut cache = decoder.sequence().unwrap();
-    let one_by_one =
-        golden.ids.iter().flat_map(|&id| decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &[id] }]).unwrap());
+    let one_by_one = golden.ids.iter().flat_map(|&id| decoder.step(&mut [DecodeStep::new(&mut cache, &[id])]).unwrap());
     assert!(largest_difference(&one_by_one.collect::<Vec<_>>(), &expected) < 1e-5);
     for end in 1..=golden.ids.len() {
         let mut cache = decoder.sequence().unwrap();
-        let logits = decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &golden.ids[..end] }]).unwrap();
+        let logits = decoder.step(&mut [DecodeStep::new(&mut cache, &golden.ids[..end])]).unwrap();
         let expected = &expected[(end - 1) * logits.len()..][..logits.len()];
         assert!(largest_difference(&logits, expected) < 1e-5, "a prefill of {end} tokens");
     }
@@ -202,13 +201,13 @@ fn adapter_by_decoding(adapter: &Path, base: &Path) {
     let values = stored.read_all(&Device::Cpu).unwrap();
     let decoder = Decoder::with_adapters(weights.clone(), stored.shape(), values, Cpu::new().unwrap(), 1).unwrap();
     let mut cache = decoder.sequence().unwrap();
-    let logits = decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &golden.ids }]).unwrap();
+    let logits = decoder.step(&mut [DecodeStep::new(&mut cache, &golden.ids)]).unwrap();
     let expected = host(&golden.tensors["logits"]);
     assert!(largest_difference(&logits, &expected[expected.len() - logits.len()..]) < 1e-5);
     if let Ok(narrow) = BaseWeights::load_in_bf16(base, golden.config.clone()) {
         let decoder = Decoder::beside(Arc::new(narrow), &stored, Cpu::new().unwrap(), 1).unwrap();
         let mut cache = decoder.sequence().unwrap();
-        assert_eq!(decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &golden.ids }]).unwrap(), logits);
+        assert_eq!(decoder.step(&mut [DecodeStep::new(&mut cache, &golden.ids)]).unwrap(), logits);
     }
     let parameters = beside(weights.parameters().unwrap(), &stored);
     let network =

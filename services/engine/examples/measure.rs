@@ -69,7 +69,7 @@ fn bare(decoder: &Decoder) -> Result<f64, Failure> {
     let mut next: Vec<Vec<u32>> = (0..SAMPLES).map(|number| prompt(number / 16)).collect();
     for _ in 0..TOKENS {
         let mut steps: Vec<DecodeStep<'_>> =
-            caches.iter_mut().zip(&next).map(|(cache, ids)| DecodeStep { cache, ids }).collect();
+            caches.iter_mut().zip(&next).map(|(cache, ids)| DecodeStep::new(cache, ids)).collect();
         let logits = decoder.step(&mut steps)?;
         for (row, next) in logits.chunks(128).zip(&mut next) {
             let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(id, _)| id);

@@ -32,10 +32,16 @@ pub(crate) struct SamplingParams {
 }
 
 impl SamplingParams {
-    /// How the token after `generated` others is drawn.
+    /// What the model divides logits by before a draw: the temperature, so that log-probabilities have the bits of the
+    /// learner's. 1 where nothing is divided, or where the draw does it, since raw log-probabilities are asked for.
+    pub(crate) fn divisor(&self, mode: LogprobsMode) -> f32 {
+        if self.temperature > 0.0 && mode == LogprobsMode::ProcessedLogprobs { self.temperature } else { 1.0 }
+    }
+
+    /// How the token after `generated` others is drawn from logits over the [divisor](Self::divisor).
     pub(crate) fn draw_options(&self, generated: usize, mode: LogprobsMode) -> DrawOptions<'_> {
         DrawOptions {
-            temperature: self.temperature,
+            temperature: self.temperature / self.divisor(mode),
             truncation: self.truncation,
             excluded: if generated < self.min_tokens { &self.never_early } else { &[] },
             logprobs: self.logprobs.map(|alternatives| LogprobsRequest { mode, alternatives }),

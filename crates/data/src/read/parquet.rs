@@ -123,10 +123,12 @@ impl RowReader for ParquetRows<'_> {
 
 /// A compression of the file's that the decoder was built without.
 fn unread_compression(file: &SerializedFileReader<File>) -> Option<&'static str> {
-    file.metadata().row_groups().iter().flat_map(RowGroupMetaData::columns).find_map(|column| match column.compression() {
-        Compression::BROTLI(_) => Some("Brotli"),
-        Compression::LZO => Some("LZO"),
-        _ => None,
+    file.metadata().row_groups().iter().flat_map(RowGroupMetaData::columns).find_map(|column| {
+        match column.compression() {
+            Compression::BROTLI(_) => Some("Brotli"),
+            Compression::LZO => Some("LZO"),
+            _ => None,
+        }
     })
 }
 

@@ -3,12 +3,14 @@
 //!
 //! With the CPU kernels a sequence's logits are the same to the bit alone or in any batch, in any order, with any split
 //! of its prompt, on any number of threads: every kernel computes a row from that row's sequence alone, in an order
-//! that depends on nothing else.
+//! that depends on nothing else. It is the order of the network in training, so that both have the same logits, and
+//! the log-probability that is reported with a sampled token is the one that the learner computes for it.
 
 mod base;
 mod layout;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,6 +52,15 @@ pub struct DecodeStep<'a, K: CachedAttention = Cpu> {
     pub cache: &'a mut KvCache<K>,
     /// Their ids, one or more.
     pub ids: &'a [u32],
+    /// Divides the logits; above 0.
+    pub temperature: f32,
+}
+
+impl<'a, K: CachedAttention> DecodeStep<'a, K> {
+    /// New tokens, for logits that nothing divides.
+    pub fn new(cache: &'a mut KvCache<K>, ids: &'a [u32]) -> Self {
+        Self { cache, ids, temperature: 1.0 }
+    }
 }
 
 /// A model laid out for decoding.
@@ -177,10 +188,11 @@ impl<K: DecoderKernels> Decoder<K> {
         Ok(KvCache { layers, length: tokens })
     }
 
-    /// Appends each step's tokens and returns the logits after its last one, (steps, vocabulary).
+    /// Appends each step's tokens and returns the logits after its last one, divided by its temperature: (steps,
+    /// vocabulary).
     ///
     /// # Errors
-    /// An id outside the vocabulary, a step without tokens, or a sequence that would exceed the context; then nothing
+    /// A temperature that is not above 0, an id outside the vocabulary, a step without tokens, or a sequence that would exceed the context; then nothing
     /// is appended.
     pub fn step(&self, steps: &mut [DecodeStep<'_, K>]) -> Result<Vec<f32>> {
         self.check(steps)?;
@@ -203,6 +215,10 @@ impl<K: DecoderKernels> Decoder<K> {
                 return Err(ModelError::input(format!("new tokens of step {number}"), 0, "1 or more"));
             }
             validate_ids(&self.config, step.ids)?;
+            if !(step.temperature.is_finite() && step.temperature > 0.0) {
+                let field = format!("temperature of step {number}");
+                return Err(ModelError::input(field, step.temperature, "a finite number above 0"));
+            }
             let length = step.cache.length + step.ids.len();
             let longest = self.config.max_position_embeddings;
             if length > longest {
@@ -239,7 +255,31 @@ impl<K: DecoderKernels> Decoder<K> {
         }
         let last = select_last(&self.kernels, &x, &counts)?;
         let hidden = pass.norm(&last, self.ids.norm)?;
-        self.kernels.to_host(&pass.linear(&hidden, self.ids.head, None)?)
+        let temperatures: Vec<f32> = steps.iter().map(|step| step.temperature).collect();
+        self.logits(&pass, &hidden, &temperatures)
+    }
+
+    /// The logits of hidden states, each row's divided by its temperature.
+    fn logits(&self, pass: &Pass<'_, K>, hidden: &K::Matrix, temperatures: &[f32]) -> Result<Vec<f32>> {
+        let first = temperatures[0];
+        if temperatures.iter().all(|&other| other == first) {
+            return pass.head_logits(hidden, self.ids.head, first);
+        }
+        // A product has one factor for all of its rows.
+        let vocabulary = self.config.vocab_size;
+        let mut logits = vec![0.0; temperatures.len() * vocabulary];
+        let mut rows_at: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (row, temperature) in temperatures.iter().enumerate() {
+            rows_at.entry(temperature.to_bits()).or_default().push(row as u32);
+        }
+        for (temperature, rows) in rows_at {
+            let hidden = self.kernels.select_rows(hidden, &rows)?;
+            let found = pass.head_logits(&hidden, self.ids.head, f32::from_bits(temperature))?;
+            for (row, found) in rows.into_iter().zip(found.chunks_exact(vocabulary)) {
+                logits[row as usize * vocabulary..][..vocabulary].copy_from_slice(found);
+            }
+        }
+        Ok(logits)
     }
 
     fn layer(

@@ -61,7 +61,7 @@ fn a_file_becomes_the_model_that_transformers_reads() {
         let tokens: Vec<u32> = wanted["tokens"].to_dtype(DType::U32).unwrap().to_vec1().unwrap();
         let decoder = Decoder::new(config, &parameters, Cpu::new().unwrap(), 1).unwrap();
         let mut cache = decoder.sequence().unwrap();
-        let found = decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &tokens }]).unwrap();
+        let found = decoder.step(&mut [DecodeStep::new(&mut cache, &tokens)]).unwrap();
         let last = host(&wanted["logits"].get(tokens.len() - 1).unwrap());
         let error = found.iter().zip(last).map(|(found, wanted)| (found - wanted).abs()).fold(0.0, f32::max);
         assert!(error < 1e-5, "{name}: logits differ by {error}");

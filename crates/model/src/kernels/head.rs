@@ -2,7 +2,7 @@
 
 use candle_core::Tensor;
 
-use super::Arrays;
+use super::Linear;
 use crate::error::Result;
 
 /// The input of the head, besides the hidden states.
@@ -84,7 +84,28 @@ pub struct Coefficients {
 
 /// log-softmax over the vocabulary, in chunks of rows and two passes, so that the (tokens, vocabulary) matrix of a
 /// batch is never in memory.
-pub trait Head: Arrays {
+pub trait Head: Linear {
+    /// The logits of hidden states (n, hidden) divided by a temperature, on the host: (n, vocabulary), row by row.
+    /// `weight` and `adapter` as in [`HeadInput`].
+    ///
+    /// On a CPU they are, to the bit, the logits that [`head`](Self::head) scores.
+    fn logits(
+        &self,
+        hidden: &Self::Matrix,
+        weight: &Tensor,
+        adapter: Option<HeadAdapter<'_, Self::Matrix>>,
+        temperature: f32,
+    ) -> Result<Vec<f32>> {
+        let mut sum = self.linear(hidden, weight, None, None)?;
+        if let Some(HeadAdapter { inner, b }) = adapter {
+            sum = self.linear(inner, b, None, Some(&sum))?;
+        }
+        let mut logits = self.to_host(&sum)?;
+        if temperature != 1.0 {
+            logits.iter_mut().for_each(|x| *x /= temperature);
+        }
+        Ok(logits)
+    }
     /// What the first pass leaves for the second, besides the scores.
     type Kept: Send;
     /// First pass: scores of hidden states (n, hidden).

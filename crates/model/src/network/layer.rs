@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::block::BlockSums;
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::{AttentionForward, HeadNormInput, HeadShape, Kernels, RotaryDirection};
+use crate::kernels::{AttentionForward, HeadAdapter, HeadNormInput, HeadShape, Kernels, RotaryDirection};
 use crate::parameters::{AdapterIds, LayerIds, LinearIds, ParameterId};
 use crate::segment::Segment;
 use candle_core::Tensor;
@@ -79,6 +79,15 @@ impl<K: Kernels> Pass<'_, K> {
         let Some(AdapterIds { a, b }) = ids.adapter else { return Ok(y) };
         let inner = self.kernels.linear(x, self.weight(a), None, None)?;
         self.kernels.linear(&inner, self.weight(b), None, Some(&y))
+    }
+
+    /// Logits of hidden states, divided by a temperature: (n, vocabulary), row by row.
+    pub(crate) fn head_logits(&self, hidden: &K::Matrix, head: LinearIds, temperature: f32) -> Result<Vec<f32>> {
+        let inner = head.adapter.map(|adapter| self.kernels.linear(hidden, self.weight(adapter.a), None, None));
+        let inner = inner.transpose()?;
+        let adapter = inner.as_ref().zip(head.adapter);
+        let adapter = adapter.map(|(inner, AdapterIds { b, .. })| HeadAdapter { inner, b: self.weight(b) });
+        self.kernels.logits(hidden, self.weight(head.weight), adapter, temperature)
     }
 
     pub(crate) fn norm(&self, x: &K::Matrix, id: ParameterId) -> Result<K::Matrix> {

@@ -43,13 +43,12 @@ impl<K: Kernels> Network<K> {
             let range = first..first + rows;
             let scored = self.kernels.select_rows(&x, &batch.rows()[range.clone()])?;
             let hidden = pass.norm(&scored, ids.norm)?;
-            // As the decoder computes them, not as `Head` does, which multiplies by 1 / temperature.
-            let mut logits = self.kernels.to_host(&pass.linear(&hidden, ids.head, None)?)?;
-            let of_row = |sampler: &mut Sampler, (row, &target): (&mut [f32], &u32)| {
+            let logits = pass.head_logits(&hidden, ids.head, from.temperature)?;
+            let of_row = |sampler: &mut Sampler, (row, &target): (&[f32], &u32)| {
                 sampler.statistics(row, target, from).map_err(|NotFinite| ModelError::NotFiniteLogits)
             };
             let targets = &batch.targets()[range];
-            tokens.extend(self.workers.rows(&mut logits, targets, self.is_on_cpu(), of_row)?);
+            tokens.extend(self.workers.rows(&logits, targets, self.is_on_cpu(), of_row)?);
         }
         Ok(tokens)
     }
@@ -115,7 +114,7 @@ impl<K: Kernels> Network<K> {
             x = pass.forward(&x, layer, &[Segment::whole(0, ids.len())])?.0;
         }
         let hidden = pass.norm(&x, model.norm)?;
-        self.kernels.to_host(&pass.linear(&hidden, model.head, None)?)
+        pass.head_logits(&hidden, model.head, 1.0)
     }
 
     fn forward(&self, pass: &Pass<'_, K>, batch: &Packed) -> Result<Forward<K::Matrix>> {

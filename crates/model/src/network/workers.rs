@@ -63,18 +63,18 @@ impl Workers {
     /// the model on a CPU these are the workers; with a GPU, which one thread feeds, all of the host's.
     pub(super) fn rows<R: Send>(
         &self,
-        values: &mut [f32],
+        values: &[f32],
         targets: &[u32],
         on_cpu: bool,
-        work: impl Fn(&mut Sampler, (&mut [f32], &u32)) -> Result<R> + Sync + Send,
+        work: impl Fn(&mut Sampler, (&[f32], &u32)) -> Result<R> + Sync + Send,
     ) -> Result<Vec<R>> {
         let width = values.len() / targets.len().max(1);
         if on_cpu && self.pool.is_none() {
             let mut sampler = Sampler::default();
-            return values.chunks_exact_mut(width).zip(targets).map(|row| work(&mut sampler, row)).collect();
+            return values.chunks_exact(width).zip(targets).map(|row| work(&mut sampler, row)).collect();
         }
-        let mut in_parallel = || {
-            let rows = values.par_chunks_exact_mut(width).zip(targets.par_iter());
+        let in_parallel = || {
+            let rows = values.par_chunks_exact(width).zip(targets.par_iter());
             rows.map_init(Sampler::default, |sampler, row| work(sampler, row)).collect()
         };
         match &self.pool {

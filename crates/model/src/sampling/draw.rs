@@ -1,7 +1,8 @@
 //! One draw.
 
+use super::normalizer::Normalizer;
 use super::truncate::{keep, likelier};
-use super::weights::{exponentials, index_at, largest, log_sum};
+use super::weights::{exponentials, index_at, largest};
 use super::{DrawOptions, LogprobsMode, LogprobsRequest};
 
 /// A token and its log-probability in the configured mode, if it was requested.
@@ -53,17 +54,19 @@ impl Sampler {
         let alternatives = |wanted: LogprobsMode| {
             logprobs.filter(|request| request.mode == wanted).map(|LogprobsRequest { alternatives, .. }| alternatives)
         };
-        let raw_sum = match alternatives(LogprobsMode::RawLogprobs) {
+        let raw = match alternatives(LogprobsMode::RawLogprobs) {
             None => None,
             Some(count) => {
-                let (_, highest) = finite(row)?;
-                let sum = log_sum(row, highest, &mut self.weights, &mut self.blocks);
-                self.rank_all(row, count, sum, top);
-                Some(sum)
+                finite(row)?;
+                let normalizer = Normalizer::of_all(row);
+                self.rank_all(row, count, normalizer, top);
+                Some(normalizer)
             }
         };
-        let drawn_raw =
-            |id: usize, logit: f32| Drawn { id: id as u32, logprob: raw_sum.map(|sum| log_probability(logit, sum)) };
+        let drawn_raw = |id: usize, logit: f32| Drawn {
+            id: id as u32,
+            logprob: raw.map(|normalizer| normalizer.log_probability(logit)),
+        };
         for &id in excluded {
             row[id as usize] = f32::NEG_INFINITY;
         }
@@ -73,9 +76,9 @@ impl Sampler {
             let Some(count) = processed else {
                 return Ok(drawn_raw(id, highest));
             };
-            let sum = log_sum(row, highest, &mut self.weights, &mut self.blocks);
-            self.rank_all(row, count, sum, top);
-            return Ok(Drawn { id: id as u32, logprob: Some(log_probability(highest, sum)) });
+            let normalizer = Normalizer::of_all(row);
+            self.rank_all(row, count, normalizer, top);
+            return Ok(Drawn { id: id as u32, logprob: Some(normalizer.log_probability(highest)) });
         }
 
         if temperature != 1.0 {
@@ -86,23 +89,27 @@ impl Sampler {
         let (_, highest) = finite(row)?;
         exponentials(row, highest, &mut self.weights, &mut self.blocks);
         let is_truncated = truncation.bind(row.len());
-        let (id, total) = if is_truncated {
+        let id = if is_truncated {
             keep(row, &self.weights, truncation, &mut self.kept);
             self.draw_kept(uniform)
         } else {
             let total: f64 = self.blocks.iter().sum();
-            (index_at(uniform * total, &self.weights, &self.blocks), total)
+            index_at(uniform * total, &self.weights, &self.blocks)
         };
         let Some(count) = processed else {
             return Ok(drawn_raw(id, row[id] * temperature));
         };
-        let sum = f64::from(highest) + libm::log(total);
-        if is_truncated {
-            self.rank_kept(row, count, sum, top);
+        let normalizer = if is_truncated {
+            self.kept.sort_unstable();
+            let normalizer = Normalizer::of_kept(highest, &self.weights, &self.kept);
+            self.rank_kept(row, count, normalizer, top);
+            normalizer
         } else {
-            self.rank_all(row, count, sum, top);
-        }
-        Ok(Drawn { id: id as u32, logprob: Some(log_probability(row[id], sum)) })
+            let normalizer = Normalizer::of_all(row);
+            self.rank_all(row, count, normalizer, top);
+            normalizer
+        };
+        Ok(Drawn { id: id as u32, logprob: Some(normalizer.log_probability(row[id])) })
     }
 
     /// Scores a token by a row of logits, without temperature or truncation.
@@ -110,15 +117,14 @@ impl Sampler {
     /// # Errors
     /// Logits with a NaN or plus infinity, or none above minus infinity.
     pub fn score(&mut self, row: &[f32], id: u32) -> Result<Score, NotFinite> {
-        let (_, highest) = finite(row)?;
-        let sum = log_sum(row, highest, &mut self.weights, &mut self.blocks);
+        finite(row)?;
         let logit = row[id as usize];
         let rank = row.iter().filter(|&&other| other >= logit).count() as u32;
-        Ok(Score { logprob: log_probability(logit, sum), rank })
+        Ok(Score { logprob: Normalizer::of_all(row).log_probability(logit), rank })
     }
 
-    /// Draws from `kept`, and returns the sum of their weights as well.
-    fn draw_kept(&self, uniform: f64) -> (usize, f64) {
+    /// Draws from `kept`.
+    fn draw_kept(&self, uniform: f64) -> usize {
         let weight = |id: u32| f64::from(self.weights[id as usize]);
         let total: f64 = self.kept.iter().map(|&id| weight(id)).sum();
         let mut target = uniform * total;
@@ -133,13 +139,13 @@ impl Sampler {
                 }
             }
         }
-        (last as usize, total)
+        last as usize
     }
 
     /// Appends the `count` most likely tokens with their log-probabilities.
-    fn rank_all(&mut self, row: &[f32], count: usize, sum: f64, top: &mut Vec<(u32, f32)>) {
+    fn rank_all(&mut self, row: &[f32], count: usize, normalizer: Normalizer, top: &mut Vec<(u32, f32)>) {
         self.rank(row, count);
-        top.extend(self.ranked.iter().map(|&id| (id, log_probability(row[id as usize], sum))));
+        top.extend(self.ranked.iter().map(|&id| (id, normalizer.log_probability(row[id as usize]))));
     }
 
     /// Puts the `count` most likely tokens into `ranked`.
@@ -172,20 +178,15 @@ impl Sampler {
     }
 
     /// The most likely of `kept`, then tokens that could not have been drawn, with a log-probability of minus infinity.
-    fn rank_kept(&mut self, row: &[f32], count: usize, sum: f64, top: &mut Vec<(u32, f32)>) {
+    fn rank_kept(&mut self, row: &[f32], count: usize, normalizer: Normalizer, top: &mut Vec<(u32, f32)>) {
         let count = count.min(row.len());
         self.kept.sort_unstable_by(|&a, &b| likelier(row, a, b));
         let first = top.len();
-        top.extend(self.kept.iter().take(count).map(|&id| (id, log_probability(row[id as usize], sum))));
+        top.extend(self.kept.iter().take(count).map(|&id| (id, normalizer.log_probability(row[id as usize]))));
         let missing = count - (top.len() - first);
         let others = (0..row.len() as u32).filter(|id| !self.kept.contains(id));
         top.extend(others.take(missing).map(|id| (id, f32::NEG_INFINITY)));
     }
-}
-
-/// Of a logit, given the logarithm of the sum of all exponentials.
-fn log_probability(logit: f32, sum: f64) -> f32 {
-    (f64::from(logit) - sum) as f32
 }
 
 /// The most likely token and its logit.

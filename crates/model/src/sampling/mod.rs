@@ -4,6 +4,7 @@
 //! draws or on what else runs.
 
 mod draw;
+mod normalizer;
 mod statistics;
 mod truncate;
 mod weights;

@@ -2,6 +2,7 @@
 //! it.
 
 use super::draw::{NotFinite, Sampler, finite};
+use super::normalizer::Normalizer;
 use super::truncate::{Truncation, keep, nth_largest};
 use super::weights::exponentials;
 
@@ -65,26 +66,18 @@ pub struct SampledToken {
 }
 
 impl Sampler {
-    /// Statistics of the distribution that `row`, a row of logits, gives, at `target`. The row is overwritten. The
-    /// support is that of [`draw`](Self::draw) with the same row.
+    /// Statistics of the distribution that `row`, a row of logits divided by the temperature, gives, at `target`. The
+    /// support and the log-probability are, to the bit, those of [`draw`](Self::draw) from the same row.
     ///
     /// # Errors
     /// Logits with a NaN or plus infinity, or none above minus infinity.
-    pub fn statistics(
-        &mut self,
-        row: &mut [f32],
-        target: u32,
-        from: SampledFrom<'_>,
-    ) -> Result<SampledToken, NotFinite> {
-        if from.temperature != 1.0 {
-            row.iter_mut().for_each(|x| *x /= from.temperature);
-        }
+    pub fn statistics(&mut self, row: &[f32], target: u32, from: SampledFrom<'_>) -> Result<SampledToken, NotFinite> {
         let (_, top) = finite(row)?;
         exponentials(row, top, &mut self.weights, &mut self.blocks);
         let all = Support { logits: row, weights: &self.weights, top };
         let moments = all.moments();
-        let logp = (f64::from(row[target as usize]) - f64::from(top) - moments.log_total) as f32;
         let logit = row[target as usize];
+        let logp = Normalizer::of_all(row).log_probability(logit);
         let statistics = if from.truncation.bind(row.len()) {
             keep(row, &self.weights, from.truncation, &mut self.kept);
             self.kept.sort_unstable();
@@ -92,9 +85,11 @@ impl Sampler {
             let logits = gather(row);
             let weights = gather(&self.weights);
             let kept = Support { logits: &logits, weights: &weights, top };
-            kept.statistics(kept.moments(), logit, |id| self.kept.binary_search(&id).ok(), target, from.end_tokens)
+            let place = |id| self.kept.binary_search(&id).ok();
+            let log_probability = Normalizer::of_kept(top, &self.weights, &self.kept).log_probability(logit);
+            kept.statistics(kept.moments(), (logit, log_probability), place, target, from.end_tokens)
         } else {
-            all.statistics(moments, logit, |id| Some(id as usize), target, from.end_tokens)
+            all.statistics(moments, (logit, logp), |id| Some(id as usize), target, from.end_tokens)
         };
         Ok(SampledToken { logp, entropy: moments.entropy() as f32, statistics })
     }
@@ -183,11 +178,11 @@ impl Support<'_> {
         })
     }
 
-    /// At the token `target` of that logit; `place` is that of an id in the support.
+    /// At the token `target` of that logit and log-probability; `place` is that of an id in the support.
     fn statistics(
         &self,
         moments: Moments,
-        logit: f32,
+        (logit, log_probability): (f32, f32),
         place: impl Fn(u32) -> Option<usize>,
         target: u32,
         end_tokens: &[u32],
@@ -206,8 +201,8 @@ impl Support<'_> {
         let (log_probability, surprise, rank) = match place_of_target {
             Some(at) => {
                 let before = self.logits[..at].iter().filter(|&&other| other == logit).count();
-                let relative = f64::from(logit) - f64::from(self.top);
-                (relative - log_total, relative - mean, count(&|other| other > logit) + before + 1)
+                let surprise = f64::from(logit) - f64::from(self.top) - mean;
+                (f64::from(log_probability), surprise, count(&|other| other > logit) + before + 1)
             }
             None => (f64::NEG_INFINITY, f64::NEG_INFINITY, self.logits.len() + 1),
         };
@@ -320,9 +315,8 @@ mod tests {
             let end_tokens: Vec<u32> = end_tokens.into_iter().filter(|&id| (id as usize) < row.len()).collect();
             let support = support(&row, temperature, truncation);
             let from = SampledFrom { temperature, truncation, end_tokens: &end_tokens };
-            let mut scaled = row.clone();
-            let found = Sampler::default().statistics(&mut scaled, target as u32, from).unwrap();
-            // `scaled` now holds what the draw compares: logits divided by the temperature.
+            let scaled: Vec<f32> = row.iter().map(|x| x / temperature).collect();
+            let found = Sampler::default().statistics(&scaled, target as u32, from).unwrap();
             assert_close(&found.statistics, &dense(&scaled, target, &support, &end_tokens))?;
             let all: Vec<usize> = (0..row.len()).collect();
             let whole = dense(&scaled, target, &all, &[]);
@@ -337,7 +331,7 @@ mod tests {
             truncation in truncation(),
         ) {
             let from = SampledFrom { temperature: 1.0, truncation, end_tokens: &[0] };
-            let at = |id: usize| Sampler::default().statistics(&mut row.clone(), id as u32, from).unwrap().statistics;
+            let at = |id: usize| Sampler::default().statistics(&row, id as u32, from).unwrap().statistics;
             let all: Vec<(f64, TokenStatistics)> =
                 (0..row.len()).map(at).map(|statistics| (statistics.log_probability.exp(), statistics)).collect();
             let mean = |of: &dyn Fn(&TokenStatistics) -> f64| all.iter().map(|(p, at)| p * of(at)).sum::<f64>();
@@ -357,9 +351,9 @@ mod tests {
     fn logits_that_are_not_finite_are_refused_and_minus_infinity_is_a_token_without_mass() {
         let from = SampledFrom { temperature: 1.0, truncation: Truncation::NONE, end_tokens: &[] };
         for broken in [f32::NAN, f32::INFINITY] {
-            assert_eq!(Sampler::default().statistics(&mut [0.0, broken], 0, from), Err(NotFinite));
+            assert_eq!(Sampler::default().statistics(&[0.0, broken], 0, from), Err(NotFinite));
         }
-        let found = Sampler::default().statistics(&mut [0.0, f32::NEG_INFINITY], 1, from).unwrap().statistics;
+        let found = Sampler::default().statistics(&[0.0, f32::NEG_INFINITY], 1, from).unwrap().statistics;
         assert_eq!((found.log_probability, found.entropy, found.surprise), (f64::NEG_INFINITY, 0.0, -4.0));
     }
 }

@@ -75,12 +75,6 @@ pub(super) fn exponentials(row: &[f32], top: f32, weights: &mut Vec<f32>, blocks
     }
 }
 
-/// ln of the sum of exp(x) over the row.
-pub(super) fn log_sum(row: &[f32], top: f32, weights: &mut Vec<f32>, blocks: &mut Vec<f64>) -> f64 {
-    exponentials(row, top, weights, blocks);
-    f64::from(top) + libm::log(blocks.iter().sum())
-}
-
 /// The index at which the running sum of the weights passes `target`; `blocks` are those of [`exponentials`].
 pub(super) fn index_at(mut target: f64, weights: &[f32], blocks: &[f64]) -> usize {
     let mut block = 0;

@@ -26,9 +26,7 @@ fn bits(logits: &[f32]) -> Vec<u32> {
 /// Logits after every token of one sequence, one token at a time.
 fn alone(decoder: &Decoder, ids: &[u32]) -> Vec<u32> {
     let mut cache = decoder.sequence().unwrap();
-    ids.iter()
-        .flat_map(|&id| bits(&decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &[id] }]).unwrap()))
-        .collect()
+    ids.iter().flat_map(|&id| bits(&decoder.step(&mut [DecodeStep::new(&mut cache, &[id])]).unwrap())).collect()
 }
 
 /// Feeds all sequences, where `take` says how many tokens each sequence feeds in each call (0: it waits), and compares
@@ -50,7 +48,7 @@ fn assert_as_alone(
                 let end = cache.len() + count;
                 let ids = &ids[cache.len()..end];
                 lasts.push((number, end - 1));
-                steps.push(DecodeStep { cache, ids });
+                steps.push(DecodeStep::new(cache, ids));
             }
         }
         let logits = decoder.step(&mut steps).unwrap();
@@ -65,7 +63,7 @@ fn assert_as_alone(
 fn by_prefill<K: DecoderKernels>(decoder: &Decoder<K>, ids: &[u32]) -> Vec<f32> {
     let prefill = |end: usize| {
         let mut cache = decoder.sequence().unwrap();
-        decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &ids[..end] }]).unwrap()
+        decoder.step(&mut [DecodeStep::new(&mut cache, &ids[..end])]).unwrap()
     };
     (1..=ids.len()).flat_map(prefill).collect()
 }
@@ -118,11 +116,11 @@ fn a_sequence_goes_on_from_the_prefix_of_another_with_the_same_bits() {
         let ids = ids(&config, &mut ChaCha8Rng::seed_from_u64(5), 70);
         let decoder = decoder(&config, 1);
         let mut whole = decoder.sequence().unwrap();
-        let wanted = decoder.step(&mut [DecodeStep { cache: &mut whole, ids: &ids }]).unwrap();
+        let wanted = decoder.step(&mut [DecodeStep::new(&mut whole, &ids)]).unwrap();
         for length in [0, 1, 31, 32, 33, 69] {
             let mut cache = decoder.prefix(&whole, length).unwrap();
             assert_eq!(cache.len(), length);
-            let found = decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &ids[length..] }]).unwrap();
+            let found = decoder.step(&mut [DecodeStep::new(&mut cache, &ids[length..])]).unwrap();
             assert_eq!(found, wanted, "{length} tokens");
         }
         let Err(error) = decoder.prefix(&whole, 71) else { panic!("a longer prefix than the sequence") };
@@ -180,7 +178,7 @@ fn tensor_operations_decode_the_same_logits() {
         assert!(largest_difference(&by_prefill(&other, &ids), &expected) < 1e-5);
         let mut cache = other.sequence().unwrap();
         for (part, last) in [(&ids[..7], 6), (&ids[7..8], 7), (&ids[8..], 19)] {
-            let found = other.step(&mut [DecodeStep { cache: &mut cache, ids: part }]).unwrap();
+            let found = other.step(&mut [DecodeStep::new(&mut cache, part)]).unwrap();
             let expected = &expected[last * config.vocab_size..][..config.vocab_size];
             assert!(largest_difference(&found, expected) < 1e-5);
         }
@@ -199,7 +197,7 @@ fn bad_steps_are_refused_and_append_nothing() {
         (&[37], ["token id at index 0 is 37", "36"]),
         (&long, ["161", "at most max_position_embeddings = 160"]),
     ] {
-        let mut steps = [DecodeStep { cache: &mut good, ids: &[1] }, DecodeStep { cache: &mut bad, ids }];
+        let mut steps = [DecodeStep::new(&mut good, &[1]), DecodeStep::new(&mut bad, ids)];
         let error = decoder.step(&mut steps).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{error}");
         assert_eq!((good.len(), bad.len()), (0, 0));

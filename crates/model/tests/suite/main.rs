@@ -3,6 +3,7 @@
 
 mod backward;
 mod decode;
+mod sampled;
 mod shared_prefix;
 #[path = "../support/mod.rs"]
 mod support;

@@ -76,7 +76,7 @@ pub(super) fn step(
 }
 
 fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sampler: &mut Sampler) {
-    let mut steps: Vec<DecodeStep<'_>> = sequences.iter_mut().filter_map(Sequence::step).collect();
+    let mut steps: Vec<DecodeStep<'_>> = sequences.iter_mut().filter_map(|sequence| sequence.step(mode)).collect();
     if steps.is_empty() {
         return;
     }

@@ -182,10 +182,13 @@ impl Sequence {
     }
 
     /// Its part of the next step. `None` if it feeds nothing.
-    pub(super) fn step(&mut self) -> Option<DecodeStep<'_>> {
+    pub(super) fn step(&mut self, mode: LogprobsMode) -> Option<DecodeStep<'_>> {
+        let draws = self.pending() == self.planned;
         let cache = self.cache.as_mut().filter(|_| self.planned > 0)?;
         let from = cache.len();
-        Some(DecodeStep { cache, ids: &self.ids[from..from + self.planned] })
+        // Tokens of a prompt are scored by logits that nothing divides.
+        let temperature = if draws { self.job.sampling.divisor(mode) } else { 1.0 };
+        Some(DecodeStep { cache, ids: &self.ids[from..from + self.planned], temperature })
     }
 
     /// Draws the next token from the logits after what was fed. Nothing is drawn before the whole prompt has been fed;

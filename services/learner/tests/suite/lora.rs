@@ -217,7 +217,7 @@ fn a_published_version_is_an_adapter_that_a_decoder_computes_as_the_learner_does
     let values = adapter.read_all(&Device::Cpu).unwrap();
     let logits = |decoder: &Decoder| {
         let mut cache = decoder.sequence().unwrap();
-        decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &PROMPT }]).unwrap()
+        decoder.step(&mut [DecodeStep::new(&mut cache, &PROMPT)]).unwrap()
     };
     let beside = Decoder::with_adapters(Arc::clone(&weights), adapter.shape(), values, Cpu::new().unwrap(), 1).unwrap();
     let own = Decoder::new(config(), learner.parameters(), Cpu::new().unwrap(), 1).unwrap();
@@ -244,7 +244,7 @@ fn a_base_in_bf16_trains_publishes_and_decodes_to_the_bits_of_the_same_values_in
         let digest = learner.publish(published.path(), PublishOptions::default()).unwrap().digest;
         let decoder = Decoder::new(config(), learner.parameters(), Cpu::new().unwrap(), 1).unwrap();
         let mut cache = decoder.sequence().unwrap();
-        let logits = decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &PROMPT }]).unwrap();
+        let logits = decoder.step(&mut [DecodeStep::new(&mut cache, &PROMPT)]).unwrap();
         let held = learner.parameters().values()[0].dtype();
         (held, (reports, trained, digest, logits, scores(&learner)))
     };

@@ -85,7 +85,7 @@ fn a_decoder_computes_it_as_the_learner_does() {
     let weights = BaseWeights::shared(base.path(), untied()).unwrap();
     let logits = |decoder: &Decoder| {
         let mut cache = decoder.sequence().unwrap();
-        decoder.step(&mut [DecodeStep { cache: &mut cache, ids: &[5, 9, 2] }]).unwrap()
+        decoder.step(&mut [DecodeStep::new(&mut cache, &[5, 9, 2])]).unwrap()
     };
     let beside = Decoder::beside(Arc::clone(&weights), &adapter, Cpu::new().unwrap(), 1).unwrap();
     let own = Decoder::new(untied(), learner.parameters(), Cpu::new().unwrap(), 1).unwrap();

@@ -199,18 +199,25 @@ fn score(scores: &mut Matrix, q: &Matrix, keys: &[f32], shape: HeadShape, head: 
 fn softmax(scores: &mut [f32], keys: usize, offset: usize, log_sum: &mut [f32], heads: usize) {
     for (i, row) in scores.chunks_exact_mut(keys).enumerate() {
         let (seen, unseen) = row.split_at_mut(offset + i + 1);
-        let largest = max(seen);
-        for x in seen.iter_mut() {
-            *x = exp(*x - largest);
-        }
-        let sum = lane_sum(seen.len(), |j| seen[j]);
-        let inverse = 1.0 / sum;
-        for x in seen.iter_mut() {
-            *x *= inverse;
-        }
+        let (largest, sum) = softmax_of(seen);
         unseen.fill(0.0);
         log_sum[i * heads] = largest + libm::logf(sum);
     }
+}
+
+/// Scores become their softmax. Returns the largest score m, and the sum of e^(score - m).
+#[inline(always)]
+pub(super) fn softmax_of(scores: &mut [f32]) -> (f32, f32) {
+    let largest = max(scores);
+    for x in scores.iter_mut() {
+        *x = exp(*x - largest);
+    }
+    let sum = lane_sum(scores.len(), |j| scores[j]);
+    let inverse = 1.0 / sum;
+    for x in scores.iter_mut() {
+        *x *= inverse;
+    }
+    (largest, sum)
 }
 
 /// What the backward pass of the softmax needs for each row besides its scores.

@@ -1,11 +1,13 @@
 //! Attention of new tokens over cached keys and values.
 //!
 //! A row's scores are computed key by key and summed in the order of the keys, so its bits depend on its sequence
-//! alone: not on the other rows, nor on how many of its own tokens are in the same call.
+//! alone: not on the other rows, nor on how many of its own tokens are in the same call. They are the bits of
+//! attention in training (`attention.rs`): each sum is the chain of fused multiply-adds of its products (`matmul.rs`).
 
 use multiversion::multiversion;
 
-use super::simd::{add_scaled, exp, lane_sum, max};
+use super::attention::softmax_of;
+use super::view::INNER;
 use super::{Cpu, Matrix};
 use crate::error::Result;
 use crate::kernels::{CachedAttention, HeadShape};
@@ -107,55 +109,72 @@ fn attend_row(out: &mut [f32], q: &[f32], cache: &Cache, shape: HeadShape, score
     let blocks = cache.length.next_multiple_of(BLOCK);
     for (head, (q, out)) in q.chunks_exact(dim).zip(out.chunks_exact_mut(dim)).enumerate() {
         let at = head / per_kv * cache.capacity * dim;
-        score_blocks(&mut scores[..blocks], q, &cache.keys[at..][..cache.capacity * dim], cache.capacity);
+        let keys = &cache.keys[at..][..cache.capacity * dim];
+        score_blocks(&mut scores[..blocks], q, keys, cache.capacity, shape.scale());
         let scores = &mut scores[..cache.length];
-        let largest = max(scores);
-        let scale = shape.scale();
-        for x in scores.iter_mut() {
-            *x = exp((*x - largest) * scale);
-        }
-        let inverse = 1.0 / lane_sum(scores.len(), |j| scores[j]);
-        add_up(out, scores, &cache.values[at..][..cache.length * dim], inverse);
+        softmax_of(scores);
+        add_up(out, scores, &cache.values[at..][..cache.length * dim]);
     }
 }
 
-/// scores\[j\] = q · key j for whole blocks of keys, each summed in the order of the dimensions. Scores
-/// beyond the sequence's length come from stale values.
+/// scores\[j\] = scale * q · key j for whole blocks of keys. Scores beyond the sequence's length come from stale values.
 #[inline(always)]
-fn score_blocks(scores: &mut [f32], q: &[f32], keys: &[f32], capacity: usize) {
+fn score_blocks(scores: &mut [f32], q: &[f32], keys: &[f32], capacity: usize, scale: f32) {
     for (block, scores) in scores.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
-        let mut sums = [0f32; BLOCK];
-        for (&q, keys) in q.iter().zip(keys.chunks_exact(capacity)) {
-            let keys = &keys.as_chunks::<BLOCK>().0[block];
-            for (sum, key) in sums.iter_mut().zip(keys) {
-                *sum += q * key;
+        let mut is_first = true;
+        for (q, keys) in q.chunks(INNER).zip(keys.chunks(INNER * capacity)) {
+            let mut sums = [0f32; BLOCK];
+            for (&q, keys) in q.iter().zip(keys.chunks_exact(capacity)) {
+                let keys = &keys.as_chunks::<BLOCK>().0[block];
+                for (sum, key) in sums.iter_mut().zip(keys) {
+                    *sum = q.mul_add(*key, *sum);
+                }
             }
+            for (score, sum) in scores.iter_mut().zip(sums) {
+                *score = if is_first { scale * sum } else { scale.mul_add(sum, *score) };
+            }
+            is_first = false;
         }
-        *scores = sums;
     }
 }
 
-/// out = inverse * sum of p\[j\] value j, in the order of the keys; as many columns at a time as registers hold.
+/// out = sum of p\[j\] value j, in the order of the keys; as many columns at a time as registers hold.
 #[inline(always)]
-fn add_up(out: &mut [f32], p: &[f32], values: &[f32], inverse: f32) {
+fn add_up(out: &mut [f32], p: &[f32], values: &[f32]) {
     let dim = out.len();
     let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
     let rest_at = dim - rest.len();
-    for (block, out) in blocks.iter_mut().enumerate() {
-        let mut sums = [0f32; BLOCK];
-        for (&p, value) in p.iter().zip(values.chunks_exact(dim)) {
-            let value = &value.as_chunks::<BLOCK>().0[block];
-            for (sum, v) in sums.iter_mut().zip(value) {
-                *sum += p * v;
+    let mut is_first = true;
+    for (p, values) in p.chunks(INNER).zip(values.chunks(INNER * dim)) {
+        for (block, out) in blocks.iter_mut().enumerate() {
+            let mut sums = [0f32; BLOCK];
+            for (&p, value) in p.iter().zip(values.chunks_exact(dim)) {
+                chain(&mut sums, p, &value.as_chunks::<BLOCK>().0[block]);
             }
+            store(out, &sums, is_first);
         }
-        *out = sums.map(|sum| sum * inverse);
+        let mut sums = [0f32; BLOCK];
+        let sums = &mut sums[..rest.len()];
+        for (&p, value) in p.iter().zip(values.chunks_exact(dim)) {
+            chain(sums, p, &value[rest_at..]);
+        }
+        store(rest, sums, is_first);
+        is_first = false;
     }
-    rest.fill(0.0);
-    for (&p, value) in p.iter().zip(values.chunks_exact(dim)) {
-        add_scaled(rest, p, &value[rest_at..]);
+}
+
+/// The next term of each sum.
+#[inline(always)]
+fn chain(sums: &mut [f32], p: f32, values: &[f32]) {
+    for (sum, v) in sums.iter_mut().zip(values) {
+        *sum = p.mul_add(*v, *sum);
     }
-    for x in rest {
-        *x *= inverse;
+}
+
+/// Sets what sums of [`INNER`] terms come to, or adds it.
+#[inline(always)]
+fn store(out: &mut [f32], sums: &[f32], is_first: bool) {
+    for (out, sum) in out.iter_mut().zip(sums) {
+        *out = if is_first { *sum } else { *out + *sum };
     }
 }

@@ -3,17 +3,31 @@
 use candle_core::Tensor;
 use multiversion::multiversion;
 
+use super::linear::product;
 use super::matmul::matmul;
 use super::rows_of_weights::with_rows;
 use super::simd::{exp, lane_sum, lane_sums, max};
 use super::view::{Store, View};
 use super::{Cpu, Matrix};
 use crate::error::Result;
-use crate::kernels::{Coefficients, Head, HeadGradients, HeadInput, HeadInputGradients, Scores, chunks};
+use crate::kernels::{
+    Arrays, Coefficients, Head, HeadAdapter, HeadGradients, HeadInput, HeadInputGradients, Scores, chunks,
+};
 
 impl Head for Cpu {
     /// The logits, if they are one chunk: the second pass then needs no product for them, and as much memory.
     type Kept = Option<Matrix>;
+
+    fn logits(
+        &self,
+        hidden: &Matrix,
+        weight: &Tensor,
+        adapter: Option<HeadAdapter<'_, Matrix>>,
+        temperature: f32,
+    ) -> Result<Vec<f32>> {
+        let input = HeadInput { weight, adapter, targets: &[], temperature, chunk_rows: hidden.rows() };
+        self.to_host(&logits(hidden, input, 0, hidden.rows())?)
+    }
 
     fn head(&self, hidden: &Matrix, input: HeadInput<'_, Matrix>) -> Result<(Scores, Self::Kept)> {
         let mut scores = Scores { logp: vec![0.0; hidden.rows()], entropy: vec![0.0; hidden.rows()] };
@@ -77,12 +91,6 @@ fn logits(hidden: &Matrix, input: HeadInput<'_, Matrix>, first: usize, rows: usi
     Ok(logits)
 }
 
-/// Sets logits to x times the transpose of a weight (vocabulary, width) and a factor, or adds that.
-fn product(logits: &mut Matrix, x: View<'_>, weight: &Tensor, factor: f32, store: Store) -> Result<()> {
-    let vocabulary = logits.width();
-    with_rows(weight, |row, block| matmul(&mut logits[row..], vocabulary, x, block.t(), factor, store))
-}
-
 /// From the gradient of some rows' logits: sets theirs of x, from row `first` on, and adds the weight's.
 fn backward(
     dlogits: View<'_>,
@@ -117,10 +125,36 @@ fn score(logits: &[f32], vocabulary: usize, targets: &[u32], logp: &mut [f32], e
             let power = exp(shifted);
             [power, power * shifted]
         });
-        let log_sum = libm::logf(sum);
-        logp[i] = row[targets[i] as usize] - largest - log_sum;
-        entropy[i] = log_sum - weighted / sum;
+        let normalizer = Normalizer { largest, log_sum: libm::logf(sum) };
+        logp[i] = normalizer.log_probability(row[targets[i] as usize]);
+        entropy[i] = normalizer.log_sum - weighted / sum;
     }
+}
+
+/// What turns logits of a row into log-probabilities, with the bits of [`Head::head`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Normalizer {
+    largest: f32,
+    log_sum: f32,
+}
+
+impl Normalizer {
+    /// That of a row of logits; `None` if one of them is not finite.
+    pub(crate) fn of(row: &[f32]) -> Option<Self> {
+        let (largest, sum) = largest_and_sum(row);
+        largest.is_finite().then(|| Self { largest, log_sum: libm::logf(sum) })
+    }
+
+    pub(crate) fn log_probability(self, logit: f32) -> f32 {
+        logit - self.largest - self.log_sum
+    }
+}
+
+/// m and S of [`score`].
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma", "x86_64+avx2+fma"))]
+fn largest_and_sum(row: &[f32]) -> (f32, f32) {
+    let largest = max(row);
+    (largest, lane_sum(row.len(), |j| exp(row[j] - largest)))
 }
 
 struct RowGradients<'a> {

@@ -18,22 +18,7 @@ impl Linear for Cpu {
             None => Matrix::uninitialized(rows, out),
         };
         let store = if add.is_some() { Store::Add } else { Store::Set };
-        with_rows(weight, |first, block| {
-            // Each row of a weight is a column of the result.
-            let least = if reads_weights_by_rows() || block.rows < out { 1 } else { least_rows(out) };
-            if rows >= least {
-                let x = View::rows_of(x, rows, input, input);
-                return matmul(&mut y[first.min(rows * out)..], out, x, block.t(), 1.0, store);
-            }
-            // Padded with rows of zeros, whose results are discarded.
-            let mut padded_x = Matrix::zeros(least, input);
-            padded_x[..x.len()].copy_from_slice(x);
-            let mut padded_y = Matrix::zeros(least, out);
-            padded_y[..y.len()].copy_from_slice(&y);
-            matmul(&mut padded_y, out, View::rows_of(&padded_x, least, input, input), block.t(), 1.0, store);
-            let kept = y.len();
-            y.copy_from_slice(&padded_y[..kept]);
-        })?;
+        product(&mut y, View::rows_of(x, rows, input, input), weight, 1.0, store)?;
         if let Some(bias) = bias {
             with_values(bias, |bias| y.chunks_exact_mut(out).for_each(|row| simd::add(row, &bias[..out])))?;
         }
@@ -68,6 +53,28 @@ impl Linear for Cpu {
         dy.chunks_exact(dy.width()).for_each(|row| simd::add(bias, row));
         Ok(())
     }
+}
+
+/// y = alpha x Wᵀ, or y += alpha x Wᵀ, for rows of x that follow each other and a weight (out, in).
+pub(super) fn product(y: &mut [f32], x: View<'_>, weight: &Tensor, alpha: f32, store: Store) -> Result<()> {
+    let (out, input) = weight.dims2()?;
+    let rows = x.rows;
+    let y = &mut y[..rows * out];
+    with_rows(weight, |first, block| {
+        // Each row of a weight is a column of the result.
+        let least = if reads_weights_by_rows() || block.rows < out { 1 } else { least_rows(out) };
+        if rows >= least {
+            return matmul(&mut y[first.min(rows * out)..], out, x, block.t(), alpha, store);
+        }
+        // Padded with rows of zeros, whose results are discarded.
+        let mut padded_x = Matrix::zeros(least, input);
+        padded_x[..rows * input].copy_from_slice(&x.data[..rows * input]);
+        let mut padded_y = Matrix::zeros(least, out);
+        padded_y[..y.len()].copy_from_slice(y);
+        matmul(&mut padded_y, out, View::rows_of(&padded_x, least, input, input), block.t(), alpha, store);
+        let kept = y.len();
+        y.copy_from_slice(&padded_y[..kept]);
+    })
 }
 
 /// From this many rows on `gemm` uses its tiled kernels. A row's bits are the same either way, but without them a row

@@ -20,6 +20,7 @@ mod view;
 mod wide;
 
 pub use cached_attention::Cache;
+pub(crate) use head::Normalizer;
 pub use matmul::reads_weights_by_rows;
 pub use matrix::Matrix;
 pub use rotary::RotaryTable;

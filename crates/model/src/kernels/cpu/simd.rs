@@ -10,8 +10,8 @@ const LANES: usize = 16;
 /// e^x to about two units in the last place; 0 below -87.3, and e^88 above 88; NaN stays NaN. A polynomial without
 /// branches or saturating conversions, which vectorises.
 ///
-/// Not the polynomial of sampling (`sampling/weights.rs`): their last bits differ. Those of this one are in
-/// log-probabilities and gradients, those of the engine's decide which token a seed draws, so neither can become the
+/// Not the polynomial of draws (`sampling/weights.rs`): their last bits differ. Those of this one are in
+/// log-probabilities and gradients, those of the other decide which token a seed draws, so neither can become the
 /// other without changing the results of runs.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
@@ -123,14 +123,6 @@ pub(super) fn max(values: &[f32]) -> f32 {
 pub(super) fn add(into: &mut [f32], other: &[f32]) {
     for (a, b) in into.iter_mut().zip(other) {
         *a += b;
-    }
-}
-
-/// into += factor * other.
-#[inline(always)]
-pub(super) fn add_scaled(into: &mut [f32], factor: f32, other: &[f32]) {
-    for (a, b) in into.iter_mut().zip(other) {
-        *a += factor * b;
     }
 }
 
