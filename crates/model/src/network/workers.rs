@@ -1,7 +1,7 @@
 //! A fixed number of threads, and how work is shared among them.
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
-use rayon::slice::ParallelSliceMut;
+use rayon::slice::ParallelSlice;
 
 use crate::error::{ModelError, Result};
 use crate::sampling::Sampler;

@@ -73,7 +73,8 @@ fn sample(
 fn packed(config: &Config, prompt: &[u32], samples: &[&Sample], shared: bool) -> Packed {
     let mut batch = Packed::default();
     if shared {
-        let continuations = samples.iter().map(|sample| (sample.response(), 0..sample.response().len()));
+        let end = |sample: &Sample| prompt.len() + sample.response().len();
+        let continuations = samples.iter().map(|sample| (sample.response(), prompt.len()..end(sample)));
         batch.push_shared(config, prompt, continuations).unwrap();
         return batch;
     }
