@@ -24,7 +24,7 @@ impl Segment {
     /// Tokens that the policy of this version sampled, with the log-probability of each.
     pub fn sampled(token_ids: Vec<u32>, log_probabilities: Vec<f32>, policy_version: u64) -> Self {
         let source = SegmentSource::Sampled.into();
-        Self { source, token_ids, log_probabilities, policy_version: Some(policy_version) }
+        Self { source, token_ids, log_probabilities, policy_version: Some(policy_version), ..Self::default() }
     }
 
     /// Injected tokens.
@@ -33,18 +33,23 @@ impl Segment {
     }
 }
 
-/// Adds sampled tokens to the end of a response: to its last segment where that was sampled by the same version,
-/// otherwise as a segment of their own.
-pub fn append_sampled(segments: &mut Vec<Segment>, token_ids: &[u32], log_probabilities: &[f32], policy_version: u64) {
-    if token_ids.is_empty() {
+/// Adds a sampled segment to the end of a response: to its last one where that was sampled by the same version,
+/// arithmetic and seed, otherwise as a segment of its own.
+pub fn append_sampled(segments: &mut Vec<Segment>, sampled: Segment) {
+    if sampled.token_ids.is_empty() {
         return;
     }
     match segments.last_mut() {
-        Some(last) if last.source() == SegmentSource::Sampled && last.policy_version == Some(policy_version) => {
-            last.token_ids.extend_from_slice(token_ids);
-            last.log_probabilities.extend_from_slice(log_probabilities);
+        Some(last)
+            if last.source() == SegmentSource::Sampled
+                && last.policy_version == sampled.policy_version
+                && last.arithmetic == sampled.arithmetic
+                && last.seed == sampled.seed =>
+        {
+            last.token_ids.extend(sampled.token_ids);
+            last.log_probabilities.extend(sampled.log_probabilities);
         }
-        _ => segments.push(Segment::sampled(token_ids.to_vec(), log_probabilities.to_vec(), policy_version)),
+        _ => segments.push(sampled),
     }
 }
 
@@ -209,16 +214,22 @@ mod tests {
     #[test]
     fn sampled_tokens_join_the_segment_of_their_version() {
         let mut segments = vec![Segment::injected(vec![9])];
-        append_sampled(&mut segments, &[1], &[-1.0], 3);
-        append_sampled(&mut segments, &[2], &[-2.0], 3);
-        append_sampled(&mut segments, &[], &[], 4);
-        append_sampled(&mut segments, &[3], &[-3.0], 4);
+        let mut append = |id: u32, version| {
+            append_sampled(&mut segments, Segment::sampled(vec![id], vec![-(id as f32)], version));
+        };
+        append(1, 3);
+        append(2, 3);
+        append(3, 4);
+        append_sampled(&mut segments, Segment::sampled(vec![], vec![], 5));
+        let named = Segment { arithmetic: "other".to_owned(), ..Segment::sampled(vec![4], vec![-4.0], 4) };
+        append_sampled(&mut segments, named.clone());
         assert_eq!(
             segments,
             [
                 Segment::injected(vec![9]),
                 Segment::sampled(vec![1, 2], vec![-1.0, -2.0], 3),
-                Segment::sampled(vec![3], vec![-3.0], 4)
+                Segment::sampled(vec![3], vec![-3.0], 4),
+                named
             ]
         );
     }

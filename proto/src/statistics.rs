@@ -17,6 +17,7 @@ impl TokenStatistics {
             &self.below_floor,
             &self.end_probabilities,
         ];
-        lists.iter().all(|list| list.len() == tokens) && self.ranks.len() == tokens
+        let drawn = self.drawn_token_ids.len();
+        lists.iter().all(|list| list.len() == tokens) && self.ranks.len() == tokens && (drawn == 0 || drawn == tokens)
     }
 }

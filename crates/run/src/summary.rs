@@ -119,6 +119,8 @@ impl ChangedSetting {
     }
 }
 
+const EQUAL_TOKENS: &str = "proof/equal_tokens";
+
 /// What is proven of the weights that the engines had: docs/orchestrator.md, "Proof of weights".
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WeightsProof {
@@ -132,6 +134,14 @@ pub struct WeightsProof {
     pub excluded: u64,
     /// GRPO steps done at the last proof.
     pub step: u64,
+    /// Trained tokens whose log-probability, as the engine reported it, is the learner's to the bit; 0 where engines were
+    /// asked in another way, if only in some steps.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub equal_tokens: u64,
+}
+
+fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 /// How much a proof of weights has shown. One that fails ends the run.
@@ -147,13 +157,30 @@ pub enum ProofState {
 impl WeightsProof {
     /// Of the last step with a proof.
     fn of(steps: &Curves) -> Option<Self> {
-        let (step, _) = *steps.column("proof/suspicions").last()?;
-        Self::at(step, |name| steps.at(name, step))
+        let last = |name: &str| steps.column(name).last().map(|(step, _)| *step);
+        match (last(EQUAL_TOKENS), last("proof/suspicions")) {
+            (Some(step), None) => Some(Self::of_equal_tokens(step, steps.sum(EQUAL_TOKENS))),
+            (_, other) => other.and_then(|step| Self::at(step, |name| steps.at(name, step))),
+        }
     }
 
     /// Of the last of some lines with a proof.
     pub fn of_lines<'a>(lines: impl IntoIterator<Item = &'a MetricsLine>) -> Option<Self> {
-        lines.into_iter().filter_map(|line| Self::at(line.step, |name| line.get(name))).last()
+        let (mut equal, mut of_engines) = (None, None);
+        let mut tokens = 0.0;
+        for line in lines {
+            of_engines = Self::at(line.step, |name| line.get(name)).or(of_engines);
+            if let Some(more) = line.get(EQUAL_TOKENS) {
+                tokens += more;
+                equal = Some(Self::of_equal_tokens(line.step, tokens));
+            }
+        }
+        of_engines.or(equal)
+    }
+
+    fn of_equal_tokens(step: u64, tokens: f64) -> Self {
+        let state = ProofState::Proven;
+        Self { state, engines: 0, suspicions: 0, excluded: 0, step, equal_tokens: tokens as u64 }
     }
 
     fn at(step: u64, value: impl Fn(&str) -> Option<f64>) -> Option<Self> {
@@ -163,13 +190,19 @@ impl WeightsProof {
         let state = if excluded >= suspicions { ProofState::Proven } else { ProofState::Undecided };
         let suspicions = suspicions as u64;
         let excluded = excluded as u64;
-        Some(Self { state, engines: value("proof/engines") as u64, suspicions, excluded, step })
+        Some(Self { state, engines: value("proof/engines") as u64, suspicions, excluded, step, equal_tokens: 0 })
     }
 }
 
 impl fmt::Display for WeightsProof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { state, engines, suspicions, excluded, .. } = self;
+        let Self { state, engines, suspicions, excluded, equal_tokens, .. } = self;
+        if *equal_tokens > 0 {
+            return write!(
+                f,
+                "proven by {equal_tokens} trained tokens: each has the learner's log-probability to the bit"
+            );
+        }
         let plural = if *engines == 1 { "" } else { "s" };
         let state = match state {
             ProofState::Proven => "proven",

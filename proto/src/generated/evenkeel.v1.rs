@@ -18,6 +18,13 @@ pub struct Segment {
     /// run began with. A training step refuses one above its base_version, or more than max_lag versions behind it.
     #[prost(uint64, optional, tag = "4")]
     pub policy_version: ::core::option::Option<u64>,
+    /// How the engine that sampled the segment computes, as it names it: two parties with one name compute the same bits from the same weights.
+    /// Empty if the engine names nothing, and if INJECTED.
+    #[prost(string, tag = "5")]
+    pub arithmetic: ::prost::alloc::string::String,
+    /// With an arithmetic: the seed that the engine was given. Its nth random number has drawn the nth token of the segment.
+    #[prost(uint64, optional, tag = "6")]
+    pub seed: ::core::option::Option<u64>,
 }
 /// Cancels one item of a stream. The item is still answered exactly once, with whichever outcome came first. An unknown or already
 /// answered id is ignored, since a cancel and an answer may cross.
@@ -825,6 +832,9 @@ pub struct EngineStatus {
     /// Whether it is asleep.
     #[prost(bool, tag = "14")]
     pub asleep: bool,
+    /// How it computes, by a name: see Segment.arithmetic. Empty if it names nothing.
+    #[prost(string, tag = "15")]
+    pub arithmetic: ::prost::alloc::string::String,
 }
 /// Which distribution log-probabilities are taken from.
 #[allow(clippy::large_enum_variant)]
@@ -3310,6 +3320,11 @@ pub struct TrainHeader {
     /// GRPO: whether the report says of each sample what the step did with it.
     #[prost(bool, tag = "11")]
     pub report_samples: bool,
+    /// GRPO: the learner's own arithmetic, where segments of that arithmetic and of base_version were drawn from the whole distribution at the
+    /// learner's temperature. Each of their log-probabilities must then be, to the bit, the one that the learner computes before its first
+    /// update; otherwise the step fails with SAMPLED_OTHERWISE and nothing changes. Empty: nothing is compared.
+    #[prost(string, tag = "12")]
+    pub equal_arithmetic: ::prost::alloc::string::String,
 }
 /// All samples of one prompt. Never split over several messages: weights are computed from the whole group.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3531,6 +3546,12 @@ pub struct TrainReport {
     /// With the header's report_samples: each sample, in the order in which they were sent. Empty otherwise.
     #[prost(message, repeated, tag = "20")]
     pub sample_reports: ::prost::alloc::vec::Vec<SampleReport>,
+    /// With the header's equal_arithmetic: tokens whose log-probability was compared and is, to the bit, the learner's.
+    #[prost(uint64, tag = "21")]
+    pub equal_tokens: u64,
+    /// With the header's equal_arithmetic: tokens that went through the model and could not be compared.
+    #[prost(uint64, tag = "22")]
+    pub uncompared_tokens: u64,
 }
 /// What a training step did with a sample.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -3627,6 +3648,22 @@ pub struct ScoreItem {
     /// Return statistics of the distribution from which each response token was sampled. Absent: none.
     #[prost(message, optional, tag = "10")]
     pub sampling: ::core::option::Option<SamplingDistribution>,
+    /// With `sampling`: which response tokens were drawn with which seeds, to be drawn again. Refused by a learner without an arithmetic.
+    #[prost(message, repeated, tag = "11")]
+    pub seeded: ::prost::alloc::vec::Vec<SeededTokens>,
+}
+/// Tokens that were drawn one after the other by the random numbers of a seed, from its first on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SeededTokens {
+    /// Index of the first in the response.
+    #[prost(uint32, tag = "1")]
+    pub first: u32,
+    /// How many, at least 1.
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
+    /// The seed that the engine was given.
+    #[prost(uint64, tag = "3")]
+    pub seed: u64,
 }
 /// Published weights: the reference for an engine that holds them. The learner reads them from its folder of published weights.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3729,6 +3766,10 @@ pub struct TokenStatistics {
     /// Mass of the end tokens.
     #[prost(float, repeated, tag = "11")]
     pub end_probabilities: ::prost::alloc::vec::Vec<f32>,
+    /// With the item's `seeded`: the token that the logits and the random number give, and for tokens without a seed the token itself. Empty
+    /// otherwise.
+    #[prost(uint32, repeated, tag = "12")]
+    pub drawn_token_ids: ::prost::alloc::vec::Vec<u32>,
 }
 /// Request to publish the current weights.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4126,6 +4167,10 @@ pub struct LearnerGetStatusResponse {
     /// disjoint. Of a learner that trains adapters those of their tensors, and `base`: no adapters at all, whatever the version.
     #[prost(string, repeated, tag = "12")]
     pub tensor_groups: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How an engine computes, by the name in Segment.arithmetic, that has the learner's log-probabilities to the bit once it has loaded what the
+    /// learner publishes. Empty on a GPU, and where weights are published in a narrower type than they are trained in.
+    #[prost(string, tag = "13")]
+    pub arithmetic: ::prost::alloc::string::String,
 }
 /// What a training step learns from.
 #[allow(clippy::large_enum_variant)]

@@ -140,5 +140,6 @@ fn engine_status(engine: &PooledEngine, snapshot: EngineSnapshot) -> EngineStatu
         waiting_requests: snapshot.metrics.map(|metrics| metrics.waiting),
         cache_usage: snapshot.metrics.map(|metrics| metrics.cache_usage),
         asleep: engine.is_asleep(),
+        arithmetic: engine.arithmetic().to_owned(),
     }
 }

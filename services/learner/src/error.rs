@@ -101,6 +101,30 @@ pub enum LearnerError {
     #[error("a pass of the step failed: begin a new step")]
     StepFailed,
 
+    /// Samples of an engine that has other weights, or draws from another distribution, than it says.
+    #[error(
+        "groups[{group}].responses[{index}]: the engine reported a log-probability of {reported:?} for sampled token \
+         {token}, allowed: {computed:?}, which the learner computes from the weights of that version; {differing} of \
+         {tokens} tokens of this response differ. Both compute with the same arithmetic, so the engine has other \
+         weights or settings than it says, or what it returned was changed on the way"
+    )]
+    SampledOtherwise {
+        /// Index of the group in the step.
+        group: usize,
+        /// Of the response in the group.
+        index: usize,
+        /// Of the first such token among the trainable ones.
+        token: usize,
+        /// The engine's log-probability of it, in nats.
+        reported: f32,
+        /// The learner's.
+        computed: f32,
+        /// Tokens that differ.
+        differing: usize,
+        /// Tokens that were compared.
+        tokens: usize,
+    },
+
     /// An update without anything that was accumulated for it.
     #[error("there is no gradient to apply: nothing was accumulated since the last update")]
     NothingAccumulated,

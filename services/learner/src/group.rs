@@ -35,6 +35,10 @@ pub struct Response {
     /// empty where none is.
     #[serde(serialize_with = "pairs", skip_serializing_if = "Vec::is_empty")]
     pub lags: Vec<LagRun>,
+    /// Whether the engine computes as the learner does and had its weights: then each log-probability is the learner's
+    /// to the bit, or the step fails.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_exact: bool,
     /// Sequences that begin with a prompt of their own: the index of the first token of each, ascending, and the
     /// prompt. The tokens before the first of these follow the prompt of the group. However many sequences carry it, it
     /// is one response.

@@ -265,7 +265,7 @@ impl Learner {
     /// As [`score`](Self::score); logits that are not finite.
     pub fn score_sampled(&self, pairs: &[(&[u32], &[u32])], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>> {
         let batches = self.trainer.pack(&self.sequences(pairs)?)?;
-        let tokens = self.trainer.network().score_sampled(batches.packed(), from);
+        let tokens = self.trainer.network().score_sampled(batches.packed(), from, &[]);
         let explained = tokens.map_err(|error| self.trainer.explain(MemoryPhase::Scoring, error.into()));
         Ok(batches.unpack_tokens(explained?))
     }

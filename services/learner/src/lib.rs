@@ -66,8 +66,8 @@ pub use settings::{
 };
 pub use skip_reason::SkipReason;
 pub use step::{
-    Example, GradientProbe, PolicyStep, ResponseReport, RuleGradient, StepPhase, StepProgress, StepReport,
-    SupervisedReport, UpdateStats,
+    ComparedTokens, Example, GradientProbe, PolicyStep, ResponseReport, RuleGradient, StepPhase, StepProgress,
+    StepReport, SupervisedReport, UpdateStats,
 };
 pub use timeline::{Pass, PassKind, WorkDone};
 pub use trainer::SharedCollective;

@@ -120,7 +120,13 @@ impl MicroBatches {
         out
     }
 
-    /// Converts lists with one entry for each scored token in the same way.
+    /// The other way round: from lists with one number for each scored token of a sequence to those of each micro-batch.
+    pub(crate) fn pack_tokens(&self, of_sequences: &[Vec<f64>]) -> Vec<Vec<f64>> {
+        let pack = |members: &Vec<usize>| members.iter().flat_map(|&sequence| of_sequences[sequence].clone()).collect();
+        self.members.iter().map(pack).collect()
+    }
+
+    /// Converts lists with one entry for each scored token in the same way as scores.
     pub(crate) fn unpack_tokens<T: Clone>(&self, tokens: Vec<Vec<T>>) -> Vec<Vec<T>> {
         let mut out = vec![Vec::new(); self.sequences];
         for ((members, ranges), tokens) in self.members.iter().zip(&self.scored).zip(tokens) {

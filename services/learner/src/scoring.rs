@@ -13,25 +13,33 @@ pub(crate) struct SequenceScores {
     pub(crate) plain: Scores,
     /// Of the distributions that were sampled from, if they were asked for.
     pub(crate) statistics: Option<Vec<TokenStatistics>>,
+    /// The tokens that the sequence's random numbers draw, where it has any.
+    pub(crate) drawn: Vec<Option<u32>>,
 }
 
-/// Scores every sequence, in their order: at a temperature, or with the statistics of what was sampled from.
+/// Scores every sequence, in their order: at a temperature, or with the statistics of what was sampled from. `numbers`:
+/// of each sequence the random numbers that its tokens were drawn with, NaN where there is none.
 pub(crate) fn score(
     network: &dyn TrainableModel,
     batches: &MicroBatches,
     temperature: f32,
     sampled: Option<SampledFrom<'_>>,
+    numbers: &[Vec<f64>],
 ) -> Result<Vec<SequenceScores>> {
     let Some(from) = sampled else {
         let scores = batches.unpack(network.score(batches.packed(), temperature)?);
-        return Ok(scores.into_iter().map(|plain| SequenceScores { plain, statistics: None }).collect());
+        return Ok(scores
+            .into_iter()
+            .map(|plain| SequenceScores { plain, statistics: None, drawn: Vec::new() })
+            .collect());
     };
-    let tokens = batches.unpack_tokens(network.score_sampled(batches.packed(), from)?);
+    let tokens = batches.unpack_tokens(network.score_sampled(batches.packed(), from, &batches.pack_tokens(numbers))?);
     let of_sequence = tokens.into_iter().map(|tokens| SequenceScores {
         plain: Scores {
             logp: tokens.iter().map(|token| token.logp).collect(),
             entropy: tokens.iter().map(|token| token.entropy).collect(),
         },
+        drawn: tokens.iter().map(|token| token.drawn).collect(),
         statistics: Some(tokens.into_iter().map(|token| token.statistics).collect()),
     });
     Ok(of_sequence.collect())

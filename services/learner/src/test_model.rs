@@ -133,8 +133,13 @@ impl TrainableModel for Wrapped {
         self.model.score(batches, temperature)
     }
 
-    fn score_sampled(&self, batches: &[Packed], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>, ModelError> {
-        self.model.score_sampled(batches, from)
+    fn score_sampled(
+        &self,
+        batches: &[Packed],
+        from: SampledFrom<'_>,
+        numbers: &[Vec<f64>],
+    ) -> Result<Vec<Vec<SampledToken>>, ModelError> {
+        self.model.score_sampled(batches, from, numbers)
     }
 
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<(), ModelError> {

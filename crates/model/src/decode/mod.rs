@@ -192,8 +192,8 @@ impl<K: DecoderKernels> Decoder<K> {
     /// vocabulary).
     ///
     /// # Errors
-    /// A temperature that is not above 0, an id outside the vocabulary, a step without tokens, or a sequence that would exceed the context; then nothing
-    /// is appended.
+    /// A temperature that is not above 0, an id outside the vocabulary, a step without tokens, or a sequence that would
+    /// exceed the context; then nothing is appended.
     pub fn step(&self, steps: &mut [DecodeStep<'_, K>]) -> Result<Vec<f32>> {
         self.check(steps)?;
         let Some(pool) = self.pool.as_ref().filter(|_| steps.len() > 1) else {

@@ -85,6 +85,9 @@ pub struct Coefficients {
 /// log-softmax over the vocabulary, in chunks of rows and two passes, so that the (tokens, vocabulary) matrix of a
 /// batch is never in memory.
 pub trait Head: Linear {
+    /// What the first pass leaves for the second, besides the scores.
+    type Kept: Send;
+
     /// The logits of hidden states (n, hidden) divided by a temperature, on the host: (n, vocabulary), row by row.
     /// `weight` and `adapter` as in [`HeadInput`].
     ///
@@ -106,8 +109,7 @@ pub trait Head: Linear {
         }
         Ok(logits)
     }
-    /// What the first pass leaves for the second, besides the scores.
-    type Kept: Send;
+
     /// First pass: scores of hidden states (n, hidden).
     fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_, Self::Matrix>) -> Result<(Scores, Self::Kept)>;
     /// Second pass: recomputes the logits where they were not kept, returns the gradients of the inputs and adds those

@@ -99,11 +99,18 @@ pub trait TrainableModel: Send {
     /// Log-probabilities and entropies of each micro-batch's scored tokens, logits divided by `temperature`.
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>>;
     /// For the scored tokens of each micro-batch, the statistics of the distributions that they were sampled from. A
-    /// row's numbers do not depend on which other rows are computed with it.
+    /// row's numbers do not depend on which other rows are computed with it. `numbers`: of each micro-batch the random
+    /// number in [0, 1) that each scored token was drawn with, to be drawn again; NaN, and lists that are not there,
+    /// draw nothing.
     ///
     /// # Errors
     /// Logits that are not finite, a failure of the device.
-    fn score_sampled(&self, batches: &[Packed], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>>;
+    fn score_sampled(
+        &self,
+        batches: &[Packed],
+        from: SampledFrom<'_>,
+        numbers: &[Vec<f64>],
+    ) -> Result<Vec<Vec<SampledToken>>>;
     /// Forward and backward passes over the micro-batches; gradients are added to the current sums. Blocks ascend, also
     /// from call to call: within a block gradients are summed in the order of its micro-batches, whatever calls they
     /// come in.
@@ -214,10 +221,16 @@ impl<K: Kernels> TrainableModel for Network<K> {
         self.workers.run(&costs, |index| self.score_batch(&batches[index], temperature))
     }
 
-    fn score_sampled(&self, batches: &[Packed], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>> {
+    fn score_sampled(
+        &self,
+        batches: &[Packed],
+        from: SampledFrom<'_>,
+        numbers: &[Vec<f64>],
+    ) -> Result<Vec<Vec<SampledToken>>> {
         validate_temperature(from.temperature)?;
         let costs: Vec<_> = batches.iter().map(cost).collect();
-        self.workers.run(&costs, |index| self.score_sampled_batch(&batches[index], from))
+        let numbers = |index: usize| numbers.get(index).map_or(&[][..], Vec::as_slice);
+        self.workers.run(&costs, |index| self.score_sampled_batch(&batches[index], from, numbers(index)))
     }
 
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()> {

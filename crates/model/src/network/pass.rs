@@ -9,7 +9,7 @@ use super::{Network, Recompute, TokenLoss};
 use crate::error::{ModelError, Result};
 use crate::kernels::{Kernels, Scores, chunks};
 use crate::pack::{Packed, validate_ids};
-use crate::sampling::{NotFinite, SampledFrom, SampledToken, Sampler};
+use crate::sampling::{DrawOptions, NotFinite, SampledFrom, SampledToken, Sampler};
 use crate::segment::Segment;
 
 /// Rows whose logits are on the host at once: enough to share among threads, few enough to stay small (75 MB at most
@@ -34,7 +34,12 @@ impl<K: Kernels> Network<K> {
         Ok(HeadPass::new(&pass, ids.head, hidden, batch, self.scoring(temperature))?.forward()?.0)
     }
 
-    pub(super) fn score_sampled_batch(&self, batch: &Packed, from: SampledFrom<'_>) -> Result<Vec<SampledToken>> {
+    pub(super) fn score_sampled_batch(
+        &self,
+        batch: &Packed,
+        from: SampledFrom<'_>,
+        numbers: &[f64],
+    ) -> Result<Vec<SampledToken>> {
         let pass = self.pass(batch.positions())?;
         let x = self.last_layer(&pass, batch)?;
         let ids = self.parameters.ids();
@@ -43,12 +48,19 @@ impl<K: Kernels> Network<K> {
             let range = first..first + rows;
             let scored = self.kernels.select_rows(&x, &batch.rows()[range.clone()])?;
             let hidden = pass.norm(&scored, ids.norm)?;
-            let logits = pass.head_logits(&hidden, ids.head, from.temperature)?;
-            let of_row = |sampler: &mut Sampler, (row, &target): (&[f32], &u32)| {
-                sampler.statistics(row, target, from).map_err(|NotFinite| ModelError::NotFiniteLogits)
+            let mut logits = pass.head_logits(&hidden, ids.head, from.temperature)?;
+            // The logits are already divided.
+            let options = DrawOptions { temperature: 1.0, truncation: from.truncation, excluded: &[], logprobs: None };
+            let of_row = |sampler: &mut Sampler, (row, &(target, number)): (&mut [f32], &(u32, Option<f64>))| {
+                let token = sampler.statistics(row, target, from);
+                let draw = |number| Ok(sampler.draw(row, options, number, &mut Vec::new())?.id);
+                let drawn = number.map(draw).transpose();
+                let both = token.and_then(|token| Ok(SampledToken { drawn: drawn?, ..token }));
+                both.map_err(|NotFinite| ModelError::NotFiniteLogits)
             };
-            let targets = &batch.targets()[range];
-            tokens.extend(self.workers.rows(&logits, targets, self.is_on_cpu(), of_row)?);
+            let number = |at: usize| numbers.get(at).copied().filter(|number| !number.is_nan());
+            let targets: Vec<_> = range.map(|at| (batch.targets()[at], number(at))).collect();
+            tokens.extend(self.workers.rows(&mut logits, &targets, self.is_on_cpu(), of_row)?);
         }
         Ok(tokens)
     }

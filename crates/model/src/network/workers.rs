@@ -1,7 +1,7 @@
 //! A fixed number of threads, and how work is shared among them.
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
-use rayon::slice::ParallelSlice;
+use rayon::slice::ParallelSliceMut;
 
 use crate::error::{ModelError, Result};
 use crate::sampling::Sampler;
@@ -61,20 +61,20 @@ impl Workers {
     /// Runs `work` on each row of `values` with its target, and returns the results in their order; the first error
     /// ends the work. A row's result depends on the row alone, so threads that wait for others may take its rows. With
     /// the model on a CPU these are the workers; with a GPU, which one thread feeds, all of the host's.
-    pub(super) fn rows<R: Send>(
+    pub(super) fn rows<T: Sync, R: Send>(
         &self,
-        values: &[f32],
-        targets: &[u32],
+        values: &mut [f32],
+        targets: &[T],
         on_cpu: bool,
-        work: impl Fn(&mut Sampler, (&[f32], &u32)) -> Result<R> + Sync + Send,
+        work: impl Fn(&mut Sampler, (&mut [f32], &T)) -> Result<R> + Sync + Send,
     ) -> Result<Vec<R>> {
         let width = values.len() / targets.len().max(1);
         if on_cpu && self.pool.is_none() {
             let mut sampler = Sampler::default();
-            return values.chunks_exact(width).zip(targets).map(|row| work(&mut sampler, row)).collect();
+            return values.chunks_exact_mut(width).zip(targets).map(|row| work(&mut sampler, row)).collect();
         }
-        let in_parallel = || {
-            let rows = values.par_chunks_exact(width).zip(targets.par_iter());
+        let mut in_parallel = || {
+            let rows = values.par_chunks_exact_mut(width).zip(targets.par_iter());
             rows.map_init(Sampler::default, |sampler, row| work(sampler, row)).collect()
         };
         match &self.pool {

@@ -63,6 +63,8 @@ pub struct SampledToken {
     pub entropy: f32,
     /// With truncation.
     pub statistics: TokenStatistics,
+    /// The token that a random number draws, if one is given.
+    pub drawn: Option<u32>,
 }
 
 impl Sampler {
@@ -91,7 +93,7 @@ impl Sampler {
         } else {
             all.statistics(moments, (logit, logp), |id| Some(id as usize), target, from.end_tokens)
         };
-        Ok(SampledToken { logp, entropy: moments.entropy() as f32, statistics })
+        Ok(SampledToken { logp, entropy: moments.entropy() as f32, statistics, drawn: None })
     }
 }
 

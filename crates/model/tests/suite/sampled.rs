@@ -19,6 +19,8 @@ struct Sample {
     /// The last token of the prompt, then those that were drawn.
     ids: Vec<u32>,
     reported: Vec<f32>,
+    /// The random number of each draw.
+    numbers: Vec<f64>,
     length: usize,
     temperature: f32,
 }
@@ -44,7 +46,7 @@ fn sample(
     }
     let begin = |&(length, temperature): &(usize, f32)| {
         let cache = decoder.prefix(&whole, first.len()).unwrap();
-        Sample { cache, ids: vec![last], reported: Vec::new(), length, temperature }
+        Sample { cache, ids: vec![last], reported: Vec::new(), numbers: Vec::new(), length, temperature }
     };
     let mut all: Vec<Sample> = samples.iter().map(begin).collect();
     let mut sampler = Sampler::default();
@@ -61,7 +63,9 @@ fn sample(
         let mut logits = decoder.step(&mut steps.collect::<Vec<_>>()).unwrap();
         let rows = logits.chunks_exact_mut(decoder.config().vocab_size);
         for (sample, row) in all.iter_mut().filter(open()).zip(rows) {
-            let drawn = sampler.draw(row, options, random.random(), &mut Vec::new()).unwrap();
+            let number = random.random();
+            let drawn = sampler.draw(row, options, number, &mut Vec::new()).unwrap();
+            sample.numbers.push(number);
             sample.ids.push(drawn.id);
             sample.reported.extend(drawn.logprob);
         }
@@ -180,7 +184,7 @@ proptest! {
 }
 
 #[test]
-fn truncated_draws_report_what_the_statistics_of_samples_say() {
+fn statistics_of_samples_have_the_reported_log_probabilities_and_draw_the_same_tokens() {
     let config = &variants()[4];
     let parameters = parameters(config, 3);
     let prompt = ids(config, &mut ChaCha8Rng::seed_from_u64(1), 20);
@@ -203,7 +207,10 @@ fn truncated_draws_report_what_the_statistics_of_samples_say() {
             let batch = packed(config, &prompt, &drawn, true);
             let from = SampledFrom { temperature, truncation, end_tokens: &[1] };
             let network = cpu(config, &parameters, NetworkOptions::default());
-            let found = network.score_sampled(std::slice::from_ref(&batch), from).unwrap().remove(0);
+            let numbers: Vec<f64> = samples.iter().flat_map(|sample| sample.numbers.iter().copied()).collect();
+            let found = network.score_sampled(std::slice::from_ref(&batch), from, &[numbers]).unwrap().remove(0);
+            let ids = samples.iter().flat_map(|sample| sample.response().iter().copied());
+            assert!(found.iter().map(|token| token.drawn).eq(ids.map(Some)), "{truncation:?} at {temperature}");
             let found: Vec<f32> = found.iter().map(|token| token.statistics.log_probability as f32).collect();
             let reported: Vec<f32> = samples.iter().flat_map(|sample| sample.reported.iter().copied()).collect();
             assert_eq!(bits(&found), bits(&reported), "{truncation:?} at {temperature}");

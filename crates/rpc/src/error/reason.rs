@@ -123,6 +123,8 @@ reasons! {
     RankLost = "RANK_LOST",
     /// The operation is not the next of its run.
     OutOfOrder = "OUT_OF_ORDER",
+    /// An engine's log-probabilities are not the learner's, though both name one arithmetic.
+    SampledOtherwise = "SAMPLED_OTHERWISE",
     /// There is no complete gradient to apply.
     NotAccumulated = "NOT_ACCUMULATED",
     /// No group arrived for too long, so the step was dropped.

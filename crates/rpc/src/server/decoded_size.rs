@@ -215,6 +215,7 @@ mod tests {
             token_ids: vec![5; 10_000],
             log_probabilities: vec![-1.0; 10_000],
             policy_version: Some(3),
+            ..Segment::default()
         };
         let sample = TrainSample { sample_id: "s".to_owned(), segments: vec![segment], ..TrainSample::default() };
         let group = TrainGroup { samples: vec![sample; 4], ..TrainGroup::default() };

@@ -6,6 +6,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use evenkeel_model::kernels::cpu::ARITHMETIC;
+use evenkeel_model::sampling::LogprobsMode;
 use evenkeel_telemetry::process_metrics;
 use serde_json::json;
 
@@ -68,6 +70,8 @@ pub(super) async fn server_info(State(app): State<Arc<App>>) -> Response {
         "takes_tied_head": true,
         // Nor this: a reload from a folder with a LoRA adapter computes it beside the model that was served first.
         "takes_adapters": true,
+        // Nor this: raw log-probabilities are not those of the learner's distribution.
+        "arithmetic": (settings.logprobs_mode == LogprobsMode::ProcessedLogprobs).then_some(ARITHMETIC),
     });
     let scheduler = json!({
         "max_num_seqs": settings.max_sequences,

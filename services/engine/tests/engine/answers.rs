@@ -268,6 +268,7 @@ async fn the_engine_describes_itself() {
     assert_eq!(card["permission"][0].as_object().unwrap().len(), 12);
     let info = client.get("/server_info?config_format=json").await.good();
     assert_eq!(info["vllm_config"]["model_config"]["logprobs_mode"], "processed_logprobs");
+    assert_eq!(info["vllm_config"]["model_config"]["arithmetic"], evenkeel_model::kernels::cpu::ARITHMETIC);
     assert_eq!(client.get("/is_sleeping").await.good(), json!({"is_sleeping": false}));
     assert_eq!(client.get("/get_world_size").await.good(), json!({"world_size": 1}));
     assert_eq!(client.get("/nope").await.json(), json!({"detail": "Not Found"}));

@@ -208,6 +208,9 @@ pub struct EngineInfo {
     pub adapters: AdapterSupport,
     /// Whether it answers with digests of its tensors.
     pub has_digests: bool,
+    /// How it computes, by a name: a learner of that name has its log-probabilities to the bit. Empty if it names
+    /// nothing.
+    pub arithmetic: String,
     /// The lowest temperature above 0 that it samples at: it raises lower ones without saying so.
     pub min_temperature: f32,
     /// What to change on it.

@@ -67,6 +67,11 @@ impl PooledEngine {
         self.info.get()
     }
 
+    /// How it computes, by the name that its probe found; empty if it named nothing.
+    pub(crate) fn arithmetic(&self) -> &str {
+        self.info().map_or("", |info| &info.arithmetic)
+    }
+
     pub(super) fn set_info(&self, info: EngineInfo) {
         // The caller holds the control, so it is not set yet.
         let _ = self.info.set(info);

@@ -157,6 +157,7 @@ async fn attempt(
 ) -> Result<AttemptEnd, EngineClientError> {
     let session = slot.session();
     let sampling = plan.sampling.rest(partial.sampled());
+    partial.seed(sampling.seed);
     let token_ids = so_far(plan, item, partial);
     let request_id = format!("{}#{}", item.sample_id, REQUESTS.fetch_add(1, Ordering::Relaxed));
     let request = SampleRequest {

@@ -21,6 +21,8 @@ pub(super) struct PartialSample {
     version: u64,
     /// Engine of the last attempt.
     engine: Option<Arc<PooledEngine>>,
+    /// The seed of the current attempt.
+    seed: Option<u64>,
     attempts: u32,
     /// Time spent without an engine.
     queued: Duration,
@@ -76,6 +78,11 @@ impl PartialSample {
         self.version = slot.session().weights().number;
     }
 
+    /// The next tokens are drawn with this seed.
+    pub(super) fn seed(&mut self, seed: u64) {
+        self.seed = Some(seed);
+    }
+
     /// Where an engine writes the tokens of the current attempt.
     pub(super) fn tokens_mut(&mut self) -> &mut SampledTokens {
         &mut self.tokens
@@ -88,7 +95,11 @@ impl PartialSample {
 
     /// Appends the tokens of the current attempt to the response.
     pub(super) fn keep(&mut self) {
-        append_sampled(&mut self.segments, self.tokens.ids(), self.tokens.log_probabilities(), self.version);
+        let (ids, log_probabilities) = (self.tokens.ids().to_vec(), self.tokens.log_probabilities().to_vec());
+        let arithmetic = self.engine.as_ref().map_or("", |engine| engine.arithmetic()).to_owned();
+        let seed = self.seed.filter(|_| !arithmetic.is_empty());
+        let sampled = Segment { arithmetic, seed, ..Segment::sampled(ids, log_probabilities, self.version) };
+        append_sampled(&mut self.segments, sampled);
         self.sampled += u32::try_from(self.tokens.count()).unwrap_or(u32::MAX);
         self.tokens.clear();
     }

@@ -8,6 +8,7 @@ use crate::support::{FakeEngine, Reply, Service, bounded, content, item, items, 
 use evenkeel_generation::GenerationSettings;
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{CancelItem, FailureCode, FinishReason, GenerateItem, LogProbabilityMode, Segment};
+use serde_json::json;
 
 #[tokio::test]
 async fn a_rollout_describes_itself_completely() {
@@ -30,6 +31,23 @@ async fn a_rollout_describes_itself_completely() {
         let expected: (Vec<u32>, Vec<f32>) =
             (0..8).map(|i| token(request, "default", i)).map(|(id, value)| (id as u32, value)).unzip();
         assert_eq!((segment.token_ids.clone(), segment.log_probabilities.clone()), expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_segment_names_the_arithmetic_of_its_engine_and_the_seed_that_it_was_given() {
+    bounded(async {
+        for (says, named) in [(json!({}), ""), (json!({"arithmetic": "bits-1"}), "bits-1")] {
+            let engine = FakeEngine::start();
+            *engine.shared.server_info.lock().unwrap() = json!({"vllm_config": {"model_config": says}});
+            let service = Service::start(&[&engine]).await;
+            let rollout = service.draw(item("a", 7)).await;
+            let segment = &rollout.segments[0];
+            let seed = (!named.is_empty()).then_some(7);
+            assert_eq!((segment.arithmetic.as_str(), segment.seed), (named, seed));
+            assert_eq!(service.status().await.engines[0].arithmetic, named);
+        }
     })
     .await;
 }

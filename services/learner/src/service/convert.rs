@@ -3,7 +3,9 @@
 use evenkeel_model::ModelError;
 use evenkeel_model::sampling::TokenStatistics as ModelStatistics;
 use evenkeel_objective::LagRun;
-use evenkeel_proto::v1::{RewardComponent, SupervisedExample, TokenStatistics, TrainGroup, TrainHeader};
+use evenkeel_proto::v1::{
+    RewardComponent, SegmentSource, SupervisedExample, TokenStatistics, TrainGroup, TrainHeader, TrainSample,
+};
 use evenkeel_proto::{FieldError, FlatResponse};
 use evenkeel_rpc::error::{Reason, ServiceError};
 
@@ -22,6 +24,7 @@ pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Re
         tokens: tokens.token_ids,
         mask: tokens.trainable.into_iter().map(|trainable| trainable && !sample.exclude_from_loss).collect(),
         rollout_logp: tokens.log_probabilities,
+        is_exact: is_exact(sample, header),
         raw_reward: sample.raw_reward.unwrap_or(0.0),
         reward: sample.shaped_reward.unwrap_or(0.0),
         correct: sample.correct,
@@ -56,6 +59,15 @@ fn validate_versions(message: &TrainGroup, header: &TrainHeader) -> Result<(), F
     Ok(())
 }
 
+/// Whether engines that compute as this learner does have sampled a response, with the weights of the step.
+fn is_exact(sample: &TrainSample, header: &TrainHeader) -> bool {
+    let mut sampled = sample.segments.iter().filter(|segment| segment.source() == SegmentSource::Sampled);
+    !header.equal_arithmetic.is_empty()
+        && sampled.all(|segment| {
+            segment.arithmetic == header.equal_arithmetic && segment.policy_version == Some(header.base_version)
+        })
+}
+
 /// How far the versions of a response are behind the step's; empty where none is.
 fn lags(tokens: &FlatResponse, header: &TrainHeader) -> Vec<LagRun> {
     let lag = |version: u64| u32::try_from(header.base_version.saturating_sub(version)).unwrap_or(u32::MAX);
@@ -82,6 +94,7 @@ pub(super) fn statistics(tokens: &[ModelStatistics]) -> TokenStatistics {
         largest_log_probabilities: list(|token| token.largest_log_probability),
         below_floor: list(|token| token.below_floor),
         end_probabilities: list(|token| token.end_probability),
+        drawn_token_ids: Vec::new(),
     }
 }
 
@@ -100,6 +113,9 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
         }
         error @ LearnerError::WeightsGone { .. } => {
             ServiceError::Precondition { reason: Reason::WeightsGone, message: error.to_string() }
+        }
+        error @ LearnerError::SampledOtherwise { .. } => {
+            ServiceError::Precondition { reason: Reason::SampledOtherwise, message: error.to_string() }
         }
         error @ LearnerError::Rank(_) => {
             ServiceError::Unavailable { reason: Reason::RankLost, message: error.to_string() }

@@ -236,6 +236,7 @@ impl Learner for LearnerService {
             compute_dtype: self.settings.training.compute.dtype.wire_name().into(),
             queue: Some(queue),
             tensor_groups: self.tensor_groups.clone(),
+            arithmetic: self.settings.arithmetic().unwrap_or_default().to_owned(),
         }))
     }
 }

@@ -47,6 +47,8 @@ pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: TokenCount
         trainable_tokens: counts.trainable_tokens,
         metrics: metrics(report, mean(|update| update.policy_loss)),
         timings: None,
+        equal_tokens: report.compared.equal as u64,
+        uncompared_tokens: if header.equal_arithmetic.is_empty() { 0 } else { report.compared.uncompared as u64 },
         sample_reports: if header.report_samples {
             report.response_reports.iter().map(sample_report).collect()
         } else {

@@ -137,11 +137,15 @@ impl Scoring {
         };
         let mut accepted = Vec::with_capacity(batch.len());
         let mut sequences = Vec::with_capacity(batch.len());
+        let mut numbers = Vec::with_capacity(batch.len());
+        let can_draw = trainer.settings().compute.is_fp32_on_cpu();
         for command in batch {
-            match task.sequence(&command.item, trainer) {
-                Ok(sequence) => {
+            let checked = task.sequence(&command.item, trainer);
+            match checked.and_then(|sequence| Ok((sequence, task.numbers(&command.item, can_draw)?))) {
+                Ok((sequence, of_sequence)) => {
                     accepted.push(command);
                     sequences.push(sequence);
+                    numbers.push(of_sequence);
                 }
                 Err(error) => fail(command, &error),
             }
@@ -154,7 +158,7 @@ impl Scoring {
                 Some(weights) => self.published.with(trainer, weights)?,
                 None => trainer.network(),
             };
-            score(network, &batches, task.temperature, task.sampled_from())
+            score(network, &batches, task.temperature, task.sampled_from(), &numbers)
         });
         match scored.map_err(|error| task.explained(trainer, error)) {
             Ok(scores) => {
@@ -173,13 +177,18 @@ impl Scoring {
 }
 
 fn response(item: ScoreItem, scores: SequenceScores, version: u64) -> ScoreResponse {
+    let mut statistics = scores.statistics.map(|tokens| convert::statistics(&tokens));
+    if let Some(statistics) = statistics.as_mut().filter(|_| !item.seeded.is_empty()) {
+        let drawn = item.response_token_ids.iter().zip(&scores.drawn);
+        statistics.drawn_token_ids = drawn.map(|(&own, drawn)| drawn.unwrap_or(own)).collect();
+    }
     ScoreResponse {
         id: item.id,
         log_probabilities: scores.plain.logp,
         entropies: if item.entropy { scores.plain.entropy } else { Vec::new() },
         version,
         failure: None,
-        statistics: scores.statistics.map(|tokens| convert::statistics(&tokens)),
+        statistics,
     }
 }
 

@@ -3,9 +3,10 @@
 use candle_core::DType;
 use evenkeel_model::sampling::{SampledFrom, Truncation};
 use evenkeel_model::{Parameters, tensor_groups};
-use evenkeel_proto::v1::{SamplingDistribution, ScoreItem, ScoreWeights};
+use evenkeel_proto::v1::{SamplingDistribution, ScoreItem, ScoreWeights, SeededTokens};
 use evenkeel_proto::{BASE_GROUP, FieldError};
 use evenkeel_rpc::error::{Reason, ServiceError};
+use evenkeel_seeds::{Stream, Uniforms};
 
 use crate::error::LearnerError;
 use crate::memory::{MemoryPhase, OutOfMemory};
@@ -66,6 +67,26 @@ impl ScoreTask {
         let ids = [&prompt[..], response].concat();
         let scored = (prompt.len()..ids.len()).collect();
         Ok(Sequence::new(ids, prompt.len(), scored))
+    }
+
+    /// The random number that each token of an item was drawn with; NaN where none is given. `can_draw`: whether this
+    /// learner has the bits of an engine.
+    pub(super) fn numbers(&self, item: &ScoreItem, can_draw: bool) -> Result<Vec<f64>, FieldError> {
+        let tokens = item.response_token_ids.len();
+        let mut numbers = vec![f64::NAN; tokens];
+        for (index, &SeededTokens { first, count, seed }) in item.seeded.iter().enumerate() {
+            let field = format!("seeded[{index}]");
+            FieldError::ensure(can_draw, &*field, "present", "absent: this learner has no engine's bits")?;
+            FieldError::ensure(self.sampling.is_some(), &*field, "present", "absent without sampling")?;
+            let run = first as usize..(first as usize).saturating_add(count as usize);
+            let allowed = format!("within the {tokens} tokens of the response");
+            FieldError::ensure(count > 0 && run.end <= tokens, &*field, format_args!("{run:?}"), allowed)?;
+            let mut uniforms = Uniforms::new(seed, Stream::Tokens);
+            for (number, at) in numbers[run].iter_mut().zip(0..) {
+                *number = uniforms.at(at);
+            }
+        }
+        Ok(numbers)
     }
 
     /// The distribution whose statistics are wanted, if any are.

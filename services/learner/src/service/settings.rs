@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use candle_core::DType;
 use evenkeel_config::{ByteSize, HumanDuration, Settings};
+use evenkeel_model::kernels::cpu::ARITHMETIC;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
 use evenkeel_rpc::server::ServerSettings;
@@ -120,6 +121,15 @@ impl LearnerSettings {
     pub(super) fn disk_notes(&self, parameters: usize) -> Vec<String> {
         let plan = DiskPlan::new(parameters as u64, self.checkpoint_dtype, self.publish_dtype, [1, 1]);
         plan.missing(&self.checkpoints, &self.weights)
+    }
+
+    /// How an engine computes, by name, that has the learner's log-probabilities to the bit once it has loaded what is
+    /// published. Several ranks compare nothing: each would see its own samples alone.
+    pub(super) fn arithmetic(&self) -> Option<&'static str> {
+        let is_exact = self.training.compute.is_fp32_on_cpu()
+            && self.publish_dtype == PublishType::F32
+            && self.training.ranks.is_none();
+        is_exact.then_some(ARITHMETIC)
     }
 
     pub(super) fn publish_options(&self) -> PublishOptions {

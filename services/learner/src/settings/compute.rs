@@ -192,9 +192,8 @@ impl Compute {
         room.clamp(fewest_gradients(blocks), most_gradients(blocks, threads))
     }
 
-    /// Whether a CPU computes.
     /// Whether the CPU's own kernels compute.
-    pub(crate) fn is_fp32_on_cpu(&self) -> bool {
+    pub fn is_fp32_on_cpu(&self) -> bool {
         self.is_cpu() && self.dtype == ComputeType::F32
     }
 

@@ -54,7 +54,7 @@ impl OldLogp {
     }
 
     /// Whether they are the learner's own, under the weights before the first update on the batch.
-    pub(crate) const fn is_learners(self) -> bool {
+    pub const fn is_learners(self) -> bool {
         matches!(self, Self::Recompute | Self::Proximal)
     }
 

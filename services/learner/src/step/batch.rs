@@ -2,6 +2,7 @@
 
 use evenkeel_objective::{Advantage, GroupCounts, GroupView, MiniBatchCounts, MismatchByLag, Normalizer};
 
+use super::equality::ComparedTokens;
 use super::group_weights::{GroupWeights, Place, PlannedResponse};
 use super::lag_statistics::LagStatistics;
 use super::loss::ResponseStats;
@@ -55,6 +56,7 @@ pub(super) struct Batch {
     unscored: Vec<PlannedResponse>,
     /// Responses of later updates that have been, and those of the first whose log-probabilities are needed.
     scored: Vec<PlannedResponse>,
+    compared: ComparedTokens,
     /// Statistics by lag, if they are requested, and the responses that they are to be of before the first update, in
     /// the order of their passes.
     lags: Option<(LagStatistics, Vec<Place>)>,
@@ -73,6 +75,7 @@ impl Batch {
             first_stats: Vec::new(),
             unscored: Vec::new(),
             scored: Vec::new(),
+            compared: ComparedTokens::default(),
             lags: None,
         }
     }
@@ -85,6 +88,11 @@ impl Batch {
     /// The statistics by lag, if they were requested.
     pub(super) fn take_lags(&mut self) -> Option<MismatchByLag> {
         self.lags.take().map(|(statistics, _)| statistics.finish())
+    }
+
+    /// Tokens whose log-probability was compared with the engine's; all of them are equal where the step goes on.
+    pub(super) fn compared(&self) -> ComparedTokens {
+        self.compared
     }
 
     pub(super) fn groups(&self) -> &[GroupWeights] {
@@ -156,7 +164,12 @@ impl Batch {
     }
 
     fn assign(&mut self, trainer: &mut Trainer, group: usize, planned: Vec<PlannedResponse>) -> Result<()> {
-        match self.mini_batches.is_first(group) {
+        let is_first = self.mini_batches.is_first(group);
+        // Later ones are scored before the first update only if that gives their old log-probabilities.
+        if let Some(is_first) = is_first {
+            self.compared.add(&planned, is_first || trainer.settings().old_logp.is_learners());
+        }
+        match is_first {
             None => self.unassigned.extend(planned),
             Some(true) => self.first.extend(planned),
             Some(false) => self.unscored.extend(planned),

@@ -24,6 +24,7 @@ pub(super) struct PlannedResponse {
     /// Sequences that begin with a prompt of their own: the first token of each, and the prompt.
     contexts: Vec<(usize, Vec<u32>)>,
     rollout_logp: Vec<f32>,
+    is_exact: bool,
     lags: Vec<LagRun>,
     old_logp: Option<Vec<f32>>,
     other_logp: Vec<Vec<f32>>,
@@ -51,6 +52,11 @@ impl PlannedResponse {
     /// The engine's log-probabilities of the trainable tokens.
     pub(super) fn rollout_logp(&self) -> &[f32] {
         &self.rollout_logp
+    }
+
+    /// Whether the engine's log-probabilities must be the learner's, to the bit.
+    pub(super) fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     /// How far the versions that sampled the trainable tokens are behind the step's; empty where none is.
@@ -190,6 +196,7 @@ pub(super) fn weigh(
                 index: i,
                 prompt: prompt.clone(),
                 rollout_logp: of_trainable(&response.rollout_logp),
+                is_exact: response.is_exact,
                 lags: response.lags,
                 tokens: response.tokens,
                 mask: response.mask,

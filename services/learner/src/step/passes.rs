@@ -3,6 +3,7 @@
 use candle_core::Tensor;
 use evenkeel_objective::{Advantage, Aggregation, MiniBatchCounts};
 
+use super::equality::compare;
 use super::group_weights::PlannedResponse;
 use super::loss::{PolicyLoss, ResponseStats};
 use super::report::UpdateStats;
@@ -24,8 +25,9 @@ pub(super) fn score(trainer: &mut Trainer, responses: &mut [PlannedResponse]) ->
 /// Forward and backward over responses of the first update; gradients stay summed in the trainer. `block`: of each
 /// group. Of several ranks each takes its blocks, and returns the sums of the responses in them.
 ///
-/// The pass gives the old log-probabilities as well: no weight has changed, so every ratio is exactly 1. With `keep`
-/// they are stored in the responses, for later updates.
+/// The pass gives the old log-probabilities as well: no weight has changed, so every ratio is exactly 1. They are
+/// compared with those of engines that compute as the learner does; with `keep` they are stored in the responses, for
+/// later updates.
 pub(super) fn first_pass(
     trainer: &mut Trainer,
     responses: &mut [PlannedResponse],
@@ -35,10 +37,14 @@ pub(super) fn first_pass(
 ) -> Result<Vec<ResponseStats>> {
     score_frozen(trainer, responses, &block)?;
     let own = own_of(trainer, responses.iter(), &block);
-    let (stats, logp) = run(trainer, &own, &block, regularizer_factor, keep)?;
-    let is_own = |response: &&mut PlannedResponse| trainer.is_own(block(response.group()));
-    for (response, logp) in responses.iter_mut().filter(is_own).zip(logp) {
-        response.set_old_logp(logp);
+    let compares = own.iter().any(|response| response.is_exact());
+    let (stats, logp) = run(trainer, &own, &block, regularizer_factor, keep || compares)?;
+    compare(own.into_iter(), logp.iter().map(Vec::as_slice))?;
+    if keep {
+        let is_own = |response: &&mut PlannedResponse| trainer.is_own(block(response.group()));
+        for (response, logp) in responses.iter_mut().filter(is_own).zip(logp) {
+            response.set_old_logp(logp);
+        }
     }
     Ok(stats)
 }
@@ -120,7 +126,9 @@ fn score_with(
     let sequences: Vec<_> = responses.iter().map(|response| response.sequence()).collect();
     let batches = trainer.pack(&sequences)?;
     if old {
-        for (response, scores) in responses.iter_mut().zip(trainer.score_old(&batches)?) {
+        let scores = trainer.score_old(&batches)?;
+        compare(responses.iter().map(|response| &**response), scores.iter().map(|scores| scores.logp.as_slice()))?;
+        for (response, scores) in responses.iter_mut().zip(scores) {
             response.set_old_logp(scores.logp);
         }
     }

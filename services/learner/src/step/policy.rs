@@ -133,7 +133,8 @@ impl<'a> PolicyStep<'a> {
         self.trainer.terms_done(&terms_of(updates.iter().filter(|update| update.skipped.is_none())));
         let report = StepReport::of(self.batch.groups(), aggregation, quantities, trained, updates, version);
         let lags = self.batch.take_lags();
-        Ok(StepReport { metrics, probe, lags, response_reports: responses, ..report })
+        let compared = self.batch.compared();
+        Ok(StepReport { metrics, probe, lags, compared, response_reports: responses, ..report })
     }
 
     /// Groups so far.

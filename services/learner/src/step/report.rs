@@ -3,6 +3,7 @@
 use evenkeel_objective::{Aggregation, MismatchByLag, PolicyStats, Quantities, TermStats};
 use evenkeel_run::metric::MetricName;
 
+use super::equality::ComparedTokens;
 use super::group_weights::GroupWeights;
 use super::loss::ResponseStats;
 use super::response_report::ResponseReport;
@@ -104,6 +105,8 @@ pub struct StepReport {
     /// later mini-batches are measured before the first update as well, but with `old_logp = rollout` under the weights
     /// of their own first pass.
     pub lags: Option<MismatchByLag>,
+    /// Tokens whose log-probability was compared with the engine's, and is equal, and others.
+    pub compared: ComparedTokens,
     /// What the step did with each response, in the order of the groups.
     pub response_reports: Vec<ResponseReport>,
 }
@@ -137,6 +140,7 @@ impl StepReport {
             metrics: Vec::new(),
             probe: None,
             lags: None,
+            compared: ComparedTokens::default(),
             response_reports: Vec::new(),
         }
     }

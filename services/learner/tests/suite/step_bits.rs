@@ -11,8 +11,10 @@ use crate::support::{group, groups, learner, settings, weights, without_signal};
 fn said(mut report: StepReport) -> String {
     report.probe.iter_mut().for_each(|probe| probe.took = std::time::Duration::ZERO);
     report.metrics.clear();
+    report.compared = Default::default();
     let written = [
         ("metrics: [], ", ""),
+        ("compared: ComparedTokens { equal: 0, uncompared: 0 }, ", ""),
         ("term_losses: []", "kl_loss: 0.0"),
         ("terms: []", "kl: KlStats { loss: 0.0, kl_sum: 0.0, tokens: 0 }"),
         ("term_losses: [", "kl_loss: "),

@@ -30,6 +30,11 @@ use candle_core::{CpuStorage, Storage, Tensor};
 use super::Arrays;
 use crate::error::{ModelError, Result};
 
+/// A name for the bits of these kernels: decoding and training with them agree to the bit, and so do two processes that
+/// have the same name. It changes whenever the order of a sum does, or what a random number draws. Empty where this was
+/// never looked at.
+pub const ARITHMETIC: &str = if cfg!(target_arch = "x86_64") { "evenkeel-cpu-1" } else { "" };
+
 /// The fused f32 kernels. They have no state but memory that is used again: activations in each thread, and sums
 /// of gradients.
 ///

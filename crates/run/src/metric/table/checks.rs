@@ -16,6 +16,13 @@ const AUDITED: &str = "samples are audited ([below](#sampler-audit))";
 rows! {
     PROOF_ENGINES =
         Metric::value("proof/engines", Unit::None, "engines whose weights were looked at").only(PROVEN).varies();
+    PROOF_EQUAL_TOKENS = Metric::count(
+        "proof/equal_tokens",
+        Unit::Tokens,
+        "trained tokens whose log-probability, as the engine reported it, is the learner's to the bit",
+    )
+    .only("engine and learner compute with the same arithmetic")
+    .varies();
     PROOF_MEAN_GAP = Metric::value(
         "proof/mean_gap",
         Unit::Nats,

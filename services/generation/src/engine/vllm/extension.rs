@@ -20,9 +20,11 @@ const METHOD: &str = "evenkeel_weights";
 const PROTOCOL: u64 = 1;
 /// A server collects facts about its machine for the first answer.
 const INFO_TIMEOUT: Duration = Duration::from_secs(30);
+/// What is read of a name.
+const MAX_NAME_CHARS: usize = 64;
 
 /// What an engine can do besides what every vLLM does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Extras {
     /// A reload from a folder without a tensor for the head of a tied model changes the head, too.
     pub(super) takes_tied_head: bool,
@@ -30,6 +32,8 @@ pub(super) struct Extras {
     pub(super) adapters: AdapterSupport,
     /// It answers with digests of its tensors.
     pub(super) digests: bool,
+    /// How it computes, by a name.
+    pub(super) arithmetic: String,
 }
 
 #[derive(Deserialize)]
@@ -56,23 +60,26 @@ impl VllmClient {
         let config = &info["vllm_config"];
         let takes_tied_head = config["model_config"]["takes_tied_head"].as_bool() == Some(true);
         let adapters = self.adapter_support(config).await;
+        let arithmetic = config["model_config"]["arithmetic"].as_str().unwrap_or_default();
+        let arithmetic = arithmetic.chars().take(MAX_NAME_CHARS).collect();
+        let plain = Extras { takes_tied_head, adapters, digests: false, arithmetic };
         let extension = config["parallel_config"]["worker_extension_cls"].as_str().unwrap_or_default();
         if extension.is_empty() {
-            return Extras { takes_tied_head, adapters, digests: false };
+            return plain;
         }
         match self.call_extension::<Capabilities>(false).await {
             Ok(workers) if !workers.is_empty() && workers.iter().all(|worker| worker.protocol == PROTOCOL) => {
                 let any = |word: &str| workers.iter().any(|worker| worker.tied_head == word);
                 let takes_tied_head = takes_tied_head || any("shared") && !any("packed");
-                Extras { takes_tied_head, adapters, digests: true }
+                Extras { takes_tied_head, digests: true, ..plain }
             }
             Ok(_) => {
                 tracing::warn!(engine = self.endpoint, extension, "its worker extension is of another version");
-                Extras { takes_tied_head, adapters, digests: false }
+                plain
             }
             Err(error) => {
                 tracing::debug!(engine = self.endpoint, extension, %error, "its worker extension has no digests");
-                Extras { takes_tied_head, adapters, digests: false }
+                plain
             }
         }
     }

@@ -86,6 +86,7 @@ impl VllmClient {
             takes_tied_head: extras.takes_tied_head,
             adapters: extras.adapters,
             has_digests: extras.digests,
+            arithmetic: extras.arithmetic,
             min_temperature: MIN_TEMPERATURE,
             advice: ADVICE,
             found_paused: self.found_paused.load(Ordering::Acquire),

@@ -74,6 +74,7 @@ impl EngineClient for AbacusClient {
                 log_probabilities: LogProbabilityMode::Processed,
                 updates_weights: true,
                 takes_tied_head: true,
+                arithmetic: String::new(),
                 adapters: AdapterSupport::Missing("LoRA, which no abacus has"),
                 has_digests: false,
                 min_temperature: 0.5,

@@ -29,6 +29,7 @@ const KEPT_REPORTS: usize = 16;
 pub(super) struct Training {
     settings_hash: String,
     max_step_items: u32,
+    arithmetic: Option<&'static str>,
     /// The newest last.
     reports: VecDeque<TrainReport>,
     /// Number of GRPO steps done, as the run counts them.
@@ -43,6 +44,7 @@ impl Training {
         Self {
             settings_hash: settings.training.hash(),
             max_step_items: settings.max_step_items,
+            arithmetic: settings.arithmetic(),
             reports: VecDeque::new(),
             grpo_steps: 0,
             status,
@@ -155,6 +157,10 @@ impl Training {
             && most > 0
         {
             return Err(FieldError::new("max_lag", most, "0 or absent with the learner's old_logp = recompute").into());
+        }
+        if !header.equal_arithmetic.is_empty() && self.arithmetic != Some(&header.equal_arithmetic) {
+            let own = self.arithmetic.map(|own| format!(" or {own}")).unwrap_or_default();
+            return Err(FieldError::new("equal_arithmetic", &header.equal_arithmetic, format!("empty{own}")).into());
         }
         lease.renew();
         let run_id = header.run_id.clone();

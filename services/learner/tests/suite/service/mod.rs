@@ -2,6 +2,8 @@
 
 mod arriving;
 mod checkpoints;
+mod drawn_again;
+mod equal;
 mod lag;
 mod lease;
 mod operations;
@@ -101,6 +103,7 @@ impl TestService {
             seed: 0,
             max_lag: None,
             report_samples: false,
+            equal_arithmetic: String::new(),
         }
     }
 
