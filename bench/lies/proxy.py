@@ -141,8 +141,8 @@ def scores(ask, body, prompt, ids):
     return [found[at][str(id)]["logprob"] for at, id in enumerate(prompt + ids) if at >= len(prompt)]
 
 
-def start(engine_port, lie):
-    """Serves on a port of its own, which is returned."""
+def start(engine_port, lie, hides_bits=False):
+    """Serves on a port of its own, which is returned. With `hides_bits` the engine does not say that it computes as the learner does."""
 
     def send(method, path, body, headers=()):
         connection = http.client.HTTPConnection("127.0.0.1", engine_port)
@@ -181,7 +181,12 @@ def start(engine_port, lie):
                 self.close_connection = True
 
         def do_GET(self):
-            self.reply(*send("GET", self.path, None, self.headers.items()))
+            status, kind, answer = send("GET", self.path, None, self.headers.items())
+            if hides_bits and self.path.startswith("/server_info") and status == 200:
+                info = json.loads(answer)
+                info["vllm_config"]["model_config"].pop("arithmetic", None)
+                answer = json.dumps(info).encode()
+            self.reply(status, kind, answer)
 
         def do_POST(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

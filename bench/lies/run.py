@@ -8,6 +8,8 @@ was found, and by which check. Lies about weights run at each learning rate of -
     python3 bench/lies/run.py                                     the tiny recipe, after its own warm start
     python3 bench/lies/run.py --set model.path=FOLDER --set warm_start.steps=0    another model
 
+Without --without-bits the learner compares each token with its own, to the bit; with it all is found by evidence, as with other engines.
+
 With --warn every lie runs to the last step and the table has every check that it failed. Exits with 1 where an honest run is accused.
 """
 
@@ -76,10 +78,12 @@ WEIGHTS = {
 AUDIT = re.compile(r"step (\d+): the samples of engine \S+ fail the audit of their ([a-z -]+):")
 PROOF = re.compile(r"engine \S+ does not have version (\d+) of the weights")
 # The probe of an engine when it is connected: before anything is sampled.
+EQUAL = re.compile(r"step (\d+).*: groups\[\d+\]\.responses\[\d+\]: the engine reported")
 PROBE = re.compile(r"engine \S+: log_probabilities is raw, allowed: processed|error: the generation service: no engine answered")
 
 
 # The model that all runs start from has had its warm start, and nothing but steps is of interest.
+ARITHMETIC = ROOT / "deploy/recipes/arithmetic.toml"
 STARTED = ["--set", "warm_start.steps=0", "--set", "evaluation.before=false", "--set", "evaluation.after=false", "--set", "evaluation.every=0"]
 
 
@@ -123,8 +127,10 @@ def train(binary, arguments, start, options, lie, seed):
             serving = subprocess.Popen([str(word) for word in engine], stdout=log, stderr=log)
         try:
             wait_for(serving, port, scratch / "engine.log")
-            front = proxy.start(port, told)
+            front = proxy.start(port, told, arguments.without_bits)
             command = [binary, "train", "--recipe", arguments.recipe, *options, *STARTED, "--set", f"model.path={start['model']}"]
+            if arguments.recipe == ARITHMETIC:
+                command += ["--set", 'data.kind="arithmetic"']
             command += ["--set", f'generation.endpoints=["http://127.0.0.1:{front}"]', "--set", f"run.steps={arguments.steps}"]
             command += ["--set", "proof.tolerance=0.01", "--set", f"run.seed={seed}"]
             command += ["--set", f'sampler_audit.mode="{"warn" if arguments.warn else "stop"}"', "--out", scratch / "run"]
@@ -138,6 +144,7 @@ def train(binary, arguments, start, options, lie, seed):
         first = rows[0]["policy_version"] - 1 if rows else 0
         found += [("weights", max(int(version) - first, 0)) for version in PROOF.findall(done.stdout)]
         found += [("probe at the start", 0) for _ in PROBE.findall(done.stdout)]
+        found += [("each trained token", int(step)) for step in EQUAL.findall(done.stdout)]
         if done.returncode and not found:
             sys.exit(f"the run ended with status {done.returncode}:\n{done.stdout[-3000:]}\n{(scratch / 'engine.log').read_text()[-1000:]}")
         tokens = rows[-1].get("sampler_audit/tokens", 0) if rows else 0
@@ -152,9 +159,10 @@ def main():
     parser.add_argument("--honest", type=int, default=3, help="honest runs, each with a seed of its own")
     parser.add_argument("--lies", nargs="*", help="names of lies, or beginnings of them")
     parser.add_argument("--rates", nargs="*", default=["recipe", "1e-6"])
-    parser.add_argument("--recipe", default=ROOT / "deploy/recipes/arithmetic.toml")
+    parser.add_argument("--recipe", default=ARITHMETIC)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--warn", action="store_true")
+    parser.add_argument("--without-bits", action="store_true", help="as with an engine that does not compute as the learner does")
     parser.add_argument("--binary", help="evenkeel, built already")
     arguments = parser.parse_args()
     binary = arguments.binary or build("evenkeel")

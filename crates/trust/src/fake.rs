@@ -105,11 +105,24 @@ impl LearnerScorer for FakeLearner {
     ) -> impl Future<Output = Result<Result<Vec<Vec<LearnerToken>>, NotScored>, FakeError>> + Send {
         let view = |response: &PromptedResponse<'_>| {
             let tokens = response.response.iter().enumerate();
-            tokens.map(|(at, &id)| policy(response.prompt, at).view(id as usize)).collect()
+            tokens
+                .map(|(at, &id)| LearnerToken {
+                    drawn: drawn_again(response, at, id),
+                    ..policy(response.prompt, at).view(id as usize)
+                })
+                .collect()
         };
         let views = responses.iter().map(view).collect();
         ready(Ok(self.not_scored.map_or(Ok(views), |why| Err(NotScored(why.to_owned())))))
     }
+}
+
+/// The seed of tokens that are not the ones that it gives.
+pub(crate) const ANOTHER_DRAW: u64 = 13;
+
+fn drawn_again(response: &PromptedResponse<'_>, at: usize, id: u32) -> Option<u32> {
+    let run = response.seeded.iter().find(|run| (run.first..run.first + run.count).contains(&at))?;
+    Some(if run.seed == ANOTHER_DRAW { id + 1 } else { id })
 }
 
 /// Engines that have these weights.

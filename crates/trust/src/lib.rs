@@ -19,6 +19,7 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod arithmetic;
 mod audit;
 mod engine_type;
 mod evidence;
@@ -29,6 +30,7 @@ mod proof;
 mod remark;
 mod scorer;
 
+pub use arithmetic::LearnerArithmetic;
 pub use audit::{
     AuditMode, AuditReport, AuditSchedule, AuditedGroup, AuditedSample, AuditedSampling, DrawnAnswer, DrawnToken,
     SampleScoring, SamplerAudit, SamplerAuditSettings, ScoredSamples, StepAudit,
@@ -40,5 +42,5 @@ pub use proof::{DueProof, ProbeText, ProofSettings, WeightsProof};
 pub use remark::{Remark, RemarkSink};
 pub use scorer::{
     EngineScorer, EngineScores, LearnerScorer, LearnerToken, NotScored, PromptedResponse, PublishedWeights,
-    ReplacedGroup, SampledDistribution, TensorGroup, TokenScores,
+    ReplacedGroup, SampledDistribution, SeededRun, TensorGroup, TokenScores,
 };

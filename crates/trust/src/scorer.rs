@@ -104,6 +104,19 @@ pub struct PromptedResponse<'a> {
     pub prompt: &'a [u32],
     /// At least one id.
     pub response: &'a [u32],
+    /// Tokens that the learner is to draw again.
+    pub seeded: &'a [SeededRun],
+}
+
+/// Tokens of a response that were drawn one after the other by the random numbers of a seed, from its first on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeededRun {
+    /// Index of the first.
+    pub first: usize,
+    /// How many, at least 1.
+    pub count: usize,
+    /// The seed that the engine was given.
+    pub seed: u64,
 }
 
 /// The distribution that responses are drawn from.
@@ -122,6 +135,11 @@ pub struct SampledDistribution {
 }
 
 impl SampledDistribution {
+    /// The model's own, of which the likeliest token is taken at temperature 0, whatever is truncated.
+    pub(crate) fn whole(&self) -> Self {
+        Self { temperature: 1.0, top_p: 1.0, top_k: 0, min_p: 0.0, end_token_ids: self.end_token_ids.clone() }
+    }
+
     /// Whether some tokens are never drawn.
     pub(crate) fn is_truncated(&self) -> bool {
         self.top_p < 1.0 || self.top_k > 0 || self.min_p > 0.0
@@ -153,4 +171,6 @@ pub struct LearnerToken {
     pub below_floor: f64,
     /// Probability of the tokens that end a response.
     pub end_probability: f64,
+    /// The token that its logits and the random number give, where it was to be drawn again.
+    pub drawn: Option<u32>,
 }

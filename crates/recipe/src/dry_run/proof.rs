@@ -2,7 +2,7 @@
 //! of the engines.
 
 use evenkeel_learner::PublishType;
-use evenkeel_orchestrator::ProofSettings;
+use evenkeel_orchestrator::{AuditMode, ProofSettings};
 use evenkeel_statistics::evidence::Foresight;
 
 use crate::recipe::Recipe;
@@ -22,6 +22,11 @@ pub(super) fn foreseen(recipe: &Recipe) -> String {
     }
     // The embedded engine computes in f32 whatever the type of the weights.
     let is_exact = recipe.generation.endpoints.is_empty();
+    if is_exact && has_the_learners_bits(recipe) {
+        return "proof of weights: engine and learner compute the same bits, so each trained token is compared with the \
+            learner's own log-probability; it costs nothing, and any other weights show before they are trained on"
+            .to_owned();
+    }
     let (sequences, each) = if is_exact { ProofSettings::EXACT_SIZE } else { ProofSettings::NARROW_SIZE };
     let sequences = proof.sequences.unwrap_or(sequences);
     let each = proof.tokens.unwrap_or(each);
@@ -64,6 +69,19 @@ pub(super) fn foreseen(recipe: &Recipe) -> String {
     )
 }
 
+/// Whether the embedded engine draws each token from the whole distribution of the weights that a step is trained
+/// from, and the learner scores each of them before its first update.
+fn has_the_learners_bits(recipe: &Recipe) -> bool {
+    let is_scored = recipe.learner.is_single_update() || recipe.learner.old_logp.is_learners();
+    is_scored
+        && recipe.learner.compute.is_fp32_on_cpu()
+        && recipe.learner.ranks.is_none()
+        && recipe.model.publish_type == PublishType::F32
+        && recipe.pipeline.max_lag == 0
+        && recipe.sampler_audit.mode == AuditMode::Stop
+        && recipe.sampling.draws_from_all()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,8 +92,14 @@ mod tests {
     }
 
     #[test]
+    fn an_engine_with_the_learners_bits_needs_no_tokens_of_its_own() {
+        let sentence = sentence(&[]);
+        assert!(sentence.contains("each trained token is compared"), "{sentence}");
+    }
+
+    #[test]
     fn engines_in_f32_show_everything_at_once() {
-        let sentence = sentence(&["learner.optimizer.learning_rate=1e-6"]);
+        let sentence = sentence(&["learner.optimizer.learning_rate=1e-6", "sampling.top_k=50"]);
         assert!(sentence.contains("with 384 tokens a proof, engines in f32"), "{sentence}");
         assert!(sentence.contains("nothing loaded by step 2, old MLP by step 2"), "{sentence}");
         assert!(sentence.contains("old norms by step 2"), "{sentence}");

@@ -16,6 +16,12 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
     let Some(weights) = &summary.weights else {
         return Html::paragraph("Whether the engines had the learner's weights was not looked at.");
     };
+    if weights.equal_tokens > 0 {
+        return Html::paragraph(format!(
+            "The weights of the engines are {weights}. Engine and learner compute with the same arithmetic, so any \
+             other weights would have shown before the first update that they were trained on."
+        ));
+    }
     let tokens = steps.sum("proof/tokens");
     let text = format!(
         "The weights of the engines are {weights}, after {tokens:.0} scored tokens. What is undecided is neither shown \

@@ -9,6 +9,7 @@
 //! What the samples of a step show is judged as soon as it is there, and added to what is known of the engines when it
 //! is the step's turn, in the order of prompts and samples: no value depends on which group or step is complete first.
 
+mod evaluation;
 mod report;
 mod sample;
 mod selection;
@@ -24,14 +25,15 @@ use std::time::Instant;
 use evenkeel_seeds::Uniforms;
 use evenkeel_statistics::evidence::{CopyEvidence, copies};
 
+use crate::arithmetic::LearnerArithmetic;
 use crate::evidence::samples::{AuditedEngines, FailedCheck, SamplerCheck, StepEvidence, Tolerances};
 use crate::fault::SamplerFault;
 use crate::proof::WeightsProof;
 use crate::remark::RemarkSink;
 use crate::scorer::{LearnerScorer, NotScored, PromptedResponse, SampledDistribution};
 pub use report::AuditReport;
-use sample::ties;
 pub use sample::{AuditedGroup, AuditedSample, DrawnAnswer, DrawnToken};
+use sample::{Difference, ties};
 pub use settings::{AuditMode, SamplerAuditSettings};
 pub use step::{SampleScoring, ScoredSamples, StepAudit};
 
@@ -47,7 +49,7 @@ pub struct SamplerAudit {
 }
 
 /// How a run samples.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct AuditedSampling {
     /// The seed of the run.
     pub seed: u64,
@@ -61,6 +63,8 @@ pub struct AuditedSampling {
     pub min_tokens: u32,
     /// What all later tokens are drawn from.
     pub distribution: SampledDistribution,
+    /// How the learner computes, by the name that it reports. An engine of that name has its bits.
+    pub arithmetic: LearnerArithmetic,
 }
 
 /// Which steps of a run are audited; by default none.
@@ -82,6 +86,8 @@ struct AuditState {
     next_step: u64,
     /// What was said already, with `mode = "warn"`.
     said: BTreeSet<(String, SamplerCheck)>,
+    /// Engines of which it was said that their bits are not the learner's.
+    unequal: BTreeSet<String>,
     /// Whether it was said that the learner cannot score the version of samples.
     said_not_possible: bool,
 }
@@ -158,7 +164,9 @@ impl SamplerAudit {
         }
         let mut tie = ties(Uniforms::new(*seed, selection::stream(step)), used);
         for (version, samples) in by_version {
-            let responses: Vec<PromptedResponse<'_>> = samples.iter().map(|sample| sample.prompted()).collect();
+            // Only an engine of the same arithmetic draws what the learner draws.
+            let responses: Vec<PromptedResponse<'_>> =
+                samples.iter().map(|sample| sample.prompted(self.has_the_learners_bits(sample))).collect();
             let views = match learner.view(&responses, version, distribution).await? {
                 Ok(views) => views,
                 Err(not_scored) => {
@@ -169,6 +177,11 @@ impl SamplerAudit {
             };
             for (sample, view) in samples.iter().zip(&views) {
                 let first = *min_tokens as usize;
+                if self.has_the_learners_bits(sample)
+                    && let Some(difference) = sample.difference(version, first, view)
+                {
+                    self.accuse(of_difference(sample, step, difference))?;
+                }
                 let tokens = sample.tokens(version, first, view, &distribution.end_token_ids, &mut tie);
                 scored.shown.sequences.push((sample.engine.clone(), tokens));
                 scored.report.sequences += 1;
@@ -176,6 +189,24 @@ impl SamplerAudit {
         }
         scored.report.took = began.elapsed();
         Ok(self.foresee(step, &scored.shown)?)
+    }
+
+    /// Whether an engine has drawn the sample that computes as the learner does. Where samples are older than the
+    /// learner's weights, an engine may go on with keys and values of a version before theirs.
+    fn has_the_learners_bits(&self, sample: &AuditedSample) -> bool {
+        let is_named = !self.sampling.samples_ahead && !sample.arithmetic.is_empty();
+        is_named && self.sampling.arithmetic.get() == sample.arithmetic
+    }
+
+    /// Ends the run for a fault that needs no more evidence, or says it once.
+    fn accuse(&self, fault: SamplerFault) -> Result<(), SamplerFault> {
+        if self.settings.mode == AuditMode::Stop {
+            return Err(fault);
+        }
+        if self.state().unequal.insert(fault.engine.clone()) {
+            self.remarks.warn(fault.to_string());
+        }
+        Ok(())
     }
 
     /// How far an honest engine may be from the learner.
@@ -218,6 +249,35 @@ impl SamplerAudit {
     fn state(&self) -> MutexGuard<'_, AuditState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The fault of an engine that computes as the learner does, and differs.
+fn of_difference(sample: &AuditedSample, step: u64, difference: Difference) -> SamplerFault {
+    let (check, found) = match difference {
+        Difference::Token { token, returned, drawn } => (
+            "draws",
+            format!(
+                "and returned id {returned} as token {token} of a response, where the seed that it was given and the \
+                 learner's logits give id {drawn}"
+            ),
+        ),
+        Difference::Rank { token, rank } => {
+            ("draws", format!("and returned the {rank}th likeliest id as token {token} of an answer at temperature 0"))
+        }
+        Difference::LogProbability { token, reported, computed } => (
+            "log-probabilities",
+            format!(
+                "and reported a log-probability of {reported:?} for token {token} of a response, where the learner \
+                 computes {computed:?} from the weights of that version"
+            ),
+        ),
+    };
+    let message = format!(
+        "it computes as the learner does ({}), {found}: it has other weights or draws otherwise than it says, or what \
+         it returned was changed on the way",
+        sample.arithmetic
+    );
+    SamplerFault { engine: sample.engine.clone(), step, check, message }
 }
 
 /// What the samples of a group say about copies, in the order of their numbers.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use evenkeel_seeds::Uniforms;
 
 use crate::evidence::samples::AuditedToken;
-use crate::scorer::{LearnerToken, PromptedResponse};
+use crate::scorer::{LearnerToken, PromptedResponse, SeededRun};
 
 /// A complete group.
 pub trait AuditedGroup {
@@ -36,12 +36,16 @@ pub struct DrawnAnswer {
 pub struct AuditedSample {
     /// The engine that has drawn it.
     pub engine: String,
+    /// How the engine computes, by its name; empty if it names nothing.
+    pub arithmetic: String,
     /// Tokens of the prompt.
     pub prompt: Vec<u32>,
     /// Tokens of the response.
     pub response: Vec<u32>,
     /// For each token of the response how it was drawn; `None` where no engine has drawn it.
     pub drawn: Vec<Option<DrawnToken>>,
+    /// With which seeds, where the engine has an arithmetic.
+    pub seeded: Vec<SeededRun>,
 }
 
 /// How a token was drawn.
@@ -53,15 +57,65 @@ pub struct DrawnToken {
     pub version: u64,
 }
 
+/// In what an engine differs from the learner, though both compute with the same arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Difference {
+    /// The seed and the learner's logits give another token.
+    Token {
+        /// Its place in the response.
+        token: usize,
+        /// What the engine returned.
+        returned: u32,
+        /// What is drawn.
+        drawn: u32,
+    },
+    /// The likeliest token was to be taken.
+    Rank {
+        /// Its place in the response.
+        token: usize,
+        /// The place of what the engine returned by the learner's probabilities.
+        rank: u32,
+    },
+    /// The learner computes another log-probability.
+    LogProbability {
+        /// Place of the token in the response.
+        token: usize,
+        /// What the engine reported.
+        reported: f32,
+        /// What the learner computes.
+        computed: f32,
+    },
+}
+
 impl AuditedSample {
     /// The versions that have drawn tokens of it.
     pub(crate) fn versions(&self) -> BTreeSet<u64> {
         self.drawn.iter().flatten().map(|token| token.version).collect()
     }
 
-    /// What the learner scores.
-    pub(crate) fn prompted(&self) -> PromptedResponse<'_> {
-        PromptedResponse { prompt: &self.prompt, response: &self.response }
+    /// What the learner scores, and draws again `with_seeds`.
+    pub(crate) fn prompted(&self, with_seeds: bool) -> PromptedResponse<'_> {
+        let seeded = if with_seeds { &self.seeded[..] } else { &[] };
+        PromptedResponse { prompt: &self.prompt, response: &self.response, seeded }
+    }
+
+    /// The first token that a version has drawn, from the `first` of the response on, in which an engine differs that
+    /// computes as the learner does.
+    pub(crate) fn difference(&self, version: u64, first: usize, view: &[LearnerToken]) -> Option<Difference> {
+        let tokens = self.response.iter().zip(&self.drawn).zip(view).enumerate().skip(first);
+        tokens.map(|(token, ((id, drawn), learner))| (token, *id, drawn, learner)).find_map(
+            |(token, returned, drawn, learner)| {
+                let reported = drawn.filter(|drawn| drawn.version == version)?.log_probability;
+                let computed = learner.log_probability as f32;
+                match learner.drawn.filter(|id| *id != returned) {
+                    Some(drawn) => Some(Difference::Token { token, returned, drawn }),
+                    None if reported.to_bits() != computed.to_bits() => {
+                        Some(Difference::LogProbability { token, reported, computed })
+                    }
+                    None => None,
+                }
+            },
+        )
     }
 
     /// The tokens that a version has drawn, from the `first` of the response on. `view` is the learner's under that

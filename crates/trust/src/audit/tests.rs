@@ -3,9 +3,10 @@
 use evenkeel_seeds::Stream;
 
 use super::*;
-use crate::fake::{FakeLearner, VOCABULARY, now, policy, remarks};
+use crate::fake::{ANOTHER_DRAW, FakeLearner, VOCABULARY, now, policy, remarks};
 use crate::proof::{ProbeText, ProofSettings};
 use crate::remark::Remark;
+use crate::scorer::SeededRun;
 
 /// Groups of a step, samples of a group, tokens of a response.
 const GROUPS: u32 = 4;
@@ -19,7 +20,14 @@ enum Drawing {
     Temperature(f64),
     /// All samples of a prompt have the same random numbers.
     OneSeed,
+    /// As the learner computes, but for the last bit of one token in each answer.
+    OneBit,
+    /// One token in each answer is not the one that its seed gives.
+    OtherDraw,
 }
+
+/// How the learner and engines of these tests compute.
+const ARITHMETIC: &str = "the same";
 
 /// A group of which everything is there.
 struct FakeGroup {
@@ -36,7 +44,7 @@ impl FakeGroup {
             let policy = policy(&self.prompt_ids(), at);
             let drawn_from = match self.drawing {
                 Drawing::Temperature(temperature) => policy.at_temperature(temperature),
-                Drawing::Honest | Drawing::OneSeed => policy.clone(),
+                Drawing::Honest | Drawing::OneSeed | Drawing::OneBit | Drawing::OtherDraw => policy.clone(),
             };
             let id = drawn_from.draw(uniforms.at(at as u64));
             (id as u32, policy.0[id].ln())
@@ -56,12 +64,23 @@ impl AuditedGroup for FakeGroup {
 
     fn sample(&self, number: u32) -> Option<AuditedSample> {
         let drawn = self.drawn(number);
-        let token = |&(_, log_p): &(u32, f64)| Some(DrawnToken { log_probability: log_p as f32, version: 4 });
+        let token = |(at, &(_, log_p)): (usize, &(u32, f64))| {
+            let bit = u32::from(at == 5 && matches!(self.drawing, Drawing::OneBit));
+            Some(DrawnToken { log_probability: f32::from_bits((log_p as f32).to_bits() + bit), version: 4 })
+        };
+        // A temperature is looked for by evidence.
+        let arithmetic = if matches!(self.drawing, Drawing::Temperature(_)) { "another" } else { ARITHMETIC };
         Some(AuditedSample {
             engine: "fake".to_owned(),
+            arithmetic: arithmetic.to_owned(),
             prompt: self.prompt_ids(),
             response: drawn.iter().map(|(id, _)| *id).collect(),
-            drawn: drawn.iter().map(token).collect(),
+            drawn: drawn.iter().enumerate().map(token).collect(),
+            // The fake learner knows a token from another draw by this seed.
+            seeded: match self.drawing {
+                Drawing::OtherDraw => vec![SeededRun { first: 3, count: 1, seed: ANOTHER_DRAW }],
+                _ => Vec::new(),
+            },
         })
     }
 
@@ -89,7 +108,9 @@ fn audit(mode: AuditMode, samples_ahead: bool) -> (Arc<SamplerAudit>, Arc<Mutex<
             min_p: 0.0,
             end_token_ids: vec![VOCABULARY - 1],
         },
+        arithmetic: LearnerArithmetic::default(),
     };
+    sampling.arithmetic.set(ARITHMETIC);
     let proof = WeightsProof::new(
         ProofSettings { tolerance: Some(0.01), ..ProofSettings::default() },
         64,
@@ -147,6 +168,28 @@ fn another_temperature_is_found_within_a_few_steps() {
         assert!(error.contains("of engine fake fail the audit of their temperature: log p + entropy"), "{error}");
         assert!(error.contains(words), "{error}");
     }
+}
+
+#[test]
+fn one_bit_of_one_token_accuses_an_engine_that_computes_as_the_learner_does() {
+    let error = run(&audit(AuditMode::Stop, false).0, 1, Drawing::OneBit).unwrap_err().to_string();
+    assert!(
+        error.starts_with("step 1: the samples of engine fake fail the audit of their log-probabilities"),
+        "{error}"
+    );
+    assert!(error.contains("for token 5 of a response"), "{error}");
+    // With older weights an engine may have keys and values of a version before.
+    run(&audit(AuditMode::Stop, true).0, 4, Drawing::OneBit).unwrap();
+    let (audit, said) = audit(AuditMode::Warn, false);
+    run(&audit, 4, Drawing::OneBit).unwrap();
+    assert_eq!(said.lock().unwrap().len(), 1, "{said:?}");
+}
+
+#[test]
+fn so_does_a_token_that_its_seed_does_not_give() {
+    let error = run(&audit(AuditMode::Stop, false).0, 1, Drawing::OtherDraw).unwrap_err().to_string();
+    assert!(error.contains("fail the audit of their draws"), "{error}");
+    assert!(error.contains("as token 3 of a response, where the seed that it was given"), "{error}");
 }
 
 #[test]
@@ -236,4 +279,24 @@ fn an_audit_that_is_off_says_nothing() {
     let mut of_step = audit.step(1, 4, false);
     of_step.add(&FakeGroup { number: 4, drawing: Drawing::OneSeed }).unwrap();
     assert_eq!(of_step.finish(None).unwrap(), None);
+}
+
+#[test]
+fn an_evaluation_is_of_the_learners_weights_or_its_engine_is_accused() {
+    let look = |drawing, temperature| {
+        let (audit, _) = audit(AuditMode::Stop, false);
+        let answer = FakeGroup { number: 7, drawing }.sample(2).unwrap();
+        let distribution =
+            SampledDistribution { temperature, top_p: 1.0, top_k: 0, min_p: 0.0, end_token_ids: Vec::new() };
+        now(audit.evaluation(3, &[(answer, distribution)], &FakeLearner::default())).map_err(|error| error.to_string())
+    };
+    assert_eq!(look(Drawing::Honest, 1.0), Ok(()));
+    assert!(look(Drawing::OneBit, 1.0).unwrap_err().starts_with("step 3: the samples of engine fake"));
+    assert!(look(Drawing::OtherDraw, 1.0).unwrap_err().contains("of their draws"));
+    let error = look(Drawing::Honest, 0.0).unwrap_err();
+    assert!(error.contains("th likeliest id as token") && error.contains("at temperature 0"), "{error}");
+    // At temperature 0 nothing is truncated, whatever the settings say.
+    assert_eq!(look(Drawing::OtherDraw, 0.0).unwrap_err(), look(Drawing::Honest, 0.0).unwrap_err());
+    // An engine of other bits is not compared to the bit.
+    assert_eq!(look(Drawing::Temperature(0.5), 1.0), Ok(()));
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use evenkeel_rpc::BoxFuture;
+use evenkeel_rpc::error::{Reason, has_reason};
 use evenkeel_rpc::retry::{Retry, RetryPolicy, is_retryable};
 use tonic::{Code, Request, Status};
 
@@ -207,6 +208,10 @@ fn classify(service: Dependency, what: &str, status: &Status) -> Failure {
     let message = format!("{} ({:?})", status.message(), status.code());
     match status.code() {
         _ if is_retryable(status) => Failure::Retryable(message),
+        // A fault of an engine, with a learner that has lost nothing.
+        _ if has_reason(status, Reason::SampledOtherwise) => {
+            Failure::Final(RunError::Refused { service, what: what.to_owned(), message }.into())
+        }
         // The learner has other weights than it must have: it was restarted.
         Code::FailedPrecondition if service == Dependency::Learner => Failure::Final(Halt::LearnerLost(message)),
         _ => Failure::Final(RunError::Refused { service, what: what.to_owned(), message }.into()),

@@ -10,5 +10,5 @@ mod pool;
 mod scores;
 
 pub(crate) use benchmark::{Benchmarks, named_prompts};
-pub(crate) use pool::{EvaluationTarget, evaluate, refuse_other};
+pub(crate) use pool::{AuditedAnswers, EvaluationTarget, evaluate, refuse_other};
 pub(crate) use scores::{advice, write_scores};

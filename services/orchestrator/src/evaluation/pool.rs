@@ -1,16 +1,19 @@
 //! All benchmarks of an evaluation in one pool of samples in flight.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::WeightsRef;
 use evenkeel_run::{AnswerFile, EvaluationAnswer, EvaluationManifest};
+use evenkeel_trust::{AuditedGroup, AuditedSample, SampledDistribution};
 
 use super::benchmark::Benchmarks;
 use super::group_answers::answers_of;
 use super::scores::Scores;
 use crate::error::{Halt, RunError};
-use crate::rollout::{RolloutContext, RolloutScheduler};
+use crate::rollout::{RolloutContext, RolloutScheduler, SampledGroup};
 
 #[derive(Debug, Clone)]
 pub(crate) struct EvaluationTarget {
@@ -19,6 +22,35 @@ pub(crate) struct EvaluationTarget {
     pub(crate) weights: Option<WeightsRef>,
     /// What tells the weights apart from others.
     pub(crate) digest: String,
+}
+
+/// Answers that are audited: those of groups that are chosen before anything is sampled, spread evenly over them.
+#[derive(Debug, Default)]
+pub(crate) struct AuditedAnswers {
+    /// How many are wanted.
+    pub(crate) wanted: usize,
+    /// Each with the distribution that it was drawn from.
+    pub(crate) taken: Vec<(AuditedSample, SampledDistribution)>,
+}
+
+impl AuditedAnswers {
+    /// The numbers of the chosen groups.
+    fn choose(&self, groups: &[u64]) -> BTreeSet<u64> {
+        let stride = groups.len().div_ceil(self.wanted.max(1)).max(1);
+        groups.iter().step_by(stride).take(self.wanted).copied().collect()
+    }
+
+    /// Takes the first answer of a chosen group, if it could be generated.
+    fn take(&mut self, group: &SampledGroup, sampling: &SamplingSettings) {
+        let distribution = SampledDistribution {
+            temperature: sampling.temperature,
+            top_p: sampling.top_p,
+            top_k: sampling.top_k,
+            min_p: sampling.min_p,
+            end_token_ids: Vec::new(),
+        };
+        self.taken.extend(group.sample(0).map(|answer| (answer, distribution)));
+    }
 }
 
 /// A benchmark's answers so far.
@@ -41,6 +73,7 @@ pub(crate) async fn evaluate(
     benchmarks: &Benchmarks,
     asked: &EvaluationTarget,
     folder: &Path,
+    audited: &mut AuditedAnswers,
 ) -> Result<Option<Vec<Scores>>, Halt> {
     let services = rollouts.services();
     let retrier = services.retrier();
@@ -49,17 +82,18 @@ pub(crate) async fn evaluate(
     let mut all = opened.unwrap_or_default();
 
     let mut scheduler = RolloutScheduler::new(Arc::clone(rollouts), asked.weights.clone());
-    let mut missing = 0;
+    let mut missing = Vec::new();
     // The longest answers first, so that engines are not left with a few of them at the end.
     let mut order: Vec<_> = benchmarks.iter().zip(&all).collect();
     order.sort_by_key(|(benchmark, _)| std::cmp::Reverse(benchmark.sampling().max_tokens));
     for (benchmark, progress) in order {
         for (_, request) in benchmark.requests(asked.step).filter(|(index, _)| !progress.scores.has(*index)) {
+            missing.push(request.number());
             scheduler.add(request);
-            missing += 1;
         }
     }
-    for _ in 0..missing {
+    let chosen = audited.choose(&missing);
+    for _ in missing {
         let group = tokio::select! {
             biased;
             halt = services.stop().now() => return Err(halt),
@@ -71,6 +105,9 @@ pub(crate) async fn evaluate(
         let Some((benchmark, progress, index)) = found else {
             return Err(RunError::Defect(format!("group {} belongs to no benchmark", group.number())).into());
         };
+        if chosen.contains(&group.number()) {
+            audited.take(&group, benchmark.sampling());
+        }
         let answers = answers_of(benchmark, index, &group, rollouts.tokenizer())?;
         let path = progress.file.path().to_owned();
         retrier.write(&path, || progress.file.append(index, &answers)).await?;

@@ -20,7 +20,9 @@ use super::{StopOnDrop, StopWhen, Stopper};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Encoder, benchmark_problems};
 use crate::error::{Halt, Incompatible, RunError};
-use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, named_prompts, refuse_other, write_scores};
+use crate::evaluation::{
+    AuditedAnswers, Benchmarks, EvaluationTarget, evaluate, named_prompts, refuse_other, write_scores,
+};
 use crate::events::{Events, RunProgress, Subscription};
 use crate::load::LoadLimits;
 use crate::rollout::{EngineWeights, RolloutContext};
@@ -173,7 +175,9 @@ impl EvaluationTask {
         }
         let began = Instant::now();
         self.events.enter_phase(RunState::Evaluating);
-        let scores = evaluate(&self.rollouts, &self.benchmarks, &self.asked, &self.output).await?;
+        // There is no learner to compare with.
+        let mut unaudited = AuditedAnswers::default();
+        let scores = evaluate(&self.rollouts, &self.benchmarks, &self.asked, &self.output, &mut unaudited).await?;
         let Some(scores) = scores else { return Ok(None) };
         let mut line = MetricsLine::new(StepKind::Evaluation, STEP, 0);
         write_scores(&mut line, &scores, began.elapsed());

@@ -7,9 +7,11 @@ use std::time::Instant;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{StepKind, WeightsRef};
 use evenkeel_run::{EvaluatedBenchmark, MetricsLine, Quantity, RunDirectory, at_k, evaluation_folder};
+use evenkeel_trust::SamplerAudit;
 
+use super::trust::RunLearner;
 use crate::error::{Halt, RunError};
-use crate::evaluation::{Benchmarks, EvaluationTarget, advice, evaluate, write_scores};
+use crate::evaluation::{AuditedAnswers, Benchmarks, EvaluationTarget, advice, evaluate, write_scores};
 use crate::events::Event;
 use crate::instruments::{self, TimedPart};
 use crate::rollout::RolloutContext;
@@ -19,6 +21,7 @@ pub(super) struct Evaluator {
     rollouts: Arc<RolloutContext>,
     benchmarks: Benchmarks,
     directory: RunDirectory,
+    audit: Arc<SamplerAudit>,
     /// The metric by which the best checkpoint is kept; empty for none.
     keep_best: String,
     /// Whether none has been made yet, since this process began.
@@ -30,9 +33,11 @@ impl Evaluator {
         rollouts: Arc<RolloutContext>,
         benchmarks: Benchmarks,
         directory: RunDirectory,
+        audit: Arc<SamplerAudit>,
         keep_best: &str,
     ) -> Self {
-        Self { rollouts, benchmarks, directory, keep_best: keep_best.to_owned(), is_first: AtomicBool::new(true) }
+        let keep_best = keep_best.to_owned();
+        Self { rollouts, benchmarks, directory, audit, keep_best, is_first: AtomicBool::new(true) }
     }
 
     /// Whether there is anything to evaluate weights with.
@@ -48,7 +53,11 @@ impl Evaluator {
         let asked = EvaluationTarget { step, weights: Some(weights.clone()), digest: weights.digest.clone() };
         self.directory.check_place()?;
         let folder = evaluation_folder(self.directory.path(), step);
-        let Some(scores) = evaluate(&self.rollouts, &self.benchmarks, &asked, &folder).await? else { return Ok(None) };
+        let mut audited = AuditedAnswers { wanted: self.audit.answers(), ..AuditedAnswers::default() };
+        let scores = evaluate(&self.rollouts, &self.benchmarks, &asked, &folder, &mut audited).await?;
+        let Some(scores) = scores else { return Ok(None) };
+        let learner = RunLearner(self.rollouts.services().learner());
+        self.audit.evaluation(step, &audited.taken, &learner).await?;
         let mut line = MetricsLine::new(StepKind::Evaluation, step, weights.version);
         write_scores(&mut line, &scores, began.elapsed());
         check_keep_best(&self.keep_best, &line).map_err(RunError::from)?;

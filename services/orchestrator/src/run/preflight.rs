@@ -100,7 +100,7 @@ impl Preflight {
         self.services.reward().connected(self.services.stop()).await?;
         let reward = self.services.reward().statuses().await?;
         if let (Some(training), Some(learner)) = (&self.training, &learner) {
-            training.check_settings(&learner.settings_hash)?;
+            training.meet(learner, &generation)?;
             self.check_model(Dependency::Learner, learner.model.as_ref(), self.context_tokens)?;
         }
         let asked = self.context_tokens.max(self.evaluation_tokens);

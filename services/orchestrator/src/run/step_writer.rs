@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_proto::v1::{StepKind, TrainReport};
 use evenkeel_run::MetricsLine;
+use evenkeel_run::metric::table as metric;
 use evenkeel_trust::ProofReport;
 
 use super::journal::RunJournal;
@@ -64,6 +65,9 @@ impl StepWriter {
         step_values(&mut line, &sampled.batch, report, sampled.epoch, *times);
         left_out_values(&mut line, &sampled.batch, self.max_tokens);
         source_values(&mut line, &self.data_sources, &sampled.batch.groups);
+        if report.equal_tokens > 0 && report.uncompared_tokens == 0 {
+            line.set(metric::PROOF_EQUAL_TOKENS, report.equal_tokens as f64);
+        }
         proof.iter().for_each(|proof| proof_values(&mut line, proof));
         sampled.audit.iter().for_each(|audit| audit_values(&mut line, audit));
         if *says_waits {

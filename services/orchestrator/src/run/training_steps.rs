@@ -2,11 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use evenkeel_proto::v1::{SupervisedBatch, SupervisedExample, TrainHeader, TrainKind, TrainReport};
+use evenkeel_proto::v1::{
+    GenerationGetStatusResponse, LearnerGetStatusResponse, SupervisedBatch, SupervisedExample, TrainHeader, TrainKind,
+    TrainReport,
+};
 use evenkeel_telemetry::TraceContext;
 
 use super::position::Position;
 use super::run_context::RunContext;
+use super::trust::Equality;
 use crate::clients::{Services, TrainFeed};
 use crate::error::{Halt, Incompatible};
 
@@ -22,12 +26,13 @@ pub(super) struct TrainingSteps {
     /// How many versions behind a step's weights its samples may be.
     max_lag: u32,
     learner_settings_hash: OnceLock<String>,
+    equality: Arc<Equality>,
 }
 
 impl TrainingSteps {
     /// `learner_settings_hash` is the digest of the learner's settings in the recipe. Absent: whatever the learner has
     /// is accepted.
-    pub(super) fn new(context: &RunContext, learner_settings_hash: Option<String>) -> Self {
+    pub(super) fn new(context: &RunContext, learner_settings_hash: Option<String>, equality: Arc<Equality>) -> Self {
         Self {
             services: context.services(),
             run_id: context.directory.run_id().to_owned(),
@@ -35,19 +40,26 @@ impl TrainingSteps {
             groups_per_step: context.settings.sampling.prompts_per_step,
             max_lag: context.settings.pipeline.max_lag,
             learner_settings_hash: learner_settings_hash.map_or_else(OnceLock::new, OnceLock::from),
+            equality,
         }
     }
 
-    /// Compares the settings that the learner reports with those of the run.
+    /// Notes what learner and engines say of themselves, and compares the learner's settings with those of the run.
     ///
     /// # Errors
     /// [`Incompatible::LearnerSettings`].
-    pub(super) fn check_settings(&self, reported: &str) -> Result<(), Incompatible> {
-        let expected = self.learner_settings_hash.get_or_init(|| reported.to_owned());
+    pub(super) fn meet(
+        &self,
+        learner: &LearnerGetStatusResponse,
+        generation: &GenerationGetStatusResponse,
+    ) -> Result<(), Incompatible> {
+        self.equality.meet(learner, generation);
+        let reported = &learner.settings_hash;
+        let expected = self.learner_settings_hash.get_or_init(|| reported.clone());
         if expected == reported {
             return Ok(());
         }
-        Err(Incompatible::LearnerSettings { reported: reported.to_owned(), expected: expected.clone() })
+        Err(Incompatible::LearnerSettings { reported: reported.clone(), expected: expected.clone() })
     }
 
     pub(super) fn run_id(&self) -> &str {
@@ -71,6 +83,7 @@ impl TrainingSteps {
             expected_groups: self.groups_per_step,
             max_lag: Some(self.max_lag),
             report_samples: true,
+            equal_arithmetic: self.equality.of_step(),
             kind: TrainKind::Grpo.into(),
             traceparent: self.trace(step).to_string(),
             ..self.header(base_version)
@@ -96,7 +109,9 @@ impl TrainingSteps {
 
     /// Does the step of a feed, which may still be filled. `what` names it in errors.
     pub(super) async fn train(&self, feed: &TrainFeed, what: &str) -> Result<TrainReport, Halt> {
-        self.services.learner().train(feed, what).await
+        let report = self.services.learner().train(feed, what).await?;
+        self.equality.add(&report);
+        Ok(report)
     }
 
     fn header(&self, base_version: u64) -> TrainHeader {

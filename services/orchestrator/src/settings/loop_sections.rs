@@ -68,6 +68,11 @@ section! {
 }
 
 impl PolicySamplingSettings {
+    /// Whether every token is drawn from all of the vocabulary, so that its log-probability is the policy's.
+    pub fn draws_from_all(&self) -> bool {
+        self.top_p == 1.0 && self.top_k == 0 && self.min_p == 0.0 && self.min_tokens == 0
+    }
+
     /// Prompts that a step may try at most.
     pub fn prompts_limit(&self) -> u64 {
         let prompts = u64::from(self.prompts_per_step);

@@ -73,6 +73,7 @@ impl Policy {
             largest_log_probability: largest.ln(),
             below_floor: self.mass(|_, other| other < 0.05 * largest),
             end_probability: self.0[self.end()],
+            drawn: None,
         }
     }
 

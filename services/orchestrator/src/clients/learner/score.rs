@@ -3,7 +3,7 @@
 use std::fmt;
 
 use evenkeel_proto::v1::{
-    Failure, FailureCode, SamplingDistribution, ScoreItem, ScoreResponse, ScoreWeights, TokenStatistics,
+    Failure, FailureCode, SamplingDistribution, ScoreItem, ScoreResponse, ScoreWeights, SeededTokens, TokenStatistics,
 };
 use evenkeel_rpc::error::Reason;
 use tokio_stream::StreamExt;
@@ -24,6 +24,8 @@ pub(crate) struct ScoreQuery {
     pub(crate) temperature: f32,
     /// How the response was sampled, if statistics of that distribution are wanted.
     pub(crate) sampling: Option<SamplingDistribution>,
+    /// Tokens that are to be drawn again.
+    pub(crate) seeded: Vec<SeededTokens>,
 }
 
 /// The scores of a sequence.
@@ -98,6 +100,7 @@ impl LearnerClient {
             temperature: Some(query.temperature),
             weights: Some(weights.clone()),
             sampling: query.sampling.clone(),
+            seeded: query.seeded.clone(),
             ..ScoreItem::default()
         });
         let found = match self.score_items(requests.collect()).await? {
@@ -106,7 +109,9 @@ impl LearnerClient {
         };
         let scores = queries.iter().zip(found).map(|(query, response)| {
             let tokens = query.sampling.as_ref().map(|_| response.statistics.unwrap_or_default());
-            if tokens.as_ref().is_some_and(|tokens| !tokens.has_length(query.response.len())) {
+            let is_drawn = |tokens: &TokenStatistics| query.seeded.is_empty() || !tokens.drawn_token_ids.is_empty();
+            let complete = |tokens: &TokenStatistics| tokens.has_length(query.response.len()) && is_drawn(tokens);
+            if tokens.as_ref().is_some_and(|tokens| !complete(tokens)) {
                 return Err(refused("its statistics are not one for each token of each response".to_owned()));
             }
             Ok(SequenceStatistics { log_probabilities: response.log_probabilities, tokens })

@@ -28,7 +28,7 @@ use crate::run::run_context::RunContext;
 use crate::run::step_sampler::StepSampler;
 use crate::run::step_writer::StepWriter;
 use crate::run::training_steps::TrainingSteps;
-use crate::run::trust::{RunProof, sampler_audit};
+use crate::run::trust::{Equality, RunProof, sampler_audit};
 use crate::run::warm_start::WarmStart;
 use crate::run::weight_sync::WeightSync;
 
@@ -127,10 +127,12 @@ fn build(
         vocabulary_size,
     };
     let prompts = Arc::new(prompts);
-    let training = Arc::new(TrainingSteps::new(&context, resolved.learner_settings_hash.clone()));
+    let equality = Arc::new(Equality::new(&context));
+    let training =
+        Arc::new(TrainingSteps::new(&context, resolved.learner_settings_hash.clone(), Arc::clone(&equality)));
     let engine_weights = EngineWeights::new();
     let weights = Arc::new(WeightSync::new(&context, Arc::clone(&engine_weights)));
-    let proof = RunProof::new(&context, Arc::clone(&engine_weights), checked.context, &prompts);
+    let proof = RunProof::new(&context, Arc::clone(&engine_weights), checked.context, &prompts, equality);
     let rollouts = Arc::new(rollout_context(&context, engine_weights, Arc::clone(&encoder.episodes)));
     let audit = sampler_audit(&context, resolved.groups_of_first_update, &proof);
     let rollout_record = RolloutRecord::new(&context.settings, context.tokenizer.clone());
@@ -141,6 +143,7 @@ fn build(
             Arc::clone(&rollouts),
             benchmarks,
             context.directory.clone(),
+            Arc::clone(&audit),
             &context.settings.checkpoint.keep_best,
         ),
         writer: StepWriter::new(Arc::clone(&training), &prompts, rollout_record, context.settings.sampling.max_tokens),

@@ -1,7 +1,7 @@
 //! A sampled group as the sampler audit sees it.
 
 use evenkeel_proto::v1::{Segment, SegmentSource};
-use evenkeel_trust::{AuditedGroup, AuditedSample, DrawnAnswer, DrawnToken};
+use evenkeel_trust::{AuditedGroup, AuditedSample, DrawnAnswer, DrawnToken, SeededRun};
 
 use crate::rollout::SampledGroup;
 
@@ -22,9 +22,11 @@ impl AuditedGroup for SampledGroup {
         let response: Vec<u32> = segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
         (!response.is_empty()).then(|| AuditedSample {
             engine: sample.engine.clone(),
+            arithmetic: arithmetic(segments),
             prompt: prompt.to_vec(),
             response,
             drawn: segments.iter().flat_map(drawn_tokens).collect(),
+            seeded: seeded(segments),
         })
     }
 
@@ -42,6 +44,25 @@ impl AuditedGroup for SampledGroup {
         });
         answer.collect()
     }
+}
+
+/// The seeds of sampled segments, where they have one.
+fn seeded(segments: &[Segment]) -> Vec<SeededRun> {
+    let mut first = 0;
+    let run = |segment: &Segment| {
+        let count = segment.token_ids.len();
+        let run = segment.seed.map(|seed| SeededRun { first, count, seed });
+        first += count;
+        run
+    };
+    segments.iter().filter_map(run).collect()
+}
+
+/// That of all sampled segments; empty if they have several.
+fn arithmetic(segments: &[Segment]) -> String {
+    let mut sampled = segments.iter().filter(|segment| segment.source() == SegmentSource::Sampled);
+    let first = sampled.next().map(|segment| segment.arithmetic.clone()).unwrap_or_default();
+    if sampled.all(|segment| segment.arithmetic == first) { first } else { String::new() }
 }
 
 fn drawn_tokens(segment: &Segment) -> Vec<Option<DrawnToken>> {

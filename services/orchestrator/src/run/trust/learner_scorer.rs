@@ -1,10 +1,10 @@
 //! The learner of a run as trust asks it.
 
 use evenkeel_proto::BASE_GROUP;
-use evenkeel_proto::v1::{ReplacedTensors, SamplingDistribution, ScoreWeights, TokenStatistics};
+use evenkeel_proto::v1::{ReplacedTensors, SamplingDistribution, ScoreWeights, SeededTokens, TokenStatistics};
 use evenkeel_trust::{
-    LearnerScorer, LearnerToken, NotScored, PromptedResponse, PublishedWeights, SampledDistribution, TensorGroup,
-    TokenScores,
+    LearnerScorer, LearnerToken, NotScored, PromptedResponse, PublishedWeights, SampledDistribution, SeededRun,
+    TensorGroup, TokenScores,
 };
 
 use crate::clients::{LearnerClient, ScoreQuery};
@@ -26,6 +26,7 @@ impl LearnerScorer for RunLearner<'_> {
             response: ids[1..].to_vec(),
             temperature: 1.0,
             sampling: None,
+            seeded: Vec::new(),
         };
         let queries: Vec<_> = sequences.iter().map(query).collect();
         let scores = self.0.score_published(&queries, &score_weights(weights)).await?;
@@ -54,6 +55,7 @@ impl LearnerScorer for RunLearner<'_> {
                 min_p: Some(distribution.min_p),
                 end_token_ids: distribution.end_token_ids.clone(),
             }),
+            seeded: response.seeded.iter().map(seeded_tokens).collect(),
         };
         let queries: Vec<_> = responses.iter().map(query).collect();
         let scores = self.0.score_published(&queries, &score_weights(&PublishedWeights::of(version))).await?;
@@ -74,6 +76,10 @@ fn score_weights(weights: &PublishedWeights) -> ScoreWeights {
         }),
         rounded_to: weights.rounded_to.map(|kind| kind.name().to_owned()).unwrap_or_default(),
     }
+}
+
+fn seeded_tokens(run: &SeededRun) -> SeededTokens {
+    SeededTokens { first: run.first as u32, count: run.count as u32, seed: run.seed }
 }
 
 /// Each token of a response. The client has checked that each list has a value for each of them.
@@ -97,5 +103,6 @@ fn token(statistics: &TokenStatistics, at: usize) -> Option<LearnerToken> {
         largest_log_probability: get(&statistics.largest_log_probabilities)?,
         below_floor: get(&statistics.below_floor)?,
         end_probability: get(&statistics.end_probabilities)?,
+        drawn: statistics.drawn_token_ids.get(at).copied(),
     })
 }

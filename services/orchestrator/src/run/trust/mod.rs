@@ -3,11 +3,13 @@
 
 mod audited_group;
 mod engine_scorer;
+mod equality;
 mod learner_scorer;
 mod metrics;
 mod run_proof;
 mod sampler_audit;
 
+pub(super) use equality::Equality;
 pub(super) use learner_scorer::RunLearner;
 pub(super) use metrics::{audit_values, proof_values};
 pub(super) use run_proof::RunProof;

@@ -1,12 +1,14 @@
 //! The proof of weights in a run: when learner and engines are asked.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_proto::BASE_GROUP;
 use evenkeel_proto::v1::WeightsRef;
 use evenkeel_trust::{ProbeText, ProofReport, TensorGroup, WeightsProof};
 
 use super::engine_scorer::RunEngines;
+use super::equality::Equality;
 use super::learner_scorer::RunLearner;
 use super::remarks;
 use crate::clients::Services;
@@ -24,6 +26,10 @@ pub(in crate::run) struct RunProof {
     proof: Arc<WeightsProof>,
     services: Arc<Services>,
     weights: Arc<EngineWeights>,
+    /// Where it holds, nothing else is asked.
+    equality: Arc<Equality>,
+    /// Whether the learner's scores of the weights that the run began with are noted.
+    has_begun: AtomicBool,
     /// The temperature of the run, at which each engine also samples a token after each sequence.
     temperature: f32,
 }
@@ -35,6 +41,7 @@ impl RunProof {
         weights: Arc<EngineWeights>,
         tokens: usize,
         prompts: &Prompts,
+        equality: Arc<Equality>,
     ) -> Self {
         let RunContext { settings, tokenizer, vocabulary_size, .. } = context;
         let prompts = prompts.train.iter().take(PROBE_PROMPTS).map(|prompt| Arc::clone(&prompt.token_ids)).collect();
@@ -46,6 +53,8 @@ impl RunProof {
             proof: Arc::new(WeightsProof::new(settings.proof.clone(), tokens, text, remarks)),
             services: context.services(),
             weights,
+            equality,
+            has_begun: AtomicBool::new(false),
             temperature: settings.sampling.temperature,
         }
     }
@@ -55,19 +64,26 @@ impl RunProof {
         Arc::clone(&self.proof)
     }
 
+    /// Whether engines have the learner's bits.
+    pub(in crate::run) fn equality(&self) -> &Arc<Equality> {
+        &self.equality
+    }
+
     /// The version of which the learner must keep the published folder, if any: the one that this process began with.
     pub(in crate::run) fn anchor(&self) -> Option<u64> {
-        self.proof.anchor()
+        self.proof.anchor().filter(|_| self.has_begun.load(Ordering::Relaxed))
     }
 
     /// One sentence for the end of a run: what is proven of its weights. `None` where proofs are off.
     pub(in crate::run) fn conclusion(&self) -> Option<String> {
-        self.proof.conclusion()
+        if self.equality.holds() { Some(self.equality.conclusion()) } else { self.proof.conclusion() }
     }
 
     /// Notes the learner's scores of the weights that a run begins with, or returns to.
     pub(in crate::run) async fn begin(&self, version: u64) -> Result<(), Halt> {
-        if !self.proof.is_on() {
+        let begins = self.proof.is_on() && !self.equality.holds();
+        self.has_begun.store(begins, Ordering::Relaxed);
+        if !begins {
             return Ok(());
         }
         let groups = self.services.learner().status().await?.tensor_groups;
@@ -84,6 +100,13 @@ impl RunProof {
         steps: u64,
         answers: impl FnOnce() -> Vec<Vec<u32>>,
     ) -> Result<(), Halt> {
+        if self.equality.holds() || !self.proof.is_on() {
+            return Ok(());
+        }
+        if !self.has_begun.load(Ordering::Relaxed) {
+            // Engines that compute otherwise have joined.
+            return self.begin(version).await;
+        }
         if !self.proof.is_due(steps) {
             return Ok(());
         }
@@ -94,7 +117,8 @@ impl RunProof {
 
     /// Checks the weights that the engines have now, if the learner's scores of them are noted.
     pub(in crate::run) async fn prove(&self, weights: &WeightsRef) -> Result<Option<ProofReport>, Halt> {
-        let Some(due) = self.proof.take_due(weights.version) else { return Ok(None) };
+        let has_begun = self.has_begun.load(Ordering::Relaxed);
+        let Some(due) = self.proof.take_due(weights.version).filter(|_| has_begun) else { return Ok(None) };
         let _during = self.services.events().during(Activity::Proving);
         let engines = RunEngines {
             generation: self.services.generation(),

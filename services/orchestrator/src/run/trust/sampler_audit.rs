@@ -35,6 +35,7 @@ pub(in crate::run) fn sampler_audit(
             min_p: sampling.min_p,
             end_token_ids: ends.into_iter().take(MOST_ENDS).collect(),
         },
+        arithmetic: proof.equality().learner(),
     };
     SamplerAudit::new(settings.sampler_audit.clone(), audited, proof.shared(), remarks(context.services.events()))
 }

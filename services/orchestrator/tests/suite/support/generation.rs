@@ -194,7 +194,7 @@ fn segments(before: Vec<Segment>, ids: &[u32], first: &WeightsRef, last: &Weight
     let (begun, ended) = ids.split_at(if first.version == last.version { 0 } else { ids.len() / 2 });
     for (ids, version) in [(begun, first.version), (ended, last.version)] {
         let logps: Vec<f32> = ids.iter().map(|&id| log_probability(id)).collect();
-        append_sampled(&mut segments, ids, &logps, version);
+        append_sampled(&mut segments, Segment::sampled(ids.to_vec(), logps, version));
     }
     segments
 }

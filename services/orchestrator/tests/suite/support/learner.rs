@@ -124,6 +124,7 @@ impl FakeLearner {
             largest_log_probabilities: each(&log_probability),
             below_floor: each(&|_| 0.0),
             end_probabilities: each(&|id| f32::from(u8::from(ends.contains(&id)))),
+            ..TokenStatistics::default()
         };
         let log_probabilities = statistics.log_probabilities.clone();
         let id = item.id.clone();
