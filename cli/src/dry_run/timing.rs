@@ -25,8 +25,14 @@ const END: Duration = Duration::from_secs(2);
 const WARM_STEPS: u64 = 12;
 const STEPS: u64 = 3;
 
-/// Share of the limit after which no further step begins. A step that would take longer is tried with fewer prompts.
+/// Share of the limit after which no further step begins. A step that would take longer is tried with shorter answers.
 const STEP_SHARE: f64 = 0.4;
+/// Share of the limit that a step of shorter answers is to take: how fast the machine is is guessed.
+const CUT_SHARE: f64 = 0.25;
+/// The shortest answers. What takes longer with them is tried with fewer prompts.
+const LEAST_TOKENS: f64 = 8.0;
+/// Without a signal, as at a first step, a group is not trained: with this coefficient every group is.
+const ANY_ENTROPY: f64 = 1e-9;
 
 /// Parts of the run that were started before.
 pub(super) struct StartedServices {
@@ -51,13 +57,14 @@ pub(super) async fn measure(recipe: &Recipe, flops: f64, services: StartedServic
     }
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let trial = trial_of(recipe, flops);
+    let is_cut = trial.sampling.max_tokens < recipe.sampling.max_tokens;
     match timeout(LIMIT + END, run(&trial, folder.path(), services)).await {
-        Ok(measured) => measured.map_err(|error| format!("{error:#}")),
+        Ok(measured) => measured.map(|times| MeasuredTimes { is_cut, ..times }).map_err(|error| format!("{error:#}")),
         Err(_) => Err(format!("the services take longer than {} to start", human(LIMIT))),
     }
 }
 
-/// The same run with few steps, of as many prompts as are likely to be done in time, without what is besides them.
+/// The same run with few steps, of answers as long as are likely to be done in time, without what is besides them.
 fn trial_of(recipe: &Recipe, flops: f64) -> Recipe {
     let mut trial = recipe.clone();
     let prompts = f64::from(recipe.sampling.prompts_per_step);
@@ -65,10 +72,16 @@ fn trial_of(recipe: &Recipe, flops: f64) -> Recipe {
         RunTime::Estimated { step_seconds, .. } if recipe.learner.compute.device == "cpu" => step_seconds,
         _ => 0.0,
     };
-    let in_time = prompts * LIMIT.as_secs_f64() * STEP_SHARE / step_seconds;
-    if in_time < prompts {
-        trial.sampling.prompts_per_step = in_time.max(1.0) as u32;
-        trial.learner.mini_batch_groups = 0;
+    if step_seconds > LIMIT.as_secs_f64() * STEP_SHARE {
+        let share = LIMIT.as_secs_f64() * CUT_SHARE / step_seconds;
+        let tokens = f64::from(recipe.sampling.max_tokens) / 2.0 * share;
+        trial.sampling.max_tokens = (tokens.max(LEAST_TOKENS) as u32).min(recipe.sampling.max_tokens);
+        trial.sampling.min_tokens = trial.sampling.min_tokens.min(trial.sampling.max_tokens);
+        if tokens < LEAST_TOKENS {
+            trial.sampling.prompts_per_step = (prompts * tokens / LEAST_TOKENS).max(1.0) as u32;
+            trial.learner.mini_batch_groups = 0;
+        }
+        trial.learner.objective.entropy_coefficient = ANY_ENTROPY;
     }
     trial.sampling.dynamic = false;
     trial.run.steps = STEPS;
@@ -118,7 +131,8 @@ async fn run(trial: &Recipe, folder: &Path, services: StartedServices) -> Result
     drop(cluster);
     measured(&lines, elapsed, trial).with_context(|| {
         let prompts = trial.sampling.prompts_per_step;
-        format!("a step of {prompts} prompts was not finished within {}", human(LIMIT))
+        let tokens = trial.sampling.max_tokens;
+        format!("a step of {prompts} prompts, answered by {tokens} tokens, was not finished within {}", human(LIMIT))
     })
 }
 
@@ -142,6 +156,7 @@ fn measured(lines: &[MetricsLine], elapsed: Duration, trial: &Recipe) -> Option<
         samples: value(last, "rollout/samples"),
         prompt_tokens: value(last, "prompt_length/mean"),
         answer_tokens: value(last, "response_length/mean"),
+        is_cut: false,
     })
 }
 

@@ -26,6 +26,8 @@ pub struct MeasuredTimes {
     /// Their mean lengths, in tokens.
     pub prompt_tokens: f64,
     pub answer_tokens: f64,
+    /// Whether answers were cut off earlier than the run's will be.
+    pub is_cut: bool,
 }
 
 /// How long a run will take.
@@ -55,12 +57,18 @@ impl RunTime {
     /// The time of a run of a recipe that has so many evaluations of so many samples each.
     pub(super) fn of(recipe: &Recipe, measured: &MeasuredTimes, evaluations: u64, evaluated: u64) -> Self {
         let warm_steps = recipe.warm_start.steps;
-        // After a warm start answers are as long as those that were imitated.
-        let answer = if warm_steps > 0 { measured.demonstration_tokens } else { measured.answer_tokens };
+        let answer = match warm_steps {
+            // As long as those that are imitated.
+            1.. => measured.demonstration_tokens,
+            0 if measured.is_cut => f64::from(recipe.sampling.max_tokens) / 2.0,
+            0 => measured.answer_tokens,
+        };
         let samples = f64::from(recipe.sampling.prompts_per_step) * f64::from(recipe.sampling.group_size);
         let of_sampling = measured.sampling / measured.samples * (answer / measured.answer_tokens);
-        let tokens = measured.prompt_tokens + measured.answer_tokens;
-        let of_training = measured.training / measured.samples * ((measured.prompt_tokens + answer) / tokens);
+        // A prompt is computed once for its samples.
+        let prompt = measured.prompt_tokens / f64::from(recipe.sampling.group_size);
+        let longer = (prompt + answer) / (prompt + measured.answer_tokens);
+        let of_training = measured.training / measured.samples * longer;
         let step_seconds = samples * (of_sampling + of_training) + measured.other;
         let evaluation = evaluated as f64 * of_sampling;
         let run_seconds = measured.start
@@ -108,8 +116,9 @@ mod tests {
         training: 6.0,
         other: 1.0,
         samples: 8.0,
-        prompt_tokens: 20.0,
+        prompt_tokens: 40.0,
         answer_tokens: 40.0,
+        is_cut: false,
     };
 
     #[test]
@@ -121,10 +130,15 @@ mod tests {
         assert_eq!(time, RunTime::Estimated { step_seconds: 21.0, run_seconds: 2.0 + 210.0 + 2.0 * 4.0 });
         assert_eq!(time.to_string(), "about 21 s a step, 4 min in all, as measured here");
         recipe.warm_start.steps = 5;
-        // Half as long: half the sampling, two thirds of the training.
-        let step_seconds = 4.0 + 8.0 + 1.0;
+        // Half as long: half the sampling, 30 of 50 tokens trained.
+        let step_seconds = 4.0 + 7.2 + 1.0;
         let time = RunTime::of(&recipe, &MEASURED, 0, 8);
         assert_eq!(time, RunTime::Estimated { step_seconds, run_seconds: 2.0 + 0.5 + 10.0 * step_seconds });
+        // Cut off after 40 tokens, of up to 240.
+        (recipe.warm_start.steps, recipe.sampling.max_tokens) = (0, 240);
+        let cut = MeasuredTimes { is_cut: true, ..MEASURED };
+        let RunTime::Estimated { step_seconds, .. } = RunTime::of(&recipe, &cut, 0, 8) else { panic!("{cut:?}") };
+        assert!((step_seconds - (3.0 * 8.0 + 130.0 / 50.0 * 12.0 + 1.0)).abs() < 1e-9, "{step_seconds}");
         let unknown = RunTime::unknown("engines of other machines");
         assert_eq!(unknown.to_string(), "unknown: engines of other machines");
     }
