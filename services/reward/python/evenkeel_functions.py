@@ -67,7 +67,7 @@ class Function:
         return [((completion, row), {}) for completion, row in items]
 
     def of_trl(self, completions, rows):
-        prompts = [row.get("prompt") for row in rows]
+        prompts = [first_of(row, PROMPT) for row in rows]
         # In a conversation an answer is a message.
         answers = [[{"role": "assistant", "content": str(completion)}] if isinstance(prompt, list) else completion
                    for completion, prompt in zip(completions, prompts)]
@@ -78,7 +78,7 @@ class Function:
 
     def of_verl(self, completion, row):
         model = row.get("reward_model")
-        truth = model.get("ground_truth") if isinstance(model, dict) else row.get("ground_truth", row.get("answer"))
+        truth = model.get("ground_truth") if isinstance(model, dict) else first_of(row, GOLD)
         return self.passed(dict(data_source=row.get("data_source", ""), solution_str=completion, ground_truth=truth,
                                 extra_info=row.get("extra_info") or {}))
 
@@ -117,6 +117,15 @@ def attempted(call):
         return error
 
 
+# Columns that hold a prompt and a gold answer, in the order in which they are looked for.
+PROMPT = ["prompt", "problem", "question", "question_content"]
+GOLD = ["ground_truth", "gold", "final_answer", "answer", "label", "solution"]
+
+
+def first_of(row, names):
+    return next((row[name] for name in names if name in row), None)
+
+
 def style_of(names):
     if "solution_str" in names:
         return "verl"
@@ -148,7 +157,10 @@ def own_functions(module, name):
     def fits(value):
         return inspect.isfunction(value) and value.__module__ == name and style_of(list(inspect.signature(value).parameters))
 
-    return [key for key, value in vars(module).items() if not key.startswith("_") and fits(value)]
+    found = {key: fits(value) for key, value in vars(module).items() if not key.startswith("_") and fits(value)}
+    # Beside a function of TRL or verl, any other one with two arguments is a helper.
+    known = [key for key, style in found.items() if style != "one"]
+    return known if len(known) == 1 else list(found)
 
 
 def number(value):

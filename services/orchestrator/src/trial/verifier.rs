@@ -17,6 +17,12 @@ const ABSTAINS: &str = "reward_none";
 /// The answer of a row that has none.
 const MADE_UP: &str = "1";
 
+/// An answer without anything to be right.
+const WRONG: &str = "I do not know";
+
+/// Why a reward is refused that the range of the verifier's settings does not have.
+const OUT_OF_RANGE: &str = "reward_out_of_range";
+
 /// An answer, and whether it has a reward.
 struct Tried {
     completion: String,
@@ -24,8 +30,8 @@ struct Tried {
     refused: Option<String>,
 }
 
-/// Has the answer of the row judged, as it is and in the usual forms: a function may look for one of them. No reward is
-/// found too low. `field` is the setting that names the verifier.
+/// Has the answer of the row judged, as it is and in the usual forms, since a function may look for one of them, and a
+/// wrong one. No reward is found too low. `field` is the setting that names the verifier.
 pub(super) async fn judge(
     verifier: &VerifierClient,
     row: &TrialRow,
@@ -35,7 +41,8 @@ pub(super) async fn judge(
     let gold = row.answer();
     let answer = gold.as_deref().unwrap_or(MADE_UP);
     let mut tried = Vec::new();
-    for completion in [answer.to_owned(), format!("\\boxed{{{answer}}}"), format!("<answer>{answer}</answer>")] {
+    let forms = [answer.to_owned(), format!("\\boxed{{{answer}}}"), format!("<answer>{answer}</answer>")];
+    for completion in forms.into_iter().chain([WRONG.to_owned()]) {
         let item = VerifyItem {
             token_ids: tokenizer.encode(&completion)?,
             finish_reason: FinishReason::Stop.into(),
@@ -70,6 +77,7 @@ fn reason(verdict: &Verdict) -> Option<String> {
     match verdict.validate() {
         Err(error) => Some(format!("the verdict violates the protocol: {error}")),
         Ok(()) if verdict.is_valid() || verdict.reason_code == ABSTAINS => None,
+        Ok(()) if verdict.reason_code == OUT_OF_RANGE => Some(format!("{OUT_OF_RANGE}: {}", verdict.detail)),
         Ok(()) => Some(verdict.reason_with_detail()),
     }
 }
@@ -79,6 +87,9 @@ fn finding(tried: &[Tried], answer: &str) -> Option<TrialFinding> {
     let (first, why) = refused.first()?;
     let of = |tried: &[&Tried]| tried.iter().map(|tried| format!("`{}`", tried.completion)).collect::<Vec<_>>();
     let all = of(&tried.iter().collect::<Vec<_>>());
+    if let Some((tried, why)) = refused.iter().find(|(_, why)| why.contains(OUT_OF_RANGE)) {
+        return Some(TrialFinding::Problem(format!("no reward for the completion `{}`: {why}", tried.completion)));
+    }
     if refused.len() == tried.len() {
         return Some(TrialFinding::Problem(format!("no reward for any of {} ({answer}): {why}", all.join(", "))));
     }
@@ -112,6 +123,9 @@ mod tests {
         let Some(TrialFinding::Note(note)) = finding(&tried([Some("no match"), None]), "the row's answer") else {
             panic!("it has a reward for some")
         };
+        let outside = tried([None, Some("reward_out_of_range: right gave -1, allowed: 0 to 1")]);
+        let words = "no reward for the completion `\\boxed{4}`: reward_out_of_range: right gave -1, allowed: 0 to 1";
+        assert_eq!(finding(&outside, "the row's answer"), Some(TrialFinding::Problem(words.to_owned())));
         assert!(note.contains("completion `4`") && note.contains("though for `\\boxed{4}`: no match"), "{note}");
     }
 }
