@@ -81,7 +81,7 @@ def score_of(episode, low, high):
         raise ValueError("the taskset has no reward for the episode")
     reward = sum(trace.reward for trace in traces) / len(traces)
     if not low <= reward <= high:
-        raise ValueError(f"the reward of the episode is {reward}, allowed: {low} to {high} (verifiers_range)")
+        raise ValueError(f"the reward of the episode is {reward}, allowed: {low} to {high} (environment.verifiers_range)")
     parts = {}
     for trace in traces:
         for name, part in trace.rewards.items():

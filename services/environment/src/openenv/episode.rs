@@ -26,7 +26,7 @@ pub(crate) struct OpenEnvEpisode {
 
 impl OpenEnvEpisode {
     pub(super) fn new(socket: Socket, kind: Arc<ActionKind>, first: &Seen, range: [f64; 2]) -> Self {
-        // What a model reads before its first turn is the row's prompt.
+        // Beside tools it describes no state: the task of the model is the row's prompt.
         let text = if matches!(*kind, ActionKind::Tools(_)) { String::new() } else { first.text.clone() };
         let mut rewards = Rewards::default();
         rewards.add(first.reward);
@@ -81,6 +81,6 @@ impl OpenEnvEpisode {
 
     /// The sum of the rewards. Without any the verifier of the task judges.
     pub(crate) fn verdict(&self, id: &str) -> Result<Option<Verdict>, Failure> {
-        self.rewards.verdict(id, self.range, "openenv_range")
+        self.rewards.verdict(id, self.range, "environment.openenv_range")
     }
 }

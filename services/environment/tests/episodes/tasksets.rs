@@ -85,7 +85,7 @@ async fn errors_of_a_trace_and_rewards_that_are_none_are_failures() {
         ("raise", "RuntimeError: the shelf fell down"),
         ("error", "HarnessError: harness 'null' exited 1"),
         ("unscored", "the taskset has no reward for the episode"),
-        ("high", "the reward of the episode is 7.0, allowed: 0.0 to 1.0 (verifiers_range)"),
+        ("high", "the reward of the episode is 7.0, allowed: 0.0 to 1.0 (environment.verifiers_range)"),
     ] {
         begin(&mut stream, what, what).await;
         stream.send(say(what, 1, "b")).await;
