@@ -52,7 +52,9 @@ impl Training {
         match self {
             Self::Loss => "Mean over the updates of a step, over seeds: above 0 where wrong answers pull more",
             Self::LengthVariation => "Coefficient of variation within a group, mean over groups and seeds",
-            Self::LengthGap => "Wrong minus right answers within a group, mean over groups and seeds",
+            Self::LengthGap => {
+                "Answers with a negative minus those with a positive advantage, within a group, mean over groups and seeds"
+            }
             Self::LengthVariationPooled => "Coefficient of variation over all answers of a step, mean over seeds",
             Self::LengthGapPooled => "Wrong minus right answers over a whole step, mean over seeds",
         }

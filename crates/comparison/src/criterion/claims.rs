@@ -104,7 +104,7 @@ impl Judged<'_> {
             preferred.into_iter().map(|twins| self.better_is(ClaimKind::Preferred, twins, measure)).collect();
         claims.extend(self.robust(measure)?);
         let others = [SEQUENCE[0], BALANCED[0], BALANCED[1]];
-        let has_drop = self.arms.iter().all(|arm| arm.measure(Measure::AccuracyDrop).is_some());
+        let has_drop = self.arms.iter().any(|arm| arm.measure(Measure::AccuracyDrop).is_some());
         if has_drop {
             let falls = |(arm, other): (usize, usize)| {
                 // The better one falls less.

@@ -127,11 +127,17 @@ impl TableOne {
                 left_out.push(format!("{} is in no mean over tasks: it lacks {}", task.task, missing.join(", ")));
             }
         }
+        let benchmarks = benchmarks(tasks, &arms);
+        for name in names_of_benchmarks(tasks) {
+            if benchmarks.iter().all(|found| found.benchmark != *name) {
+                left_out.push(format!("{name} is in no mean of a benchmark: no task has it for every arm"));
+            }
+        }
         let over_tasks = if averaged.len() > 1 { over_tasks(&averaged, &arms) } else { Vec::new() };
         Some(Self {
             over_tasks,
             averaged: averaged.iter().map(|task| task.task.clone()).collect(),
-            benchmarks: benchmarks(tasks, &arms),
+            benchmarks,
             left_out,
             rows,
         })
@@ -211,14 +217,16 @@ fn mean_over(tasks: &[&[f64]]) -> Option<Mean> {
     Mean::of_values(&(0..seeds).map(of_seed).collect::<Vec<_>>())
 }
 
+fn names_of_benchmarks(tasks: &[TaskComparison]) -> BTreeSet<&String> {
+    tasks.iter().flat_map(|task| &task.arms).flat_map(|arm| &arm.benchmarks).map(|found| &found.name).collect()
+}
+
 fn benchmarks(tasks: &[TaskComparison], arms: &[Arm]) -> Vec<BenchmarkOverTasks> {
     fn find<'a>(task: &'a TaskComparison, arm: &Arm, name: &str) -> Option<&'a BenchmarkSummary> {
         found(task, arm)?.benchmarks.iter().find(|benchmark| benchmark.name == name)
     }
-    let names: BTreeSet<&String> =
-        tasks.iter().flat_map(|task| &task.arms).flat_map(|arm| &arm.benchmarks).map(|found| &found.name).collect();
     let mut all = Vec::new();
-    for name in names {
+    for name in names_of_benchmarks(tasks) {
         let having: Vec<&TaskComparison> =
             tasks.iter().filter(|task| arms.iter().all(|arm| find(task, arm, name).is_some())).collect();
         for arm in arms {

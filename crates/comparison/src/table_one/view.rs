@@ -87,8 +87,9 @@ impl TableOne {
         ];
         if self.has_published() {
             notes.push(
-                "The paper's numbers are of one run each, judged by another verifier. Sampling alone moves a mean over \
-                 its six benchmarks by about half a point."
+                "The paper's numbers are of one run each, judged by another verifier, and means over six benchmarks: \
+                 a row that lacks one of them (see what was left out) is another mean. Sampling alone moves a mean over \
+                 six by about half a point."
                     .to_owned(),
             );
         }
