@@ -40,15 +40,18 @@ def row(labelled):
 
 
 def judge(program, labelled, options):
-    """The verdict rows, in the order of the labelled ones."""
+    """The verdict rows, in the order of the labelled ones. A question without tests is refused, and rewards nothing."""
+    judged = [one for one in labelled if one["question"]["tests"]]
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder) / "rows.jsonl", Path(folder) / "verdicts.jsonl"
-        given.write_text("".join(json.dumps(row(one)) + "\n" for one in labelled))
+        given.write_text("".join(json.dumps(row(one)) + "\n" for one in judged))
         command = [program, "verify", "code", "--input", given, "--output", found, *options]
         subprocess.run(command, check=True)
         verdicts = [json.loads(line) for line in found.open()]
-    assert len(verdicts) == len(labelled), "a verdict for every row"
-    return verdicts
+    assert len(verdicts) == len(judged), "a verdict for every row"
+    following = iter(verdicts)
+    refused = {"passed": False, "outcome": "refused: no tests"}
+    return [next(following) if one["question"]["tests"] else refused for one in labelled]
 
 
 def report(name, labelled, verdicts, show_all):
