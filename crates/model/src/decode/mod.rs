@@ -22,6 +22,7 @@ use crate::folder::StoredAdapter;
 use crate::kernels::cpu::{Cpu, reads_weights_by_rows};
 use crate::kernels::{CachedAttention, DecoderKernels, HeadShape, Rows};
 use crate::network::layer::Pass;
+use crate::network::validate_temperature;
 use crate::pack::validate_ids;
 use crate::parameters::lora::LoraShape;
 use crate::parameters::{ModelIds, ParameterId, Parameters};
@@ -215,10 +216,7 @@ impl<K: DecoderKernels> Decoder<K> {
                 return Err(ModelError::input(format!("new tokens of step {number}"), 0, "1 or more"));
             }
             validate_ids(&self.config, step.ids)?;
-            if !(step.temperature.is_finite() && step.temperature > 0.0) {
-                let field = format!("temperature of step {number}");
-                return Err(ModelError::input(field, step.temperature, "a finite number above 0"));
-            }
+            validate_temperature(|| format!("temperature of step {number}"), step.temperature)?;
             let length = step.cache.length + step.ids.len();
             let longest = self.config.max_position_embeddings;
             if length > longest {

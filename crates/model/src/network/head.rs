@@ -3,7 +3,7 @@
 use super::block::BlockSums;
 use super::layer::Pass;
 use crate::error::Result;
-use crate::kernels::{Coefficients, HeadAdapter, HeadGradients, HeadInput, HeadInputGradients, Kernels, Scores};
+use crate::kernels::{Coefficients, HeadGradients, HeadInput, HeadInputGradients, Kernels, Scores};
 use crate::pack::Packed;
 use crate::parameters::{AdapterIds, LinearIds};
 
@@ -36,15 +36,14 @@ impl<'a, K: Kernels> HeadPass<'a, K> {
         batch: &'a Packed,
         scoring: Scoring,
     ) -> Result<Self> {
-        let inner = head.adapter.map(|adapter| pass.kernels.linear(&hidden, pass.weight(adapter.a), None, None));
-        Ok(Self { pass, head, inner: inner.transpose()?, hidden, batch, scoring })
+        let inner = pass.head_inner(&hidden, head)?;
+        Ok(Self { pass, head, inner, hidden, batch, scoring })
     }
 
     fn input(&self) -> HeadInput<'_, K::Matrix> {
-        let adapter = self.inner.as_ref().zip(self.head.adapter);
         HeadInput {
             weight: self.pass.weight(self.head.weight),
-            adapter: adapter.map(|(inner, AdapterIds { b, .. })| HeadAdapter { inner, b: self.pass.weight(b) }),
+            adapter: self.pass.head_adapter(self.inner.as_ref(), self.head),
             targets: self.batch.targets(),
             temperature: self.scoring.temperature,
             chunk_rows: self.scoring.chunk_rows,

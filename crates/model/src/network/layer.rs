@@ -83,11 +83,23 @@ impl<K: Kernels> Pass<'_, K> {
 
     /// Logits of hidden states, divided by a temperature: (n, vocabulary), row by row.
     pub(crate) fn head_logits(&self, hidden: &K::Matrix, head: LinearIds, temperature: f32) -> Result<Vec<f32>> {
-        let inner = head.adapter.map(|adapter| self.kernels.linear(hidden, self.weight(adapter.a), None, None));
-        let inner = inner.transpose()?;
-        let adapter = inner.as_ref().zip(head.adapter);
-        let adapter = adapter.map(|(inner, AdapterIds { b, .. })| HeadAdapter { inner, b: self.weight(b) });
-        self.kernels.logits(hidden, self.weight(head.weight), adapter, temperature)
+        let inner = self.head_inner(hidden, head)?;
+        self.kernels.logits(hidden, self.weight(head.weight), self.head_adapter(inner.as_ref(), head), temperature)
+    }
+
+    /// A of the head's adapter applied to hidden states, if it has one.
+    pub(super) fn head_inner(&self, hidden: &K::Matrix, head: LinearIds) -> Result<Option<K::Matrix>> {
+        head.adapter.map(|adapter| self.kernels.linear(hidden, self.weight(adapter.a), None, None)).transpose()
+    }
+
+    /// What the head's adapter adds, given its [inner](Self::head_inner) matrix.
+    pub(super) fn head_adapter<'m>(
+        &'m self,
+        inner: Option<&'m K::Matrix>,
+        head: LinearIds,
+    ) -> Option<HeadAdapter<'m, K::Matrix>> {
+        let (inner, AdapterIds { b, .. }) = inner.zip(head.adapter)?;
+        Some(HeadAdapter { inner, b: self.weight(b) })
     }
 
     pub(crate) fn norm(&self, x: &K::Matrix, id: ParameterId) -> Result<K::Matrix> {

@@ -216,7 +216,7 @@ impl<K: Kernels> TrainableModel for Network<K> {
     }
 
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>> {
-        validate_temperature(temperature)?;
+        validate_temperature(|| "temperature".to_owned(), temperature)?;
         let costs: Vec<_> = batches.iter().map(cost).collect();
         self.workers.run(&costs, |index| self.score_batch(&batches[index], temperature))
     }
@@ -227,14 +227,14 @@ impl<K: Kernels> TrainableModel for Network<K> {
         from: SampledFrom<'_>,
         numbers: &[Vec<f64>],
     ) -> Result<Vec<Vec<SampledToken>>> {
-        validate_temperature(from.temperature)?;
+        validate_temperature(|| "temperature".to_owned(), from.temperature)?;
         let costs: Vec<_> = batches.iter().map(cost).collect();
         let numbers = |index: usize| numbers.get(index).map_or(&[][..], Vec::as_slice);
         self.workers.run(&costs, |index| self.score_sampled_batch(&batches[index], from, numbers(index)))
     }
 
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
-        validate_temperature(temperature)?;
+        validate_temperature(|| "temperature".to_owned(), temperature)?;
         // After an error the sums are incomplete and are dropped.
         let sums = self.sums.take().unwrap_or_else(|| Sums::new(&self.options));
         self.sums = Some(sums.pass(&self.kernels, &self.parameters, &self.workers, batches, |index, sums| {
@@ -270,11 +270,12 @@ impl<K: Kernels> TrainableModel for Network<K> {
     }
 }
 
-fn validate_temperature(temperature: f32) -> Result<()> {
+/// Refuses what logits cannot be divided by. `field` names it.
+pub(crate) fn validate_temperature(field: impl FnOnce() -> String, temperature: f32) -> Result<()> {
     if temperature.is_finite() && temperature > 0.0 {
         Ok(())
     } else {
-        Err(ModelError::input("temperature", temperature, "a finite number above 0"))
+        Err(ModelError::input(field(), temperature, "a finite number above 0"))
     }
 }
 

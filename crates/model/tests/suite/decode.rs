@@ -202,4 +202,10 @@ fn bad_steps_are_refused_and_append_nothing() {
         assert!(words.iter().all(|word| error.contains(word)), "{error}");
         assert_eq!((good.len(), bad.len()), (0, 0));
     }
+    for temperature in [0.0, -1.0, f32::NAN] {
+        let bad = DecodeStep { temperature, ..DecodeStep::new(&mut bad, &[1]) };
+        let error = decoder.step(&mut [DecodeStep::new(&mut good, &[1]), bad]).unwrap_err().to_string();
+        assert!(error.contains("temperature of step 1 is") && error.contains("a finite number above 0"), "{error}");
+        assert_eq!(good.len(), 0);
+    }
 }
