@@ -208,12 +208,10 @@ fn classify(service: Dependency, what: &str, status: &Status) -> Failure {
     let message = format!("{} ({:?})", status.message(), status.code());
     match status.code() {
         _ if is_retryable(status) => Failure::Retryable(message),
-        // A fault of an engine, with a learner that has lost nothing.
-        _ if has_reason(status, Reason::SampledOtherwise) => {
-            Failure::Final(RunError::Refused { service, what: what.to_owned(), message }.into())
+        // The learner has other weights than it must have: it was restarted. At a fault of an engine it has lost nothing.
+        Code::FailedPrecondition if service == Dependency::Learner && !has_reason(status, Reason::SampledOtherwise) => {
+            Failure::Final(Halt::LearnerLost(message))
         }
-        // The learner has other weights than it must have: it was restarted.
-        Code::FailedPrecondition if service == Dependency::Learner => Failure::Final(Halt::LearnerLost(message)),
         _ => Failure::Final(RunError::Refused { service, what: what.to_owned(), message }.into()),
     }
 }
@@ -223,6 +221,7 @@ mod tests {
     use std::path::PathBuf;
 
     use evenkeel_proto::v1::RunState;
+    use evenkeel_rpc::error::ServiceError;
 
     use super::*;
 
@@ -279,6 +278,10 @@ mod tests {
         };
         let (halt, times) = call(Dependency::Learner, Status::failed_precondition("the version is 0")).await;
         assert!(matches!(halt, Halt::LearnerLost(_)) && times == 1);
+        let reason = Reason::SampledOtherwise;
+        let fault = ServiceError::Precondition { reason, message: "an engine differs".to_owned() };
+        let (halt, times) = call(Dependency::Learner, fault.into()).await;
+        assert!(matches!(halt, Halt::Error(RunError::Refused { service: Dependency::Learner, .. })) && times == 1);
         let (halt, times) = call(Dependency::Generation, Status::invalid_argument("no")).await;
         assert!(matches!(halt, Halt::Error(RunError::Refused { service: Dependency::Generation, .. })) && times == 1);
         let (halt, times) = call(Dependency::Learner, Status::data_loss("the GPU failed")).await;
