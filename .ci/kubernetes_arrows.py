@@ -24,8 +24,13 @@ def peer_entry(table, name):
 
 
 def services(table):
+    """All that have policies: the services, and peers in the stack's own namespace, which is closed to them as well."""
     ends = {arrow[end] for arrow in table["arrows"] for end in ("from", "to")}
-    return sorted(ends - set(table["peers"]))
+    return sorted(ends - {name for name, peer in table["peers"].items() if "namespace" in peer})
+
+
+def labels_of(table, service):
+    return dict(table["peers"][service]["pods"]) if service in table["peers"] else {NAME: service}
 
 
 def policies(table, part=None):
@@ -39,28 +44,40 @@ def policies(table, part=None):
             continue
         documents.append({
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": f"{service}-{part}" if part else service},
-            "spec": {"podSelector": {"matchLabels": {NAME: service}}, "policyTypes": ["Ingress", "Egress"], "ingress": ingress, "egress": egress},
+            "spec": {"podSelector": {"matchLabels": labels_of(table, service)}, "policyTypes": ["Ingress", "Egress"], "ingress": ingress, "egress": egress},
         })
     return HEAD + "---\n".join(yaml.safe_dump(document, sort_keys=False) for document in documents)
 
 
 def page(table):
-    """The table of the documentation."""
+    """The table of the documentation. Arrows that differ in one end alone share a row."""
+    rows = [
+        {"from": [arrow["from"]], "to": [arrow["to"]], "port": [str(port) for port in arrow["ports"]], "for": arrow["why"], "only": arrow.get("only")}
+        for arrow in table["arrows"]
+    ]
+    for end in ("from", "to"):
+        merged = []
+        for row in rows:
+            same = [other for other in merged if all(other[key] == row[key] for key in row if key != end)]
+            if same:
+                same[0][end] += row[end]
+            else:
+                merged.append(row)
+        rows = merged
     lines = ["| from | to | port | for |", "|---|---|---|---|"]
-    for arrow in table["arrows"]:
-        ports = ", ".join(str(port) for port in arrow["ports"])
-        only = f" (`{arrow['only']}`)" if "only" in arrow else ""
-        lines.append(f"| {arrow['from']} | {arrow['to']} | {ports} | {arrow['why']}{only} |")
+    for row in rows:
+        only = f" (`{row['only']}`)" if row["only"] else ""
+        lines.append("| " + " | ".join(", ".join(row[key]) for key in ("from", "to", "port")) + f" | {row['for']}{only} |")
     return "\n".join(lines) + "\n"
 
 
 def expected(table, parts):
     """Arrows as (from, to, port/protocol), for an overlay with its components."""
-    found = set()
-    for arrow in table["arrows"]:
-        if arrow.get("only") in (None, *parts):
-            found |= {(arrow["from"], arrow["to"], label(port)) for port in arrow["ports"]}
-    return found
+    return {(arrow["from"], arrow["to"], label(port)) for arrow in expected_arrows(table, parts) for port in arrow["ports"]}
+
+
+def expected_arrows(table, parts):
+    return [arrow for arrow in table["arrows"] if arrow.get("only") in (None, *parts)]
 
 
 def label(port):
@@ -104,14 +121,23 @@ def allowed(documents, workloads, table, direction):
     return found
 
 
+def closes(policy, direction):
+    """Whether a policy closes every pod of the namespace in a direction."""
+    spec = policy["spec"]
+    return spec["podSelector"] == {} and direction in spec.get("policyTypes", []) and not spec.get(direction.lower())
+
+
 def faults(documents, workloads, table, parts):
     """How rendered policies differ from the table, a sentence each."""
     policies_ = [document for document in documents if document["kind"] == "NetworkPolicy"]
+    for direction in ("Ingress", "Egress"):
+        if not any(closes(policy, direction) for policy in policies_):
+            yield f"no network policy closes the {direction.lower()} of pods that no other one names"
+    # Peers in the stack's namespace that call something which is there.
+    there = {name for name, _ in workloads}
+    callers = {arrow["from"] for arrow in expected_arrows(table, parts) if arrow["to"] in there} & set(services(table))
+    workloads = workloads + [(name, labels_of(table, name)) for name in sorted(callers - there)]
     names = {name for name, _ in workloads}
-    for name, labels in workloads:
-        for direction in ("Ingress", "Egress"):
-            if not any(direction in policy["spec"].get("policyTypes", []) and selects(policy["spec"]["podSelector"], labels) for policy in policies_):
-                yield f"{name}: no network policy confines its {direction.lower()}"
     for direction, own in (("Ingress", 1), ("Egress", 0)):
         wanted = {arrow for arrow in expected(table, parts) if arrow[own] in names}
         found = allowed(policies_, workloads, table, direction)

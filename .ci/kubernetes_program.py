@@ -90,11 +90,14 @@ def series_labels(text):
     return found
 
 
-def query_faults(where, query, series):
+def query_faults(where, query, series, namespace):
+    """Series and labels that do not exist, and series of every namespace: a Prometheus may watch several runs."""
     for name, labels in re.findall(r"\b(evenkeel_[a-z_]+|process_[a-z_]+)(?:\{([^}]*)\})?", query):
         if name not in series:
             yield f"{where}: {name} is no series of docs/reference/series.md"
             continue
+        if f'namespace="{namespace}"' not in labels:
+            yield f"{where}: {name} is not that of the namespace `{namespace}` alone"
         for label in re.findall(r"([a-z_]+)\s*=", labels):
             if label not in series[name] | {"job", "instance", "namespace"}:
                 yield f"{where}: {name} has no label `{label}`"

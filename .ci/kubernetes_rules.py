@@ -14,6 +14,11 @@ SECRET_FILE = re.compile(r"_FILE$")
 AGENT = "50056"
 # Where a service writes.
 WRITES = {"learner": {"/data/weights", "/data/checkpoints"}, "orchestrator": {"/data/runs"}}
+# Settings that name a folder of weights, which the service refuses where others may write to it. The root of a volume belongs to root, and its
+# group may write (fsGroup): the service makes a folder within.
+PRIVATE = ("EVENKEEL__WEIGHTS", "EVENKEEL__FOLDER")
+GPU = "nvidia.com/gpu"
+GPU_NODE = {"nvidia.com/gpu.present": "true"}
 
 
 def templates(documents):
@@ -144,6 +149,9 @@ def storage(documents, secrets):
         for container, before in containers(template):
             where = f"{name}: container {container['name']}"
             mounts = mounted(template, container, extra)
+            for entry in container.get("env", []):
+                if (reference := entry.get("valueFrom", {}).get("secretKeyRef")) and reference["key"] not in secrets.get(reference["name"], ()):
+                    yield f"{where}: the Secret `{reference['name']}` has no key `{reference['key']}`"
             for path, _, volume in mounts:
                 if volume is None:
                     yield f"{where}: nothing is mounted at {path}"
@@ -154,8 +162,12 @@ def storage(documents, secrets):
                 held = [f"{path}/{item['path']}" for path, _, volume in mounts if volume and "secret" in volume for item in volume["secret"].get("items", [])]
                 if file not in held:
                     yield f"{where}: {file} is in no Secret that is mounted"
-            named = {path for value in environment(container).values() for path in re.findall(r"/data/[a-z]+", value)}
-            writes = set() if before else {environment(container).get("EVENKEEL__FOLDER")} if is_agent(container) else WRITES.get(name, set())
+            values = environment(container)
+            named = {path for value in values.values() for path in re.findall(r"/data/[a-z]+", value)}
+            for key in PRIVATE:
+                if any(values.get(key) == path for path, _, _ in mounts):
+                    yield f"{where}: {key} is the root of a volume, in which others may write: a folder within it is needed"
+            writes = set() if before else {"/data/weights"} if is_agent(container) else WRITES.get(name, set())
             for path in sorted(named | writes):
                 holders = [read_only for mount, read_only, _ in mounts if mount == path]
                 # Roots of clients' recipes, and the like, must be there; only what is written to must be writable.
@@ -189,6 +201,7 @@ def ranks(documents):
         address = f"{name}-{first['name']}-0-0.{network.get('subdomain', name)}:"
         if f'address = "{address}' not in recipe:
             yield f"JobSet {name}: the recipe's learner.ranks.address is not {address}PORT"
+        token = re.search(r'^token_file = "(.+)"$', recipe, re.M)
         if network.get("publishNotReadyAddresses") is not True or network.get("enableDNSHostnames") is not True:
             yield f"JobSet {name}: rank 0 has no name before it is ready"
         for job in jobs:
@@ -199,11 +212,63 @@ def ranks(documents):
                 yield f"{where}: RANK is not its number over all Jobs"
             if own.get("WORLD_SIZE", {}).get("value") != str(count):
                 yield f"{where}: WORLD_SIZE is not {count}, the number of Jobs"
+            held = [f"{path}/{item['path']}" for path, _, volume in mounted(pod["template"], container) if volume and "secret" in volume
+                    for item in volume["secret"].get("items", [])]
+            if not token or token[1] not in held:
+                yield f"{where}: the recipe's learner.ranks.token_file is in no Secret that is mounted"
             if "--continue" not in container["args"]:
                 yield f"{where}: does not go on with its run when it is made again"
             ignores = [rule for rule in pod.get("podFailurePolicy", {}).get("rules", []) if rule["action"] == "Ignore"]
             if job is not first and not any(c["type"] == "DisruptionTarget" for rule in ignores for c in rule.get("onPodConditions", [])):
                 yield f"{where}: a rank that is drained counts as a failure"
+
+
+def gpus(documents):
+    """Pods with GPUs ask for nodes that have some, and bear their taint; so do all pods that have to be on their node."""
+    pods = [(name, template) for name, template, _ in templates(documents)]
+    uses = {name for name, template in pods if any(GPU in container.get("resources", {}).get("limits", {}) for container, _ in containers(template))}
+    for name, template in pods:
+        spec = template["spec"]
+        tied = "podAffinity" in spec.get("affinity", {}) and uses
+        if name not in uses and not tied:
+            continue
+        if not GPU_NODE.items() <= spec.get("nodeSelector", {}).items():
+            yield f"{name}: does not ask for a node with GPUs{'' if name in uses else ', on which the pods beside it have to be'}"
+        if not any(entry.get("key") == GPU and entry.get("operator") == "Exists" for entry in spec.get("tolerations", [])):
+            yield f"{name}: does not bear the taint of nodes with GPUs"
+
+
+def gib(quantity):
+    """GiB of a quantity of Kubernetes."""
+    number, unit = re.fullmatch(r"(\d+)([A-Za-z]*)", str(quantity)).groups()
+    return int(number) * {"Mi": 2**-10, "Gi": 1, "Ti": 2**10}[unit]
+
+
+def sizes(documents, table):
+    """Volumes and host memory hold what the recipe takes. `table`: GiB of each recipe, as `evenkeel plan` computes them."""
+    recipe = next((document["data"].get("recipe.toml", "") for document in documents if document["kind"] == "ConfigMap"), "")
+    base = re.search(r'^base = "([^"]+)"', recipe, re.M)
+    if base is None or base[1] not in table:
+        yield f"recipe.toml: deploy/kubernetes/sizes.yaml does not say what {base[1] if base else 'it'} takes"
+        return
+    needs = table[base[1]]
+    claims = {document["metadata"]["name"]: document for document in documents if document["kind"] == "PersistentVolumeClaim"}
+    held = []
+    for name, template, document in templates(documents):
+        claims |= {claim["metadata"]["name"]: claim for claim in document["spec"].get("volumeClaimTemplates", [])}
+        held += [(f"{name}: the volume `weights`", volume["emptyDir"].get("sizeLimit", "1Ti"), "copies")
+                 for volume in template["spec"].get("volumes", []) if volume["name"] == "weights" and "emptyDir" in volume]
+        trains = any(container.get("args", [])[:2] == ["serve", "learner"] or container.get("args", [])[:1] == ["train"] for container, _ in containers(template))
+        if trains:
+            held.append((f"{name}: its limit of memory", template["spec"]["containers"][0]["resources"]["limits"]["memory"], "host"))
+    # A run in one process has all of it in its directory.
+    needs = needs | {"runs": needs["checkpoints"] + needs["weights"]}
+    of_claims = {name: name for name in ("checkpoints", "weights", "start")} if "checkpoints" in claims else {"runs": "runs"}
+    held += [(f"the claim `{claim}`", claims[claim]["spec"]["resources"]["requests"]["storage"], need)
+             for claim, need in of_claims.items() if claim in claims]
+    for what, quantity, need in held:
+        if gib(quantity) < needs[need]:
+            yield f"{what} is {quantity}, and {base[1]} takes {needs[need]}Gi"
 
 
 def is_agent(container):
@@ -224,7 +289,7 @@ def agents(documents):
             folder, listen = (environment(agent).get(key, "") for key in ("EVENKEEL__FOLDER", "EVENKEEL__SERVER__LISTEN"))
             if listen not in (f"0.0.0.0:{AGENT}", *([f"127.0.0.1:{AGENT}"] if service == "generation" else [])):
                 yield f"{name}: its agent listens on {listen}, where the generation service does not call it"
-            held = [volume for container in running for path, _, volume in mounted(template, container) if path == folder]
+            held = [volume for container in running for path, _, volume in mounted(template, container) if folder.startswith(f"{path}/")]
             if len(held) != len(running) or any(volume != held[0] for volume in held):
                 yield f"{name}: what its agent fetches to {folder} is not what the service reads there"
 

@@ -13,7 +13,7 @@ import kubernetes_program as program
 
 TABLE = yaml.safe_load((kubernetes.HERE / "arrows.yaml").read_text())
 KNOWN, MADE = kubernetes.reference(), kubernetes.secrets()
-RENDERED = {name: kubernetes.render(name) for name in ("cpu", "many-nodes", "batch", "local-disks")}
+RENDERED = {name: kubernetes.render(name) for name in ("cpu", "many-nodes", "batch", "local-disks", "one-gpu-node", "one-gpu-node+7b")}
 
 
 def document(documents, kind, name):
@@ -66,8 +66,17 @@ class Faults(unittest.TestCase):
         self.finds(lambda d: policy(d, "engine-many-nodes")["ingress"].clear(), "ingress: the policies do not allow engine -> engine on all")
 
     def test_a_pod_that_no_policy_confines(self):
-        self.finds(lambda d: d.remove(document(d, "NetworkPolicy", "gateway")), "gateway: no network policy confines its ingress")
-        self.finds(lambda d: policy(d, "gateway")["policyTypes"].remove("Egress"), "gateway: no network policy confines its egress")
+        for overlay in ("many-nodes", "batch"):
+            self.finds(lambda d: d.remove(document(d, "NetworkPolicy", "default-deny")), "no network policy closes the ingress", overlay)
+            self.finds(lambda d: policy(d, "default-deny")["policyTypes"].remove("Egress"), "no network policy closes the egress", overlay)
+        self.finds(lambda d: policy(d, "default-deny").update(podSelector={"matchLabels": {arrows.NAME: "reward"}}), "closes the ingress")
+        self.finds(lambda d: policy(d, "default-deny").update(egress=[{}]), "closes the egress")
+        self.finds(lambda d: d.remove(document(d, "NetworkPolicy", "gateway")), "ingress: the policies do not allow client -> gateway on 50052/TCP")
+
+    def test_clients_in_the_namespace_that_reach_too_little_or_too_much(self):
+        self.finds(lambda d: d.remove(document(d, "NetworkPolicy", "client")), "egress: the policies do not allow client -> orchestrator on 50054/TCP")
+        extra = {"to": [{"podSelector": {"matchLabels": {arrows.NAME: "learner"}}}], "ports": [{"port": 50053, "protocol": "TCP"}]}
+        self.finds(lambda d: policy(d, "client")["egress"].append(extra), "egress: the policies allow client -> learner on 50053/TCP")
 
     def test_another_table_is_seen_in_what_is_written(self):
         table = copy.deepcopy(TABLE)
@@ -92,6 +101,8 @@ class Faults(unittest.TestCase):
         self.finds(query("sum(evenkeel_queue_depth)"), "evenkeel_queue_depth is no series")
         self.finds(query('sum(evenkeel_queue_items{kind="verify"})'), "has no label `kind`")
         self.finds(query("vector(1)"), "names no series")
+        self.finds(query('sum(evenkeel_queue_items{queue="verify"})'), "is not that of the namespace `evenkeel` alone")
+        self.finds(query('sum(evenkeel_queue_items{namespace="other"})'), "is not that of the namespace `evenkeel` alone")
 
     def test_a_missing_key_of_a_secret(self):
         def drop(documents):
@@ -106,6 +117,9 @@ class Faults(unittest.TestCase):
         def other(documents):
             next(volume for volume in pod(documents, "Deployment", "reward")["volumes"] if "secret" in volume)["secret"]["secretName"] = "nothing"
         self.finds(other, "nothing makes the Secret `nothing`")
+        def reference(documents):
+            next(entry for entry in leader(documents)["containers"][0]["env"] if entry["name"] == "VLLM_API_KEY")["valueFrom"]["secretKeyRef"]["key"] = "key"
+        self.finds(reference, "the Secret `tls-engine` has no key `key`")
 
     def test_an_invented_setting_or_flag(self):
         self.finds(lambda d: variable(d, "Deployment", "reward", "EVENKEEL__SERVER__SETTLE").update(name="EVENKEEL__SERVER__SETTEL"), "is no setting of `evenkeel serve reward`")
@@ -128,6 +142,32 @@ class Faults(unittest.TestCase):
             next(mount for mount in container(documents, "StatefulSet", "learner")["volumeMounts"] if mount["name"] == "weights")["readOnly"] = True
         self.finds(read_only, "/data/weights is written to and mounted read-only")
 
+    def test_weights_in_the_root_of_a_volume(self):
+        self.finds(lambda d: variable(d, "StatefulSet", "learner", "EVENKEEL__WEIGHTS").update(value="/data/weights"), "EVENKEEL__WEIGHTS is the root of a volume")
+
+    def test_pods_with_gpus_on_nodes_that_have_none(self):
+        self.finds(lambda d: pod(d, "StatefulSet", "learner").pop("nodeSelector"), "learner: does not ask for a node with GPUs")
+        self.finds(lambda d: leader(d).pop("tolerations"), "vllm (leaderTemplate): does not bear the taint of nodes with GPUs")
+        self.finds(lambda d: pod(d, "Deployment", "reward").pop("nodeSelector"), "reward: does not ask for a node with GPUs, on which", "one-gpu-node")
+
+    def test_volumes_and_memory_that_the_recipe_outgrows(self):
+        def claim(documents, name):
+            return document(documents, "PersistentVolumeClaim", name)["spec"]["resources"]["requests"]
+        def checkpoints(documents):
+            return document(documents, "StatefulSet", "learner")["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]
+        small = "paper/qwen3-1.7b-dapo-balanced"
+        self.finds(lambda d: checkpoints(d).update(storage="10Gi"), f"the claim `checkpoints` is 10Gi, and {small} takes 77Gi")
+        self.finds(lambda d: claim(d, "weights").update(storage="15Gi"), f"the claim `weights` is 15Gi, and {small} takes 16Gi")
+        self.finds(lambda d: claim(d, "start").update(storage="1Gi"), "the claim `start` is 1Gi")
+        memory = lambda d: container(d, "StatefulSet", "learner")["resources"]["limits"].update(memory="64Gi")
+        self.finds(memory, "learner: its limit of memory is 64Gi, and paper/qwen2.5-math-7b-dapo-balanced takes 118Gi", "one-gpu-node+7b")
+        def copies(documents):
+            next(volume for volume in pod(documents, "Deployment", "engine")["volumes"] if volume["name"] == "weights")["emptyDir"]["sizeLimit"] = "7Gi"
+        self.finds(copies, "engine: the volume `weights` is 7Gi", "local-disks")
+        self.finds(lambda d: claim(d, "runs").update(storage="1Gi"), "the claim `runs` is 1Gi, and arithmetic takes 2Gi", "batch")
+        other = lambda d: document(d, "ConfigMap", next(e["metadata"]["name"] for e in d if e["kind"] == "ConfigMap"))["data"].update({"recipe.toml": 'base = "code"'})
+        self.finds(other, "sizes.yaml does not say what code takes")
+
     def test_ranks_that_would_wait_for_ever(self):
         def spec(documents):
             return document(documents, "JobSet", "run")["spec"]
@@ -142,6 +182,7 @@ class Faults(unittest.TestCase):
         finds(lambda d: job(d, 0).update(backoffLimit=6), "rank 0 would be started again among ranks that are done")
         finds(lambda d: job(d, 1).pop("podFailurePolicy"), "others: a rank that is drained counts as a failure")
         finds(lambda d: rank(d, 1)["env"].pop(0), "others: RANK is not its number over all Jobs")
+        finds(lambda d: rank(d, 1)["volumeMounts"].pop(1), "others: the recipe's learner.ranks.token_file is in no Secret that is mounted")
         finds(lambda d: rank(d, 0)["args"].remove("--continue"), "first: does not go on with its run")
         finds(lambda d: spec(d)["network"].update(publishNotReadyAddresses=False), "rank 0 has no name before it is ready")
         finds(lambda d: document(d, "JobSet", "run")["metadata"].update(name="mine"), "learner.ranks.address is not mine-first-0-0.mine:PORT")
@@ -158,7 +199,7 @@ class Faults(unittest.TestCase):
         finds(lambda d: pod(d, "Deployment", "engine")["containers"].remove(agent(d, "engine")), "engine: 0 agents of weights, where generation.weights.source is pull")
         def folder(documents, name):
             return next(mount for mount in agent(documents, name)["volumeMounts"] if mount["name"] == "weights")
-        finds(lambda d: folder(d, "engine").update(name="tmp"), "engine: what its agent fetches to /data/weights is not what the service reads there")
+        finds(lambda d: folder(d, "engine").update(name="tmp"), "engine: what its agent fetches to /data/weights/copies is not what the service reads there")
         finds(lambda d: listen(d, "engine").update(value="127.0.0.1:50056"), "engine: its agent listens on 127.0.0.1:50056, where the generation service does not call it")
         finds(lambda d: folder(d, "generation").update(readOnly=True), "/data/weights is written to and mounted read-only")
         finds(lambda d: agent(d, "engine").pop("livenessProbe"), "engine: container weights: its livenessProbe is not")

@@ -22,7 +22,7 @@ tools=$work/tools
 if [ ! -x "$tools/bin/maturin" ]; then
   rm -rf "$tools"
   python3 -m venv "$tools"
-  "$tools/bin/pip" install --quiet 'maturin>=1.16,<2' abi3audit
+  "$tools/bin/pip" install --quiet --require-hashes --only-binary=:all: -r .ci/requirements/wheel-build.txt
 fi
 
 began=$SECONDS
@@ -43,7 +43,8 @@ check() {
   # Nothing that it needs itself.
   "$environment/bin/pip" install --quiet --no-index "$wheel"
   "$environment/bin/python" -I -m evenkeel_rlvr verify '\boxed{0.75}' '\frac{3}{4}'
-  "$environment/bin/pip" install --quiet numpy pytest hypothesis mypy grpcio protobuf
+  "$environment/bin/pip" install --quiet --require-hashes --only-binary=:all: -r .ci/requirements/wheel-tests.txt
+  "$environment/bin/pip" install --quiet --require-hashes --only-binary=:all: --no-deps -r .ci/requirements/peft.txt
   (cd python/tests && "$environment/bin/python" -m pytest -q -p no:cacheprovider .)
   # The stubs say what there is; the package and the tests of its types pass.
   "$environment/bin/python" -P -m mypy.stubtest evenkeel_rlvr._native

@@ -5,6 +5,6 @@
 #   .ci/python_examples.sh PYTHON
 set -euo pipefail
 cd "$(dirname "$0")/.."
-"$1" -m pip install --quiet --disable-pip-version-check 'math-verify==0.9.0' 'hydra-core>=1.3,<2'
+"$1" -m pip install --quiet --disable-pip-version-check --require-hashes -r .ci/requirements/wheel-examples.txt
 cd examples/python
 "$1" -m pytest -q -p no:cacheprovider test_examples.py

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The wheel and the source distribution as they are published, in target/python/release: for every Linux from glibc 2.17 on, linked by zig, which
-# comes from PyPI; checked by auditwheel and abi3audit; installed without a network by every interpreter that is named.
+# comes from PyPI (.ci/requirements); checked by auditwheel and abi3audit; installed without a network by every interpreter that is named.
 #
 #   .ci/python_release.sh [PYTHON...]
 #
@@ -14,10 +14,11 @@ export CARGO_TARGET_DIR=$target PIP_DISABLE_PIP_VERSION_CHECK=1
 tools=$target/python/release-tools
 out=$target/python/release
 
-if [ ! -x "$tools/bin/twine" ]; then
+# Made anew when the list has changed.
+if [ ! -x "$tools/bin/twine" ] || [ .ci/requirements/release.txt -nt "$tools/bin/twine" ]; then
   rm -rf "$tools"
   python3 -m venv "$tools"
-  "$tools/bin/pip" install --quiet 'maturin>=1.16,<2' cargo-zigbuild ziglang auditwheel abi3audit twine
+  "$tools/bin/pip" install --quiet --require-hashes --only-binary=:all: -r .ci/requirements/release.txt
 fi
 export PATH=$tools/bin:$PATH
 

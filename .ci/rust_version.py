@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # Where the version is named, and how.
 PLACES = {
     "README.md": r"Rust toolchain \((\d+\.\d+) or newer\)",
-    "deploy/Dockerfile": r"FROM rust:(\d+\.\d+)-",
-    "deploy/Dockerfile.cuda": r"FROM rust:(\d+\.\d+)-",
+    "deploy/Dockerfile": r"ARG RUST=rust:(\d+\.\d+)-",
+    "deploy/Dockerfile.cuda": r"ARG RUST=rust:(\d+\.\d+)-",
 }
 
 

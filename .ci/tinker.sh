@@ -29,10 +29,9 @@ cd "$work"
 
 if [ -z "$python" ]; then
     python3 -m venv venv
-    venv/bin/pip install --quiet tinker==0.38.0 torch aiohttp blobfile chz cloudpickle datasets pillow pyrage termcolor tiktoken \
-        math-verify pylatexenc sympy
+    venv/bin/pip install --quiet --require-hashes -r "$here/requirements/tinker.txt"
     # Of its requirements tml-renderers may not be had; no recipe here uses it.
-    venv/bin/pip install --quiet --no-deps tinker-cookbook==0.6.1
+    venv/bin/pip install --quiet --no-deps --require-hashes -r "$here/requirements/tinker-cookbook.txt"
     python=$work/venv/bin/python
 fi
 export TINKER_API_KEY=tml-0123456789abcdef TINKER_TELEMETRY=0 HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
@@ -46,7 +45,7 @@ if [ -n "$vllm_program" ]; then
     vllm_port=$(free_port)
     # Elsewhere than the server, whose paths must do there too.
     cd /
-    # As docs/lora.md has it; in f32, as the learner computes, and with prompts uncut: vLLM 0.32 on a CPU fails where a seeded one is cut.
+    # As docs/generation.md has it; in f32, as the learner computes, and with prompts uncut: vLLM 0.32 on a CPU fails where a seeded one is cut.
     VLLM_SERVER_DEV_MODE=1 VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_CPU_KVCACHE_SPACE=1 VLLM_NO_USAGE_STATS=1 \
         "$vllm_program" serve "$model" --host 127.0.0.1 --port "$vllm_port" --enable-lora --max-lora-rank 32 --max-loras 2 \
         --lora-target-modules q_proj k_proj v_proj o_proj gate_proj up_proj down_proj --logprobs-mode processed_logprobs \

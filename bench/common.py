@@ -13,12 +13,22 @@ ROOT = Path(__file__).resolve().parents[1]
 def build(*programs):
     """The paths of programs of the workspace; one path where one is asked for."""
     # The features of the whole workspace and of the tests, so that nothing is built twice.
-    command = ["cargo", "build", "--release", "--workspace", "--features", "evenkeel/full", "--message-format", "json-render-diagnostics"]
+    found = built(programs, "--workspace", "--features", "evenkeel/full")
+    return found[programs[0]] if len(programs) == 1 else tuple(found[program] for program in programs)
+
+
+def build_default():
+    """The path of the program that `cargo run --release` builds; nothing is built besides."""
+    return built(["evenkeel"])["evenkeel"]
+
+
+def built(programs, *options):
+    """The paths of programs by their names."""
+    command = ["cargo", "build", "--release", *options, "--message-format", "json-render-diagnostics"]
     command += [word for program in programs for word in ("--bin", program)]
     lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     artifacts = [artifact for artifact in map(json.loads, lines) if artifact.get("executable")]
-    found = {artifact["target"]["name"]: artifact["executable"] for artifact in artifacts}
-    return found[programs[0]] if len(programs) == 1 else tuple(found[program] for program in programs)
+    return {artifact["target"]["name"]: artifact["executable"] for artifact in artifacts}
 
 
 def free_port():

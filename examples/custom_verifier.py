@@ -4,7 +4,7 @@
     pip install grpcio grpcio-tools
     python examples/custom_verifier.py 0.0.0.0:50060
 """
-import json, pathlib, sys
+import json, os, pathlib, sys
 from concurrent import futures
 import grpc
 
@@ -36,7 +36,9 @@ def judge(item):
 
 server = grpc.server(futures.ThreadPoolExecutor(max_workers=8))
 service.add_RewardServicer_to_server(Verifier(), server)
-port = server.add_insecure_port(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:50060")
+# A run that starts it (`command`) says where.
+listen = os.environ.get("EVENKEEL_VERIFIER_LISTEN", "127.0.0.1:50060")
+port = server.add_insecure_port(sys.argv[1] if len(sys.argv) > 1 else listen)
 server.start()
 print(f"listening on port {port}", flush=True)
 server.wait_for_termination()

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Everything that the first hour on a card is for, in steps that know nothing of each other: what the machine has; memory under NVIDIA's sanitizer;
 # correctness; speed, beside PyTorch where there is one; a training run of a model of the shape of SmolLM2-135M with random weights; and the same
-# with vLLM on the same card, asleep while the learner trains, where there is a vLLM. A step that fails, or that its time runs out for, does not
-# keep the next one from running. A table of all steps is printed at the end, whatever happened.
+# with adapters, and with vLLM on the same card, asleep while the learner trains, where there is a vLLM. A step that fails, or that its time runs
+# out for, does not keep the next one from running. A table of all steps is printed at the end, whatever happened; OUT/first-hour.json has all
+# results, OUT/first-hour.md shows them (page.py, with python3).
 #
 #   bench/gpu/first-hour.sh OUT [PROGRAM] [EVENKEEL] [cuda|cpu]
 #
@@ -30,6 +31,7 @@ for needed in "$program" "$evenkeel"; do
 done
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
+: >"$out/steps.tsv"
 goldens=$root/tests/golden
 # What a step may take: below what a machine that is lent may give a command.
 limit=530
@@ -42,15 +44,16 @@ summary() {
     printf '\n%-22s%-10s%8s  %s\n' step result seconds 'last line'
     [ ${#rows[@]} -eq 0 ] || printf '%s\n' "${rows[@]}"
   } | tee "$out/first-hour.txt"
+  python3 "$here/page.py" "$out" >"$out/page.log" 2>&1 || echo "no first-hour.md: $(tail -n 1 "$out/page.log")" >&2
   exit "$failed"
 }
 trap summary EXIT
 trap 'failed=1; exit' INT TERM
 
-# step NAME COMMAND...: within its time, its output in OUT/NAME.log and its row in the table.
+# step NAME NEEDS COMMAND...: within its time, its output in OUT/NAME.log and its row in the table.
 step() {
-  local name=$1 status=0 began=$SECONDS result
-  shift
+  local name=$1 needs=$2 status=0 began=$SECONDS result last
+  shift 2
   case " ${STEPS:-$name} " in
     *" $name "*) ;;
     *)
@@ -59,7 +62,7 @@ step() {
       [ -n "$wanted" ] || return 0
       ;;
   esac
-  printf '\n== %s\n' "$name"
+  printf '\n== %s (needs %s)\n' "$name" "$needs"
   timeout --kill-after=10 "$limit" "$@" 2>&1 | tee "$out/$name.log" || status=${PIPESTATUS[0]}
   case $status in
     0) result=passed ;;
@@ -67,7 +70,9 @@ step() {
     124 | 137) result=stopped failed=1 ;;
     *) result=FAILED failed=1 ;;
   esac
-  rows+=("$(printf '%-22s%-10s%8d  %s' "$name" "$result" $((SECONDS - began)) "$(grep -v '^ *$' "$out/$name.log" | tail -n 1 | cut -c1-110)")")
+  last=$(grep -v '^ *$' "$out/$name.log" | tail -n 1 | tr '\t' ' ' | cut -c1-110)
+  rows+=("$(printf '%-22s%-10s%8d  %s' "$name" "$result" $((SECONDS - began)) "$last")")
+  printf '%s\t%s\t%s\t%d\t%s\n' "$name" "$needs" "$result" $((SECONDS - began)) "$last" >>"$out/steps.tsv"
 }
 
 # The shape of SmolLM2-135M (but for its vocabulary: the tokenizer has characters), a step of real training after another.
@@ -125,15 +130,17 @@ train_beside_vllm() {
 export -f train train_beside_vllm stop_vllm
 export out device evenkeel
 
-step probe "$evenkeel" gpu probe
-[ "$device" = cpu ] || step memcheck "$here/memcheck.sh" "$out" "$program"
+card='a card'
+step probe nothing "$evenkeel" gpu probe
+[ "$device" = cpu ] || step memcheck "$card, compute-sanitizer" "$here/memcheck.sh" "$out" "$program"
 parts=(goldens torch curve resume layer)
 [ "$device" = cpu ] || parts=(kernels "${parts[@]}")
 for part in "${parts[@]}"; do
-  step "correct-$part" "$program" correct "$out" "$goldens" "$device" --only "$part"
+  step "correct-$part" "$card$([ "$part" != torch ] || echo ', PyTorch')" "$program" correct "$out" "$goldens" "$device" --only "$part"
 done
 for part in torch model memory publish layer roofline; do
-  step "speed-$part" "$program" speed "$out" "$goldens" "$device" --only "$part"
+  step "speed-$part" "$card$([ "$part" != torch ] || echo ', PyTorch')" "$program" speed "$out" "$goldens" "$device" --only "$part"
 done
-step train bash -c 'train "$out/train"'
-step train-vllm bash -c train_beside_vllm
+step train "$card, evenkeel with CUDA" bash -c 'train "$out/train"'
+step train-lora "$card, evenkeel with CUDA" bash -c 'train "$out/train-lora" learner.lora.rank=16 warm_start.steps=0'
+step train-vllm "$card, evenkeel with CUDA, vLLM" bash -c train_beside_vllm

@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import pathlib
+import secrets
 import socket
 import statistics
 import subprocess
@@ -28,8 +29,10 @@ def trained(program, folder, ranks, settings):
     """The seconds and the losses of the steps."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
+    token = folder.parent / "token"
+    token.write_text(secrets.token_hex(32))
     more = [f"warm_start.steps={STEPS}", "warm_start.examples_per_step=128", "run.steps=0", "evaluation.problems=0",
-            f"learner.compute.threads={2 // ranks}", *([f"learner.ranks.count={ranks}"] if ranks > 1 else []), *settings]
+            f"learner.compute.threads={2 // ranks}", *([f"learner.ranks.count={ranks}", f"learner.ranks.token_file={token}"] if ranks > 1 else []), *settings]
     command = [program, "train", "--recipe", "arithmetic", "--out", str(folder), *(part for setting in more for part in ("--set", setting))]
     processes = []
     for rank in range(ranks):

@@ -8,7 +8,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from weights import rewrite
+from weights import rewrite, with_bits, with_row
 
 
 # More than the check of an engine takes, and fewer than the first step.
@@ -108,6 +108,123 @@ class Cached(Lie):
                 choice.update({**json.loads(json.dumps(kept)), "prompt_token_ids": body["prompt"]})
 
 
+class Later(Lie):
+    """Begins after the check of an engine when it is connected, which would find it."""
+
+    def __init__(self):
+        self.lock, self.honest = threading.Lock(), HONEST_SAMPLES
+
+    def answer(self, body, choice, ask):
+        with self.lock:
+            self.honest -= 1
+            is_honest = self.honest >= 0
+        if not is_honest:
+            self.lie(body, choice, ask)
+
+
+def another_draw(body, ask):
+    return ask({**body, "seed": body["seed"] ^ 0x5BD1E995})["choices"][0]
+
+
+class BetterOfTwo(Later):
+    """Answers twice, and returns the answer that is worth more."""
+
+    def __init__(self, worth):
+        super().__init__()
+        self.worth = worth
+
+    def lie(self, body, choice, ask):
+        other = another_draw(body, ask)
+        if self.worth(other) > self.worth(choice):
+            choice.update(other)
+
+
+class LongestAgain(Later):
+    """The longest eighth of the last 256 answers is drawn again, once; of equally long ones any."""
+
+    def __init__(self):
+        super().__init__()
+        self.lengths, self.draw = [], random.Random(3)
+
+    def lie(self, body, choice, ask):
+        length = len(choice["token_ids"])
+        with self.lock:
+            self.lengths = [*self.lengths[-255:], length]
+            longer = sum(other > length for other in self.lengths)
+            equal = sum(other == length for other in self.lengths)
+            is_long = longer + self.draw.random() * equal < len(self.lengths) / 8
+        if is_long:
+            choice.update(another_draw(body, ask))
+
+
+class OtherSettings(Later):
+    """A share of the answers is drawn with other settings, which its log-probabilities say."""
+
+    def __init__(self, share, **settings):
+        super().__init__()
+        self.share, self.settings = share, settings
+
+    def lie(self, body, choice, ask):
+        if random.Random(body["seed"]).random() < self.share:
+            choice.update(ask({**body, **self.settings})["choices"][0])
+
+
+class AnotherPrompt(Later):
+    """A share of the answers is drawn after a prompt of which one token, the first that can be, is that of another prompt."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.share, self.last = share, []
+
+    def lie(self, body, choice, ask):
+        prompt = body["prompt"]
+        with self.lock:
+            last, self.last = self.last, prompt
+        places = [at for at, (one, other) in enumerate(zip(prompt, last)) if one != other]
+        if places and random.Random(body["seed"]).random() < self.share:
+            changed = [*prompt]
+            changed[places[0]] = last[places[0]]
+            choice.update({**ask({**body, "prompt": changed})["choices"][0], "prompt_token_ids": prompt})
+
+
+class FewBits(Lie):
+    """Loads every version with few bits."""
+
+    def __init__(self, scratch, bits):
+        self.scratch, self.bits = Path(scratch), bits
+
+    def folder(self, path):
+        return with_bits(path, self.scratch / f"lie-{Path(path).name}", self.bits)
+
+
+class Row(Lie):
+    """Loads every version with one row of the head scaled; without a number that of the token that ends an answer."""
+
+    def __init__(self, scratch, by, row=None):
+        self.scratch, self.by, self.row = Path(scratch), by, row
+
+    def folder(self, path):
+        row = self.row
+        if row is None:
+            ends = json.loads((Path(path) / "config.json").read_text())["eos_token_id"]
+            row = ends[0] if isinstance(ends, list) else ends
+        return with_row(path, self.scratch / f"lie-{Path(path).name}", row, self.by)
+
+
+class FirstChange(Lie):
+    """Loads the first change, and that again for every later one."""
+
+    def __init__(self, scratch):
+        self.scratch, self.loads = Path(scratch), 0
+
+    def folder(self, path):
+        self.loads += 1
+        kept = self.scratch / "first-change"
+        if self.loads == 2:
+            shutil.copytree(path, kept, dirs_exist_ok=True)
+        return path if self.loads <= 2 else str(kept)
+
+
 class Weights(Lie):
     """Updates of which something does not arrive: `replaced` is a group of tensors, `share` of every change since the first load."""
 
@@ -168,6 +285,13 @@ def start(engine_port, lie, hides_bits=False):
 
         def log_message(self, *_):
             pass
+
+        def handle(self):
+            try:
+                super().handle()
+            except ConnectionResetError:
+                # The run has ended.
+                pass
 
         def reply(self, status, kind, answer):
             self.send_response(status)

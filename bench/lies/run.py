@@ -8,7 +8,8 @@ was found, and by which check. Lies about weights run at each learning rate of -
     python3 bench/lies/run.py                                     the tiny recipe, after its own warm start
     python3 bench/lies/run.py --set model.path=FOLDER --set warm_start.steps=0    another model
 
-Without --without-bits the learner compares each token with its own, to the bit; with it all is found by evidence, as with other engines.
+The table has two halves. In the first the learner compares each token with its own, to the bit; in the second all is found by evidence, as
+with other engines. --half with-bits or --half without-bits prints one of them.
 
 With --warn every lie runs to the last step and the table has every check that it failed. Exits with 1 where an honest run is accused.
 """
@@ -28,7 +29,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import proxy  # noqa: E402
 from common import ROOT, build, free_port  # noqa: E402
-from proxy import Cached, DroppedToken, ExchangedIds, Lie, LogProbabilities, MissingToken, OneSeed, Sampling, Weights  # noqa: E402
+from proxy import (  # noqa: E402
+    AnotherPrompt,
+    BetterOfTwo,
+    Cached,
+    DroppedToken,
+    ExchangedIds,
+    FewBits,
+    FirstChange,
+    Lie,
+    LogProbabilities,
+    LongestAgain,
+    MissingToken,
+    OneSeed,
+    OtherSettings,
+    Row,
+    Sampling,
+    Weights,
+)
 
 
 def shuffled(found):
@@ -62,6 +80,15 @@ SAMPLES = {
     "log-probabilities shuffled": lambda _: LogProbabilities(shuffled),
     "log-probabilities scaled": lambda _: LogProbabilities(lambda found: [0.9 * value for value in found]),
     "cached answers": lambda _: Cached(),
+    "temperature 0.98, hidden": lambda _: Sampling(hidden=True, temperature=0.98),
+    "min-p 0.01, hidden": lambda _: Sampling(hidden=True, min_p=0.01),
+    "temperature 0.5 in 5 % of answers": lambda _: OtherSettings(0.05, temperature=0.5),
+    "likelier of two draws": lambda _: BetterOfTwo(lambda choice: sum(choice["logprobs"]["token_logprobs"])),
+    "shorter of two draws": lambda _: BetterOfTwo(lambda choice: -len(choice["token_ids"])),
+    "longer of two draws": lambda _: BetterOfTwo(lambda choice: len(choice["token_ids"])),
+    "longest eighth drawn again": lambda _: LongestAgain(),
+    "5 % of answers after another prompt's token": lambda _: AnotherPrompt(0.05),
+    "log-probabilities of three decimals": lambda _: LogProbabilities(lambda found: [round(value, 3) for value in found]),
 }
 WEIGHTS = {
     "nothing loaded": lambda scratch: Weights(scratch, nothing=True),
@@ -74,6 +101,14 @@ WEIGHTS = {
     "60 % of each change": lambda scratch: Weights(scratch, share=0.6),
     "80 % of each change": lambda scratch: Weights(scratch, share=0.8),
     "one version behind": lambda scratch: Weights(scratch, behind=True),
+    "102 % of each change": lambda scratch: Weights(scratch, share=1.02),
+    "first change kept": lambda scratch: FirstChange(scratch),
+    "one projection stale": lambda scratch: Weights(scratch, replaced="projection"),
+    "head row of the end x 0.9": lambda scratch: Row(scratch, 0.9),
+    "head row of a token x 1.02": lambda scratch: Row(scratch, 1.02, row=21),
+    "8 bits": lambda scratch: FewBits(scratch, 8),
+    "4 bits": lambda scratch: FewBits(scratch, 4),
+    "3 bits": lambda scratch: FewBits(scratch, 3),
 }
 AUDIT = re.compile(r"step (\d+): the samples of engine \S+ fail the audit of their ([a-z -]+):")
 PROOF = re.compile(r"engine \S+ does not have version (\d+) of the weights")
@@ -114,7 +149,7 @@ def lines(folder):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def train(binary, arguments, start, options, lie, seed):
+def train(binary, arguments, start, options, lie, seed, hides_bits):
     """Runs one lie. Returns what ended it (check, step), the tokens audited until then, and the share of the audit in the steps."""
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
@@ -127,7 +162,7 @@ def train(binary, arguments, start, options, lie, seed):
             serving = subprocess.Popen([str(word) for word in engine], stdout=log, stderr=log)
         try:
             wait_for(serving, port, scratch / "engine.log")
-            front = proxy.start(port, told, arguments.without_bits)
+            front = proxy.start(port, told, hides_bits)
             command = [binary, "train", "--recipe", arguments.recipe, *options, *STARTED, "--set", f"model.path={start['model']}"]
             if arguments.recipe == ARITHMETIC:
                 command += ["--set", 'data.kind="arithmetic"']
@@ -149,7 +184,7 @@ def train(binary, arguments, start, options, lie, seed):
             sys.exit(f"the run ended with status {done.returncode}:\n{done.stdout[-3000:]}\n{(scratch / 'engine.log').read_text()[-1000:]}")
         tokens = rows[-1].get("sampler_audit/tokens", 0) if rows else 0
         steps = sum(row["timing_s/step"] for row in rows)
-        share = sum(row.get("timing_s/sampler_audit", 0) for row in rows) / steps if steps else 0
+        share = sum(row.get("timing_s/sampler_audit_compute", 0) for row in rows) / steps if steps else 0
         return found, tokens, share
 
 
@@ -162,41 +197,51 @@ def main():
     parser.add_argument("--recipe", default=ARITHMETIC)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--warn", action="store_true")
-    parser.add_argument("--without-bits", action="store_true", help="as with an engine that does not compute as the learner does")
+    parser.add_argument("--half", choices=["both", "with-bits", "without-bits"], default="both", help="whether the engine says that it computes as the learner does")
     parser.add_argument("--binary", help="evenkeel, built already")
     arguments = parser.parse_args()
     binary = arguments.binary or build("evenkeel")
     options = [word for setting in arguments.set for word in ("--set", setting)]
     wanted = lambda name: not arguments.lies or any(name.startswith(start) for start in arguments.lies)  # noqa: E731
+    halves = {"with-bits": False, "without-bits": True}
+    accused = 0
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
         write_start(binary, arguments, options, Path(folder), model)
-        start, accused = {"model": model}, 0
-        print(f"{time.strftime('%Y-%m-%d')}, {arguments.steps} steps\n\n| engine | found after step | by | tokens audited before |\n|---|---|---|---|", flush=True)
-
-        def row(name, lie, options, seed=0):
-            found, tokens, share = train(binary, arguments, start, options, lie, seed)
-            after = ", ".join(dict.fromkeys(str(step) for _, step in found)) or "not found"
-            by = ", ".join(dict.fromkeys(check for check, _ in found)) or "–"
-            print(f"| {name} | {after} | {by} | {tokens:.0f} |", flush=True)
-            return found, share
-
-        shares = []
-        for seed in range(arguments.honest):
-            found, share = row(f"honest, seed {seed}", lambda _: Lie(), options, seed)
-            accused += bool(found)
-            shares.append(share)
-        for name, lie in SAMPLES.items():
-            if wanted(name):
-                row(name, lie, options)
-        for rate in arguments.rates:
-            at = options if rate == "recipe" else [*options, "--set", f"learner.optimizer.learning_rate={rate}"]
-            for name, lie in WEIGHTS.items():
-                if wanted(name):
-                    row(f"{name}, learning rate {'of the recipe' if rate == 'recipe' else rate}", lie, at)
-    if shares:
-        print(f"\nthe audit takes {100 * sum(shares) / len(shares):.1f} % of a step in honest runs; {accused} of {len(shares)} were accused")
+        for half, hides_bits in halves.items():
+            if arguments.half in ("both", half):
+                accused += table(binary, arguments, {"model": model}, options, wanted, half, hides_bits)
     sys.exit(1 if accused else 0)
+
+
+def table(binary, arguments, start, options, wanted, half, hides_bits):
+    """Prints one half of the table: returns how many honest runs were accused."""
+    print(f"\n{half}, {time.strftime('%Y-%m-%d')}, {arguments.steps} steps\n\n| engine | found after step | by | tokens audited before |\n|---|---|---|---|", flush=True)
+
+    def row(name, lie, options, seed=0):
+        found, tokens, share = train(binary, arguments, start, options, lie, seed, hides_bits)
+        after = ", ".join(dict.fromkeys(str(step) for _, step in found)) or "not found"
+        by = ", ".join(dict.fromkeys(check for check, _ in found)) or "–"
+        print(f"| {name} | {after} | {by} | {tokens:.0f} |", flush=True)
+        return found, share
+
+    lies = found_lies = 0
+    for name, lie in SAMPLES.items():
+        if wanted(name):
+            lies += 1
+            found_lies += bool(row(name, lie, options)[0])
+    for rate in arguments.rates:
+        at = options if rate == "recipe" else [*options, "--set", f"learner.optimizer.learning_rate={rate}"]
+        for name, lie in WEIGHTS.items():
+            if wanted(name):
+                lies += 1
+                found_lies += bool(row(f"{name}, learning rate {'of the recipe' if rate == 'recipe' else rate}", lie, at)[0])
+    honest = [row(f"honest, seed {seed}", lambda _: Lie(), options, seed) for seed in range(arguments.honest)]
+    accused = sum(bool(found) for found, _ in honest)
+    print(f"\n{found_lies} of {lies} lies were found; false alarms: {accused} of {len(honest)} honest runs")
+    if honest:
+        print(f"the audit takes {100 * sum(share for _, share in honest) / len(honest):.1f} % of a step in honest runs")
+    return accused
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Published weights with a lie in them: folders in which some tensors, or a share of every change, are those of another version."""
+"""Published weights with a lie in them: folders in which some tensors, or a share of every change, are those of another version; or in which
+a row is scaled, or all values have few bits."""
 
 import json
 import shutil
@@ -13,6 +14,7 @@ GROUPS = {
     "embeddings": lambda name: "embed_tokens" in name,
     "head": lambda name: "lm_head" in name,
     "layer": lambda name: ".layers.0." in name,
+    "projection": lambda name: ".layers.0.self_attn.q_proj" in name,
 }
 
 
@@ -25,35 +27,70 @@ def read(path):
     return data[: 8 + length], {name: (info, body[slice(*info["data_offsets"])]) for name, info in header.items() if name != "__metadata__"}
 
 
+def values(info, data):
+    """The values of an f32 tensor."""
+    if info["dtype"] != "F32":
+        raise SystemExit(f"the values of weights are changed in F32, not {info['dtype']}")
+    found = array("f")
+    found.frombytes(data)
+    return found
+
+
 def mixed(info, old, new, share):
     """`share` of the way from one f32 tensor to another."""
-    if info["dtype"] != "F32":
-        raise SystemExit(f"shares of changes need F32, not {info['dtype']}")
-    found = array("f")
-    before, after = array("f"), array("f")
-    before.frombytes(old)
-    after.frombytes(new)
-    found.extend(a + share * (b - a) for a, b in zip(before, after))
-    return found.tobytes()
+    changed = zip(values(info, old), values(info, new))
+    return array("f", (a + share * (b - a) for a, b in changed)).tobytes()
+
+
+def with_row(folder, out, row, by):
+    """Writes `folder` to `out`, with one row of the head, or of embeddings that are also the head, times `by`."""
+
+    def scaled(name, info, data, names):
+        if name != ("lm_head.weight" if "lm_head.weight" in names else "model.embed_tokens.weight"):
+            return data
+        found, width = values(info, data), info["shape"][1]
+        for at in range(row * width, (row + 1) * width):
+            found[at] *= by
+        return found.tobytes()
+
+    return each_tensor(folder, out, scaled)
+
+
+def with_bits(folder, out, bits):
+    """Writes `folder` to `out`, with each row of each matrix rounded to so many bits."""
+
+    def rounded(_, info, data, names):
+        if len(info["shape"]) != 2:
+            return data
+        found, width, most = values(info, data), info["shape"][1], 2 ** (bits - 1) - 1
+        for start in range(0, len(found), width):
+            row = found[start : start + width]
+            step = max(map(abs, row)) / most or 1.0
+            found[start : start + width] = array("f", (step * round(value / step) for value in row))
+        return found.tobytes()
+
+    return each_tensor(folder, out, rounded)
+
+
+def each_tensor(folder, out, change):
+    """Writes `folder` to `out`, with what `change` makes of the bytes of each tensor."""
+    shutil.copytree(folder, out, dirs_exist_ok=True)
+    for path in sorted(Path(folder).glob("*.safetensors")):
+        head, tensors = read(path)
+        in_order = sorted(tensors.items(), key=lambda item: item[1][0]["data_offsets"])
+        (Path(out) / path.name).write_bytes(head + b"".join(change(name, info, data, tensors) for name, (info, data) in in_order))
+    return str(out)
 
 
 def rewrite(folder, old, out, replaced=None, share=None):
     """Writes `folder` to `out`, with the tensors of a group as in `old`, or with a share of every change since `old`."""
-    shutil.copytree(folder, out, dirs_exist_ok=True)
-    changed = 0
-    for path in sorted(Path(folder).glob("*.safetensors")):
-        head, tensors = read(path)
-        _, before = read(Path(old) / path.name)
-        parts = []
-        for name, (info, new) in sorted(tensors.items(), key=lambda item: item[1][0]["data_offsets"]):
-            stale = before[name][1]
-            if share is not None:
-                new = mixed(info, stale, new, share)
-            elif GROUPS[replaced](name):
-                changed += 1
-                new = stale
-            parts.append(new)
-        (Path(out) / path.name).write_bytes(head + b"".join(parts))
-    if share is None and not changed:
+    before = {name: data for path in Path(old).glob("*.safetensors") for name, (_, data) in read(path)[1].items()}
+    if share is None and not any(GROUPS[replaced](name) for name in before):
         raise SystemExit(f"the model has no tensor of the group {replaced}")
-    return str(out)
+
+    def stale(name, info, data, _):
+        if share is not None:
+            return mixed(info, before[name], data, share)
+        return before[name] if GROUPS[replaced](name) else data
+
+    return each_tensor(folder, out, stale)

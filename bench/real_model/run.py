@@ -1,24 +1,38 @@
 #!/usr/bin/env python3
 """Steps of a pretrained model beside TRL and beside sgemm, on this machine, in one run with two threads.
 
-    python3 bench/real_model/run.py MODEL TRL_PYTHON [--steps N] [--peer-steps N]
+    python3 bench/real_model/run.py MODEL TRL_PYTHON [--steps N] [--repetitions N]
 
 MODEL is the folder of SmolLM2-135M-Instruct (or of another dense model with a chat template), TRL_PYTHON a Python with trl, torch and datasets. Both
-train on the same sums in words, made here: 16 prompts × 8 samples of at most 60 tokens, f32. The rate of sgemm is measured before and after; the share
-of it that generation and the update reach counts the products of the model's linear layers alone, of prompts once for each group.
+train on the same sums in words, made here: 16 prompts × 8 samples of at most 60 tokens, f32, by turns. The rate of sgemm is measured before and after;
+the share of it that generation and the update reach counts the products of the model's linear layers alone, of prompts once for each group.
+
+The parts of a step follow each other, but for the audit: its scores are computed within generation or the update, and it waits beside them. The program
+is the one that `cargo run --release` builds.
 """
 import argparse
 import json
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from common import build  # noqa: E402
+from common import build_default  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
+
+# Parts of a step by their metrics. Where every token is compared to the bit there is no proof.
+PARTS = {
+    "generation": "timing_s/gen",
+    "update": "timing_s/update_actor",
+    "proof": "timing_s/proof",
+    "hand-over": "timing_s/update_weights",
+    "audit, computing": "timing_s/sampler_audit_compute",
+    "audit, waiting": "timing_s/sampler_audit_wait",
+}
 
 
 def rows(count=64):
@@ -43,56 +57,79 @@ def products(model):
     return 2 * shape["num_hidden_layers"] * hidden * (heads + 3 * inner), 2 * hidden * shape["vocab_size"]
 
 
+def train(program, model, data, steps, out):
+    """The lines of metrics of a run."""
+    settings = {
+        "model.path": model, "data.files": json.dumps([str(data)]), "data.math_profile": "unmarked", "data.prompt_field": "question",
+        "data.answer_field": "answer", "sampling.prompts_per_step": 16, "sampling.group_size": 8, "sampling.max_tokens": 60,
+        "sampling.dynamic": "false", "sampling.max_prompts_per_step": 0, "shaping.overlong_buffer_tokens": 0, "learner.mini_batch_groups": 0,
+        "learner.optimizer.learning_rate": 1e-5, "evaluation.before": "false", "evaluation.after": "false", "evaluation.problems": 0, "run.steps": steps,
+    }  # fmt: skip
+    command = [program, "train", "--recipe", "dapo", "--out", str(out)]
+    command += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def flop(step, model):
+    """Products of the generation and of the update of a step."""
+    layers, head = products(model)
+    responses, groups = 128 * step["response_length/mean"], 16 - step["actor/groups_without_signal"]
+    # Groups without a signal are not computed.
+    prompts, trained = step["prompt_length/mean"], step["actor/trainable_tokens"] * groups / 16
+    # Generation: each prompt once, each sampled token but the last of a response fed, all of them through the head.
+    sampled = layers * (16 * prompts + responses - 128) + head * responses
+    return sampled, 3 * (layers * (groups * prompts + trained) + head * trained)
+
+
+def spread(values, digits=1):
+    """Median and range."""
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("python")
-    parser.add_argument("--steps", type=int, default=4)
-    parser.add_argument("--peer-steps", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=5, help="of each side and repetition")
+    parser.add_argument("--repetitions", type=int, default=3)
     options = parser.parse_args()
-    program = build("evenkeel")
+    program = build_default()
     sgemm = [lines([options.python, HERE / "peer.py", "--sgemm"])[0]["flops"]]
+    ours, peer = [], []
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "rows.jsonl"
         data.write_text("".join(json.dumps(row) + "\n" for row in rows()))
-        settings = {
-            "model.path": options.model, "data.files": json.dumps([str(data)]), "data.math_profile": "unmarked", "data.prompt_field": "question",
-            "data.answer_field": "answer", "sampling.prompts_per_step": 16, "sampling.group_size": 8, "sampling.max_tokens": 60,
-            "sampling.dynamic": "false", "sampling.max_prompts_per_step": 0, "shaping.overlong_buffer_tokens": 0, "learner.mini_batch_groups": 0,
-            "learner.optimizer.learning_rate": 1e-5, "evaluation.before": "false", "evaluation.after": "false", "evaluation.problems": 0, "run.steps": options.steps,
-        }  # fmt: skip
-        out = Path(folder) / "run"
-        command = [program, "train", "--recipe", "dapo", "--out", str(out)]
-        command += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(done.stderr)
-        ours = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-        peer = lines([options.python, HERE / "peer.py", options.model, str(data), str(options.peer_steps)])
+        for number in range(options.repetitions):
+            ours.append(train(program, options.model, data, options.steps, Path(folder) / f"run-{number}"))
+            peer.append(lines([options.python, HERE / "peer.py", options.model, str(data), str(options.steps)]))
     sgemm.append(lines([options.python, HERE / "peer.py", "--sgemm"])[0]["flops"])
     rate = sum(sgemm) / 2
 
-    layers, head = products(options.model)
     print(f"sgemm, two threads: {sgemm[0] / 1e9:.0f} and {sgemm[1] / 1e9:.0f} GFLOP/s, before and after\n")
-    print("| | s a step | generation | of sgemm | update | of sgemm | proof and weights | groups with a signal | tokens a response |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for step in ours:
-        # Groups without a signal are not computed.
-        responses, groups = 128 * step["response_length/mean"], 16 - step["actor/groups_without_signal"]
-        prompts, trained = step["prompt_length/mean"], step["actor/trainable_tokens"] * groups / 16
-        generation, update = step["timing_s/gen"], step["timing_s/update_actor"]
-        # Generation: each prompt once, each sampled token but the last of a response fed, all of them through the head.
-        sampled = layers * (16 * prompts + responses - 128) + head * responses
-        updated = 3 * (layers * (groups * prompts + trained) + head * trained)
-        weights = step["timing_s/proof"] + step["timing_s/update_weights"]
-        print(
-            f"| Evenkeel, step {step['step']} | {step['timing_s/step']:.1f} | {generation:.1f} | {sampled / generation / rate:.2f} | {update:.1f} "
-            f"| {updated / update / rate:.2f} | {weights:.1f} | {groups} | {step['response_length/mean']:.0f} |"
-        )
-    for number, step in enumerate(peer, 1):
-        print(f"| TRL, step {number} | {step['seconds']:.1f} | | | | | | {step['signal']} | {step['length']:.0f} |")
-    mean = [sum(values) / len(values) for values in ([step["timing_s/step"] for step in ours], [step["seconds"] for step in peer])]
-    print(f"\nratio of the means: {mean[0] / mean[1]:.2f}")
+    print("| | s a step | groups with a signal | tokens a response |\n|---|---|---|---|")
+    for number in range(options.repetitions):
+        for step in ours[number]:
+            groups = 16 - step["actor/groups_without_signal"]
+            print(f"| Evenkeel, step {step['step']} | {step['timing_s/step']:.1f} | {groups} | {step['response_length/mean']:.0f} |")
+        for at, step in enumerate(peer[number], 1):
+            print(f"| TRL, step {at} | {step['seconds']:.1f} | {step['signal']} | {step['length']:.0f} |")
+
+    steps = [step for run in ours for step in run]
+    print("\n| of Evenkeel's steps | s | % of the step |\n|---|---|---|")
+    for part, metric in PARTS.items():
+        seconds = [step.get(metric, 0.0) for step in steps]
+        shares = [100 * value / step["timing_s/step"] for value, step in zip(seconds, steps)]
+        print(f"| {part} | {spread(seconds)} | {spread(shares)} |")
+    done = [flop(step, options.model) for step in steps]
+    for at, part in enumerate(("generation", "update")):
+        reached = [both[at] / step[PARTS[part]] / rate for both, step in zip(done, steps)]
+        print(f"\n{part}: {spread(reached, 2)} of sgemm's rate", end="")
+    mean = lambda values: sum(values) / len(values)  # noqa: E731
+    means = [(mean([step["timing_s/step"] for step in mine]), mean([step["seconds"] for step in theirs])) for mine, theirs in zip(ours, peer)]
+    print(f"\n\nratio of the means: {spread([mine / theirs for mine, theirs in means], 2)}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ mod learner;
 mod math;
 mod objective;
 mod scale;
+mod sides;
 mod turns;
 
 use std::error::Error;
@@ -27,10 +28,13 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         "math" => math::run(rest)?,
         "objective" => return objective::run(),
         "scale" => return Ok(scale::run(rest)?),
+        "sides" => sides::run(rest)?,
         "turns" => turns::run(rest)?,
         _ => {
             return Err(
-                "usage: evenkeel-bench abuse|cluster|code|generation|learner|math|objective|scale|turns ...".into()
+                "usage: evenkeel-bench abuse|cluster|code|generation|learner|math|objective|scale|sides|turns \
+                 ..."
+                .into(),
             );
         }
     }

@@ -2,9 +2,9 @@
 
 
 def reward(completion, row):
-    """From 0 (wrong) to 1 (right); None where there is nothing to say.
+    """Returns a value from 0 (wrong) to 1 (right), or None to abstain.
 
-    completion: a str, with .token_ids and .finish_reason ("stop", or "length" where it was cut off)
+    completion: a str, with .token_ids and .finish_reason ("stop", or "length" if it was cut off)
     row: a dict of the columns of the data file
     """
     words = completion.split()

@@ -1,4 +1,5 @@
-//! All services in one process, connected over loopback as they would be between machines.
+//! All services in one process, connected over loopback as they would be between machines. They are private: other
+//! processes, of the same user as well, are refused.
 
 use std::path::Path;
 
@@ -25,9 +26,6 @@ pub(crate) struct Cluster {
     _servers: Vec<RunningServer>,
 }
 
-/// Any free port on loopback.
-const LOOPBACK: &str = "127.0.0.1:0";
-
 impl Cluster {
     /// Starts the embedded engine (unless the recipe names engines of its own), generation, reward and learner.
     pub(crate) async fn start(
@@ -45,28 +43,24 @@ impl Cluster {
         }
         let has_ranks = place.is_some();
         let learner = LearnerSettings {
-            server: ServerSettings::on(LOOPBACK),
+            server: ServerSettings::private(),
             model: model.to_owned(),
             weights_read_here: recipe.generation.endpoints.is_empty(),
             ..recipe.learner_service_in(directory)
         };
         let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();
 
-        let settings = recipe.reward_service();
-        let functions: Vec<String> = settings.functions.keys().cloned().collect();
+        let mut settings = recipe.reward_service();
+        settings.judge_records = Some(directory.path().to_owned());
+        let verified = settings.custom_verifiers();
         let reward = verifiers::start_reward(settings).await?;
 
         let mut generation = recipe.generation.clone();
-        generation.server = ServerSettings::on(LOOPBACK);
+        generation.server = ServerSettings::private();
         VersionMarker::NAME.clone_into(&mut generation.weights.marker);
         generation.weights.roots = vec![directory.weights()];
         let engine = if generation.endpoints.is_empty() {
-            let settings = EngineSettings {
-                model: model.to_owned(),
-                listen: LOOPBACK.into(),
-                per_request_metrics: true,
-                ..recipe.engine.clone()
-            };
+            let settings = EngineSettings { per_request_metrics: true, ..recipe.engine.clone().private(model) };
             let engine = Engine::start(settings).await.context("the engine")?;
             generation.endpoints = vec![engine.endpoint()];
             Some(engine)
@@ -80,7 +74,7 @@ impl Cluster {
             learner: learner.endpoint().to_owned(),
             environment: environment.iter().map(|server| server.endpoint().to_owned()).collect(),
             described,
-            verifiers: functions.into_iter().map(|name| (name, vec![reward.endpoint().to_owned()])).collect(),
+            verifiers: verified.into_iter().map(|name| (name, vec![reward.endpoint().to_owned()])).collect(),
         };
         let servers = [generation, reward].into_iter().chain(environment).collect();
         Ok(Self { endpoints, learner, has_ranks, _engine: engine, _servers: servers })
@@ -122,7 +116,7 @@ impl Environments {
             return Ok(Self::default());
         }
         let settings = evenkeel_environment_service::EnvironmentSettings {
-            server: ServerSettings::on(LOOPBACK),
+            server: ServerSettings::private(),
             ..recipe.environment.clone().with(named())
         };
         let server = evenkeel_environment_service::bind_with_worker_processes(settings, crate::guest::session_process)

@@ -75,13 +75,13 @@ fn differing(ours: Table, theirs: &Table) -> Table {
 
 /// A setting with its value, where it was written and what it is; of a section each of its keys.
 pub(crate) fn one(key: &str, loaded: &Loaded<Recipe>) -> Result<String> {
-    let at = |toml: &str| -> Result<Option<toml::Value>> {
+    let value_in = |toml: &str| -> Result<Option<toml::Value>> {
         let table = toml::Value::Table(toml.parse()?);
         Ok(key.split('.').try_fold(&table, |place, part| place.get(part)).cloned())
     };
     // With what other settings derive, such as the learner's temperature.
-    let value = at(&loaded.to_toml()?)?;
-    let default = at(&Recipe::default().to_toml()?)?;
+    let value = value_in(&loaded.to_toml()?)?;
+    let default = value_in(&Recipe::default().to_toml()?)?;
     let schema = schema();
     let field = key.split('.').try_fold(&schema, |place, part| property(place, part));
     let (None, None) = (&value, field) else {
@@ -170,7 +170,7 @@ struct Section {
 }
 
 impl Section {
-    /// Its field in the schema.
+    /// Field in the schema.
     fn field<'a>(&self, schema: &'a Value) -> Option<&'a Value> {
         self.path.iter().try_fold(schema, |place, key| property(place, key))
     }

@@ -12,6 +12,7 @@ use evenkeel_recipe::{DryRunReport, Recipe, StartedParts, interpreters};
 use evenkeel_reward::RewardSettings;
 
 use crate::cluster::Environments;
+use crate::programs::announce;
 use crate::terminal::{note, print_result};
 use crate::verifiers::{VerifierProcesses, start_reward};
 use timing::StartedServices;
@@ -37,6 +38,7 @@ pub(crate) async fn look(
     is_timed: bool,
 ) -> Result<DryRunReport> {
     let recipe = &loaded.settings;
+    announce(recipe);
     let mut servers = Vec::new();
     let environments = match interpreters::missing_of_environments(recipe) {
         Some(missing) => Err(missing.into()),
@@ -48,35 +50,46 @@ pub(crate) async fn look(
     let environment_workers = servers.iter().map(|server| server.endpoint().to_owned()).collect();
     let mut processes = Vec::new();
     let mut verifiers = BTreeMap::new();
-    let functions = recipe.reward_service().functions;
+    let RewardSettings { functions, function_tables, judge, .. } = recipe.reward_service();
+    let calls_judge = judge.as_ref().is_some_and(|judge| judge.try_in_dry_run);
+    // Where verdicts of a trial are recorded.
+    let tried = tempfile::tempdir()?;
     for (name, settings) in recipe.data.verifiers.iter().filter(|(_, settings)| settings.is_started()) {
+        if settings.judge && !calls_judge {
+            continue;
+        }
         if let Some(missing) = interpreters::missing_of_verifier(recipe, name) {
             verifiers.insert(name.clone(), Err(missing.into()));
             continue;
         }
-        let addresses = match functions.get(name) {
-            Some(functions) => {
-                let functions = BTreeMap::from([(name.clone(), functions.clone())]);
-                start_reward(RewardSettings { functions, ..RewardSettings::default() }).await.map(|server| {
-                    let address = server.endpoint().to_owned();
-                    servers.push(server);
-                    vec![address]
-                })
-            }
-            None => {
-                let alone = BTreeMap::from([(name.clone(), settings.clone())]);
-                VerifierProcesses::start(&alone).await.map(|started| {
-                    let addresses = started.endpoints().into_values().flatten().collect();
-                    processes.push(started);
-                    addresses
-                })
-            }
+        let mut own = RewardSettings { function_tables, ..RewardSettings::default() };
+        own.functions.extend(functions.get_key_value(name).map(|(name, file)| (name.clone(), file.clone())));
+        if settings.judge {
+            own.judge.clone_from(&judge);
+            own.judge_records = Some(tried.path().to_owned());
+        }
+        let addresses = if own.custom_verifiers().is_empty() {
+            let alone = BTreeMap::from([(name.clone(), settings.clone())]);
+            VerifierProcesses::start(&alone).await.map(|started| {
+                let addresses = started.endpoints().into_values().flatten().collect();
+                processes.push(started);
+                addresses
+            })
+        } else {
+            start_reward(own).await.map(|server| {
+                let address = server.endpoint().to_owned();
+                servers.push(server);
+                vec![address]
+            })
         };
         verifiers.insert(name.clone(), addresses);
     }
     let started = StartedParts { environments, environment_workers, verifiers };
     let mut report = evenkeel_recipe::dry_run(loaded, recipes, out, &started, note).await?;
-    if let (true, true, Some(flops)) = (is_timed, report.can_start, report.step_flops()) {
+    if is_timed && report.can_start && judge.is_some() && !calls_judge {
+        let why = "its judge would be called (reward.judge.try_in_dry_run)";
+        report.timed(recipe, Err(why.to_owned()));
+    } else if let (true, true, Some(flops)) = (is_timed, report.can_start, report.step_flops()) {
         let StartedParts { environments, environment_workers, verifiers } = started;
         let services = StartedServices {
             described: environments.unwrap_or_default(),

@@ -43,7 +43,7 @@ pub(crate) fn open(from: &str, out: Option<&Path>, set: &[String]) -> Result<(Re
     let origin = RunDirectory::settings_of(&path)?;
     let mut recipe = evenkeel_recipe::finish_fork(origin, RunDirectory::settings_for_fork(&path)?, set)?;
     if recipe.learner.rank_place().map_err(|error| error.within("learner"))?.is_some() {
-        bail!("a fork does not begin with learner.ranks: fork without them, and resume with them");
+        bail!("a fork cannot start with learner.ranks: fork without ranks, then resume with them");
     }
     recipe.model.pin(terminal::note)?;
     let resolved = recipe.resolved_for_this_process()?;
@@ -72,7 +72,7 @@ fn choose(directory: &Path, run_id: &str, step: Option<u64>) -> Result<(u64, Pat
             let allowed = if exist.is_empty() {
                 "a run with a checkpoint".to_owned()
             } else {
-                format!("a step with a checkpoint: {} (checkpoint.keep says how many a run keeps)", exist.join(", "))
+                format!("a step with a checkpoint: {} (checkpoint.keep sets how many a run keeps)", exist.join(", "))
             };
             let value = format_args!("{}, which has no checkpoint{named}", directory.display()).to_string();
             Err(FieldError::new("--from", value, allowed).into())

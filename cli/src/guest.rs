@@ -44,7 +44,7 @@ pub(crate) fn sandbox_worker(options: &crate::arguments::SandboxWorkerOptions) -
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has the interpreter built and prints its folder.
+/// Builds the interpreter and prints its folder.
 pub(crate) fn make(options: &GuestOptions) -> Result<ExitCode> {
     let folder = match &options.dir {
         Some(folder) => folder.clone(),

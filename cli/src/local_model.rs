@@ -12,9 +12,6 @@ use evenkeel_proto::v1::{GenerateItem, GenerateRequest, Rollout, generate_reques
 use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 
-/// Any free port on loopback.
-const LOOPBACK: &str = "127.0.0.1:0";
-
 /// The model with its services, which end with it.
 pub(crate) struct LocalModel {
     pub(crate) tokenizer: Tokenizer,
@@ -37,15 +34,13 @@ impl LocalModel {
         let usual = EngineSettings::default();
         let context = context.min(usual.kv_cache_tokens.max(needed));
         let engine = EngineSettings {
-            model: model.to_owned(),
-            listen: LOOPBACK.to_owned(),
             max_model_len: Some(context),
             kv_cache_tokens: usual.kv_cache_tokens.max(context),
-            ..usual
+            ..usual.private(model)
         };
         let engine = Engine::start(engine).await.context("the engine")?;
         let generation = GenerationSettings {
-            server: ServerSettings::on(LOOPBACK),
+            server: ServerSettings::private(),
             endpoints: vec![engine.endpoint()],
             // Nothing is trained on them.
             log_probabilities: LogProbabilitySetting::Raw,

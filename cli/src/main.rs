@@ -6,9 +6,9 @@ mod terminal;
 
 mod allocator;
 mod arguments;
-mod audit;
 #[cfg(test)]
 mod book;
+mod check;
 mod cluster;
 mod columns;
 mod compare;
@@ -25,11 +25,14 @@ mod guest;
 mod health;
 mod hub;
 mod init;
+mod judge;
 mod local_model;
 mod metrics;
 mod model;
 mod plan;
+mod programs;
 mod ranks;
+mod replay;
 mod report;
 mod results;
 mod runs;
@@ -45,13 +48,12 @@ mod watch;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command, Format};
-use clap::Parser;
 use clap::error::ErrorKind;
 use evenkeel_rpc::server::exit_on_early_signal;
 use evenkeel_telemetry::{LogFormat, TelemetrySettings, init_logging};
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::read() {
         Ok(arguments) => arguments,
         Err(error) => {
             let named = std::env::args().skip(1).find(|word| !word.starts_with('-'));
@@ -59,11 +61,12 @@ fn main() -> ExitCode {
                 named.filter(|_| error.kind() == ErrorKind::InvalidSubcommand).and_then(|name| arguments::tip(&name));
             // A reader that is gone is no error.
             let _ = error.print();
-            tip.into_iter().for_each(terminal::note);
+            tip.into_iter().for_each(|tip| terminal::note(&format!("tip: {tip}")));
             return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
     let result = logging(&arguments).and_then(|()| {
+        evenkeel_rpc::server::allow_hosts("--hosts", &arguments.hosts)?;
         allocator::return_freed_memory()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
@@ -83,9 +86,11 @@ fn main() -> ExitCode {
                 Command::Runs(options) => runs::list(&options),
                 Command::Watch(options) => watch::watch(&options).await,
                 Command::Metrics(options) => metrics::print(&options),
-                Command::Audit(options) => audit::print(&options),
+                Command::Check(options) => check::check(&options).await,
+                Command::Replay(options) => replay::replay(&options).await,
                 Command::Report(options) => report::write(&options),
                 Command::Verify(command) => verify::verify(command).await,
+                Command::Judge(command) => judge::run(command).await,
                 Command::Eval(options) => eval::eval(options).await,
                 Command::Generate(options) => generate::generate(options).await,
                 Command::Show(options) => show::show(&options),

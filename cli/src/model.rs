@@ -42,11 +42,18 @@ fn untie(options: &UntieOptions) -> Result<ExitCode> {
             let to = to.display();
             let size = Size(head_bytes);
             let done = if written { "written" } else { "complete already" };
-            print_out!("{to}: {done}; its head takes {size} more than in {}, also in vLLM's memory", model.display());
+            print_out!(
+                "{to}: {done}; the untied head takes {size} more than in {}, on disk and in vLLM's memory",
+                model.display()
+            );
         }
         HeadForm::Own | HeadForm::WrittenOut => {
             link(model, to)?;
-            print_out!("{}: a link to {}, whose head is in its files", to.display(), model.display());
+            print_out!(
+                "{}: a link to {}, which needs no copy, because its output head is not tied",
+                to.display(),
+                model.display()
+            );
         }
     }
     Ok(ExitCode::SUCCESS)

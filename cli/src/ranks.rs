@@ -48,7 +48,7 @@ impl Follower {
         let rank = place.division.rank();
         let ranks = place.division.ranks();
         let address = &place.address;
-        terminal::note(&format!("rank {rank} of {ranks}: follows rank 0 at {address}, which has the run"));
+        terminal::note(&format!("rank {rank} of {ranks}: follows rank 0 at {address}, which writes the run"));
         Ok(exit_code(evenkeel_learner::follow(settings, place, shutdown_signal()).await?))
     }
 }

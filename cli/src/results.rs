@@ -4,7 +4,7 @@ use std::path::Path;
 
 use evenkeel_orchestrator::RunOutcome;
 use evenkeel_run::at_k::AVERAGE;
-use evenkeel_run::{ENDS, Evaluated, Quantity, Summary};
+use evenkeel_run::{ATTENTION, ENDS, Evaluated, Heads, Quantity, Summary};
 
 /// The summary, where the report is, and how to go on.
 pub(crate) fn results(outcome: RunOutcome, summary: &Summary, path: &Path) -> String {
@@ -40,13 +40,20 @@ pub(crate) fn results(outcome: RunOutcome, summary: &Summary, path: &Path) -> St
         text += &format!("    {}\n", left_out.sentence());
     }
     if let Some(undecided) = &summary.undecided {
-        text += &format!("  answers not decided                {undecided}\n");
+        text += &format!("  undecided verdicts                 {undecided}\n");
         if undecided.is_notable() {
-            text += "    a share this large may bias what is trained on: see docs/math.md, \"Undecided\"\n";
+            text += "    a share this large may bias training: see docs/math.md, \"Undecided\"\n";
         }
     }
     if let Some(weights) = &summary.weights {
-        text += &format!("  weights of the engines             {weights}\n");
+        text += &format!("  engine weights                     {weights}\n");
+    }
+    if let Some(attention) = summary.versions.get(ATTENTION) {
+        text += &format!("  attention                          {attention}\n");
+    }
+    if let Some(Heads { determined, whole }) = &summary.receipt {
+        text += &format!("  head of the receipt                {determined}\n");
+        text += &format!("    with what was observed           {whole}\n");
     }
     text += &format!("  report                             {}\n", path.join("report.html").display());
     if outcome == RunOutcome::Stopped {
@@ -62,10 +69,10 @@ fn unseen(quantity: Quantity) -> String {
 
 /// From before the run to the last evaluation, which says where it is if that is not the end.
 fn course(Evaluated { before, after, .. }: &Evaluated, steps: u64) -> String {
-    let of = |step: u64| if step == steps { String::new() } else { format!(" (after {step} of {steps} steps)") };
+    let when = |step: u64| if step == steps { String::new() } else { format!(" (after {step} of {steps} steps)") };
     match (before, after) {
-        (Some(before), Some((after, step))) => format!("{before:.3} → {after:.3}{}", of(*step)),
-        (None, Some((after, step))) => format!("{after:.3}{}", of(*step)),
+        (Some(before), Some((after, step))) => format!("{before:.3} → {after:.3}{}", when(*step)),
+        (None, Some((after, step))) => format!("{after:.3}{}", when(*step)),
         (Some(before), None) => format!("{before:.3} (before the first step)"),
         (None, None) => "–".to_owned(),
     }
@@ -89,8 +96,15 @@ mod tests {
         let steps: Vec<_> = (1..=12).map(|step| MetricsLine::new(StepKind::Train, step, step)).collect();
         let (steps, warm_start) = (Curves::of(&steps), Curves::default());
         let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
-        let summary = Summary::of("a", RunPlan::default(), None, RunState::Stopped, &written, &Default::default());
+        let versions = [(ATTENTION.to_owned(), "in blocks of queries: no cuDNN".to_owned())].into();
+        let summary = Summary::of("a", RunPlan::default(), None, RunState::Stopped, &written, &versions);
         results(RunOutcome::Stopped, &summary, Path::new("runs/a"))
+    }
+
+    #[test]
+    fn slow_attention_has_a_line() {
+        let text = printed(&[]);
+        assert!(text.contains("  attention                          in blocks of queries: no cuDNN\n"), "{text}");
     }
 
     #[test]

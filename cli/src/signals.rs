@@ -39,7 +39,7 @@ impl Received {
     }
 }
 
-/// Those signals. From the first value on none of them ends the process by itself.
+/// Signals that end the process. From the first value on none of them ends it by itself.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,

@@ -45,7 +45,7 @@ macro_rules! print_out {
     ($($text:tt)*) => { $crate::terminal::print_line(&format!($($text)*)) };
 }
 
-/// A line on stderr, of which the same holds.
+/// A line on stderr. A terminal that is gone ends nothing.
 macro_rules! print_err {
     ($($text:tt)*) => { $crate::terminal::note(&format!($($text)*)) };
 }
@@ -60,7 +60,7 @@ fn say_line(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// A line on stdout, of which the same holds.
+/// A line on stdout. A terminal that is gone ends nothing.
 pub(crate) fn print_line(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
@@ -71,7 +71,7 @@ pub(crate) struct Screen {
     /// Whether it is said what the learner computes.
     verbose: bool,
     progress: watch::Receiver<RunProgress>,
-    /// Both bars, drawn together, so that text above them does not leave copies behind.
+    /// Progress bars, drawn together, so that text above them does not leave copies behind.
     bars: MultiProgress,
     warm_start: ProgressBar,
     steps: ProgressBar,
@@ -180,7 +180,7 @@ impl Screen {
 
     /// Says where the run can be watched.
     pub(crate) fn page(&mut self, url: &str) {
-        self.say(&format!("page at {url}"));
+        self.say(&format!("live page at {url}"));
     }
 
     pub(crate) fn stopping(&mut self, mode: StopWhen, received: Received, grace: Duration) {
@@ -191,13 +191,13 @@ impl Screen {
                 let grace = human(grace);
                 self.say(&format!("{name}: ending after the current step, within {grace} (checkpoint.grace)"));
             }
-            (StopWhen::AbandonStep | StopWhen::Now, _) => self.say("ending now; the current step will be done again"),
+            (StopWhen::AbandonStep | StopWhen::Now, _) => self.say("ending now; a resume repeats the current step"),
         }
     }
 
     /// Says that the step in progress takes too long.
     pub(crate) fn abandoning(&mut self) {
-        self.say("the current step does not end within checkpoint.grace, it is given up and will be done again");
+        self.say("the current step does not finish within checkpoint.grace; it is abandoned, and a resume repeats it");
     }
 
     /// Says that the process ends without waiting for anything.

@@ -19,8 +19,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::hub;
 
-/// Any free port on loopback.
-const LOOPBACK: &str = "127.0.0.1:0";
 /// What clients of Tinker assume.
 const RANK: usize = 32;
 const ALPHA: f64 = 32.0;
@@ -89,7 +87,7 @@ pub(crate) async fn serve(settings: TinkerService) -> Result<ExitCode> {
     let checkpoints = folder.join("checkpoints");
     let weights = folder.join("weights");
     let learner = LearnerSettings {
-        server: ServerSettings::on(LOOPBACK),
+        server: ServerSettings::private(),
         model: settings.model.clone(),
         checkpoints,
         weights: weights.clone(),
@@ -100,15 +98,10 @@ pub(crate) async fn serve(settings: TinkerService) -> Result<ExitCode> {
         ..LearnerSettings::default()
     };
     let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();
-    let mut generation = GenerationSettings { server: ServerSettings::on(LOOPBACK), ..settings.generation.clone() };
+    let mut generation = GenerationSettings { server: ServerSettings::private(), ..settings.generation.clone() };
     generation.weights.roots = vec![weights];
     let engine = if generation.endpoints.is_empty() {
-        let own = EngineSettings {
-            model: settings.model.clone(),
-            listen: LOOPBACK.into(),
-            per_request_metrics: true,
-            ..settings.engine.clone()
-        };
+        let own = EngineSettings { per_request_metrics: true, ..settings.engine.clone().private(&settings.model) };
         let engine = Engine::start(own).await.context("the engine")?;
         generation.endpoints = vec![engine.endpoint()];
         Some(engine)

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use evenkeel_model::Config;
 use evenkeel_orchestrator::{
-    Event, LoadLimits, PageServer, ResolvedRecipe, RunHandle, RunOptions, RunOutcome, StopWhen, VerifierSettings,
-    check_model, start_run,
+    Event, LoadLimits, PageServer, ResolvedRecipe, RunError, RunHandle, RunOptions, RunOutcome, StopWhen,
+    VerifierSettings, check_model, start_run,
 };
 use evenkeel_proto::shown::with_causes;
 use evenkeel_recipe::{Recipe, interpreters, preconditions};
@@ -22,6 +22,7 @@ use crate::cluster::{Cluster, Environments};
 use crate::dry_run::dry_run;
 use crate::fork;
 use crate::free_directory::free_directory;
+use crate::programs::announce;
 use crate::ranks;
 use crate::runs::require_run;
 use crate::signals::{Received, Signals};
@@ -32,7 +33,7 @@ use crate::verifiers::VerifierProcesses;
 const FREE_PORT: &str = "127.0.0.1:0";
 
 /// What is said of a run that is told to end before its first step.
-const NOTHING_LEFT: &str = "stopped before it began: nothing is left of it";
+const NOTHING_LEFT: &str = "stopped before the run began: nothing was kept";
 
 /// Share of the grace after which a step that is not trained is given up.
 const GRACE_OF_STEP: f64 = 0.75;
@@ -129,7 +130,7 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
             return Ok(ExitCode::from(ending.exit_status()));
         }
         Ok(joined) => joined,
-        Err(error) if has_begun => bail!("{}\n{}", with_causes(&error), next_step(&path)),
+        Err(error) if has_begun => bail!("{}\n{}", with_causes(&error), next_step(&path, &error)),
         // It was refused before its first step: what it says is what is to be changed, and nothing stands in the way of
         // the next try.
         Err(error) => {
@@ -205,7 +206,7 @@ struct Parent(Option<mpsc::UnboundedReceiver<()>>);
 enum ParentSays {
     /// A line: the run is to end as after SIGTERM.
     End,
-    /// Its end: nobody needs the run.
+    /// The end of input: nobody needs the run.
     Gone,
 }
 
@@ -230,7 +231,7 @@ impl Parent {
         Self(Some(receiver))
     }
 
-    /// What it says next; nothing more once it is gone.
+    /// The next line of the parent; nothing more once it is gone.
     async fn says(&mut self) -> ParentSays {
         let Some(lines) = &mut self.0 else { return std::future::pending().await };
         match lines.recv().await {
@@ -273,6 +274,7 @@ async fn start(
     if let Some(missing) = interpreters::missing_interpreters(&recipe).into_iter().next() {
         return Err(missing.into());
     }
+    announce(&recipe);
     // Prompts have what its environments say of themselves.
     let environments = Environments::start(&recipe).await?;
     // Before a function of the user's own is called; a run that is resumed is checked against its record as well, when
@@ -341,12 +343,16 @@ fn settings(options: &TrainOptions) -> Vec<String> {
 }
 
 /// How to go on after a run that failed.
-fn next_step(path: &Path) -> String {
+fn next_step(path: &Path, error: &RunError) -> String {
     let path_shown = path.display();
     match has_finished_step(path) {
+        Ok(false) if matches!(error, RunError::JudgeBudget { .. }) => format!(
+            "no step is finished, and every verdict is kept: run the same command again with the larger budget and \
+             --out {path_shown}"
+        ),
         Ok(false) => format!(
-            "no step is finished, so that there is nothing to resume: the same command begins again once the cause is \
-             mended ({path_shown} may be its --out again)"
+            "no step is finished, so there is nothing to resume: fix the cause and run the same command again (--out \
+             {path_shown} can be used again)"
         ),
         _ => format!("every finished step is kept; continue with: evenkeel resume {path_shown}"),
     }

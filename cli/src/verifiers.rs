@@ -2,18 +2,22 @@
 //! programs of the user's own, which are watched, restarted and end with the run.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::io;
-use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_child::{EXIT, LastLines, ProcessGroup, START, StartedProcess, describe_end};
+use evenkeel_child::{ChildLimits, EXIT, LastLines, ProcessGroup, START, StartedProcess, describe_end};
 use evenkeel_config::human;
 use evenkeel_orchestrator::VerifierSettings;
 use evenkeel_reward::{RewardError, RewardSettings, bind_with_worker_processes};
+use evenkeel_rpc::client::SOCKET;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
-use tokio::net::TcpStream;
+use tempfile::TempDir;
+use tokio::net::UnixStream;
 use tokio::process::{ChildStdin, Command};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -28,26 +32,24 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Lines of what it said last, for the error of one that does not start.
 const LAST_LINES: usize = 12;
+/// Longest path of a socket, in bytes, on any system.
+const MAX_SOCKET_PATH: usize = 103;
+/// Name of the socket in its folder.
+const SOCKET_NAME: &str = "verifier";
 
-/// Starts a reward service on loopback, with the reward functions of a run.
+/// Starts a reward service for this process alone, with the reward functions of a run.
 ///
 /// # Errors
 /// Settings that the service refuses; a file that cannot be loaded, by the setting that names it.
 pub(crate) async fn start_reward(settings: RewardSettings) -> Result<RunningServer> {
-    let settings = RewardSettings { server: ServerSettings::on("127.0.0.1:0"), ..settings };
+    let settings = RewardSettings { server: ServerSettings::private(), ..settings };
     match bind_with_worker_processes(settings, crate::guest::worker_process).await {
         Ok(server) => Ok(server.spawn()),
-        Err(RewardError::Functions { name, field, message }) => bail!("data.verifiers.{name}.{field}: {message}"),
-        Err(RewardError::Setting(mut error)) if error.field.starts_with(FUNCTIONS) => {
-            error.field = error.field.replacen(FUNCTIONS, "data.verifiers.", 1);
-            Err(error.into())
-        }
+        Err(error @ RewardError::Functions { .. }) => Err(error.into()),
+        Err(RewardError::FunctionSetting(error)) => Err(error.into()),
         Err(error) => Err(error).context("the reward service"),
     }
 }
-
-/// How fields of reward functions begin in the settings of the reward service.
-const FUNCTIONS: &str = "functions.";
 
 /// The programs of one run that verify. Dropping it ends them.
 pub(crate) struct VerifierProcesses {
@@ -65,7 +67,7 @@ impl VerifierProcesses {
         for (name, verifier) in settings.iter().filter(|(_, verifier)| !verifier.command.is_empty()) {
             let program = Program::of(name, verifier)?;
             let running = program.start().await?;
-            all.endpoints.insert(name.clone(), vec![format!("http://{}", program.listen)]);
+            all.endpoints.insert(name.clone(), vec![program.address()]);
             all.watched.push(tokio::spawn(program.watch(running)));
         }
         Ok(all)
@@ -84,12 +86,14 @@ impl Drop for VerifierProcesses {
     }
 }
 
-/// How a verifier is started.
+/// How a verifier is started, and where it listens: at a socket in a folder that only this user may enter. Nobody else
+/// can listen in its place, neither before it does nor while it is started again.
 struct Program {
     /// The setting that names it.
     field: String,
     words: Vec<String>,
-    listen: String,
+    limits: ChildLimits,
+    folder: TempDir,
 }
 
 /// A process, and the tasks that read what it says.
@@ -103,9 +107,25 @@ struct Running {
 
 impl Program {
     fn of(name: &str, verifier: &VerifierSettings) -> Result<Self> {
-        // Free at this moment; the process is told to take it, and takes it again after a restart.
-        let listen = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr())?.to_string();
-        Ok(Self { field: format!("data.verifiers.{name}.command"), words: verifier.command.clone(), listen })
+        let mut private = tempfile::Builder::new();
+        private.prefix("evenkeel-").permissions(Permissions::from_mode(0o700));
+        let folder = private.tempdir()?;
+        // A long TMPDIR leaves no room for the name of a socket.
+        let is_short = |folder: &TempDir| folder.path().join(SOCKET_NAME).as_os_str().len() <= MAX_SOCKET_PATH;
+        let folder = if is_short(&folder) { folder } else { private.tempdir_in("/tmp")? };
+        let field = format!("data.verifiers.{name}.command");
+        // Its memory has no limit: a judge may hold a model.
+        let limits = ChildLimits { keep_variables: verifier.keep_variables.clone(), max_memory: 0 };
+        Ok(Self { field, words: verifier.command.clone(), limits, folder })
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join(SOCKET_NAME)
+    }
+
+    /// The address of the socket, as gRPC writes it.
+    fn address(&self) -> String {
+        format!("{SOCKET}{}", self.socket().display())
     }
 
     /// Starts the process and waits until it listens.
@@ -116,13 +136,13 @@ impl Program {
             if let Some(status) = running.group.try_wait()? {
                 bail!("{}: {}", self.field, running.last_words(&Ok(status)).await);
             }
-            if TcpStream::connect(&self.listen).await.is_ok() {
+            if UnixStream::connect(self.socket()).await.is_ok() {
                 return Ok(running);
             }
             if Instant::now() > until {
-                let listen = &self.listen;
+                let address = self.address();
                 let limit = human(START);
-                bail!("{}: does not listen at {listen} ({LISTEN}) within {limit}", self.field);
+                bail!("{}: does not listen at {address} ({LISTEN}) within {limit}", self.field);
             }
             sleep(POLL).await;
         }
@@ -131,8 +151,10 @@ impl Program {
     fn spawn(&self) -> Result<Running> {
         let (program, arguments) = self.words.split_first().context("a program without a name")?;
         let mut command = Command::new(program);
-        command.args(arguments).env(LISTEN, &self.listen);
-        let started = ProcessGroup::start(command, &self.field, LastLines::up_to(LAST_LINES));
+        command.args(arguments).env(LISTEN, self.address());
+        // What a process before has left: most servers do not replace it.
+        let _ = std::fs::remove_file(self.socket());
+        let started = ProcessGroup::start(command, &self.limits, &self.field, LastLines::up_to(LAST_LINES));
         let started = started.with_context(|| format!("{}: {program}", self.field))?;
         let StartedProcess { group, stdin, stdout, last_lines, reader } = started;
         let output = tokio::spawn(last_lines.clone().follow(stdout, self.field.clone()));
@@ -146,7 +168,7 @@ impl Program {
             let began = Instant::now();
             let status = running.group.wait().await;
             let words = running.last_words(&status).await;
-            tracing::warn!(again_in = %human(pause), "{}: {words}; it is started again", self.field);
+            tracing::warn!(again_in = %human(pause), "{}: {words}; restarting it", self.field);
             sleep(pause).await;
             pause = if began.elapsed() > LONGEST_PAUSE { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
             running = loop {
@@ -174,6 +196,8 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     async fn start(command: &[&str]) -> Result<VerifierProcesses> {
@@ -195,10 +219,12 @@ mod tests {
     /// Notes the process that it starts, listens, and ends with the first connection.
     const SHORT: &str = r#"
 import os, socket, subprocess, sys
-host, port = os.environ["EVENKEEL_VERIFIER_LISTEN"].rsplit(":", 1)
 started = subprocess.Popen(["sleep", "1000"])
 print(started.pid, file=open(sys.argv[1], "a"))
-socket.create_server((host, int(port))).accept()
+server = socket.socket(socket.AF_UNIX)
+server.bind(os.environ["EVENKEEL_VERIFIER_LISTEN"].split(":", 1)[1])
+server.listen()
+server.accept()
 "#;
 
     #[tokio::test]
@@ -210,7 +236,10 @@ socket.create_server((host, int(port))).accept()
         };
         let lives = |id: &String| std::fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|words| !words.is_empty());
         let running = start(&["python3", "-c", SHORT, notes.to_str().unwrap()]).await.unwrap();
-        assert_eq!(running.endpoints()["words"].len(), 1);
+        let address = running.endpoints()["words"].concat();
+        let socket = Path::new(address.strip_prefix("unix:").unwrap());
+        let folder_mode = std::fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode();
+        assert_eq!(folder_mode & 0o777, 0o700, "nobody else can listen there");
         let until = Instant::now() + Duration::from_secs(30);
         while started().len() < 2 && Instant::now() < until {
             sleep(POLL).await;

@@ -18,7 +18,15 @@ const PACKAGES: [&str; 2] = ["grpcio==1.85.1", "grpcio-tools==1.85.1"];
 
 fn main() -> ExitCode {
     type Check = fn(&Path);
-    let runs: [(&str, Check); 1] = [("a_run_learns_from_the_verdicts_of_the_example_and_logs_its_component", trains)];
+    let runs: [(&str, Check); 2] = [
+        ("a_run_learns_from_the_verdicts_of_the_example_and_logs_its_component", |python| {
+            let (_verifier, address) = Verifier::start(python);
+            trains(&format!("endpoints=[\"{address}\"]"));
+        }),
+        ("a_run_starts_the_example_and_asks_it_at_a_socket", |python| {
+            trains(&format!("command={:?}", [python, example().as_path()]))
+        }),
+    ];
     let trials = match python() {
         Ok(python) => {
             let of_run = |(name, check): (&str, Check)| {
@@ -60,15 +68,18 @@ fn python() -> Result<PathBuf, String> {
     Ok(python)
 }
 
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/custom_verifier.py")
+}
+
 /// The example; it ends with the test.
 struct Verifier(Child);
 
 impl Verifier {
     /// Starts it on a free port; returns its address.
     fn start(python: &Path) -> (Self, String) {
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/custom_verifier.py");
         let mut command = Command::new(python);
-        let mut child = command.arg(example).arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.arg(example()).arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let port: u16 = line.trim().rsplit_once(' ').expect("it says its port").1.parse().unwrap();
@@ -83,7 +94,8 @@ impl Drop for Verifier {
     }
 }
 
-fn trains(python: &Path) {
+/// A run whose verifier has this setting.
+fn trains(place: &str) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("words.jsonl");
     let out = dir.path().join("run");
@@ -96,13 +108,12 @@ fn trains(python: &Path) {
     };
     let rows: String = (0..).zip(["yes", "no", "maybe", "never"]).map(row).collect();
     std::fs::write(&data, rows).unwrap();
-    let (_verifier, address) = Verifier::start(python);
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/small.toml");
     command.args(["train", "--steps", "2"]).arg("--recipe").arg(recipe).arg("--out").arg(&out);
     let settings = [
         format!("data.files={}", data.display()),
-        format!("data.verifiers.words.endpoints=[\"{address}\"]"),
+        format!("data.verifiers.words.{place}"),
         "data.verifiers.words.data_sources=[\"words/*\"]".to_owned(),
         "shaping.weights.brevity=0.5".to_owned(),
         "evaluation.problems=0".to_owned(),

@@ -55,7 +55,7 @@ fn main() -> Result<(), Failure> {
 struct Nvcc {
     program: OsString,
     version: String,
-    /// 13000 for 13.0.
+    /// CUDA version of the compiler: 13000 for 13.0.
     cuda: u32,
 }
 

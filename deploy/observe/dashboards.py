@@ -179,7 +179,7 @@ TRAINING = [
     panel("Correction for their difference",
           [("evenkeel_run_correction_weight", "mean factor"), ("evenkeel_run_correction_bounded_ratio", "share bounded")],
           "A factor far from 1 or many bounded tokens: samples are not from the policy that is trained.", only="a correction"),
-    panel("Gap when weights were proven", [("evenkeel_run_proof_gap_nats", "{{statistic}}")],
+    panel("Gap when weights were verified", [("evenkeel_run_proof_gap_nats", "{{statistic}}")],
           "What the proof refuses ends the run. A gap that grows: type of weights or engine settings differ."),
     panel("Share of clipped tokens", [("evenkeel_run_clipped_ratio", "{{bound}}")],
           "0 with one update a batch. Above a few percent, the batch is too old or the learning rate too high.", "percentunit"),

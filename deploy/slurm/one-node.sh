@@ -47,8 +47,12 @@ fi
 if [ "$ranks" != 1 ]; then
   # A port that other jobs on the same node hardly have.
   port=$((20000 + SLURM_JOB_ID % 3000 * 10))
+  # Whoever reaches it needs the token of this start.
+  token=$(umask 077 && mktemp) || exit 1
+  trap 'rm -f "$token"' EXIT
+  od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$token"
   command=(srun --job-name=ranks --kill-on-bad-exit=0 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "${command[@]}"
-    --set learner.ranks.count=0 --set "learner.ranks.address=127.0.0.1:$port")
+    --set learner.ranks.count=0 --set "learner.ranks.address=127.0.0.1:$port" --set "learner.ranks.token_file=$token")
 fi
 "${command[@]}" &
 child=$!

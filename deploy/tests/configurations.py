@@ -48,6 +48,15 @@ def verify(overlays):
     check(not outside & set(services["engine"]["networks"]), f"{overlays}: an engine is in a network with a way out")
     others = [name for name, service in services.items() if "engines" in (service.get("networks") or {})]
     check(set(others) <= {"engine", "generation", "prometheus", "traces"}, f"{overlays}: {others} can reach the engines")
+    for name in {"prometheus", "traces"} & set(services):
+        found = set(services[name]["networks"])
+        check(found == {"services", "engines", "rewards", "observe"}, f"{overlays}: {name} is in {sorted(found)}")
+    beside = {name for name, service in services.items() if "observe" in (service.get("networks") or {})}
+    check(beside <= {"prometheus", "traces", "grafana"}, f"{overlays}: {sorted(beside)} are in the network of what observes")
+    for worker, network in (("reward", "rewards"), ("environment", "environments")):
+        check(set(services[worker]["networks"]) == {network}, f"{overlays}: {worker} is in {sorted(services[worker]['networks'])}")
+        beside = {name for name, service in services.items() if network in (service.get("networks") or {})}
+        check(beside <= {worker, "gateway", "orchestrator", "prometheus", "traces"}, f"{overlays}: {worker} shares a network with {sorted(beside)}")
     builders = [name for name, service in services.items() if "build" in service and service["image"] == "evenkeel"]
     check(builders == ["model"], f"{overlays}: the image is built by {builders}")
     published = {name for name, service in services.items() if service.get("ports")} & ours

@@ -20,6 +20,12 @@ def reached(network, host, port, paths):
     return [line.split()[0] for line in done.splitlines() if " HTTP/1." in line]
 
 
+def connects(network, host, port):
+    """Whether a container in a network can open a connection."""
+    ask = f"timeout 5 bash -c 'exec 3<>/dev/tcp/{host}/{port}' && echo connected"
+    return "connected" in command(["docker", "run", "--rm", "--network", network, HELPER, "bash", "-c", ask], allowed=None)
+
+
 def run():
     with Stack("exposure") as stack:
         stack.up("--scale", "engine=1")
@@ -35,10 +41,16 @@ def run():
         # From the network with a way out, where a stolen gateway or orchestrator would be.
         engine = containers["engine"]["NetworkSettings"]["Networks"][f"{stack.name}_engines"]["IPAddress"]
         check(reached(f"{stack.name}_engines", engine, 8000, ROUTES) == ROUTES, "the engine answers nobody, and the test shows nothing")
-        for network in ("edge", "services"):
+        for network in ("edge", "services", "rewards", "environments"):
             found = reached(f"{stack.name}_{network}", engine, 8000, ROUTES)
             check(not found, f"{found} of an engine answer in the network {network}")
-        for network in ("engines", "services"):
+        # From where programs run: neither the learner nor the generation service.
+        for name, port in (("learner", 50053), ("generation", 50051)):
+            address = containers[name]["NetworkSettings"]["Networks"][f"{stack.name}_services"]["IPAddress"]
+            check(connects(f"{stack.name}_services", address, port), f"the {name} answers nobody, and the test shows nothing")
+            for network in ("rewards", "environments"):
+                check(not connects(f"{stack.name}_{network}", address, port), f"the {name} is reached from the network {network}")
+        for network in ("engines", "services", "rewards", "environments"):
             internal = command(["docker", "network", "inspect", "-f", "{{.Internal}}", f"{stack.name}_{network}"]).strip()
             check(internal == "true", f"the network {network} has a way out")
         # What is meant to be reached is reached.

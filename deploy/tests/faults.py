@@ -162,7 +162,7 @@ FAULTS = {
     "pause_engine": pause("engine", 60),
     "pause_learner": pause("learner", 60),
     "pause_reward": pause("reward", 20),
-    "cut_reward": cut("reward", "services", 15),
+    "cut_reward": cut("reward", "rewards", 15),
     "cut_engine": cut("engine", "engines", 15),
     "cut_learner": cut("learner", "services", 15),
     "cut_generation": cut("generation", "services", 15),

@@ -2,8 +2,10 @@
 import contextlib, json, os, pathlib, re, shutil, subprocess, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The network of services that are not in `services`.
+NETWORKS = {"reward": "rewards", "gateway": "rewards", "environment": "environments", "engine": "engines"}
 # Values that two runs of one seed may differ in: docs/orchestrator.md, "Metrics".
-MAY_DIFFER = ("timing_s/", "perf/throughput", "perf/time_per_step", "rollout/begun_again", "rollout/verified_again", "proof/")
+MAY_DIFFER = ("sampler_audit/", "timing_s/", "perf/throughput", "perf/time_per_step", "rollout/begun_again", "rollout/verified_again", "proof/")
 
 
 class Failed(AssertionError):
@@ -73,8 +75,9 @@ class Stack:
     def address(self, variable="EVENKEEL_PORT"):
         return f"127.0.0.1:{self.ports[variable]}"
 
-    def inner(self, service, port, network="services"):
-        """Where each container of a service listens within a network. This machine can reach the containers of its own networks."""
+    def inner(self, service, port):
+        """Where each container of a service listens within its network. This machine can reach the containers of its own networks."""
+        network = NETWORKS.get(service, "services")
         networks = [one["NetworkSettings"]["Networks"] for one in self.inspect(service)]
         return [f"{of[f'{self.name}_{network}']['IPAddress']}:{port}" for of in networks]
 

@@ -11,8 +11,10 @@
 mod failure;
 mod field_violation;
 mod ids;
+mod judge_failure;
 mod messages;
 mod names;
+mod no_reward;
 mod run_state;
 mod sampling;
 mod segments;
@@ -24,9 +26,11 @@ mod weights;
 
 pub use evenkeel_errors::{FieldError, engine_advice, shown};
 pub use ids::{GroupId, Purpose, SampleId};
+pub use judge_failure::JudgeFailure;
 pub use names::Label;
+pub use no_reward::NoReward;
 pub use sampling::SamplingSettings;
-pub use segments::{FlatResponse, append_sampled, flatten, validate_token_ids};
+pub use segments::{FlatResponse, append_sampled, arithmetic_of, flatten, validate_token_ids};
 pub use verdict::is_component_name;
 pub use weights::{BASE_GROUP, validate_digest, validate_kept_versions};
 

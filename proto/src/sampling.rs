@@ -27,6 +27,8 @@ pub struct SamplingSettings {
     pub min_tokens: u32,
     /// At most 2^63 - 1.
     pub seed: u64,
+    /// Whether the engine gets the seed. Without it the engine's own random numbers decide.
+    pub seeded: bool,
     /// Ids that end the response besides the end of sequence.
     pub stop_token_ids: Vec<u32>,
     /// Go on after the end of sequence.
@@ -45,6 +47,7 @@ impl SamplingSettings {
             max_tokens,
             min_tokens: 0,
             seed,
+            seeded: true,
             stop_token_ids: Vec::new(),
             ignore_eos: false,
         }
@@ -95,6 +98,7 @@ impl TryFrom<&Sampling> for SamplingSettings {
             max_tokens: present("max_tokens", sampling.max_tokens, "at least 1")?,
             min_tokens: present("min_tokens", sampling.min_tokens, "0 to max_tokens")?,
             seed: present("seed", sampling.seed, "0 to 2^63 - 1")?,
+            seeded: !sampling.unseeded,
             stop_token_ids: sampling.stop_token_ids.clone(),
             ignore_eos: present("ignore_eos", sampling.ignore_eos, "true or false")?,
         };
@@ -125,6 +129,7 @@ impl From<SamplingSettings> for Sampling {
             seed: Some(settings.seed),
             stop_token_ids: settings.stop_token_ids,
             ignore_eos: Some(settings.ignore_eos),
+            unseeded: !settings.seeded,
         }
     }
 }
@@ -170,7 +175,7 @@ mod tests {
     #[test]
     fn settings_survive_the_wire() {
         let settings =
-            SamplingSettings { stop_token_ids: vec![2], temperature: 0.0, ..SamplingSettings::plain(16, MAX_SEED) };
+            SamplingSettings { stop_token_ids: vec![2], seeded: false, ..SamplingSettings::plain(16, MAX_SEED) };
         assert_eq!(SamplingSettings::try_from(&Sampling::from(settings.clone())), Ok(settings));
     }
 

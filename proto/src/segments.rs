@@ -53,6 +53,14 @@ pub fn append_sampled(segments: &mut Vec<Segment>, sampled: Segment) {
     }
 }
 
+/// The arithmetic, by its name, that all sampled tokens of a response were drawn with. `None` where engines named none or
+/// several.
+pub fn arithmetic_of(segments: &[Segment]) -> Option<&str> {
+    let mut sampled = segments.iter().filter(|segment| segment.source() == SegmentSource::Sampled);
+    let first = sampled.next().map(|segment| segment.arithmetic.as_str()).filter(|name| !name.is_empty())?;
+    sampled.all(|segment| segment.arithmetic == first).then_some(first)
+}
+
 /// One segment after the other as one response. An empty list is an empty response, which the caller judges.
 pub fn flatten(segments: &[Segment]) -> Result<FlatResponse, FieldError> {
     let total = segments.iter().map(|segment| segment.token_ids.len()).sum();

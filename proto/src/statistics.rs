@@ -12,8 +12,10 @@ impl TokenStatistics {
             &self.surprises,
             &self.less_likely,
             &self.equally_likely,
+            &self.beyond_rank_5,
             &self.beyond_rank_50,
             &self.largest_log_probabilities,
+            &self.below_hundredth,
             &self.below_floor,
             &self.end_probabilities,
         ];

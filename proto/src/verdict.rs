@@ -56,9 +56,13 @@ impl Verdict {
         Self { violations: vec![FieldViolation::from(error)], ..Self::invalid(id, InvalidReason::BadRequest, detail) }
     }
 
-    /// Why there is no verdict, as text: the label of the reason, with the detail where there is one.
+    /// Why there is no verdict, as text: the code of a reward function or a judge, or the label of the reason, with the
+    /// detail where there is one.
     pub fn reason_with_detail(&self) -> String {
-        match (self.invalid_reason().label(), self.detail.as_str()) {
+        let of_judge = || self.judge_failure().map(Label::label);
+        let label = self.no_reward().map(Label::label).or_else(of_judge);
+        let label = label.unwrap_or_else(|| self.invalid_reason().label());
+        match (label, self.detail.as_str()) {
             (label, "") => label.to_owned(),
             (label, detail) => format!("{label}: {detail}"),
         }
@@ -147,6 +151,8 @@ mod tests {
         assert_eq!(verdict.reward, None);
         assert_eq!(verdict.reason_with_detail(), "worker_lost: connection reset");
         assert_eq!(Verdict { detail: String::new(), ..verdict.clone() }.reason_with_detail(), "worker_lost");
+        let of_function = Verdict { reason_code: "reward_exception".to_owned(), ..verdict.clone() };
+        assert_eq!(of_function.reason_with_detail(), "reward_exception: connection reset");
         assert_eq!(verdict.validate(), Ok(()));
     }
 

@@ -49,14 +49,25 @@ impl LearnerGetStatusResponse {
 
 impl WeightsRef {
     /// Weights in a folder.
+    ///
+    /// The digest of all its files is unknown: [`with_files_digest`](Self::with_files_digest) sets it.
     pub fn at_path(version: u64, digest: impl Into<String>, path: impl Into<String>, size_bytes: u64) -> Self {
         let source = weights_ref::Source::Path(PathWeights { path: path.into(), size_bytes });
-        Self { version, digest: digest.into(), source: Some(source) }
+        Self { version, digest: digest.into(), source: Some(source), files_digest: String::new() }
+    }
+
+    /// The reference with the digest of all files of the folder.
+    #[must_use]
+    pub fn with_files_digest(self, files_digest: impl Into<String>) -> Self {
+        Self { files_digest: files_digest.into(), ..self }
     }
 
     /// Refuses a reference without a place or with a malformed digest; the receiver checks that the weights exist.
     pub fn validate(&self) -> Result<(), FieldError> {
         validate_digest("digest", &self.digest)?;
+        if !self.files_digest.is_empty() {
+            validate_digest("files_digest", &self.files_digest)?;
+        }
         match &self.source {
             None => Err(FieldError::missing("source", "one of path, lora, nccl")),
             Some(weights_ref::Source::Path(at)) if !at.path.starts_with('/') => {
@@ -84,6 +95,8 @@ mod tests {
         assert_eq!(refused(WeightsRef::at_path(3, "", "/w", 0)), "digest");
         assert_eq!(refused(WeightsRef::at_path(3, digest.to_uppercase(), "/w", 0)), "digest");
         assert_eq!(refused(WeightsRef::at_path(3, digest.as_str(), "w", 0)), "path.path");
-        assert_eq!(refused(WeightsRef { version: 3, digest, source: None }), "source");
+        let at_path = WeightsRef::at_path(3, digest.as_str(), "/w", 0);
+        assert_eq!(refused(at_path.clone().with_files_digest("0a")), "files_digest");
+        assert_eq!(refused(WeightsRef { source: None, ..at_path }), "source");
     }
 }

@@ -1,6 +1,6 @@
 """A client of reward services (`evenkeel serve reward`, or its gateway): mathematics and programs, judged by other processes or machines.
 
->>> with RewardClient("127.0.0.1:50053") as client:
+>>> with RewardClient("127.0.0.1:50052") as client:
 ...     client.verify([MathItem(r"\\boxed{4}", "4")])[0].reward
 1.0
 

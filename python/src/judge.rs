@@ -72,7 +72,7 @@ pub(crate) fn answer<'a>(completion: &'a str, rules: &Rules) -> Option<Cow<'a, s
     match extract(completion, rules) {
         Ok(found) if found.bytes() > rules.limits.max_answer_bytes => None,
         Ok(Extracted::One(answer)) => Some(Cow::Borrowed(answer.trim())),
-        Ok(Extracted::Several(answers)) => {
+        Ok(Extracted::Several { answers, .. }) => {
             Some(Cow::Owned(answers.iter().map(|answer| answer.trim()).collect::<Vec<_>>().join(", ")))
         }
         Err(_) => None,

@@ -29,7 +29,7 @@ fn weigh(advantages: &[f64], tokens: &[usize], groups: &[usize]) -> Result<(Vec<
     // Sorted by group, and stably: the order of rows decides nothing but the order of sums.
     let mut rows: Vec<usize> = (0..groups.len()).collect();
     rows.sort_by_key(|&row| groups[row]);
-    let constants = Constants { max_tokens: 0, vl_norm_alpha: 0.0 };
+    let constants = Constants { max_tokens: 0, vl_norm_alpha: 0.0, sides: None };
     let mut weights = vec![0.0; rows.len()];
     let mut counts = MiniBatchCounts::default();
     let mut part = Vec::new();

@@ -79,7 +79,7 @@ async fn grpc(address: SocketAddr) -> Result<(), Failed> {
 
 async fn http(address: SocketAddr, path: &str) -> Result<(), Failed> {
     let mut stream = wire::tcp(HOME, address).await?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n").as_bytes()).await?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::new();
     stream.take(1 << 20).read_to_end(&mut answer).await?;
     let line = String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned();

@@ -30,7 +30,7 @@ use serde_json::json;
 async fn pull(agent: &str, version: u64, digest: &str) -> Result<()> {
     let connector = Connector::new("client", ClientSettings::default())?;
     let channel = connector.connect(&ServerAddress::new(agent)).await?;
-    let request = PullRequest { version, digest: digest.to_owned() };
+    let request = PullRequest { version, digest: digest.to_owned(), ..PullRequest::default() };
     WeightsAgentClient::new(channel).pull(request).await?;
     Ok(())
 }

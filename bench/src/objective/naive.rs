@@ -52,9 +52,11 @@ fn weight(rule: Aggregation, a: &[f64], t: &[f64], i: usize, lengths: &[f64], gr
         Aggregation::BatchToken => 1.0 / lengths.iter().sum::<f64>(),
         Aggregation::Sequence => 1.0 / (p * g * t[i]),
         Aggregation::SequenceSum => 1.0 / (p * g * TOKENS as f64),
-        Aggregation::Balanced | Aggregation::BalancedCount if side.is_empty() => 0.0,
+        Aggregation::Balanced | Aggregation::BalancedCount | Aggregation::Sides if side.is_empty() => 0.0,
         Aggregation::Balanced => over_side(&|j| a[j].abs()) / (p * g * over_side(&|j| a[j].abs() * t[j])),
         Aggregation::BalancedCount => side.len() as f64 / (p * g * over_side(&|j| t[j])),
+        // The dial is absent here, which is that of balanced.
+        Aggregation::Sides => over_side(&|j| a[j].abs()) / (p * g * over_side(&|j| a[j].abs() * t[j])),
         Aggregation::Luspo => 1.0 / (p * g),
         Aggregation::VlNorm => {
             t[i].powf(-alpha) / (TOKENS as f64 * lengths.iter().map(|t| t.powf(-alpha)).sum::<f64>())

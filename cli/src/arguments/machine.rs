@@ -10,15 +10,19 @@ use evenkeel_recipe::Card;
 
 #[derive(Subcommand)]
 pub(crate) enum GpuCommand {
-    /// Print what this machine has, and what is missing for training on a GPU. A machine without a GPU is not an error.
+    /// Print the GPUs and libraries of this machine, and what training lacks.
+    ///
+    /// A machine without a GPU is not an error.
+    #[command(after_help = "  evenkeel gpu probe")]
     Probe(GpuProbeOptions),
-    /// Print how much GPU memory training a model takes, and fail if it does not fit.
+    /// Print how much GPU memory training a model needs; fail if it does not fit.
+    #[command(after_help = "  evenkeel gpu plan --model model --longest 4096 --memory 80")]
     Plan(GpuPlanOptions),
 }
 
 #[derive(Args)]
 pub(crate) struct GpuProbeOptions {
-    /// Print it as JSON, with every place that was searched.
+    /// Print JSON, with every place that was searched.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -28,63 +32,78 @@ pub(crate) struct GpuPlanOptions {
     /// The model's folder; only its configuration is read.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) model: PathBuf,
-    /// Length of the longest sequence in tokens, prompt included.
+    /// Longest sequence in tokens, prompt included.
     #[arg(long, value_name = "TOKENS")]
     pub(crate) longest: usize,
-    /// Tokens in a micro-batch: compute.micro_batch_tokens. 0 uses the setting's own default.
+    /// compute.micro_batch_tokens; 0 is its default.
+    ///
+    /// Tokens in a micro-batch.
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     pub(crate) micro_batch_tokens: usize,
-    /// What is recomputed: compute.recompute. If this option or the next is absent, all of its variants are printed,
-    /// and one must fit.
-    #[arg(long, value_name = "WHAT", value_parser = one_of(Recompute::ALL, Recompute::name))]
+    /// compute.recompute: none, selective or full [default: all]
+    ///
+    /// What is recomputed. If this option or --moments is absent, all variants are printed, and one must fit.
+    #[arg(long, value_name = "WHAT", hide_possible_values = true,
+    value_parser = one_of(Recompute::ALL, Recompute::name))]
     pub(crate) recompute: Option<Recompute>,
-    /// Where AdamW's moments are kept: optimizer.moments.
-    #[arg(long, value_name = "WHERE", value_parser = one_of(MomentsLocation::ALL, MomentsLocation::name))]
+    /// optimizer.moments: device or host [default: both]
+    ///
+    /// Where AdamW's moments are kept.
+    #[arg(long, value_name = "WHERE", hide_possible_values = true,
+    value_parser = one_of(MomentsLocation::ALL, MomentsLocation::name))]
     pub(crate) moments: Option<MomentsLocation>,
-    /// Blocks in which gradients are summed: compute.gradient_blocks. Fewer take less memory.
+    /// compute.gradient_blocks; fewer need less memory.
+    ///
+    /// Blocks in which gradients are summed.
     #[arg(long, value_name = "BLOCKS", default_value_t = 8)]
     pub(crate) gradient_blocks: usize,
     /// Compute in fp32 instead of bf16.
     #[arg(long)]
     pub(crate) f32: bool,
-    /// A batch takes several updates: mini_batch_groups or epochs.
+    /// Plan several updates for each batch.
+    ///
+    /// That is, with mini_batch_groups or epochs.
     #[arg(long)]
     pub(crate) several_updates: bool,
-    /// A KL term against the initial weights is used.
+    /// Plan a KL term against the initial weights.
     #[arg(long)]
     pub(crate) reference: bool,
-    /// Memory of the GPU in GiB [default: that of this machine's first GPU]. An H200 has 140.4.
+    /// GPU memory [default: that of the first GPU; an H200 has 140.4]
     #[arg(long, value_name = "GIB")]
     pub(crate) memory: Option<f64>,
-    /// Print it as JSON, in bytes.
+    /// Print JSON, in bytes.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct PlanOptions {
-    /// A built-in recipe or a TOML file; several are merged. Of the model only config.json is read, and no data.
+    /// Built-in recipes or TOML files; later ones win.
+    ///
+    /// Only config.json of the model is read, and no data.
     #[arg(value_name = "RECIPE", required = true)]
     pub(crate) recipe: Vec<String>,
-    /// Override one setting of the recipe. May be repeated.
+    /// Override one setting of the recipe; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Cards in all: one for the learner, the others for engines; with one card both take turns on it.
+    /// GPUs in all: one for the learner, the others for engines.
+    ///
+    /// On one GPU, learner and engine take turns.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(crate) gpus: u64,
-    /// Which card.
-    #[arg(long, value_name = "CARD", default_value = "h100", value_parser = PossibleValuesParser::new(Card::names()))]
+    /// GPUs: a100, h100, h200, b200, l4, l40s or rtx4090
+    #[arg(long, value_name = "CARD", default_value = "h100", value_parser = PossibleValuesParser::new(Card::names()), hide_possible_values = true)]
     pub(crate) card: String,
     /// Mean length of a prompt.
     #[arg(long, value_name = "TOKENS", default_value_t = 256.0)]
     pub(crate) prompt_tokens: f64,
-    /// Mean length of a response [default: half of sampling.max_tokens].
+    /// Mean length of an answer [default: half of sampling.max_tokens]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) answer_tokens: Option<f64>,
-    /// Gigabytes a second at which new weights reach each engine.
+    /// Bandwidth for new weights, for all engines together.
     #[arg(long, value_name = "GB/S", default_value_t = 5.0)]
     pub(crate) network: f64,
-    /// Print it as JSON, in seconds and bytes.
+    /// Print JSON, in seconds and bytes.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -110,7 +129,9 @@ pub(crate) struct SandboxWorkerOptions {
 
 #[derive(Args)]
 pub(crate) struct GuestOptions {
-    /// Folder to build it in [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
+    /// Folder [default: EVENKEEL_GUEST_DIR, or evenkeel in the cache]
+    ///
+    /// The cache is the user's cache folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

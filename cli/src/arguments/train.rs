@@ -7,55 +7,72 @@ use evenkeel_run::RUN_FILE;
 
 use super::whole;
 
+/// Headings of the help.
+const BEGIN: &str = "Where the run is and begins";
+const DRY_RUN: &str = "Dry run";
+const OUTPUT: &str = "Output";
+
 #[derive(Args, Default)]
 pub(crate) struct TrainOptions {
-    /// Built-in recipes or TOML files, as --recipe names them.
+    /// Built-in recipes or TOML files; later ones win [default: arithmetic]
     #[arg(value_name = "RECIPE", conflicts_with_all = ["recipe", "from", "resume"])]
     pub(crate) recipes: Vec<String>,
-    /// A built-in recipe or a TOML file; several are merged, later ones win [default: arithmetic].
+    /// Another way to write RECIPE; may be repeated.
     #[arg(long, alias = "config", value_name = "NAME|FILE.toml", conflicts_with = "resume")]
     pub(crate) recipe: Vec<String>,
-    /// Start a new run from the checkpoint of another run after step N [default: its newest], with its settings and
-    /// --set on top.
-    #[arg(long, value_name = "DIR[@N]", conflicts_with_all = ["recipe", "resume"])]
+    /// Start from a checkpoint of another run [default step: its newest]
+    ///
+    /// The new run has the settings of the other run, with --set on top.
+    #[arg(help_heading = BEGIN, long, value_name = "DIR[@N]", conflicts_with_all = ["recipe", "resume"])]
     pub(crate) from: Option<String>,
-    /// Override one setting, such as `learner.optimizer.learning_rate=1e-5`. May be repeated.
+    /// Override one setting, such as run.seed=1; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Total number of GRPO steps.
+    /// Total number of training steps.
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) steps: Option<u64>,
-    /// Compute the gradient of every aggregation rule on the batch of the first step and every N-th after it; this
-    /// changes no result.
+    /// Measure the gradient of every aggregation rule each N steps.
+    ///
+    /// The first step is measured as well. This changes no result.
     #[arg(long, value_name = "every=N", value_parser = every)]
     pub(crate) probe_gradients: Option<u64>,
-    /// Directory of the run [default: runs/RECIPE-SEED, or DIR-from-N with --from; with a number if it exists].
-    #[arg(long, visible_alias = "run", value_name = "DIR", conflicts_with = "resume")]
+    /// Directory of the run [default: runs/RECIPE-SEED]
+    ///
+    /// With --from, the default is DIR-from-N. If the default exists, the name gets a number.
+    #[arg(help_heading = BEGIN, long, visible_alias = "run", value_name = "DIR", conflicts_with = "resume")]
     pub(crate) out: Option<PathBuf>,
     /// Resume the run in this directory.
-    #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = BEGIN, long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
-    /// Resume the run in the directory that --out names, if there is one, with its own settings and --set; else begin
-    /// it. For schedulers, which start a job again with the command that it had.
-    #[arg(long = "continue", requires = "out", conflicts_with_all = ["from", "dry_run"])]
+    /// Resume the run in --out if it exists, else start it.
+    ///
+    /// A resumed run keeps its own settings, with --set on top. For schedulers, which repeat the command of a job that
+    /// they restart.
+    #[arg(help_heading = BEGIN, long = "continue", requires = "out", conflicts_with_all = ["from", "dry_run"])]
     pub(crate) continues: bool,
-    /// Resume although files that the run reads, or lines that it wrote, are not what they were. The run says so in its
-    /// record, its summary and its report.
-    #[arg(long, requires = "resume")]
+    /// Resume even if files of the run have changed.
+    ///
+    /// That is, files that the run reads, or lines that it wrote. The run notes it in its record, its summary and its
+    /// report.
+    #[arg(help_heading = BEGIN, long, requires = "resume")]
     pub(crate) accept_changed_inputs: bool,
-    /// Print one JSON line per step on stdout, and nothing else; with --dry-run one JSON object.
-    #[arg(long)]
+    /// Print one JSON line per step, and nothing else, on stdout.
+    ///
+    /// With --dry-run: one JSON object.
+    #[arg(help_heading = OUTPUT, long)]
     pub(crate) json: bool,
-    /// Start no run: check files, templates, gold answers, memory and engines, send one row through reward functions
-    /// and environments, time a step where this machine samples and trains, and print everything that keeps the run
-    /// from starting. Fails if the run cannot start.
-    #[arg(long, conflicts_with_all = ["from", "resume"])]
+    /// Check everything that the run needs, without starting it.
+    ///
+    /// The dry run checks files, chat templates, gold answers, memory and engines, sends one row through reward
+    /// functions and environments, and times one step if this machine samples and trains. It prints everything that
+    /// keeps the run from starting, and fails if there is anything.
+    #[arg(help_heading = DRY_RUN, long, conflicts_with_all = ["from", "resume"])]
     pub(crate) dry_run: bool,
-    /// With --dry-run: time nothing, which takes up to 20 s.
-    #[arg(long, requires = "dry_run")]
+    /// With --dry-run: skip timing a step, which takes up to 20 s.
+    #[arg(help_heading = DRY_RUN, long, requires = "dry_run")]
     pub(crate) no_timing: bool,
-    /// Say also what the learner computes.
-    #[arg(long, short)]
+    /// Print the formula of the objective as well.
+    #[arg(help_heading = OUTPUT, long, short)]
     pub(crate) verbose: bool,
     /// Exit when standard input closes: for a process that starts runs, so that none outlives it.
     #[arg(long, hide = true)]
@@ -67,20 +84,24 @@ pub(crate) struct ResumeOptions {
     /// Directory of the run.
     #[arg(value_name = "DIR")]
     pub(crate) run: PathBuf,
-    /// Override one setting that may change when a run goes on, such as `model.path=...`. May be repeated.
+    /// Override a setting that may change on resume; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Total number of GRPO steps, with those that are done: more than the run had extend it.
+    /// Total number of training steps; a larger number extends the run.
+    ///
+    /// The steps that are done count.
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) steps: Option<u64>,
-    /// Resume although files that the run reads, or lines that it wrote, are not what they were. The run says so in its
-    /// record, its summary and its report.
+    /// Resume even if files of the run have changed.
+    ///
+    /// That is, files that the run reads, or lines that it wrote. The run notes it in its record, its summary and its
+    /// report.
     #[arg(long)]
     pub(crate) accept_changed_inputs: bool,
-    /// Print one JSON line per step on stdout, and nothing else.
+    /// Print one JSON line per step, and nothing else, on stdout.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Say also what the learner computes.
+    /// Print the formula of the objective as well.
     #[arg(long, short)]
     pub(crate) verbose: bool,
 }
@@ -111,45 +132,56 @@ impl TrainOptions {
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CompareOptions {
-    /// Recipes, each a task of its own; a study, such as studies/four-regimes; or directories of existing runs and
-    /// folders of them.
+    /// Recipes (one task each), one study, or directories of runs.
+    ///
+    /// A study is named like studies/four-regimes. A folder of runs stands for all runs in it.
     #[arg(value_name = "RECIPE|STUDY|RUN", required = true)]
     pub(crate) names: Vec<String>,
-    /// A setting and its values, such as `learner.objective.aggregation=token,balanced`. If repeated, every combination
-    /// is run.
+    /// A setting and its values; repeat it to run every combination.
+    ///
+    /// Such as `learner.objective.aggregation=token,balanced`.
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     pub(crate) vary: Vec<String>,
-    /// The quick version of a study, which shows only that it works.
+    /// Run the quick version of a study, which only shows that it works.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Runs per combination, with the seeds 0 to N - 1; fewer than 8 give no verdict [default: 8].
+    /// Runs per combination [default: 8, the fewest for a verdict]
+    ///
+    /// The seeds are 0 to N - 1.
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) seeds: Option<u64>,
-    /// Number of runs at once; does not affect results [default: cores divided by threads per run; 1 for runs on a GPU
-    /// or with engines of their own].
+    /// Runs at the same time; does not affect results.
+    ///
+    /// Default: cores divided by threads per run, or 1 for runs on a GPU or with engines of their own.
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub(crate) jobs: Option<usize>,
-    /// Threads per run; results are bit-identical only for the same number [default: 1].
+    /// Threads per run; more change the last bits [default: 1]
+    ///
+    /// Results are bit-identical only for the same number of threads.
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub(crate) threads: Option<usize>,
-    /// Compute the gradient of every aggregation rule in all runs, as `evenkeel train` does.
+    /// Measure the gradient of every aggregation rule each N steps.
     #[arg(long, value_name = "every=N", value_parser = every)]
     pub(crate) probe_gradients: Option<u64>,
-    /// Override one setting in all runs. May be repeated.
+    /// Override one setting in all runs; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The measure that conclusions are drawn from, such as `last-accuracy` [default: that, or `last-reward` without
-    /// evaluations].
+    /// Measure for conclusions [default: last-accuracy]
+    ///
+    /// Without evaluations the default is `last-reward`.
     #[arg(long, value_name = "MEASURE")]
     pub(crate) primary: Option<String>,
-    /// How far below another rule balanced may be and still count as no worse, in the units of the measure [default:
-    /// 0.01].
+    /// Deficit of balanced that counts as no worse [default: 0.01]
+    ///
+    /// In the units of the measure.
     #[arg(long, value_name = "MARGIN")]
     pub(crate) margin: Option<f64>,
     /// Count the steps until the mean reward reaches this.
     #[arg(long, value_name = "REWARD")]
     pub(crate) reward: Option<f64>,
-    /// Folder of the comparison; running the same command again continues it [default: comparisons/RECIPE].
+    /// Folder of the comparison [default: comparisons/RECIPE]
+    ///
+    /// Running the same command again continues the comparison.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print the comparison as one JSON line.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 
 use evenkeel_engine::EngineSettings;
 use evenkeel_generation::GenerationSettings;
@@ -13,7 +13,7 @@ use evenkeel_reward::gateway::GatewaySettings;
 use evenkeel_run::metric::table;
 
 use super::pages::{self, Page};
-use crate::arguments::Arguments;
+use crate::arguments;
 use crate::documentation::{all_keys, schema, schema_of};
 use crate::tinker::TinkerService;
 
@@ -99,7 +99,7 @@ fn faults(pages: &[Page]) -> Vec<String> {
         keys.extend(all_keys(&schema, ""));
     }
     let roots: BTreeSet<&str> = table::all().filter_map(|metric| metric.name.split('/').next()).collect();
-    let mut root = Arguments::command();
+    let mut root = arguments::command();
     root.build();
     let mut faults = Vec::new();
     for page in pages {

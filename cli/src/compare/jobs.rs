@@ -7,7 +7,7 @@ use evenkeel_comparison::{Arm, ComparisonPlan, PlannedArm};
 /// A run that is to be done.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
-    /// What it is called in messages.
+    /// Name in messages.
     pub(super) name: String,
     pub(super) directory: PathBuf,
     pub(super) start: Start,
@@ -17,7 +17,7 @@ pub(super) struct Job {
     pub(super) steps: u64,
     /// The job that must be done before, by its index.
     pub(super) after: Option<usize>,
-    /// What it contributes; absent for a warm start.
+    /// Run that it contributes; absent for a warm start.
     pub(super) result: Option<RunKey>,
 }
 

@@ -162,6 +162,7 @@ async fn run(options: &CompareOptions, asked: ComparisonRequest) -> Result<ExitC
         None => PathBuf::from(FOLDER).join(evenkeel_recipe::stem(&options.names)),
     };
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    note(&format!("runs and results go to {}; continue with the same command", folder.display()));
     let folder = std::fs::canonicalize(&folder)?;
     let _lock = lock(&folder)?;
     plan.keep(&folder)?;
@@ -182,7 +183,7 @@ async fn run(options: &CompareOptions, asked: ComparisonRequest) -> Result<ExitC
     let is_over = |ended: &Option<JobOutcome>| matches!(ended, Some(JobOutcome::Finished | JobOutcome::Failed(_)));
     if !ended.iter().all(is_over) {
         let folder = folder.display();
-        note(&format!("stopped; run the same command again to continue: what is done is in {folder}"));
+        note(&format!("stopped; run the same command again to continue: finished runs are in {folder}"));
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let mut runs = Vec::new();

@@ -64,7 +64,7 @@ pub(super) async fn measure(recipe: &Recipe, flops: f64, services: StartedServic
     }
 }
 
-/// The same run with few steps, of answers as long as are likely to be done in time, without what is besides them.
+/// The run with few steps, of answers as long as are likely to be done in time, without what is besides them.
 fn trial_of(recipe: &Recipe, flops: f64) -> Recipe {
     let mut trial = recipe.clone();
     let prompts = f64::from(recipe.sampling.prompts_per_step);
@@ -132,7 +132,7 @@ async fn run(trial: &Recipe, folder: &Path, services: StartedServices) -> Result
     measured(&lines, elapsed, trial).with_context(|| {
         let prompts = trial.sampling.prompts_per_step;
         let tokens = trial.sampling.max_tokens;
-        format!("a step of {prompts} prompts, answered by {tokens} tokens, was not finished within {}", human(LIMIT))
+        format!("a step of {prompts} prompts with answers of {tokens} tokens did not finish within {}", human(LIMIT))
     })
 }
 
@@ -144,7 +144,9 @@ fn measured(lines: &[MetricsLine], elapsed: Duration, trial: &Recipe) -> Option<
     let steps: f64 = lines.iter().map(|line| value(line, "timing_s/step")).sum();
     supervised.sort_by(f64::total_cmp);
     let sampling = value(last, "timing_s/gen") + value(last, "timing_s/reward");
-    let training = value(last, "timing_s/update_actor");
+    let update_actor = value(last, "timing_s/update_actor");
+    let optimizer = value(last, "timing_s/optimizer").min(update_actor);
+    let training = update_actor - optimizer;
     let demonstrated = of_kind(StepKind::WarmStart).next_back().map_or(0.0, |line| value(line, "warm_start/tokens"));
     Some(MeasuredTimes {
         start: (elapsed.as_secs_f64() - steps).max(0.0),
@@ -152,7 +154,8 @@ fn measured(lines: &[MetricsLine], elapsed: Duration, trial: &Recipe) -> Option<
         demonstration_tokens: demonstrated / f64::from(trial.warm_start.examples_per_step),
         sampling,
         training,
-        other: (value(last, "timing_s/step") - sampling - training).max(0.0),
+        update: optimizer / trial.updates_per_step() as f64,
+        other: (value(last, "timing_s/step") - sampling - update_actor).max(0.0),
         samples: value(last, "rollout/samples"),
         prompt_tokens: value(last, "prompt_length/mean"),
         answer_tokens: value(last, "response_length/mean"),

@@ -24,11 +24,10 @@ use tokio::sync::watch;
 use crate::arguments::EvalOptions;
 use crate::cluster::Environments;
 use crate::generate::refuse_run;
+use crate::programs::announce_evaluation;
 use crate::signals::{Received, Signals};
 use crate::terminal::print_result;
 
-/// Any free port on loopback.
-const LOOPBACK: &str = "127.0.0.1:0";
 /// Interval between redraws of the bar.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -48,6 +47,7 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
     let options = EvalOptions { model, ..options };
     let recipe = request::recipe(&options)?;
     let output = request::output(&options)?;
+    announce_evaluation(&recipe);
     let services = Services::start(&recipe, &options).await?;
     let request = EvaluationRequest {
         settings: recipe.loop_settings(),
@@ -155,13 +155,13 @@ fn draw(bar: &ProgressBar, progress: &watch::Receiver<RunProgress>) {
 
 impl Services {
     async fn start(recipe: &Recipe, options: &EvalOptions) -> Result<Self> {
-        let reward = RewardSettings { server: ServerSettings::on(LOOPBACK), ..recipe.reward.clone() };
+        let reward = RewardSettings { server: ServerSettings::private(), ..recipe.reward.clone() };
         let reward = evenkeel_reward::bind_with_worker_processes(reward, crate::guest::worker_process)
             .await
             .context("the reward service")?
             .spawn();
         let mut generation = GenerationSettings {
-            server: ServerSettings::on(LOOPBACK),
+            server: ServerSettings::private(),
             // Nothing is trained on: an engine with any kind of them will do.
             log_probabilities: LogProbabilitySetting::Raw,
             ..recipe.generation.clone()
@@ -174,14 +174,10 @@ impl Services {
         }
         let mut engine = None;
         if generation.endpoints.is_empty() {
-            let settings = EngineSettings {
-                model: options.model.clone(),
-                listen: LOOPBACK.into(),
-                per_request_metrics: true,
-                ..recipe.engine.clone()
-            };
+            let settings =
+                EngineSettings { per_request_metrics: true, ..recipe.engine.clone().private(&options.model) };
             let started = Engine::start(settings).await.context("the engine")?;
-            generation.endpoints = vec![format!("http://{}", started.address())];
+            generation.endpoints = vec![started.endpoint()];
             engine = Some(started);
         }
         let generation = evenkeel_generation::bind(generation).await.context("the generation service")?.spawn();

@@ -108,18 +108,18 @@ mod tests {
 
     #[test]
     fn options_are_settings_that_hold_for_every_benchmark() {
-        let of = |arguments: &[&str]| recipe(&options(arguments)).map_err(|error| error.to_string());
-        let plain = of(&["--benchmark", "a=x.jsonl"]).unwrap();
+        let recipe_of = |arguments: &[&str]| recipe(&options(arguments)).map_err(|error| error.to_string());
+        let plain = recipe_of(&["--benchmark", "a=x.jsonl"]).unwrap();
         let evaluation = &plain.evaluation;
         assert_eq!((evaluation.samples, evaluation.temperature, evaluation.max_tokens), (8, 1.0, 2048));
         let set = "evaluation.benchmarks=[{files=[\"x.jsonl\"],samples=2,top_p=0.5}]";
-        let changed = of(&["--set", set, "--samples", "3", "--temperature", "0.6", "--seed", "9"]).unwrap();
+        let changed = recipe_of(&["--set", set, "--samples", "3", "--temperature", "0.6", "--seed", "9"]).unwrap();
         let evaluation = &changed.evaluation;
         let benchmark = &changed.evaluation.benchmarks[0];
         assert_eq!((evaluation.samples, evaluation.temperature, evaluation.problems), (3, 0.6, 0));
         assert_eq!((benchmark.samples, benchmark.top_p), (None, Some(0.5)));
         assert_eq!((changed.run.seed, changed.engine.seed), (9, 9), "what follows a setting is derived");
-        let refused = of(&["--benchmark", "a=x.jsonl", "--samples", "0"]).unwrap_err();
+        let refused = recipe_of(&["--benchmark", "a=x.jsonl", "--samples", "0"]).unwrap_err();
         assert!(refused.contains("evaluation.samples"), "what the command line sets is validated: {refused}");
     }
 
@@ -134,9 +134,9 @@ mod tests {
 
     #[test]
     fn a_benchmark_is_a_name_and_a_path() {
-        let of = |text: &str| benchmark(text).map(|found| (found.name(), found.files[0].display().to_string()));
-        assert_eq!(of("math=data/test-*.parquet").unwrap(), ("math".into(), "data/test-*.parquet".into()));
-        assert_eq!(of("data/aime.jsonl").unwrap(), ("aime".into(), "data/aime.jsonl".into()));
-        assert_eq!(of("math=").unwrap_err().to_string(), "--benchmark is \"math=\", allowed: NAME=PATH");
+        let named = |text: &str| benchmark(text).map(|found| (found.name(), found.files[0].display().to_string()));
+        assert_eq!(named("math=data/test-*.parquet").unwrap(), ("math".into(), "data/test-*.parquet".into()));
+        assert_eq!(named("data/aime.jsonl").unwrap(), ("aime".into(), "data/aime.jsonl".into()));
+        assert_eq!(named("math=").unwrap_err().to_string(), "--benchmark is \"math=\", allowed: NAME=PATH");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use evenkeel_learner::{LoraSettings, PublishType};
 use evenkeel_recipe::Recipe;
-use evenkeel_run::{ForkOrigin, MetricsLine, RunRecord, WeightsProof, at_k};
+use evenkeel_run::{ForkOrigin, Heads, MetricsLine, RunRecord, WeightsProof, at_k};
 
 use super::base::Base;
 use super::prompting::how_to_prompt;
@@ -33,6 +33,8 @@ pub(super) struct ModelCard<'a> {
     /// The adapters that the folder holds instead of a model.
     pub(super) lora: Option<&'a LoraSettings>,
     pub(super) weights: PublishType,
+    /// Heads of the run's receipt after the step; `None` where it has none.
+    pub(super) heads: Option<&'a Heads>,
 }
 
 impl ModelCard<'_> {
@@ -45,7 +47,11 @@ impl ModelCard<'_> {
         how_to_prompt(&mut text, run, recipe, base, lora)?;
         data(&mut text, run)?;
         metrics(&mut text, run, source.step)?;
-        let settings = changed(recipe)?;
+        let mut shown = recipe.clone();
+        if let Base::Folder(name) = base {
+            shown.model.path = Some(name.into());
+        }
+        let settings = changed(&shown)?;
         write!(
             text,
             "\n## Recipe\n\nThe settings that differ from the defaults of Evenkeel {}.\n\n```toml\n{}\n```\n",
@@ -69,7 +75,7 @@ fn header(text: &mut String, base: &Base, is_adapter: bool) -> Result<()> {
 }
 
 fn training(text: &mut String, card: &ModelCard) -> Result<()> {
-    let ModelCard { run, recipe, source, base, weights, .. } = *card;
+    let ModelCard { run, recipe, source, base, weights, heads, .. } = *card;
     let objective = &recipe.learner.objective;
     writeln!(text, "# {} after step {}\n", run.run_id, source.step)?;
     writeln!(
@@ -79,29 +85,33 @@ fn training(text: &mut String, card: &ModelCard) -> Result<()> {
         base.shown()
     )?;
     let learner = &recipe.learner.optimizer;
-    let updates = match recipe.learner.mini_batch_groups {
-        0 => 1,
-        groups => (recipe.sampling.prompts_per_step as usize / groups).max(1),
-    } * recipe.learner.epochs;
     let done = run.steps.iter().filter(|line| line.step <= source.step);
-    let proof = WeightsProof::of_lines(done).map_or_else(|| "not checked".to_owned(), |proof| proof.to_string());
+    let proof = match WeightsProof::of_lines(done) {
+        Some(proof) => proof.to_string(),
+        None if recipe.proof.every == 0 => "not checked (proof.every is 0)".to_owned(),
+        None => "undecided: no step has proven them".to_owned(),
+    };
     let rows = [
         ("run", format!("`{}`", run.run_id)),
         ("GRPO steps", format!("{} of {}", source.step, recipe.run.steps)),
         ("supervised steps before", run.warm_start.len().to_string()),
         ("seed", recipe.run.seed.to_string()),
         ("samples in a step", format!("{} prompts × {}", recipe.sampling.prompts_per_step, recipe.sampling.group_size)),
-        ("updates in a step", updates.to_string()),
+        ("updates in a step", recipe.updates_per_step().to_string()),
         ("longest answer", format!("{} tokens", recipe.sampling.max_tokens)),
         ("temperature", recipe.sampling.temperature.to_string()),
         ("aggregation", objective.aggregation.to_string()),
         ("objective", format!("`{}`", recipe.learner.formula())),
         ("learning rate", learner.learning_rate.to_string()),
-        ("weights of the engines that sampled", proof),
+        ("engine weights", proof),
         ("type of these weights", format!("{weights:?}").to_lowercase()),
     ];
+    let head = heads.map(|Heads { determined, whole }| {
+        [("head of receipt.jsonl", determined), ("head with what was observed", whole)]
+            .map(|(name, head)| (name, format!("`{head}`")))
+    });
     text.push_str("| | |\n|---|---|\n");
-    for (name, value) in rows {
+    for (name, value) in rows.into_iter().chain(head.into_iter().flatten()) {
         writeln!(text, "| {name} | {} |", value.replace('|', "\\|"))?;
     }
     if let Some(ForkOrigin { run_id, step, changed, .. }) = &run.forked_from {

@@ -15,7 +15,7 @@ use evenkeel_learner::{Export, PublishOptions, PublishType};
 use evenkeel_model_folder::{ConfigFile, Folder};
 use evenkeel_proto::FieldError;
 use evenkeel_recipe::Recipe;
-use evenkeel_run::RunRecord;
+use evenkeel_run::{RECEIPT_FILE, RunRecord, read_receipt, receipt_text, receipt_up_to};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde_json::Value;
@@ -41,11 +41,17 @@ pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
     let generation = generation::config(&model, &config, &recipe.sampling)?;
     let base = Base::of(&recipe)?;
     let lora = recipe.learner.lora.as_ref().filter(|_| !options.merged);
-    let card = ModelCard { run: &run, recipe: &recipe, source: &source, base: &base, lora, weights };
-    let files = [
+    let receipt = read_receipt(&run.path)?;
+    let receipt = receipt_up_to(&receipt, source.step);
+    let heads = receipt.last().map(|line| &line.heads);
+    let card = ModelCard { run: &run, recipe: &recipe, source: &source, base: &base, lora, weights, heads };
+    let mut files = vec![
         ("generation_config.json".to_owned(), serde_json::to_vec_pretty(&generation)?),
         ("README.md".to_owned(), card.text()?.into_bytes()),
     ];
+    if !receipt.is_empty() {
+        files.push((RECEIPT_FILE.to_owned(), receipt_text(receipt).into_bytes()));
+    }
     let export = Export {
         weights: &source.folder,
         model: &folder,
@@ -55,7 +61,7 @@ pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
         files: &files,
     };
     evenkeel_learner::export(&export, &options.to)?;
-    print_out!("{} after step {} in {}", run.run_id, source.step, options.to.display());
+    print_out!("wrote the weights of {} after step {} to {}", run.run_id, source.step, options.to.display());
     Ok(ExitCode::SUCCESS)
 }
 

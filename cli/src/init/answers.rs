@@ -31,6 +31,10 @@ pub(super) struct AnswerLengths {
     pub(super) usual: u64,
     /// That, rounded up to a multiple of 8, as far as there is room.
     pub(super) most: u64,
+    /// Answers that were cut off, or had not ended in time.
+    pub(super) unfinished: usize,
+    /// How long they could be.
+    pub(super) longest: u64,
 }
 
 /// Samples an answer to each of these prompts. `context` is what the model takes at once.
@@ -60,21 +64,33 @@ pub(super) async fn sample(
     }
     let mut lengths: Vec<u64> = answers.iter().map(|answer| answer.len() as u64).collect();
     lengths.resize(wanted, most);
+    let unfinished = lengths.iter().filter(|length| **length >= most).count();
     let marked = marked as f64 / wanted.max(1) as f64;
-    Ok(AnswerLengths { marked, ..AnswerLengths::of(lengths, context.saturating_sub(longest_prompt)) })
+    let room = context.saturating_sub(longest_prompt);
+    Ok(AnswerLengths { marked, unfinished, longest: most, ..AnswerLengths::of(lengths, room) })
 }
 
 impl AnswerLengths {
-    /// Of answers that long, of which at most `room` tokens fit.
+    /// Where the length is from, as a sentence.
+    pub(super) fn origin(&self) -> String {
+        match self.unfinished {
+            0 => format!("the 95th percentile of {SAMPLED} sampled answers is {}", self.usual),
+            cut => {
+                format!("{cut} of {SAMPLED} sampled answers had not ended after {} tokens or a minute", self.longest)
+            }
+        }
+    }
+
+    /// From answers of these lengths, of which at most `room` tokens fit.
     fn of(mut lengths: Vec<u64>, room: u64) -> Self {
         lengths.sort_unstable();
         let last = lengths.len().saturating_sub(1);
         let place = QUANTILE * last as f64;
-        let at = |index: usize| lengths.get(index.min(last)).copied().unwrap_or(1) as f64;
-        let below = at(place as usize);
-        let usual = below + place.fract() * (at(place as usize + 1) - below);
+        let length = |index: usize| lengths.get(index.min(last)).copied().unwrap_or(1) as f64;
+        let below = length(place as usize);
+        let usual = below + place.fract() * (length(place as usize + 1) - below);
         let most = (usual.ceil() as u64).next_multiple_of(ROUNDED_TO).min(room).max(1);
-        Self { marked: 0.0, usual: usual.round() as u64, most }
+        Self { marked: 0.0, usual: usual.round() as u64, most, unfinished: 0, longest: room }
     }
 }
 
@@ -89,5 +105,13 @@ mod tests {
         assert_eq!((lengths.usual, lengths.most), (153, 160));
         assert_eq!(AnswerLengths::of(vec![500; 16], 300).most, 300, "no more than there is room for");
         assert_eq!(AnswerLengths::of(vec![1], 300).most, 8);
+    }
+
+    #[test]
+    fn a_percentile_is_named_only_where_all_answers_ended() {
+        let ended = AnswerLengths::of(vec![60; 16], 1000);
+        assert_eq!(ended.origin(), "the 95th percentile of 16 sampled answers is 60");
+        let cut = AnswerLengths { unfinished: 5, longest: 512, ..AnswerLengths::of(vec![512; 16], 1000) };
+        assert_eq!(cut.origin(), "5 of 16 sampled answers had not ended after 512 tokens or a minute");
     }
 }

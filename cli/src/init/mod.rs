@@ -24,7 +24,7 @@ use rows::Rows;
 
 /// A reward function to begin with.
 const REWARD: &str = include_str!("../../python/reward.py");
-/// Its name, and that of the verifier that it is.
+/// Name of the reward file, and of the verifier that it is.
 const REWARD_FILE: &str = "reward.py";
 const VERIFIER: &str = "reward";
 
@@ -42,7 +42,7 @@ pub(crate) async fn init(options: &InitOptions) -> Result<ExitCode> {
     let mut said = String::new();
     if options.verifier {
         files.push((folder.join(REWARD_FILE), REWARD.to_owned()));
-        writeln!(said, "{REWARD_FILE} is yours to change; it needs nothing but Python")?;
+        writeln!(said, "{REWARD_FILE} is yours to edit; it needs only Python")?;
     }
     if options.environment {
         files.push((folder.join(ENVIRONMENT_FILE), ENVIRONMENT.to_owned()));
@@ -50,7 +50,7 @@ pub(crate) async fn init(options: &InitOptions) -> Result<ExitCode> {
             folder.join(evenkeel_environment_service::BRIDGE_FILE),
             evenkeel_environment_service::BRIDGE.to_owned(),
         ));
-        writeln!(said, "{ENVIRONMENT_FILE} is yours to change; it needs nothing but Python")?;
+        writeln!(said, "{ENVIRONMENT_FILE} is yours to edit; it needs only Python")?;
     }
     let is_empty = files.is_empty() && options.model.is_none();
     if is_empty {
@@ -94,7 +94,7 @@ async fn draft<'a>(options: &'a InitOptions, named: &'a Path) -> Result<Draft<'a
 
 /// Samples answers to rows, which are asked to be marked where that is needed.
 async fn answers_to(rows: &mut Rows, model: &Path, scale: &ModelScale) -> Result<AnswerLengths> {
-    note(&format!("sampling {} answers of the model, for their length", answers::SAMPLED));
+    note(&format!("sampling {} answers of the model to measure their length", answers::SAMPLED));
     // A model without a template knows prompts as they are, and may mark its answers by itself.
     if rows.lacks_mark() && !rows.has_template {
         let lengths = sample(model, rows.prompts.clone(), scale.temperature(), rows.context).await?;
@@ -112,12 +112,12 @@ async fn answers_to(rows: &mut Rows, model: &Path, scale: &ModelScale) -> Result
 async fn tried(options: &InitOptions, draft: &mut Draft<'_>) -> Result<String> {
     let out = options.out.display().to_string();
     write(&options.out, &draft.text()?)?;
-    note("trying the recipe, and timing a step of it");
+    note("checking the recipe and timing a step");
     let loaded = evenkeel_recipe::load(std::slice::from_ref(&out), &[])?;
     let report = dry_run::look(&loaded, std::slice::from_ref(&out), None, true).await?;
     if !report.can_start {
         let problems: Vec<String> = report.problems().iter().map(|problem| format!("  {problem}")).collect();
-        return Ok(format!("it cannot start yet:\n{}\n", problems.join("\n")));
+        return Ok(format!("the recipe cannot start yet:\n{}\n", problems.join("\n")));
     }
     let said = match report.time() {
         time @ RunTime::Estimated { .. } => draft.pace.fit(time).to_string(),
@@ -128,7 +128,7 @@ async fn tried(options: &InitOptions, draft: &mut Draft<'_>) -> Result<String> {
         }
     };
     write(&options.out, &draft.text()?)?;
-    Ok(format!("it can start, and takes {said}\nstart it with: evenkeel train {out}\n"))
+    Ok(format!("the recipe can start; a run takes {said}\nstart it with: evenkeel train {out}\n"))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

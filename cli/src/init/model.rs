@@ -9,7 +9,7 @@ use evenkeel_model::{Config, parameter_specs};
 const RATE: f64 = 1.5e-5;
 const WIDTH: f64 = 576.0;
 
-/// Below so many parameters answers at a temperature of 1 are rarely right.
+/// Number of parameters below which answers at a temperature of 1 are rarely right.
 const SMALL: u64 = 1_000_000_000;
 
 /// The size of a model.
@@ -43,11 +43,11 @@ mod tests {
 
     #[test]
     fn a_wider_model_learns_at_a_lower_rate() {
-        let of = |hidden_size| ModelScale { hidden_size, parameters: SMALL };
-        assert_eq!(of(576).learning_rate(), "1.5e-5", "the recipe's own");
-        assert_eq!(of(3584).learning_rate(), "2.4e-6");
+        let scale = |hidden_size| ModelScale { hidden_size, parameters: SMALL };
+        assert_eq!(scale(576).learning_rate(), "1.5e-5", "the recipe's own");
+        assert_eq!(scale(3584).learning_rate(), "2.4e-6");
         assert_eq!(
-            (of(3584).temperature(), ModelScale { hidden_size: 576, parameters: 135_000_000 }.temperature()),
+            (scale(3584).temperature(), ModelScale { hidden_size: 576, parameters: 135_000_000 }.temperature()),
             (1.0, 0.8)
         );
     }

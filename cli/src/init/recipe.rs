@@ -68,15 +68,15 @@ impl Pace {
         let RunTime::Estimated { step_seconds, run_seconds } = *time else { return time.clone() };
         let besides = (run_seconds - self.steps as f64 * step_seconds).max(0.0) / self.steps as f64;
         let mut step_seconds = step_seconds;
-        let of = |steps: u64, step_seconds: f64| steps as f64 * (step_seconds + besides);
-        while self.steps > LEAST_STEPS && of(self.steps, step_seconds) > LONGEST_RUN {
+        let seconds = |steps: u64, step_seconds: f64| steps as f64 * (step_seconds + besides);
+        while self.steps > LEAST_STEPS && seconds(self.steps, step_seconds) > LONGEST_RUN {
             self.steps -= EVERY;
         }
-        while self.prompts > 1 && of(self.steps, step_seconds) > LONGEST_RUN {
+        while self.prompts > 1 && seconds(self.steps, step_seconds) > LONGEST_RUN {
             self.prompts /= 2;
             step_seconds /= 2.0;
         }
-        RunTime::Estimated { step_seconds, run_seconds: of(self.steps, step_seconds) }
+        RunTime::Estimated { step_seconds, run_seconds: seconds(self.steps, step_seconds) }
     }
 }
 
@@ -100,17 +100,25 @@ impl Draft<'_> {
             writeln!(text, "\n[turns]\n{}", self.turns.join("\n"))?;
         }
         if !options.judges() && rows.has(TaskKind::Math) {
-            writeln!(text, "\n# A marked answer is worth a little, right or wrong.")?;
+            writeln!(text, "\n# A small reward for a marked answer, right or wrong.")?;
             writeln!(text, "[shaping]\nweights = {{ format = 0.2 }}")?;
         }
         writeln!(text, "\n[evaluation]\nproblems = {held_out}  # held out of {}\nevery = {EVERY}", rows.problems)?;
-        writeln!(text, "\n# That of the recipe smollm2, 1.5e-5, times 576 / {}, the hidden size.", scale.hidden_size)?;
+        writeln!(
+            text,
+            "\n# The rate of the recipe smollm2 (1.5e-5) times 576 / {}, the hidden size.",
+            scale.hidden_size
+        )?;
         writeln!(text, "[learner.optimizer]\nlearning_rate = {}", scale.learning_rate())?;
         writeln!(text, "weight_decay = 0.0\nwarmup_updates = 0")?;
         let engine = EngineSettings::default();
         if rows.context > engine.kv_cache_tokens as u64 {
             let most = (rows.longest_tokens + answer).next_multiple_of(1024).min(rows.context);
-            writeln!(text, "\n[engine]\nmax_model_len = {most}  # of {}, which its cache does not hold", rows.context)?;
+            writeln!(
+                text,
+                "\n[engine]\nmax_model_len = {most}  # the cache holds less than the context of {}",
+                rows.context
+            )?;
         }
         Ok(text)
     }
@@ -121,13 +129,13 @@ impl Draft<'_> {
         let files: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
         writeln!(text, "\n[data]\nfiles = {}", toml::Value::from(files))?;
         if options.verifier {
-            writeln!(text, "verifier = {}  # of all rows", quoted(VERIFIER))?;
+            writeln!(text, "verifier = {}  # for all rows", quoted(VERIFIER))?;
         } else if rows.has(TaskKind::Code) {
             writeln!(text, "# Rows with tests are programs: the sandbox runs them.")?;
         }
         if options.environment {
             let file = quoted(&beside(&options.out, ENVIRONMENT_FILE));
-            writeln!(text, "environment = {file}  # where all rows are done, in several turns")?;
+            writeln!(text, "environment = {file}  # plays all rows, in several turns")?;
         }
         if !rows.suffix.is_empty() {
             writeln!(
@@ -137,7 +145,7 @@ impl Draft<'_> {
         }
         if rows.context <= rows.longest_tokens {
             let (longest, context) = (rows.longest_tokens, rows.context);
-            writeln!(text, "overlong = \"skip\"  # a prompt has {longest} tokens, of a context of {context}")?;
+            writeln!(text, "overlong = \"skip\"  # the longest prompt has {longest} tokens, the context {context}")?;
         }
         let dropped: Vec<String> = rows.dropped.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         if !dropped.is_empty() {
@@ -146,7 +154,7 @@ impl Draft<'_> {
         if options.verifier {
             let file = quoted(&beside(&options.out, REWARD_FILE));
             writeln!(text, "\n[data.verifiers.{VERIFIER}]\npath = {file}")?;
-            writeln!(text, "range = [0.0, 1.0]  # what it gives; answers with the highest are correct")?;
+            writeln!(text, "range = [0.0, 1.0]  # its rewards; answers with the highest are correct")?;
         }
         Ok(())
     }
@@ -159,12 +167,11 @@ impl Draft<'_> {
         };
         let Some(answers) = &self.answers else {
             let answer = room.min(ANSWER_TOKENS);
-            writeln!(text, "max_tokens = {answer}  # of an episode, with what the environment says")?;
+            writeln!(text, "max_tokens = {answer}  # per episode, the environment's messages included")?;
             return Ok(answer);
         };
         let answer = answers.most.min(room).max(1);
-        let usual = answers.usual;
-        writeln!(text, "max_tokens = {answer}  # 95 of 100 sampled answers have at most {usual}")?;
+        writeln!(text, "max_tokens = {answer}  # {}", answers.origin())?;
         Ok(answer)
     }
 }

@@ -23,6 +23,10 @@ pub(crate) fn list(options: &RunsOptions) -> Result<ExitCode> {
         let allowed = "a folder of runs, such as the one that it is in";
         return Err(FieldError::new(folder.display().to_string(), "a run", allowed).into());
     }
+    if !folder.exists() {
+        let found = format!("{}, which does not exist", folder.display());
+        return Err(FieldError::new("DIR", found, "a folder with the directories of runs").into());
+    }
     let (runs, skipped) = overviews(folder)?;
     for SkippedDirectory { name, reason } in &skipped {
         note(&format!("skipped: {}: {}", printable(name), printable(reason)));
@@ -66,4 +70,16 @@ fn table(runs: &[RunOverview]) -> String {
         ]
     };
     aligned(&std::iter::once(header).chain(runs.iter().map(row)).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_does_not_exist_is_named() {
+        let options = RunsOptions { folder: "/nowhere/runs".into(), prune: None, yes: false };
+        let error = list(&options).unwrap_err().to_string();
+        assert_eq!(error, "DIR is /nowhere/runs, which does not exist, allowed: a folder with the directories of runs");
+    }
 }

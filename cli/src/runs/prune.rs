@@ -18,7 +18,7 @@ use crate::terminal::{note, print_result};
 pub(super) fn prune(options: &RunsOptions, names: &[String], runs: &[RunOverview]) -> Result<ExitCode> {
     let chosen = chosen(names, runs)?;
     if chosen.is_empty() {
-        note("nothing to remove: every run has done a step (name runs to remove them)");
+        note("nothing to remove: every run has done a step (give names to remove runs)");
         return Ok(ExitCode::SUCCESS);
     }
     for run in &chosen {
@@ -63,7 +63,7 @@ fn chosen<'a>(names: &[String], runs: &'a [RunOverview]) -> Result<Vec<&'a RunOv
 fn confirmed(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         return Err(
-            FieldError::missing("--yes", "this flag, since standard input is no terminal on which to ask").into()
+            FieldError::missing("--yes", "this flag, because standard input is not a terminal to ask on").into()
         );
     }
     note(&format!("{question}? [y/N]"));

@@ -27,8 +27,8 @@ pub(super) enum ShownFiles {
 }
 
 impl ShownFiles {
-    /// A file that is named. Of a run: with `--train` the samples of training steps, otherwise the answers of an
-    /// evaluation, unless the step is one that was trained and not evaluated, or nothing was evaluated.
+    /// The named file, or files of a named run: with `--train` the samples of training steps, otherwise the answers of
+    /// an evaluation, unless the step is one that was trained and not evaluated, or nothing was evaluated.
     pub(super) fn of(options: &ShowOptions) -> Result<Self> {
         let run = &options.run;
         if run.is_file() {
@@ -132,7 +132,7 @@ impl Steps {
             allowed += &format!("; or one whose training samples are kept: {}", ranges(&trained));
         }
         if self.thinned.contains(&step) {
-            allowed += &format!("; those of step {step} were removed for want of room (run.rollouts_disk)");
+            allowed += &format!("; those of step {step} were removed at run.rollouts_disk");
         }
         FieldError::new("--step", step, allowed)
     }

@@ -24,7 +24,7 @@ pub(crate) async fn verify(command: VerifyCommand) -> Result<ExitCode> {
 }
 
 /// Opens a file to read line by line; `-` is stdin.
-fn open_lines(path: &Path, flag: &str) -> Result<Lines<Box<dyn BufRead>>> {
+pub(crate) fn open_lines(path: &Path, flag: &str) -> Result<Lines<Box<dyn BufRead>>> {
     if path == Path::new("-") {
         return Ok(Lines::new(Box::new(BufReader::new(std::io::stdin()))));
     }
@@ -34,13 +34,13 @@ fn open_lines(path: &Path, flag: &str) -> Result<Lines<Box<dyn BufRead>>> {
 
 /// Reports invalid lines on stderr: each reason once, and how many further lines it holds for.
 #[derive(Default)]
-struct InvalidLines {
+pub(crate) struct InvalidLines {
     last: Option<String>,
     others: u64,
 }
 
 impl InvalidLines {
-    fn report(&mut self, path: &Path, number: usize, error: &anyhow::Error) {
+    pub(crate) fn report(&mut self, path: &Path, number: usize, error: &anyhow::Error) {
         let reason = printable(format_args!("{error:#}"));
         if self.last.as_ref() == Some(&reason) {
             self.others += 1;
@@ -52,7 +52,7 @@ impl InvalidLines {
     }
 
     /// Says for how many further lines the last reason holds.
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         let others = std::mem::take(&mut self.others);
         if others > 0 {
             print_err!("and {others} more lines for the same reason");

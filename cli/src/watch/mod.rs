@@ -24,7 +24,7 @@ use crate::terminal::note;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a page that was there may be away.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The same where the last step had been done.
+/// How long a page may be away where the last step had been done.
 const FINISHED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where updates of a run come from.
@@ -78,12 +78,12 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
                 let retry = retries.next_retry();
                 // It went away before it could say that the run was over.
                 if from.steps as u64 >= total_steps && retries.waited() >= Some(FINISHED_TIMEOUT) {
-                    note(&format!("the page is gone; all {total_steps} steps had been done"));
+                    note(&format!("the page no longer responds; all {total_steps} steps were done"));
                     return Ok(ExitCode::SUCCESS);
                 }
                 let Some(retry) = retry else {
                     return Err(error)
-                        .context("the page no longer responds: if the run has ended, its directory has the rest");
+                        .context("the page no longer responds; if the run has ended, watch its directory instead");
                 };
                 tokio::time::sleep(retry.pause).await;
                 continue;

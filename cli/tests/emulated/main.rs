@@ -1,4 +1,4 @@
-//! The same run on this processor and on an emulated one, bit for bit: `cargo test --release --test emulated`.
+//! One run on this processor and on an emulated one, bit for bit: `cargo test --release --test emulated`.
 //!
 //! The other processor is qemu's Haswell (Debian: `apt-get install qemu-user`), which has AVX2 and FMA and never
 //! AVX-512, so that the comparison says most on a machine with AVX-512. Without qemu, or on another architecture, the

@@ -26,7 +26,7 @@ static CAN_BE_ALONE: LazyLock<bool> = LazyLock::new(|| {
     command.status().is_ok_and(|status| status.success())
 });
 
-/// Of pages whose ports are those of the machine.
+/// Serializes tests of pages, whose ports are those of the machine.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What `set_up.sh` makes, for every page the same.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ pub(crate) enum AdapterFault {
     Base,
     /// The folder of an earlier version is read.
     Stale(PathBuf),
-    /// It takes the adapter for one of another rank: this many times as much of it is added.
+    /// The server takes the adapter for one of another rank: this many times as much of it is added.
     WrongRank(f64),
 }
 
@@ -40,6 +41,8 @@ struct SharedServer {
     /// Copies of adapters that are not loaded as they are.
     copies: tempfile::TempDir,
     base: u16,
+    /// Whether it says how it computes, which vLLM does not.
+    has_arithmetic: AtomicBool,
     state: Mutex<LoadedAdapters>,
 }
 
@@ -71,8 +74,13 @@ impl AdapterServer {
         let state =
             LoadedAdapters { free: ports[1..].to_vec(), adapters: BTreeMap::new(), log: Vec::new(), fault: None };
         let copies = tempfile::tempdir().unwrap();
-        let shared =
-            Arc::new(SharedServer { model: model.to_owned(), copies, base: ports[0], state: Mutex::new(state) });
+        let shared = Arc::new(SharedServer {
+            model: model.to_owned(),
+            copies,
+            base: ports[0],
+            has_arithmetic: AtomicBool::new(false),
+            state: Mutex::new(state),
+        });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = Arc::clone(&shared);
@@ -83,6 +91,12 @@ impl AdapterServer {
             }
         });
         Self { address, shared, _engines: engines.into() }
+    }
+
+    /// Says that it computes as its engines do.
+    pub(crate) fn with_arithmetic(self) -> Self {
+        self.shared.has_arithmetic.store(true, Ordering::Relaxed);
+        self
     }
 
     pub(crate) fn url(&self) -> String {
@@ -109,8 +123,12 @@ fn serve(client: &TcpStream, shared: &SharedServer) -> Option<()> {
     let mut request = Request::read(client)?;
     let answer = match request.path() {
         "/server_info" => {
-            let config = json!({"vllm_config": {"lora_config": {"max_loras": LIVE, "max_lora_rank": RANK}}});
-            whole(200, &config)
+            let mut config = json!({"lora_config": {"max_loras": LIVE, "max_lora_rank": RANK}});
+            if shared.has_arithmetic.load(Ordering::Relaxed) {
+                let own = ask(shared.base, "GET", "/server_info", "")?.1;
+                config["model_config"]["arithmetic"] = own["vllm_config"]["model_config"]["arithmetic"].clone();
+            }
+            whole(200, &json!({"vllm_config": config}))
         }
         "/v1/models" => whole(200, &shared.models()?),
         "/v1/load_lora_adapter" => shared.load(&request.json()?),

@@ -68,7 +68,7 @@ fn a_run_with_an_agent_is_killed_resumed_and_bound_to_its_program() {
     assert!(rollouts.iter().all(|rollout| rollout.turns[0].text.starts_with("[add]user\n")), "the agent's tools");
     let results = rollouts.iter().flat_map(|rollout| &rollout.turns).filter(|turn| turn.role == "tool").count();
     assert!(results > 0, "{results} results of the agent's tool");
-    let mut audit = evenkeel(&["audit"]);
+    let mut audit = evenkeel(&["check"]);
     audit.arg(&whole);
     succeed(audit);
 

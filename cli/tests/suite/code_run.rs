@@ -110,9 +110,9 @@ fn mathematics_and_programs_in_one_run_have_metrics_of_their_own() {
     let sum = |name: &str| lines.iter().filter_map(|line| line.get(name)?.as_f64()).sum::<f64>();
     assert_eq!((sum("rollout/samples"), sum("rollout/invalid_samples")), (96.0, 0.0));
     for source in ["programs", "sums"] {
-        let of = |name: &str| sum(&format!("data_source/{source}/{name}"));
-        assert_eq!(of("groups"), 6.0, "half of the prompts of each step: {lines:?}");
-        assert!(of("response_length/mean") > 0.0, "{lines:?}");
+        let source_sum = |name: &str| sum(&format!("data_source/{source}/{name}"));
+        assert_eq!(source_sum("groups"), 6.0, "half of the prompts of each step: {lines:?}");
+        assert!(source_sum("response_length/mean") > 0.0, "{lines:?}");
     }
     let trained: Vec<_> = lines.iter().filter(|line| line["kind"] == "train").collect();
     for line in trained {

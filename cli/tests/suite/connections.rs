@@ -23,7 +23,7 @@ fn limited(command: &Command) -> Command {
 struct Idle(Child);
 
 impl Idle {
-    /// `None` where this system allows no process so many.
+    /// `None` if this system allows a process fewer.
     fn open(port: u16) -> Option<Self> {
         let script = format!(
             "ulimit -n {} || exit 1; for i in $(seq {CONNECTIONS}); do exec {{connection}}<>/dev/tcp/127.0.0.1/{port}; \
@@ -87,7 +87,7 @@ fn idle_connections_beyond_the_descriptors_lock_no_probe_out_of_the_engine() {
     let ask = |path: &str| -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes())?;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         Ok(answer.lines().next().unwrap_or_default().to_owned())

@@ -76,7 +76,7 @@ fn prompts_that_spell_control_tokens_are_counted_and_can_be_refused() {
     let file = write(dir.path(), "rows.jsonl", &rows);
     let output = succeed(check(&model, &["--json"], &[&file]));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("1 prompts spell control tokens of the model"), "{said}");
+    assert!(said.contains("1 prompts contain the text of control tokens"), "{said}");
     assert_eq!(lines(&output).len(), 3);
     let refusing = succeed(check(&model, &["--json", "--set", "data.control_text=refuse"], &[&file]));
     let found = lines(&refusing);

@@ -87,6 +87,18 @@ fn free_port() -> u16 {
 }
 
 #[test]
+fn the_plan_on_the_page_about_scaling_is_what_the_command_prints() {
+    let dir = tempfile::tempdir().unwrap();
+    workplace(dir.path());
+    let page = include_str!("../../../docs/scaling.md");
+    let (command, printed) = page.split_once("```text\n").unwrap();
+    let command = command.lines().rfind(|line| line.starts_with("evenkeel plan ")).unwrap();
+    let arguments: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let output = evenkeel(&arguments).current_dir(dir.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), printed.split_once("```").unwrap().0);
+}
+
+#[test]
 fn every_run_of_the_paper_names_its_weights_and_engines_and_counts_its_costs() {
     let dir = tempfile::tempdir().unwrap();
     workplace(dir.path());
@@ -184,7 +196,7 @@ fn a_run_that_can_start_says_so_and_writes_nothing() {
         "a fresh model: ",
         "training  ",
         "40 tokens an answer",
-        "the run: 192 training samples, 32 of 2 evaluations",
+        "the run: 192 training samples, 32 samples of 2 evaluations",
         "memory of cpu",
         "note: learner: the clip of policy = ppo never acts",
         "time   unknown: it was not measured",

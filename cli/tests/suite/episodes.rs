@@ -76,7 +76,7 @@ fn a_run_with_tools_that_is_killed_and_resumed_has_the_bits_of_one_that_was_not(
     let whole = dir.path().join("whole");
     let killed = dir.path().join("killed");
     succeed(train_recipe(&recipe, &whole));
-    let mut audit = evenkeel(&["audit"]);
+    let mut audit = evenkeel(&["check"]);
     audit.arg(&whole);
     // The learner counts what was sent, added tokens included.
     succeed(audit);
@@ -106,7 +106,7 @@ fn a_run_with_tools_that_is_killed_and_resumed_has_the_bits_of_one_that_was_not(
     assert!(shown.contains("tool · ") && shown.contains(" tokens, added\n"), "evaluations are conversations: {shown}");
     // There is nothing left to do, and so nothing to say of weights that have not moved since.
     let said = succeed(resume(&whole)).stderr;
-    assert!(!String::from_utf8_lossy(&said).contains("weights of the engines: "), "{}", String::from_utf8_lossy(&said));
+    assert!(!String::from_utf8_lossy(&said).contains("engine weights: "), "{}", String::from_utf8_lossy(&said));
     let mut show = evenkeel(&["show", "--train"]);
     show.arg(&whole);
     let shown = String::from_utf8(succeed(show).stdout).unwrap();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::scripted_engine::ScriptedEngine;
 use crate::support::{Process, evenkeel, refused, succeed, wait_for, written_model};
 
-/// Of four answers to `1+0` one is right, to `1+1` none, to `2+N` all.
+/// Answers by rule: one of four to `1+0` is right, none to `1+1`, all to `2+N`.
 fn scripted(prompt: &str, n: usize) -> String {
     let sum: u32 = prompt.trim_end_matches("=\n").split('+').filter_map(|number| number.parse::<u32>().ok()).sum();
     let right = prompt.starts_with('2') || (prompt == "1+0=\n" && n % 4 == 1);

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::support::{WORDS, write_rows};
+
 /// Two functions, whose rewards are put together.
 const FUNCTIONS: &str = "import os\n\
 def right(completion, row):\n    return float(completion.split()[-1:] == [row['answer']])\n\
@@ -14,10 +16,7 @@ def brief(completion, row):\n    return 1.0 / (1 + len(completion.token_ids))\n"
 
 /// Rows, a file of functions, and a run of two steps on them.
 fn run_with_functions(folder: &Path, file: &str) -> Command {
-    let row = |word: &str| {
-        serde_json::json!({"prompt": format!("say {word}\n"), "answer": word, "demonstration": word}).to_string() + "\n"
-    };
-    std::fs::write(folder.join("rows.jsonl"), ["yes", "no", "maybe", "never"].map(row).concat()).unwrap();
+    write_rows(folder, &WORDS);
     std::fs::write(folder.join(file), FUNCTIONS).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/small.toml");
@@ -38,8 +37,13 @@ fn run_with_functions(folder: &Path, file: &str) -> Command {
 #[test]
 fn a_run_starts_a_file_of_reward_functions_and_logs_each_of_them() {
     let dir = tempfile::tempdir().unwrap();
-    let output = run_with_functions(dir.path(), "reward.py").arg("--dry-run").output().unwrap();
+    let mut dry_run = run_with_functions(dir.path(), "reward.py");
+    let output = dry_run.arg("--dry-run").env("JUDGE_API_KEY", "planted").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("runs with your rights: python3 reward.py (data.verifiers.words.path)\n"), "{said}");
+    let kept = said.lines().find(|line| line.starts_with("kept from them, unless keep_variables names it: ")).unwrap();
+    assert!(kept.contains("JUDGE_API_KEY") && !said.contains("planted"), "{said}");
     let output = run_with_functions(dir.path(), "reward.py").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut show = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
@@ -61,6 +65,32 @@ fn a_run_starts_a_file_of_reward_functions_and_logs_each_of_them() {
 }
 
 #[test]
+fn a_dry_run_says_what_it_starts_before_it_does_and_a_planted_module_is_not_imported() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut dry_run = run_with_functions(dir.path(), "reward.py");
+    for module in ["json", "struct", "threading", "grpc"] {
+        let planted = dir.path().join(format!("{module}.py"));
+        std::fs::write(planted, "open('imported', 'w')\nraise SystemExit").unwrap();
+    }
+    std::fs::create_dir(dir.path().join("theirs")).unwrap();
+    let look = "open('seen', 'w').write(open('said').read())\n";
+    std::fs::write(dir.path().join("theirs/reward.py"), format!("{look}{FUNCTIONS}")).unwrap();
+    let said = std::fs::File::create(dir.path().join("said")).unwrap();
+    let status = dry_run
+        .args(["--set", "data.verifiers.words.path=theirs/reward.py", "--dry-run"])
+        .stdout(Stdio::null())
+        .stderr(said)
+        .status()
+        .unwrap();
+    let said = std::fs::read_to_string(dir.path().join("said")).unwrap();
+    assert!(status.success(), "{said}");
+    assert!(!dir.path().join("imported").exists(), "{said}");
+    // What was said by the time that the file ran.
+    let seen = std::fs::read_to_string(dir.path().join("seen")).unwrap();
+    assert!(seen.contains("runs with your rights: python3 theirs/reward.py (data.verifiers.words.path)\n"), "{seen}");
+}
+
+#[test]
 fn a_run_goes_on_with_reward_functions_that_were_mended_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let output = run_with_functions(dir.path(), "reward.py").output().unwrap();
@@ -73,9 +103,9 @@ fn a_run_goes_on_with_reward_functions_that_were_mended_and_says_so() {
     let output = resume();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("an input that changed: file of reward functions") && said.contains("reward.py"), "{said}");
+    assert!(said.contains("a changed input: file of reward functions") && said.contains("reward.py"), "{said}");
     let report = std::fs::read_to_string(dir.path().join("run/report.html")).unwrap();
-    assert!(report.contains("After step 2 it went on with inputs that had changed: file of reward functions"));
+    assert!(report.contains("After step 2 it continued with changed inputs: file of reward functions"));
 }
 
 /// Processes whose command line has a text.
@@ -88,8 +118,8 @@ fn processes(text: &str) -> Vec<String> {
 fn a_file_of_reward_functions_that_dies_is_started_again_and_ends_with_its_run() {
     // No other test has processes with this name.
     const FILE: &str = "functions_that_die.py";
-    // Not the run itself, which has the name in a setting: the memory of its processes follows there.
-    let called = format!("{FILE} [0-9]");
+    // Not the run itself, which has the name in a setting: others follow there.
+    let called = format!("{FILE}$");
     let dir = tempfile::tempdir().unwrap();
     let wait_for = |what: &str, holds: &dyn Fn() -> bool| {
         let began = Instant::now();

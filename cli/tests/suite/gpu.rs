@@ -68,9 +68,12 @@ fn a_plan_lists_its_parts_and_what_the_device_has() {
     let wanted = ["device", "host"].map(|place| ["none", "selective", "full"].map(|what| (place.into(), what.into())));
     assert_eq!(ways, wanted.concat());
     for (device, host) in plans[..3].iter().zip(&plans[3..]) {
-        let of = |plan: &Value, key: &str| plan[key].as_u64().unwrap();
-        assert_eq!(of(device, "host_bytes"), 0);
-        assert!(of(host, "host_bytes") > 0 && of(host, "resident_bytes") < of(device, "resident_bytes"), "{host}");
+        let bytes = |plan: &Value, key: &str| plan[key].as_u64().unwrap();
+        assert_eq!(bytes(device, "host_bytes"), 0);
+        assert!(
+            bytes(host, "host_bytes") > 0 && bytes(host, "resident_bytes") < bytes(device, "resident_bytes"),
+            "{host}"
+        );
     }
 }
 

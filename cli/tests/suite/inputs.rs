@@ -144,7 +144,7 @@ fn a_resume_names_whatever_changed_and_leaves_the_run_as_it_was() {
         let said = refused(place.resume(2));
         let name = if what == "a tensor" { "weights" } else { path.file_name().unwrap().to_str().unwrap() };
         assert!(
-            said.contains("what the run reads is not what it was begun with") && said.contains(name),
+            said.contains("inputs of the run have changed since it began") && said.contains(name),
             "{what}: {said}"
         );
         assert_eq!(said.matches("sha256:").count(), 2, "{what}: both digests: {said}");
@@ -179,12 +179,12 @@ fn what_was_moved_is_the_same_and_what_was_accepted_is_written_down() {
     let mut accepting = place.resume(3);
     accepting.arg("--accept-changed-inputs");
     let said = String::from_utf8(succeed(accepting).stderr).unwrap();
-    assert!(said.contains("goes on with an input that changed: data file"), "{said}");
+    assert!(said.contains("continues with a changed input: data file"), "{said}");
     let accepted = &summary(&place.run).unwrap()["accepted_changes"][0];
     assert_eq!(accepted["step"], 2);
     assert!(accepted["changes"][0].as_str().unwrap().contains("train.jsonl has sha256:"), "{accepted}");
     let report = std::fs::read_to_string(place.run.join("report.html")).unwrap();
-    assert!(report.contains("After step 2 it went on with inputs that had changed"));
+    assert!(report.contains("After step 2 it continued with changed inputs"));
     // From then on that is what the run reads.
     succeed(place.resume(4));
     assert_eq!(count_lines(&place.run.join("metrics.jsonl")), 4);
@@ -291,7 +291,7 @@ fn a_run_whose_folder_is_moved_or_whose_lock_is_deleted_ends_and_can_be_resumed(
     let other = place.resume(1).output().unwrap();
     assert!(!other.status.success(), "{}", String::from_utf8_lossy(&other.stderr));
     assert!(!process.0.wait().unwrap().success());
-    assert!(said().contains(".lock was removed or replaced while the run was going"), "{}", said());
+    assert!(said().contains(".lock was removed or replaced during the run"), "{}", said());
 
     let elsewhere = place.dir.path().join("moved");
     let done = count_lines(&metrics);
@@ -299,7 +299,7 @@ fn a_run_whose_folder_is_moved_or_whose_lock_is_deleted_ends_and_can_be_resumed(
     wait_for("more steps", || count_lines(&metrics) >= done + 2);
     std::fs::rename(&place.run, &elsewhere).unwrap();
     assert!(!process.0.wait().unwrap().success());
-    assert!(said().contains("was moved, removed or replaced while the run was going"), "{}", said());
+    assert!(said().contains("was moved, removed or replaced during the run"), "{}", said());
     assert!(!metrics.exists(), "nothing is written where the directory was");
     let steps = count_lines(&elsewhere.join("metrics.jsonl")) + 1;
     let mut again = resume(&elsewhere);

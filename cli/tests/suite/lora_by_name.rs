@@ -66,7 +66,7 @@ fn a_run_with_adapters_by_name_is_that_of_the_embedded_engine_and_leaves_one_beh
 }
 
 #[test]
-fn an_adapter_that_never_arrives_whole_is_found_by_the_proof() {
+fn an_adapter_that_never_arrives_whole_is_found_before_the_next_update() {
     let dir = tempfile::tempdir().unwrap();
     let model = learned(dir.path());
     let engine = AdapterServer::start(&model);
@@ -100,8 +100,11 @@ fn an_adapter_that_never_arrives_whole_is_found_by_the_proof() {
     ] {
         engine.go_wrong(Some(fault));
         let error = refused(resume(&out));
-        assert!(error.contains(words), "{words}: {error}");
-        assert!(!in_first_proof || error.contains(&format!("does not have version {first} of")), "{first}: {error}");
+        // The first samples are drawn beside the first proof, and their audit may be the first to end.
+        let is_audited = in_first_proof && error.contains("fail the audit of their log-probabilities");
+        let is_proven =
+            error.contains(words) && (!in_first_proof || error.contains(&format!("does not have version {first} of")));
+        assert!(is_audited || is_proven, "{words}, {first}: {error}");
         engine.go_wrong(None);
     }
 }

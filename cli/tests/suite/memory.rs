@@ -12,11 +12,11 @@ use crate::support::{Process, evenkeel, succeed, summary, train_recipe};
 
 /// What a plan may be off on a quiet machine.
 const TOLERANCE: f64 = 0.05;
-/// The same for any machine: how many samples engine and learner have at the same moment depends on what else it does,
-/// and how much of what was given back it takes again on its allocator.
+/// What a plan may be off on any machine: how many samples engine and learner have at once depends on what else it
+/// does, and how much of what was given back it takes again on its allocator.
 const ANYWHERE: f64 = 0.15;
 
-/// A model of 54 million random weights. Of its samples one in five ends early, so that groups differ in their lengths
+/// A model of 54 million random weights. One sample in five ends early, so that groups differ in their lengths
 /// and by that in their rewards; the others are as long as the plan takes all to be.
 const RECIPE: &str = r#"
 [run]
@@ -103,14 +103,14 @@ fn agrees(recipe: &Path, run: &Path, settings: &[&str], tolerance: f64) -> u64 {
 fn a_run_takes_what_its_dry_run_plans_with_all_weights_and_with_adapters() {
     let dir = tempfile::tempdir().unwrap();
     let recipe = recipe(dir.path());
-    let of = |name: &str, settings: &[&str]| agrees(&recipe, &dir.path().join(name), settings, ANYWHERE);
+    let measure = |name: &str, settings: &[&str]| agrees(&recipe, &dir.path().join(name), settings, ANYWHERE);
     // With one thread the order in which blocks are summed is always the same, and so is how many sums are in memory.
     let one = ["learner.compute.threads=1", "engine.threads=1"];
     let lora = "learner.lora.rank=8";
-    let full = of("full", &one);
-    let adapters = of("adapters", &[&one[..], &[lora]].concat());
+    let full = measure("full", &one);
+    let adapters = measure("adapters", &[&one[..], &[lora]].concat());
     assert!(2 * adapters < full, "{adapters} and {full}");
-    of("adapters-of-two-threads", &["learner.compute.threads=2", "engine.threads=2", lora]);
+    measure("adapters-of-two-threads", &["learner.compute.threads=2", "engine.threads=2", lora]);
 }
 
 /// `EVENKEEL_SMOLLM2` names the folder of SmolLM2-135M-Instruct.
@@ -122,10 +122,10 @@ fn a_real_model_takes_what_its_dry_run_plans() {
     let model = format!("model.path={folder}");
     let settings =
         [model.as_str(), "run.steps=3", "evaluation.problems=0", "learner.compute.threads=1", "engine.threads=1"];
-    let of = |name: &str, more: &[&str]| {
+    let measure = |name: &str, more: &[&str]| {
         agrees(Path::new("smollm2"), &dir.path().join(name), &[&settings[..], more].concat(), TOLERANCE)
     };
-    let adapters = of("adapters", &["learner.lora.rank=16", "learner.optimizer.learning_rate=1.5e-4"]);
-    let full = of("full", &[]);
+    let adapters = measure("adapters", &["learner.lora.rank=16", "learner.optimizer.learning_rate=1.5e-4"]);
+    let full = measure("full", &[]);
     assert!(2 * adapters < full, "{adapters} and {full}");
 }

@@ -64,7 +64,7 @@ fn after_a_failed_first_step_the_same_command_begins_again_and_later_mistakes_ar
     assert!(said.contains("wrod") && said.contains("continue with: evenkeel resume"), "{said}");
     mistake("0.5", "0.25");
     let said = String::from_utf8(succeed(resume("2")).stderr).unwrap();
-    assert!(said.contains("goes on with an input that changed: environment"), "{said}");
+    assert!(said.contains("continues with a changed input: environment"), "{said}");
     let recorded: Value = serde_json::from_slice(&std::fs::read(run.join("inputs.json")).unwrap()).unwrap();
     assert_eq!(recorded["accepted"].as_array().unwrap().len(), 2, "both edits: {recorded}");
     let said = refused(train_recipe(&recipe, &run));

@@ -72,12 +72,12 @@ pub(crate) fn is_killed_and_resumed_with_its_edited_file(file: &Path, train: Com
     std::fs::write(file, format!("{text}\n")).unwrap();
     let said = String::from_utf8(succeed(resume(run)).stderr).unwrap();
     let name = file.file_name().unwrap().to_str().unwrap();
-    assert!(said.contains("goes on with an input that changed: environment") && said.contains(name), "{said}");
+    assert!(said.contains("continues with a changed input: environment") && said.contains(name), "{said}");
     let recorded: Value = serde_json::from_slice(&std::fs::read(run.join("inputs.json")).unwrap()).unwrap();
     let change = recorded["accepted"][0]["changes"][0].as_str().unwrap();
     assert!(change.contains(name) && change.matches("sha256:").count() == 2, "{recorded}");
     let report = std::fs::read_to_string(run.join("report.html")).unwrap();
-    assert!(report.contains("it went on with inputs that had changed: environment"));
+    assert!(report.contains("it continued with changed inputs: environment"));
 }
 
 #[test]

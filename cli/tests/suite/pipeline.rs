@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{
-    Process, Processes, count_lines, evenkeel, lines, prompts, resume, small, succeed, summary, train, wait_for,
-    written_model,
+    Process, Processes, count_lines, determined_head, evenkeel, lines, prompts, resume, small, succeed, summary, train,
+    wait_for, written_model,
 };
 
 /// Settings with which a run may have a lag: which policy is in the denominator, and weights that engines may be
@@ -48,7 +48,7 @@ fn assert_agrees(folder: &Path, recipe: &Path) -> PathBuf {
     assert_agrees_on(folder, recipe, || written_model(folder))
 }
 
-/// The same of a model in `model` of the folder, which is there once one process has run.
+/// Runs as above with a model in `model` of the folder, which is there once one process has run.
 pub(crate) fn assert_agrees_on(folder: &Path, recipe: &Path, model: impl FnOnce() -> PathBuf) -> PathBuf {
     let [whole, killed] = ["whole", "killed"].map(|name| folder.join(name));
     let train = |out: &Path| {
@@ -68,12 +68,14 @@ pub(crate) fn assert_agrees_on(folder: &Path, recipe: &Path, model: impl FnOnce(
     drop(process);
     succeed(resume(&killed));
     assert_eq!((lines(&killed), prompts(&killed)), (lines(&whole), prompts(&whole)));
+    assert_eq!(determined_head(&killed), determined_head(&whole));
 
     let model = model();
     let _services = Processes::start(folder, recipe, &model, &[]);
     let run = folder.join("runs/small");
     wait_for("the run's end", || summary(&run).is_some_and(|summary| summary["state"] == "completed"));
     assert_eq!((lines(&run), prompts(&run)), (lines(&whole), prompts(&whole)));
+    assert_eq!(determined_head(&run), determined_head(&whole));
     whole
 }
 
@@ -119,7 +121,7 @@ fn partial_answers_agree_to_the_bit_in_one_process_in_five_and_killed() {
     assert!(versions.iter().skip(12).all(|(oldest, newest, base)| *oldest == base - 2 && newest <= base));
     let of_several = versions.iter().filter(|(oldest, newest, _)| newest > oldest).count();
     assert!(of_several > 4, "{of_several} groups have answers of several versions");
-    let audit = succeed(evenkeel(&["audit", run.to_str().unwrap()]));
+    let audit = succeed(evenkeel(&["check", run.to_str().unwrap()]));
     let printed = String::from_utf8(audit.stdout).unwrap();
     assert!(printed.contains("exactly once"), "{printed}");
 }
@@ -141,10 +143,10 @@ fn in_order_of_completion_a_run_trains_on_each_prompt_once_however_often_it_is_k
     drop(process);
     let said = String::from_utf8(succeed(resume(&out)).stderr).unwrap();
     assert!(said.contains("does not replay"), "{said}");
-    let mut audit = evenkeel(&["audit"]);
+    let mut audit = evenkeel(&["check"]);
     audit.arg(&out);
     let said = String::from_utf8(succeed(audit).stdout).unwrap();
-    assert!(said.contains("each of the first 24 prompts of the data order was sent to the learner (24"), "{said}");
+    assert!(said.contains("prompts of the data order was used exactly once: 24 sent to the learner"), "{said}");
     assert!(!said.contains("still being sampled"), "{said}");
     for line in lines(&out).iter().filter(|line| line.contains_key("pipeline/lag")) {
         assert!(line["pipeline/lag"].as_f64().unwrap() <= 1.0 && line.contains_key("pipeline/completion/taken_length"));

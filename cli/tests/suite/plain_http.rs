@@ -62,15 +62,16 @@ pub(crate) fn whole(status: u16, json: &Value) -> Vec<u8> {
     format!("HTTP/1.1 {status} X\r\n{head}content-length: {}\r\n\r\n{text}", text.len()).into_bytes()
 }
 
-/// The same as an error.
+/// An HTTP response with an error.
 pub(crate) fn refusal(code: u16, message: &str) -> Vec<u8> {
     whole(code, &json!({"error": {"message": message, "code": code}}))
 }
 
 /// Status and body of an engine's answer.
 pub(crate) fn ask(port: u16, method: &str, path: &str, body: &str) -> Option<(u16, Value)> {
-    let head =
-        format!("{method} {path} HTTP/1.1\r\nhost: e\r\ncontent-type: application/json\r\nconnection: close\r\n");
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    );
     let answer = exchange(port, format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())?;
     let text = String::from_utf8(answer).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;

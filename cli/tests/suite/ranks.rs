@@ -4,9 +4,11 @@
 //! `EVENKEEL_RANK_KILLS=10 cargo test --release --workspace --test suite -- ranks::a_rank_that_is_killed` kills ten
 //! times at random moments.
 
+use std::io::Write;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::learner_client::LearnerClient;
@@ -29,8 +31,24 @@ fn with(mut command: Command, settings: &[&str]) -> Command {
     command
 }
 
+/// A file with the token of the ranks of all tests here.
+static TOKEN: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let mut file = tempfile::NamedTempFile::new_in(folder).unwrap();
+    file.write_all(b"0123456789abcdef0123456789abcdef\n").unwrap();
+    let path = folder.join("ranks.token");
+    file.persist(&path).unwrap();
+    path
+});
+
 /// A process as a launcher starts it.
-fn as_rank(mut command: Command, rank: usize, ranks: usize, port: u16) -> Command {
+fn as_rank(command: Command, rank: usize, ranks: usize, port: u16) -> Command {
+    let mut command = as_rank_without_token(command, rank, ranks, port);
+    command.args(["--set", &format!("learner.ranks.token_file={}", TOKEN.display())]);
+    command
+}
+
+fn as_rank_without_token(mut command: Command, rank: usize, ranks: usize, port: u16) -> Command {
     command.env("RANK", rank.to_string()).env("WORLD_SIZE", ranks.to_string());
     command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
     // The number of ranks is the launcher's.
@@ -39,7 +57,7 @@ fn as_rank(mut command: Command, rank: usize, ranks: usize, port: u16) -> Comman
 }
 
 /// The log of a rank.
-fn log(out: &Path, rank: usize) -> std::path::PathBuf {
+fn log(out: &Path, rank: usize) -> PathBuf {
     out.with_extension(format!("rank-{rank}.log"))
 }
 
@@ -61,11 +79,11 @@ fn end_well(out: &Path, processes: Vec<Process>) {
     }
 }
 
-fn undisturbed(folder: &Path) -> std::path::PathBuf {
+fn undisturbed(folder: &Path) -> PathBuf {
     undisturbed_with(folder, &[])
 }
 
-fn undisturbed_with(folder: &Path, more: &[&str]) -> std::path::PathBuf {
+fn undisturbed_with(folder: &Path, more: &[&str]) -> PathBuf {
     let out = folder.join("alone");
     succeed(with(train(&out), more));
     assert!(lines(&out).iter().filter_map(|line| line.get("actor/grad_norm")).all(|norm| norm.as_f64() > Some(0.0)));
@@ -94,6 +112,20 @@ fn two_and_four_ranks_have_the_numbers_of_one_process() {
         end_well(&out, all);
         assert_same(&out, &alone);
     }
+}
+
+#[test]
+fn a_step_that_ranks_did_is_recomputed_in_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let [port] = free_ports();
+    let all = start_all(&out, 2, port, &["run.steps=3", "checkpoint.keep=0"]);
+    end_well(&out, all);
+    let mut command = evenkeel(&["check", "--step", "3"]);
+    command.arg(&out);
+    let said = String::from_utf8(succeed(command).stdout).unwrap();
+    assert!(said.contains(" sampled tokens of step 3 are drawn again\n"), "{said}");
+    assert!(said.ends_with("equal: step 3 is what the run recorded\n"), "{said}");
 }
 
 #[test]
@@ -228,7 +260,7 @@ fn a_rank_that_hangs_is_named_within_the_deadline() {
     // A step may have been in progress that needs no exchange yet.
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
     assert!(
-        said().contains("has sent no ") && said().contains("for 4s (setting `learner.ranks.timeout`)"),
+        said().contains("hangs: it has sent no ") && said().contains("for 4s (setting `learner.ranks.timeout`)"),
         "{}",
         said()
     );
@@ -284,24 +316,22 @@ fn sigterm_ends_all_ranks_after_the_step_with_a_checkpoint() {
 }
 
 #[test]
-fn a_rank_needs_a_token_that_rank_0_knows() {
+fn ranks_need_one_token_also_on_loopback() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
-    let token = folder.path().join("token");
-    std::fs::write(&token, "0123456789abcdef0123456789abcdef\n").unwrap();
     let [port] = free_ports();
-    let known = [
-        format!("learner.ranks.server.auth.tokens.rank={}", token.display()),
-        format!("learner.ranks.client.token_file={}", token.display()),
-        "warm_start.steps=2".into(),
-        "run.steps=1".into(),
-    ];
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let first = start(&out, 0, 2, port, &known);
-    let stranger = with(as_rank(train(&out), 1, 2, port), &known[2..]).output().unwrap();
-    let error = String::from_utf8(stranger.stderr).unwrap();
-    assert!(!stranger.status.success() && error.contains("a bearer token is required"), "{error}");
-    let second = start(&out, 1, 2, port, &known);
+    let short = ["warm_start.steps=2", "run.steps=1"];
+    for rank in 0..2 {
+        let error = refused(with(as_rank_without_token(train(&out), rank, 2, port), &short));
+        assert!(error.contains("learner.ranks.token_file is absent, required: a file with a token"), "{error}");
+    }
+    let guess = folder.path().join("guess");
+    std::fs::write(&guess, "0123456789abcdef0123456789abcdee\n").unwrap();
+    let guess = format!("learner.ranks.token_file={}", guess.display());
+    let first = start(&out, 0, 2, port, &short);
+    let error = refused(with(as_rank_without_token(train(&out), 1, 2, port), &[&short[..], &[&guess]].concat()));
+    assert!(error.contains("is not one of this server's") && !error.contains("sha256"), "{error}");
+    let second = start(&out, 1, 2, port, &short);
     end_well(&out, vec![first, second]);
 }
 
@@ -320,6 +350,7 @@ async fn what_was_trained_in_operations_is_gone_with_a_rank_and_the_run_begins_a
             format!("server.listen=127.0.0.1:{port}"),
             format!("training.ranks.address=127.0.0.1:{meeting}"),
             format!("training.ranks.rank={rank}"),
+            format!("training.ranks.token_file={}", TOKEN.display()),
             "training.ranks.count=2".to_owned(),
             "training.compute.threads=1".to_owned(),
         ];
@@ -465,20 +496,27 @@ fn with_certificates_ranks_join_over_tls_by_their_role_alone() {
     let short = ["warm_start.steps=2".to_owned(), "run.steps=1".to_owned(), "learner.ranks.join_timeout=3s".to_owned()];
     let [port] = free_ports();
     let patient = [&server[..], &short[..2]].concat();
-    let first = start(&out, 0, 2, port, &texts(&patient));
+    let start = |rank, settings: &[String]| {
+        let command = with(as_rank_without_token(train(&out), rank, 2, port), &texts(settings));
+        Process::start_logging(command, &log(&out, rank))
+    };
+    let first = start(0, &patient);
     let refused = |client: &[String]| {
         let settings = [client, &short[..]].concat();
-        let output = with(as_rank(train(&out), 1, 2, port), &texts(&settings)).output().unwrap();
+        let output = with(as_rank_without_token(train(&out), 1, 2, port), &texts(&settings)).output().unwrap();
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
     let error = refused(&client("dashboard"));
     assert!(error.contains("the role `reader` may not call evenkeel.v1.Ranks/Join, which requires `rank`"), "{error}");
-    // Without certificates it does not even reach the port's calls.
+    // Without a certificate of its own it does not even try.
     let error = refused(&[]);
+    assert!(error.contains("learner.ranks.token_file is absent"), "{error}");
+    // And with a token instead it does not reach the port's calls.
+    let error = refused(&[format!("learner.ranks.token_file={}", TOKEN.display())]);
     assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
     let right = [&client("rank")[..], &short[..2]].concat();
-    let second = start(&out, 1, 2, port, &texts(&right));
+    let second = start(1, &right);
     end_well(&out, vec![first, second]);
 }
 
@@ -507,6 +545,7 @@ fn a_learner_that_is_served_has_ranks_and_one_that_is_killed_is_waited_for() {
             place("checkpoints"),
             place("weights"),
             "training.ranks.count=2".to_owned(),
+            format!("training.ranks.token_file={}", TOKEN.display()),
             format!("training.ranks.address=127.0.0.1:{meeting}"),
         ];
         let mut command = command("learner", &settings);

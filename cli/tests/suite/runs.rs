@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::support::{
-    Process, count_lines, evenkeel, lines, prompts, refused, resume, small, succeed, summary, train, wait_for,
+    Process, count_lines, determined_head, evenkeel, lines, prompts, refused, resume, small, succeed, summary, train,
+    wait_for,
 };
 
 #[test]
@@ -125,6 +126,7 @@ fn two_runs_of_one_seed_and_a_run_that_was_killed_three_times_agree_to_the_bit()
     succeed(train(&first));
     succeed(train(&second));
     assert_eq!(lines(&first), lines(&second));
+    assert_eq!(determined_head(&first), determined_head(&second));
 
     let warm_start = killed.join("warm_start.jsonl");
     let metrics = killed.join("metrics.jsonl");
@@ -139,6 +141,12 @@ fn two_runs_of_one_seed_and_a_run_that_was_killed_three_times_agree_to_the_bit()
     succeed(resume(&killed));
     assert_eq!(lines(&killed), lines(&first));
     assert_eq!(prompts(&killed), prompts(&first));
+    assert_eq!(determined_head(&killed), determined_head(&first));
+    for run in [first, second, killed] {
+        let mut check = evenkeel(&["check"]);
+        check.arg(&run);
+        succeed(check);
+    }
 }
 
 #[test]
@@ -193,7 +201,7 @@ fn each_trained_token_proves_the_weights_of_an_engine_with_the_learners_bits() {
         assert_eq!(line["sampler_audit/gap"].as_f64().unwrap_or_default(), 0.0, "{line}");
     }
     let said = String::from_utf8(said.stdout).unwrap();
-    assert!(tokens > 0 && said.contains(&format!("proven by {tokens} trained tokens")), "{said}");
+    assert!(tokens > 0 && said.contains(&format!("verified by {tokens} trained tokens")), "{said}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A server with the part of vLLM's HTTP API that samples need. Of the answers to a prompt as many are right as its
+//! A server with the part of vLLM's HTTP API that samples need. As many answers to a prompt are right as its
 //! script says.
 
 use std::collections::BTreeMap;

@@ -54,9 +54,9 @@ fn health_is_one_line_and_an_exit_status() {
     ]));
     wait_for("the service", || is_well(&url));
     assert_eq!(String::from_utf8(succeed(health(&url)).stdout).unwrap(), format!("{url} is serving\n"));
-    let of = |service: &str| evenkeel(&["health", &url, "--service", service]);
-    succeed(of("evenkeel.v1.Reward"));
-    let message = refused(of("evenkeel.v1.Learner"));
+    let health_of = |service: &str| evenkeel(&["health", &url, "--service", service]);
+    succeed(health_of("evenkeel.v1.Reward"));
+    let message = refused(health_of("evenkeel.v1.Learner"));
     assert!(message.contains("has no service `evenkeel.v1.Learner`"), "{message}");
 
     let page = format!("http://127.0.0.1:{metrics}/metrics");

@@ -26,7 +26,7 @@ fn a_training_step_is_shown_as_an_evaluation_is() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
     let said = String::from_utf8(succeed(train(&run)).stderr).unwrap();
-    assert!(said.contains("samples of every step are kept in rollouts/ of the run directory"), "{said}");
+    assert!(said.contains("samples of every step are kept in rollouts/ in the run directory"), "{said}");
 
     let shown = text(show(&run, &["--step", "2"]));
     assert_eq!((shown.matches("════ step 2 · problem ").count(), shown.matches("──── sample ").count()), (4, 32));

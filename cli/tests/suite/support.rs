@@ -66,6 +66,17 @@ pub(crate) fn refused(mut command: Command) -> String {
     String::from_utf8(output.stderr).expect("messages are text")
 }
 
+/// Words that the prompts of [`write_rows`] may ask for.
+pub(crate) const WORDS: [&str; 4] = ["yes", "no", "maybe", "never"];
+
+/// Writes `rows.jsonl`, a row for each word, with its demonstration.
+pub(crate) fn write_rows(folder: &Path, words: &[&str]) {
+    let row = |word: &&str| {
+        serde_json::json!({"prompt": format!("say {word}\n"), "answer": word, "demonstration": word}).to_string() + "\n"
+    };
+    std::fs::write(folder.join("rows.jsonl"), words.iter().map(row).collect::<String>()).unwrap();
+}
+
 /// A process that ends with the test.
 pub(crate) struct Process(pub(crate) Child);
 
@@ -191,6 +202,12 @@ pub(crate) fn lines(run: &Path) -> Vec<BTreeMap<String, Value>> {
 /// What a run says of its prompts.
 pub(crate) fn prompts(run: &Path) -> String {
     std::fs::read_to_string(run.join("prompts.jsonl")).expect("the run wrote it")
+}
+
+/// Head of what seed and inputs decide in the receipt of a run.
+pub(crate) fn determined_head(run: &Path) -> String {
+    let receipt = evenkeel_run::read_receipt(run).expect("the run wrote it");
+    receipt.last().expect("it has a line").heads.determined.clone()
 }
 
 /// `summary.json`, if it exists.

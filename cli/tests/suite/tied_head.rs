@@ -41,7 +41,7 @@ fn untie_writes_the_head_out_once_and_links_a_model_that_needs_no_copy() {
     let model = tied_model(dir.path());
     let to = dir.path().join("copy");
     let said = String::from_utf8(succeed(untie(&model, &to)).stdout).unwrap();
-    assert!(said.contains(": written; its head takes ") && said.contains(" more than in "), "{said}");
+    assert!(said.contains(": written; the untied head takes ") && said.contains(" more than in "), "{said}");
     assert_eq!((head_of(&model), head_of(&to)), (HeadForm::Tied, HeadForm::WrittenOut));
     let tensors = WeightFiles::read(&Folder::new(&to)).unwrap().tensors().unwrap();
     assert_eq!(tensors[HEAD].shape, tensors[EMBEDDING].shape);
@@ -184,7 +184,10 @@ fn a_tied_model_and_a_real_vllm() {
     let out = setting.path("refused");
     let error = refused(setting.run(&stock, &out, 2));
     println!("{error}");
-    assert!(error.contains("start them on DIR") && error.contains("`evenkeel model untie MODEL DIR`"), "{error}");
+    assert!(
+        error.contains("start the engines on DIR") && error.contains("`evenkeel model untie MODEL DIR`"),
+        "{error}"
+    );
     assert!(!out.join("weights/step-1").exists());
     drop(stock);
 
@@ -194,7 +197,10 @@ fn a_tied_model_and_a_real_vllm() {
     let output = succeed(setting.run(&engine, &out, 10));
     let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
     println!("{said}");
-    assert!(said.contains("the head of the model is its embedding, and is written out for these engines"), "{said}");
+    assert!(
+        said.contains("the output head of the model is tied to its embedding, and untied for these engines"),
+        "{said}"
+    );
     assert!(said.contains("tensors are equal in float32"), "{said}");
     let lines = metrics(&out);
     assert_eq!(lines.len(), 10);

@@ -183,7 +183,7 @@ impl Server {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let head = format!(
-            "{method} /api/v1/{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {kind}\r\n\
+            "{method} /api/v1/{path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {kind}\r\n\
             x-api-key: {key}\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
@@ -198,9 +198,20 @@ impl Server {
         (status, head, answer[end + 4..].to_vec())
     }
 
+    /// What a request with a header of one's own is answered.
+    pub(crate) fn status_with_header(&self, header: &str) -> u16 {
+        self.raw("POST", "create_session", &format!("application/json\r\n{header}"), KEY, b"{}").0
+    }
+
     pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let (status, _, body) = self.raw("POST", path, "application/json", KEY, body.to_string().as_bytes());
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let (status, _, answer) = self.raw("GET", path, "application/json", KEY, b"");
+        assert_eq!(status, 200, "{path}");
+        serde_json::from_slice(&answer).unwrap()
     }
 
     pub(crate) fn ok(&self, path: &str, body: &Value) -> Value {
@@ -394,6 +405,11 @@ fn a_client_trains_samples_and_goes_on_after_a_restart() {
     let server = server.crash();
     let (status, gone) = server.send(&model, 12, "cross_entropy", vec![supervised()]);
     assert!(status == 410 && gone["error"].as_str().unwrap().contains("load a checkpoint"), "{status} {gone}");
+    let kept = server.sample(&after, 10, with.clone());
+    assert_eq!(
+        kept.prompt_logprobs, samples[1].prompt_logprobs,
+        "what was saved is sampled from before anything is loaded"
+    );
     let load = json!({"session_id": session, "model_seq_id": 1, "path": saved["path"], "optimizer": true});
     let loaded = server.result("load_weights", &load);
     let resumed = loaded["model_id"].as_str().unwrap_or_else(|| panic!("{loaded}")).to_owned();
@@ -541,6 +557,12 @@ fn keys_are_required_where_there_are_some_and_never_logged() {
     command.args(["--set", "tinker.listen=0.0.0.0:0"]);
     let message = refused(command);
     assert!(message.contains("tinker.listen") && message.contains("in plaintext"), "{message}");
+    // Encrypted, but for everybody.
+    let mut command = evenkeel(&["serve", "tinker", "--set", "model=m", "--set", "tinker.model_name=x"]);
+    command.args(["--set", "tinker.listen=0.0.0.0:0"]);
+    command.args(["--set", "tinker.tls={certificate_file = \"a.pem\", key_file = \"b.pem\"}"]);
+    let message = refused(command);
+    assert!(message.contains("tinker.listen") && message.contains("without credentials"), "{message}");
 }
 
 /// Asks over TLS as a client that trusts this certificate; `None` where it does not believe the front. The first line

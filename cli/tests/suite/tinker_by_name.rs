@@ -1,5 +1,7 @@
 //! The front that speaks Tinker's API, before engines that take adapters by name, as vLLM does.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::adapter_server::{AdapterFault, AdapterServer, LIVE};
@@ -52,14 +54,54 @@ fn engines_that_take_adapters_by_name_draw_what_the_embedded_engine_draws() {
     let most = log.iter().scan(0, |now, entry| Some((*now += live(entry), *now).1)).max();
     assert!(log.len() >= 4 && most <= Some(LIVE as i64), "{log:?}");
 
-    // One that answers as the base draws nothing.
+    let (embedded, samplers) = &servers[1];
+    assert_eq!(proof_of(embedded, &samplers[0])["state"], "verified", "to the bit");
     let (server, samplers) = &servers[0];
-    engine.go_wrong(Some(AdapterFault::Base));
-    let refusal = server.failed_sample(&samplers[1], 9);
-    let error = refusal["error"].as_str().unwrap();
-    assert!(error.contains("does not have the weights of version") && refusal["category"] == "server", "{refusal}");
-    engine.go_wrong(None);
-    assert_eq!(server.sample(&samplers[0], 10, json!({})), drawn[0][0], "other weights are drawn from");
+    liars_draw_nothing(server, &engine, &folders[0], samplers);
+    assert_eq!(server.sample(&samplers[0], 20, json!({})), drawn[0][0], "other weights are drawn from");
+}
+
+/// What a client is told of the weights of a sampling session.
+fn proof_of(server: &Server, sampler: &str) -> Value {
+    server.get(&format!("samplers/{sampler}"))["weights_proof"].clone()
+}
+
+/// Weights that engines lie about are never sampled from: those of an adapter that does not arrive, and of one that is
+/// kept in the place of the next.
+fn liars_draw_nothing(server: &Server, engine: &AdapterServer, folder: &Path, samplers: &[String; 3]) {
+    let mut published: Vec<_> =
+        std::fs::read_dir(folder.join("tinker/weights")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    published.sort();
+    // The base, the first version, the second.
+    let first = published[1].clone();
+    for (number, fault) in [AdapterFault::Base, AdapterFault::Stale(first)].into_iter().enumerate() {
+        engine.go_wrong(Some(fault));
+        let refusal = server.failed_sample(&samplers[1], 10 + number as u32);
+        let error = refusal["error"].as_str().unwrap();
+        assert!(error.contains("does not have the weights that it reports"), "{refusal}");
+        assert_eq!((&refusal["category"], &refusal["reason"]), (&json!("server"), &json!("WEIGHTS_UNPROVEN")));
+        assert_eq!(proof_of(server, &samplers[1]), Value::Null, "what is refused is not verified");
+        engine.go_wrong(None);
+        // Others are loaded in between, so that the adapter is loaded again.
+        for other in [0, 2] {
+            server.sample(&samplers[other], 12 + number as u32, json!({}));
+        }
+    }
+}
+
+#[test]
+fn engines_with_the_learners_arithmetic_have_its_bits_or_draw_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = written_model(dir.path());
+    let engine = AdapterServer::start(&model).with_arithmetic();
+    let server = Server::again(dir.path(), &model, &[format!("generation.endpoints=[\"{}\"]", engine.url())]);
+    let samplers = samplers(&server);
+    let drawn = server.sample(&samplers[0], 0, json!({}));
+    let proof = proof_of(&server, &samplers[0]);
+    assert!(proof["reason"].as_str().unwrap().contains("tokens have the learner's log-probabilities"), "{proof}");
+    server.sample(&samplers[2], 0, json!({}));
+    liars_draw_nothing(&server, &engine, dir.path(), &samplers);
+    assert_eq!(server.sample(&samplers[0], 20, json!({})), drawn);
 }
 
 #[test]

@@ -129,3 +129,96 @@ fn refused_samples_leave_little_in_memory_and_what_they_leave_counts() {
     let grown = server.resident_bytes().saturating_sub(before);
     assert!(grown < 16 << 20, "{grown} bytes for {admitted} refusals of 1024 samples each");
 }
+
+#[test]
+fn metadata_of_a_model_or_checkpoint_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let session = server.session();
+    let long = "x".repeat(64 << 10);
+    let create = |metadata: &str| {
+        json!({"session_id": session, "model_seq_id": 0, "base_model": "tiny", "lora_config": {"rank": 4},
+            "user_metadata": {"note": metadata}})
+    };
+    let (status, answer) = server.post("create_model", &create(&long));
+    let error = error_of(&answer);
+    assert!(status == 422 && error.starts_with("user_metadata is 65547 bytes, allowed: "), "{status} {error}");
+    let model = server.result("create_model", &create("short"))["model_id"].as_str().unwrap().to_owned();
+    // A training request takes its number, so that its result has the refusal.
+    for (number, path) in [(1, "save_weights"), (2, "save_weights_for_sampler")] {
+        let body = json!({"model_id": model, "seq_id": number, "path": "a", "user_metadata": {"note": long}});
+        assert!(error_of(&server.result(path, &body)).starts_with("user_metadata is 65547 bytes"), "{path}");
+    }
+    let body = json!({"model_id": model, "seq_id": 3, "path": "a", "user_metadata": {"note": "short"}});
+    assert!(server.result("save_weights", &body)["path"].is_string());
+}
+
+#[test]
+fn web_pages_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    assert_eq!(server.status_with_header("origin: http://evil.example"), 403);
+    assert_eq!(server.status_with_header("x-from: a client"), 200);
+}
+
+#[test]
+fn a_session_that_ends_takes_nothing_of_another_whose_name_begins_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let sessions: Vec<String> = (0..20).map(|_| server.session()).collect();
+    let (short, long) = sessions
+        .iter()
+        .flat_map(|short| sessions.iter().map(move |long| (short, long)))
+        .find(|(short, long)| short != long && long.starts_with(short.as_str()))
+        .unwrap();
+    let create = json!({"session_id": long, "sampling_session_seq_id": 0, "base_model": "tiny"});
+    let sampler = server.ok("create_sampling_session", &create)["sampling_session_id"].clone();
+    let sample = json!({"sampling_session_id": sampler, "seq_id": 0,
+        "prompt": {"chunks": [{"type": "encoded_text", "tokens": [3, 4]}]}, "sampling_params": {"max_tokens": 1}});
+    let id = server.ok("asample", &sample)["request_id"].clone();
+    server.ok(&format!("sessions/{short}/finish"), &json!({}));
+    assert_eq!(server.ok("asample", &sample)["request_id"], id, "the same request has its first id");
+}
+
+#[test]
+fn a_name_that_is_saved_again_keeps_the_files_of_the_last_one_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["tinker.keep_samplers=1"]);
+    let session = server.session();
+    let model = server.create(&session, 0).unwrap();
+    for step in 0..3 {
+        server.forward_backward(&model, 3 * step + 1, "cross_entropy", vec![supervised()]).unwrap();
+        server.optim_step(&model, 3 * step as u32 + 2);
+        let body = json!({"model_id": model, "seq_id": 3 * step + 3, "path": "latest", "overwrite": true});
+        let path = server.result("save_weights_for_sampler", &body)["path"].clone();
+        // Each is sampled from, as a training loop does.
+        let sampler = json!({"session_id": session, "sampling_session_seq_id": step, "model_path": path});
+        server.ok("create_sampling_session", &sampler);
+    }
+    let weights = || std::fs::read_dir(dir.path().join("tinker/weights")).unwrap().count();
+    assert_eq!(weights(), 3, "the base, the last, and one that a session may still sample from");
+    server.ok(&format!("sessions/{session}/finish"), &json!({}));
+    assert_eq!(weights(), 2, "the base, and what has the name");
+}
+
+#[test]
+fn a_change_that_cannot_be_written_is_undone_with_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let model = server.create(&server.session(), 0).unwrap();
+    let weights = || std::fs::read_dir(dir.path().join("tinker/weights")).unwrap().count();
+    let before = weights();
+    // It stands where the next state is written.
+    let obstacle = dir.path().join("tinker/state.writing");
+    std::fs::create_dir(&obstacle).unwrap();
+    let save = |number: u32| {
+        let body = json!({"model_id": model, "seq_id": number, "path": "a"});
+        server.result("save_weights_for_sampler", &body)
+    };
+    let failed = save(1);
+    assert!(error_of(&failed).contains("cannot write its state"), "{failed}");
+    assert_eq!(weights(), before);
+    std::fs::remove_dir(&obstacle).unwrap();
+    assert!(save(2)["path"].is_string(), "the name is free");
+    assert_eq!(weights(), before + 1, "the weights are published again");
+}

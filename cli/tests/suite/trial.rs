@@ -93,7 +93,7 @@ fn the_verdict_comes_first_then_problems_then_notes_and_the_run_is_timed_where_i
     timed.arg(&recipe);
     let said = String::from_utf8(succeed(timed).stdout).unwrap();
     assert!(said.starts_with("the run can start\nnote: "), "{said}");
-    assert!(said.contains("\ntime   about ") && said.contains(" a step, ") && said.contains(" in all"), "{said}");
+    assert!(said.contains("\ntime   about ") && said.contains(" a step, ") && said.contains(" in total"), "{said}");
     let mut timed = evenkeel(&["train", "--dry-run", "--json"]);
     timed.arg(&recipe);
     let report: Value = serde_json::from_slice(&succeed(timed).stdout).unwrap();
@@ -102,4 +102,35 @@ fn the_verdict_comes_first_then_problems_then_notes_and_the_run_is_timed_where_i
     let output = dry_run(&recipe).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["time"]["unknown"], "it was not measured");
+}
+
+#[test]
+fn a_model_that_cannot_be_used_hides_no_mistake_in_ones_own_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = model(dir.path());
+    std::fs::remove_file(folder.join("chat_template.jinja")).unwrap();
+    let [environment, reward, data, path] =
+        ["shop.py", "reward.py", "rows.jsonl", "own.toml"].map(|name| dir.path().join(name));
+    std::fs::write(&environment, SHOP.replace("task[\"answer\"]", "task[\"anwser\"]")).unwrap();
+    std::fs::write(&reward, "def reward(completion, row):\n    return row[\"glod\"]\n").unwrap();
+    let row = |n: usize| {
+        let judge =
+            if n.is_multiple_of(2) { ("environment", environment.to_str()) } else { ("verifier", Some("words")) };
+        format!("{}\n", json!({"prompt": format!("buy {n}"), "answer": n.to_string(), judge.0: judge.1}))
+    };
+    std::fs::write(&data, (0..12).map(row).collect::<String>()).unwrap();
+    let text = format!(
+        "[run]\nsteps = 1\n[model]\npath = {folder:?}\n[data]\nfiles = [{data:?}]\nenvironments = [{environment:?}]\n\
+         system_prompt = \"Be brief.\"\n[data.verifiers.words]\npath = {reward:?}\n[sampling]\nprompts_per_step = 2\n\
+         group_size = 2\nmax_tokens = 320\n[turns]\nmax_turns = 2\n[evaluation]\nproblems = 0\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let output = dry_run(&path).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let problems = report["problems"].to_string();
+    assert_eq!(report["can_start"], false, "{problems}");
+    for words in ["chat template", "KeyError: 'anwser'", "KeyError: 'glod' (line 2"] {
+        assert!(problems.contains(words), "{words}: {problems}");
+    }
+    assert!(!problems.contains("Traceback"), "a problem is one line: {problems}");
 }

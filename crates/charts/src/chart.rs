@@ -1,4 +1,4 @@
-//! Quantities over steps.
+//! Line charts of quantities over training steps, as SVG.
 
 use std::fmt::Write;
 

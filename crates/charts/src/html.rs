@@ -50,7 +50,7 @@ impl Html {
         self
     }
 
-    /// The same as a value.
+    /// Returns this piece with another one appended.
     #[must_use]
     pub fn with(mut self, other: impl Into<Self>) -> Self {
         self.push(other);

@@ -6,11 +6,11 @@ use crate::palette;
 /// A part of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// Its name within the page: lower-case letters and `-`.
+    /// Anchor of the section within the page: lower-case letters and `-`.
     pub id: &'static str,
-    /// Its heading; empty for none.
+    /// Heading above the section; empty for none.
     pub title: String,
-    /// What it says. A section without anything to say is left out of a frozen page.
+    /// Content of the section. A frozen page leaves out a section without content.
     pub body: Html,
 }
 
@@ -42,7 +42,7 @@ pub struct Live<'a> {
 /// A page of sections, one below the other.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// Its heading, and in the title of the window.
+    /// Heading of the page, and part of the window's title.
     pub title: String,
     /// A few words above the heading.
     pub kicker: Html,
@@ -67,8 +67,7 @@ impl Page {
         self.document(&head, &[], sections)
     }
 
-    /// The same page as a server serves it, which follows a stream of events. Sections without content have their
-    /// places.
+    /// The page as a server delivers it: it follows a stream of events. Sections without content keep their places.
     pub fn to_live_document(&self, live: Live<'_>) -> String {
         let head = Html::element("link", &[("rel", "icon"), ("href", "data:,")], Html::new());
         let style = Html::built(format!("<link rel=\"stylesheet\" href=\"{}\">\n", crate::html::escape(live.style)));

@@ -10,7 +10,7 @@ use crate::scale::{Scale, number};
 
 /// Points that are drawn of a trajectory alone; each is the mean of a stretch of steps.
 const STRETCHES: usize = 48;
-/// The same of each where there are several, whose small turns would hide one another.
+/// Points per trajectory when several share a plane, whose small turns would hide one another.
 const STRETCHES_OF_SEVERAL: usize = 10;
 
 /// The course of one run.
@@ -22,7 +22,7 @@ pub struct Trajectory {
 }
 
 impl Trajectory {
-    /// Of (step, x, y), in order of the steps. Values that are not finite are left out.
+    /// Takes (step, x, y) in order of the steps. Values that are not finite are left out.
     pub fn new(label: impl Into<String>, points: impl IntoIterator<Item = (f64, f64, f64)>) -> Self {
         let is_finite = |(step, x, y): &(f64, f64, f64)| step.is_finite() && x.is_finite() && y.is_finite();
         Self { label: label.into(), points: points.into_iter().filter(is_finite).collect() }
@@ -101,10 +101,10 @@ impl Plane {
         let is_alone = self.trajectories.len() == 1;
         let most = if is_alone { STRETCHES } else { STRETCHES_OF_SEVERAL };
         let drawn: Vec<_> = self.trajectories.iter().map(|trajectory| trajectory.stretches(most)).collect();
-        let all = || drawn.iter().flatten();
+        let points = || drawn.iter().flatten();
         let axes = Axes {
-            x: Scale::of(all().map(|(_, x, _)| *x), None, None, 6),
-            y: Scale::of(all().map(|(_, _, y)| *y), Some(0.0), None, 4),
+            x: Scale::of(points().map(|(_, x, _)| *x), None, None, 6),
+            y: Scale::of(points().map(|(_, _, y)| *y), Some(0.0), None, 4),
         };
         let mut svg = String::new();
         axes.grid(&mut svg, &self.x_label, &self.y_label);

@@ -56,7 +56,7 @@ impl Scale {
         Self { low, high, ticks }
     }
 
-    /// The same range with those of other ticks that are within it.
+    /// Keeps the range and replaces the ticks by those of `ticks` that lie within it.
     pub(crate) fn with_ticks(self, mut ticks: Vec<f64>) -> Self {
         ticks.retain(|tick| *tick >= self.low && *tick <= self.high);
         Self { ticks, ..self }
@@ -99,7 +99,7 @@ pub fn percent(value: f64, standard_error: Option<f64>) -> String {
     format!("{} %", percentage(value, standard_error))
 }
 
-/// The same without the sign, for a column whose heading has it.
+/// A share as in [`percent`], without the percent sign, for a column whose heading has it.
 pub fn percentage(value: f64, standard_error: Option<f64>) -> String {
     match standard_error {
         Some(error) => format!("{:.1} ± {:.1}", 100.0 * value, 100.0 * error),

@@ -1,4 +1,4 @@
-//! Tables.
+//! Tables whose cells are HTML.
 
 use crate::html::Html;
 

@@ -33,7 +33,7 @@ impl PromptRenderer {
         Ok(marked.unwrap_or_else(|| text.to_owned()))
     }
 
-    /// The same with all texts in a value.
+    /// Marks control text as [`foreign`](Self::foreign) does, in all texts within a value.
     pub(crate) fn foreign_value(&self, value: &Value, which: ControlTokens) -> Result<Value, PromptError> {
         Ok(match value {
             Value::String(text) => Value::String(self.foreign(text, which)?),
@@ -45,8 +45,8 @@ impl PromptRenderer {
         })
     }
 
-    /// The beginning of a text of a prompt that spells control tokens of the model, where one does. In answers tags such
-    /// as `</think>` are what models write.
+    /// The beginning of a text of a prompt that spells control tokens of the model, where one does. In answers tags
+    /// such as `</think>` are what models write.
     ///
     /// # Errors
     /// What the tokenizer says.
@@ -77,7 +77,7 @@ impl PromptRenderer {
         Ok(self.with_tools(instructions(&system_prompt, &tools, tools_in), listed)?)
     }
 
-    /// The same with messages of an agent.
+    /// Marks control text as [`foreign`](Self::foreign) does, in the messages of an agent.
     pub(crate) fn foreign_messages(&self, messages: &[Message]) -> Result<Vec<Message>, PromptError> {
         let foreign = |message: &Message| {
             Ok(Message::of(Value::Object(self.foreign_fields(message.fields(), of_role(message.role()))?)))

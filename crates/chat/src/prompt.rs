@@ -3,7 +3,7 @@
 use evenkeel_errors::FieldError;
 use serde_json::{Map, Value};
 
-/// Roles that a message may have; what a template makes of each is its own business.
+/// Roles that a message may have. How each is written is up to the template.
 const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool", "function"];
 
 /// What a row asks.
@@ -18,7 +18,7 @@ pub enum Prompt {
 }
 
 impl Prompt {
-    /// Its messages, and its text, where it has them.
+    /// The messages, or none for a prompt that is a text; and the text, if it is one.
     pub(crate) fn parts(&self) -> (&[Message], Option<&str>) {
         match self {
             Self::Text(text) => (&[], Some(text)),
@@ -92,7 +92,7 @@ impl Message {
         }
     }
 
-    /// Whose message it is.
+    /// Role of the message's author.
     pub fn role(&self) -> &str {
         self.0.get("role").and_then(Value::as_str).unwrap_or_default()
     }

@@ -59,7 +59,7 @@ pub enum PromptError {
         /// The length of the text.
         bytes: usize,
     },
-    /// The tokenizer failed.
+    /// The tokenizer could not encode the prompt.
     #[error(transparent)]
     Tokens(#[from] TextError),
 }
@@ -131,7 +131,7 @@ impl PromptRenderer {
         })
     }
 
-    /// The same with further instructions in the system message, and tools for the template, where there are any.
+    /// The renderer with further instructions in the system message, and with tools for the template, if there are any.
     pub(crate) fn with_tools(&self, instructions: Option<String>, tools: &[Value]) -> Result<Self, RenderError> {
         let is_told = instructions.is_some() || !tools.is_empty();
         let mut with = Self { instructions, is_told, ..self.clone() };
@@ -166,15 +166,13 @@ impl PromptRenderer {
         Ok(template.render(&conversation(&messages), &arguments)?)
     }
 
-    /// A sentence for each argument of the settings that the template never mentions, so that it changes no prompt.
+    /// A sentence for each argument of the settings that the template never mentions, so it changes no prompt.
     pub fn unread_arguments(&self) -> Vec<String> {
         let Some(template) = self.template.as_ref().filter(|_| !self.raw) else { return Vec::new() };
         let unread = self.arguments.names().filter(|name| !template.mentions(name));
         unread
             .map(|name| {
-                format!(
-                    "data.template_arguments.{name}: the chat template does not read it, so that it changes no prompt"
-                )
+                format!("data.template_arguments.{name}: the chat template does not read it, so it changes no prompt")
             })
             .collect()
     }
@@ -243,7 +241,7 @@ impl PromptRenderer {
         self.unmarked(text)
     }
 
-    /// Renders messages of somebody else's, with marks in their control text, and those that follow.
+    /// Renders messages of other authors, with marks in their control text, and those that follow.
     pub(crate) fn render_marked(
         &self,
         messages: Vec<Message>,
@@ -325,9 +323,9 @@ fn validate_size(text: &str) -> Result<(), PromptError> {
 
 /// Bytes of all texts of a prompt.
 fn length(prompt: &Prompt) -> usize {
-    let of = |texts: Vec<&str>| texts.iter().map(|text| text.len()).sum::<usize>();
+    let bytes = |texts: Vec<&str>| texts.iter().map(|text| text.len()).sum::<usize>();
     let (messages, text) = prompt.parts();
-    text.map_or(0, str::len).max(messages.iter().map(|message| of(message.texts())).sum())
+    text.map_or(0, str::len).max(messages.iter().map(|message| bytes(message.texts())).sum())
 }
 
 /// Whether a text of a prompt has the mark of control text that is not to be read as such.

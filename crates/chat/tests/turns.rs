@@ -25,7 +25,7 @@ const TOOLS: &str = "{% if tools %}<|im_start|>system\n\
     {{ c.function | tojson }}\n</tool_call>{% endfor %}<|im_end|>\n\
     {% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// The same without a place for tools.
+/// A chat template without a place for tools.
 const PLAIN: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}\
     {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
@@ -290,7 +290,7 @@ fn qwen3(folder: &Path) {
 fn strict(folder: &Path) {
     let prompts = published(folder, json!({}));
     assert!(refused(&prompts, &settings()).contains("does not read `tools`"));
-    // Its system message is refused, and its end of turn is no special token.
+    // The template refuses system messages, and the end of a turn is no special token.
     let settings = TurnSettings { tools_in: ToolsIn::SystemPrompt, ..settings() };
     assert!(refused(&prompts, &settings).starts_with("chat template is "));
 }
@@ -452,7 +452,7 @@ fn main() -> ExitCode {
         let file = format!("{folder}/tokenizer.json");
         tests.push(outside(&format!("outside::{name}"), &[&file], move |data| check(&data.join(folder))));
         if name == "strict" {
-            continue; // It takes no episodes.
+            continue; // The template takes no episodes.
         }
         tests.push(outside(&format!("outside::injections::{name}"), &[&file], move |data| {
             let folder = data.join(folder);

@@ -1,9 +1,14 @@
 # Requests of the run and answers to them, as frames on two pipes that only this process has. A frame is MAGIC, the id of the request, the
 # length of its JSON and a checksum, and the JSON. Whatever the user's file prints, forks or leaves running is no answer to another request.
+import sys
+
+# Python puts the working directory first, because of `-c`. What lies there is no module of this program, whatever its name.
+if sys.path[:1] == [""]:
+    del sys.path[0]
+
 import json
 import os
 import struct
-import sys
 import threading
 import zlib
 
@@ -68,6 +73,13 @@ class Pipe:
         if magic != MAGIC or text is None or zlib.crc32(text, zlib.crc32(id)) != checksum:
             sys.exit("a request is damaged: something else reads from this process's pipe")
         return id, json.loads(text)
+
+    def settings(self):
+        """What the process is started with: it comes before the first request."""
+        got = self.next()
+        if got is None:
+            sys.exit(1)
+        return got[1]
 
     def serve(self, answer):
         """Answers requests, one after the other. An exception in a child that the user's file has forked ends that child."""

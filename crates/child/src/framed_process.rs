@@ -2,8 +2,8 @@
 
 use std::io;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::io::BufReader;
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -12,10 +12,12 @@ use tokio::time::timeout;
 use crate::frame::{Frame, FrameId, read_frame, write_frame};
 use crate::group::{ProcessGroup, StartedProcess, describe_end};
 use crate::last_lines::LastLines;
+use crate::limits::ChildLimits;
 use crate::{EXIT, START};
 
-/// The Python half: the class `Pipe`, whose `serve` answers requests. A program begins with this text.
-pub const PIPE: &str = include_str!("../python/pipe.py");
+/// The Python half: the class `Pipe`, whose `settings` are those that it is started with and whose `serve` answers
+/// requests, and `traceback_of` for exceptions of a user's file. A program begins with this text.
+pub const PIPE: &str = concat!(include_str!("../python/pipe.py"), "\n\n", include_str!("../python/failure.py"));
 
 /// A process that has said what it is. Dropping its answers ends it.
 #[derive(Debug)]
@@ -42,24 +44,36 @@ struct Refusal {
 }
 
 impl FramedProcess {
-    /// Starts a command and reads what it says first, within [`START`]. Its error output is logged under that name.
+    /// Starts a command within limits, sends it its settings and reads what it says first, within [`START`]. Settings go
+    /// through the pipe: everybody on the machine sees arguments. Error output of the process is logged under `name`.
     ///
     /// # Errors
     /// A process that cannot be started, ends, says nothing in time, or says why it cannot serve, as a message.
-    pub async fn start<T: DeserializeOwned>(command: Command, name: &str) -> Result<(Self, T), String> {
+    pub async fn start<T: DeserializeOwned>(
+        command: Command,
+        limits: &ChildLimits,
+        settings: &impl Serialize,
+        name: &str,
+    ) -> Result<(Self, T), String> {
+        let settings = serde_json::to_vec(settings).map_err(|error| error.to_string())?;
         let program = command.as_std().get_program().to_owned();
-        let started = ProcessGroup::start(command, name, LastLines::default());
-        let StartedProcess { group, stdin, stdout, last_lines, reader } =
+        let started = ProcessGroup::start(command, limits, name, LastLines::default());
+        let StartedProcess { group, stdin: mut requests, stdout, last_lines, reader } =
             started.map_err(|error| format!("{}: {error}", program.display()))?;
         let mut answers = Answers { stdout: BufReader::new(stdout), group, last_lines, reader };
-        let json = match timeout(START, answers.next()).await {
+        let hello = async {
+            // One that has ended says so in its last words.
+            let _ = write_frame(&mut requests, FrameId::HELLO, &settings).await;
+            answers.next().await
+        };
+        let json = match timeout(START, hello).await {
             Ok(Ok(Frame { id: FrameId::HELLO, json })) => json,
             _ => return Err(format!("the process did not say what it is; it {}", answers.end().await)),
         };
         match serde_json::from_slice::<Refusal>(&json) {
             Ok(Refusal { error }) => Err(error),
             Err(_) => match serde_json::from_slice(&json) {
-                Ok(said) => Ok((Self { requests: stdin, answers }, said)),
+                Ok(said) => Ok((Self { requests, answers }, said)),
                 Err(error) => Err(format!("the process did not say what it is ({error})")),
             },
         }
@@ -91,7 +105,7 @@ impl Answers {
 
     /// Waits for the end of a process that has closed a pipe. Returns how it ended, with its last words.
     pub async fn end(mut self) -> String {
-        let end = match timeout(EXIT, self.group.wait()).await {
+        let end = match timeout(EXIT, self.group.exited()).await {
             Ok(status) => describe_end(&status),
             Err(_) => "closed its pipe".to_owned(),
         };
@@ -111,9 +125,15 @@ mod tests {
 
     /// Starts a Python program that has the pipe.
     async fn start(program: &str) -> Started {
+        start_within(program, &ChildLimits::default(), |_| ()).await
+    }
+
+    /// Starts one within limits, with a command that was changed.
+    async fn start_within(program: &str, limits: &ChildLimits, change: impl FnOnce(&mut Command)) -> Started {
         let mut command = Command::new("python3");
-        command.arg("-c").arg(format!("{PIPE}\npipe = Pipe()\n{program}"));
-        FramedProcess::start(command, "test").await
+        command.arg("-c").arg(format!("{PIPE}\npipe = Pipe()\nsettings = pipe.settings()\n{program}"));
+        change(&mut command);
+        FramedProcess::start(command, limits, &serde_json::json!({"key": "planted"}), "test").await
     }
 
     /// Starts a program that answers `{"echo": N}`, with these lines of Python in the call whose N is 2.
@@ -172,12 +192,79 @@ os._exit(3)"#;
     }
 
     #[tokio::test]
+    async fn settings_go_through_the_pipe_and_not_where_everybody_sees_them() {
+        let program = "pipe.say(HELLO, {'key': settings['key'], 'seen': open('/proc/self/cmdline').read()})";
+        let hello = start(program).await.unwrap().1;
+        assert_eq!(hello["key"], "planted");
+        assert!(!hello["seen"].contains("planted"));
+    }
+
+    #[tokio::test]
+    async fn a_child_gets_no_secret_of_the_environment_that_no_setting_names() {
+        const SECRETS: [&str; 7] = [
+            "HF_TOKEN",
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            "GIT_ASKPASS",
+            "AWS_SECRET_ACCESS_KEY",
+            "SSH_AUTH_SOCK",
+            "JUDGE_API_KEY",
+            "PGPASSWORD",
+        ];
+        const TEST: &str = "framed_process::tests::a_child_gets_no_secret_of_the_environment_that_no_setting_names";
+        if std::env::var_os("EVENKEEL_TEST_PLANTED").is_none() {
+            // Variables are planted in a process of its own.
+            let mut own = Command::new(std::env::current_exe().unwrap());
+            own.args(["--exact", TEST]).env("EVENKEEL_TEST_PLANTED", "1").envs(SECRETS.map(|name| (name, "planted")));
+            assert!(own.status().await.unwrap().success());
+            return;
+        }
+        let limits = ChildLimits { keep_variables: vec!["JUDGE_API_KEY".to_owned()], ..ChildLimits::default() };
+        let program = "pipe.say(HELLO, dict(os.environ))";
+        let own = |command: &mut Command| {
+            command.env("PGPASSWORD", "of the command itself");
+        };
+        let environment = start_within(program, &limits, own).await.unwrap().1;
+        let seen = SECRETS.map(|name| environment.get(name).map(String::as_str));
+        assert_eq!(seen, [None, None, None, None, None, Some("planted"), Some("of the command itself")]);
+        assert!(environment.contains_key("PATH") && environment.contains_key("EVENKEEL_TEST_PLANTED"));
+    }
+
+    #[tokio::test]
+    async fn a_module_in_the_working_directory_is_not_taken_for_one_of_the_bridge() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["json", "os", "struct", "threading", "zlib", "planted"] {
+            std::fs::write(folder.path().join(format!("{name}.py")), "raise SystemExit('planted')").unwrap();
+        }
+        let program =
+            "try:\n    import planted\nexcept ImportError as error:\n    pipe.say(HELLO, {'error': str(error)})";
+        let within = |command: &mut Command| {
+            command.current_dir(folder.path());
+        };
+        let said = start_within(program, &ChildLimits::default(), within).await.err().unwrap();
+        assert_eq!(said, "No module named 'planted'");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_child_and_what_it_starts_have_no_more_memory_than_the_limit() {
+        let limits = ChildLimits { max_memory: 256 << 20, ..ChildLimits::default() };
+        let program = "import subprocess\n\
+                       more = 'x = bytearray(512 << 20)'\n\
+                       try:\n    exec(more)\n\
+                       except MemoryError:\n    started = subprocess.run([sys.executable, '-c', more])\n    \
+                       pipe.say(HELLO, {'started': str(started.returncode)})";
+        let hello = start_within(program, &limits, |_| ()).await.unwrap().1;
+        assert_eq!(hello["started"], "1", "it has failed as well");
+    }
+
+    #[tokio::test]
     async fn a_process_that_cannot_serve_says_why() {
         let said = start("pipe.say(HELLO, {'error': 'no shelf'})").await.err().unwrap();
         assert_eq!(said, "no shelf");
         let silent = start("print('broken'); os._exit(4)").await.err().unwrap();
         assert_eq!(silent, "the process did not say what it is; it ended with exit status: 4: broken");
-        let missing = FramedProcess::start::<()>(Command::new("/no/such/program"), "test").await.err().unwrap();
+        let missing = Command::new("/no/such/program");
+        let missing = FramedProcess::start::<()>(missing, &ChildLimits::default(), &(), "test").await.err().unwrap();
         assert!(missing.starts_with("/no/such/program: "), "{missing}");
     }
 

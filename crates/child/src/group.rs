@@ -1,11 +1,12 @@
 //! A program with all that it starts: they are a group of processes, which ends together, whatever ends this process.
 //!
-//! A small shell beside each program waits for its standard input to close, which the death of this process does as
-//! well, and ends the group then. Processes that have left the group, such as daemons, are found by a variable in their
-//! environment where the system has `/proc`.
+//! A group is killed before its first process is collected: until then the system gives its number to nobody else. A
+//! small shell beside each program waits for its standard input to close, which the death of this process does as well,
+//! and then ends what is left: a group that was not killed, and processes that have left it, such as daemons, which are
+//! found by a variable in their environment where the system has `/proc`.
 
-use std::io;
-use std::os::unix::process::CommandExt;
+use std::fs::File;
+use std::io::{self, Write};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,15 +15,23 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use crate::last_lines::LastLines;
+use crate::limits::ChildLimits;
+use crate::uncollected;
 
 /// The variable by which processes of a group are found that have left it.
 const MARK: &str = "EVENKEEL_PROCESS_GROUP";
 
-/// Ends the group `$0`, and what has the mark `$1`, once its standard input is closed.
-const END: &str = r#"read -r _
-kill -s KILL -- "-$0"
-for _ in 1 2 3; do
+/// Once its standard input is closed, ends the group `$0`, unless it has read a line, and what has the mark `$1`. The
+/// number is another's where it is that of a process that did not begin at `$2`. A process that is just being started
+/// shows no environment yet: where nothing has the mark, there is a second look.
+const END: &str = r#"read -r killed
+if [ -z "$killed" ]; then
+  began=$(sed 's/.*) //' "/proc/$0/stat" 2>/dev/null | cut -d ' ' -f 20)
+  [ -n "$began" ] && [ -n "$2" ] && [ "$began" != "$2" ] || kill -s KILL -- "-$0"
+fi
+for _ in 1 2 3 4 5; do
   left=$(grep -lszxF "$1" /proc/[0-9]*/environ)
+  [ -n "$left$looked" ] || { looked=once; sleep 0.1; continue; }
   [ -n "$left" ] || break
   for file in $left; do
     pid=${file#/proc/}
@@ -30,12 +39,12 @@ for _ in 1 2 3; do
   done
 done"#;
 
-/// A process and those that it has started. Dropping it ends them.
+/// A process and those that it has started. Dropping it has them ended, without a wait.
 #[derive(Debug)]
 pub struct ProcessGroup {
     child: Child,
     /// The shell that ends the group; `None` once it is over.
-    ends: Option<std::process::Child>,
+    ends: Option<Child>,
 }
 
 /// A process group with its pipes.
@@ -52,12 +61,19 @@ pub struct StartedProcess {
 }
 
 impl ProcessGroup {
-    /// Starts a command with pipes. Its error output is logged under that name, and goes to `last_lines`.
+    /// Starts a command with pipes and within limits. Error output of the process is logged under `name`, and goes to
+    /// `last_lines`.
     ///
     /// # Errors
     /// A program that the system cannot start.
-    pub fn start(mut command: Command, name: &str, last_lines: LastLines) -> io::Result<StartedProcess> {
+    pub fn start(
+        mut command: Command,
+        limits: &ChildLimits,
+        name: &str,
+        last_lines: LastLines,
+    ) -> io::Result<StartedProcess> {
         let mark = mark();
+        limits.clear(&mut command);
         let mut child = command
             .env(MARK, &mark)
             .stdin(Stdio::piped())
@@ -67,6 +83,7 @@ impl ProcessGroup {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
+        child.id().into_iter().for_each(|id| limits.limit(id, name));
         let ends = child.id().and_then(|id| ending(id, &mark));
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let group = Self { child, ends };
@@ -82,29 +99,58 @@ impl ProcessGroup {
     /// # Errors
     /// A process that cannot be watched.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        uncollected::ended(&self.child).await;
+        let ends = self.end_before_its_number_is_free();
         let status = self.child.wait().await;
-        self.end();
+        if let Some(mut ends) = ends.or_else(|| self.end()) {
+            // None of it may be left.
+            let _ = ends.wait().await;
+        }
         status
     }
 
-    /// The status of a program that has ended, and ends what it has left.
+    /// Waits until the program has ended; what it has left is being ended.
+    ///
+    /// # Errors
+    /// A process that cannot be watched.
+    pub async fn exited(&mut self) -> io::Result<ExitStatus> {
+        uncollected::ended(&self.child).await;
+        drop(self.end_before_its_number_is_free());
+        let status = self.child.wait().await;
+        drop(self.end());
+        status
+    }
+
+    /// The status of a program that has ended; what it has left is being ended.
     ///
     /// # Errors
     /// A process that cannot be watched.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        drop(self.end_before_its_number_is_free());
         let status = self.child.try_wait()?;
         if status.is_some() {
-            self.end();
+            drop(self.end());
         }
         Ok(status)
     }
 
-    fn end(&mut self) {
-        if let Some(mut ends) = self.ends.take() {
-            drop(ends.stdin.take());
-            // None of it may be left.
-            let _ = ends.wait();
+    /// As [`end`](Self::end), if the program has ended. Whoever collects it afterwards frees a number that nothing is
+    /// sent to any more.
+    fn end_before_its_number_is_free(&mut self) -> Option<Child> {
+        uncollected::has_ended(&self.child).then(|| self.end()).flatten()
+    }
+
+    /// Kills the group, and has the rest ended by its shell, which is over when nothing is left.
+    fn end(&mut self) -> Option<Child> {
+        let mut ends = self.ends.take()?;
+        let input = ends.stdin.take().and_then(|input| input.into_owned_fd().ok());
+        // Without the number of a process that is not collected the shell does it.
+        if uncollected::kill_group(&self.child)
+            && let Some(input) = input
+        {
+            let _ = File::from(input).write_all(b"killed\n");
         }
+        Some(ends)
     }
 }
 
@@ -116,17 +162,25 @@ fn mark() -> String {
 }
 
 /// Starts the shell that ends a group: it has what ends one, without unsafe code here.
-fn ending(id: u32, mark: &str) -> Option<std::process::Child> {
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", END, &id.to_string(), &format!("{MARK}={mark}")]);
+fn ending(id: u32, mark: &str) -> Option<Child> {
+    let mut shell = Command::new("sh");
+    let began = began(id).unwrap_or_default();
+    shell.args(["-c", END, &id.to_string(), &format!("{MARK}={mark}"), &began]);
     // Neither Ctrl-C nor the end of the group ends it.
     let started = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn();
     started.inspect_err(|error| tracing::warn!(%error, "what a process starts may be left: there is no sh")).ok()
 }
 
+/// When a process began, in the system's own ticks; `None` where it has no `/proc`.
+fn began(id: u32) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    status.rsplit(") ").next()?.split(' ').nth(19).map(str::to_owned)
+}
+
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        self.end();
+        // Without waiting for the shell: the thread may be one of the runtime, which collects it later.
+        drop(self.end());
     }
 }
 
@@ -140,6 +194,7 @@ pub fn describe_end(status: &io::Result<ExitStatus>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
     use std::time::Duration;
 
@@ -179,7 +234,7 @@ mod tests {
     fn start(file: &Path) -> StartedProcess {
         let mut command = Command::new("sh");
         command.args(["-c", STARTS]).arg(file);
-        ProcessGroup::start(command, "test", LastLines::default()).unwrap()
+        ProcessGroup::start(command, &ChildLimits::default(), "test", LastLines::default()).unwrap()
     }
 
     #[tokio::test]
@@ -207,5 +262,69 @@ mod tests {
         parent.wait().unwrap();
         until(|| !pids.iter().any(|pid| is_running(pid))).await;
         std::fs::remove_file(file).unwrap();
+    }
+
+    /// Says that `sh` is one that takes its time.
+    const SLOW_SHELL: &str = "EVENKEEL_TEST_SLOW_SHELL";
+
+    #[tokio::test]
+    async fn a_thread_of_the_runtime_does_not_wait_for_the_shell_that_ends_a_group() {
+        if std::env::var_os(SLOW_SHELL).is_none() {
+            let folder = tempfile::tempdir().unwrap();
+            let shell = folder.path().join("sh");
+            std::fs::write(&shell, "#!/bin/sh\nread -r _\nexec sleep 5\n").unwrap();
+            std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+            let test = "group::tests::a_thread_of_the_runtime_does_not_wait_for_the_shell_that_ends_a_group";
+            let mut own = Command::new(std::env::current_exe().unwrap());
+            own.args(["--exact", test]).env("PATH", path).env(SLOW_SHELL, "1");
+            assert!(own.status().await.unwrap().success());
+            return;
+        }
+        let start = || {
+            let program = Command::new("true");
+            ProcessGroup::start(program, &ChildLimits::default(), "test", LastLines::default()).unwrap().group
+        };
+        let mut group = start();
+        let id = group.child.id().unwrap().to_string();
+        until(|| !is_running(&id)).await;
+        tokio::select! {
+            biased;
+            _ = group.wait() => panic!("nothing else could run until the shell was over"),
+            () = tokio::time::sleep(Duration::from_millis(10)) => {}
+        }
+        let dropped = start();
+        let began = std::time::Instant::now();
+        drop(dropped);
+        assert!(began.elapsed() < Duration::from_secs(2));
+    }
+
+    /// A process in a group of its own, and the shell that ends the group, with that time of its beginning.
+    fn sleeping_with_shell(began: &str) -> (std::process::Child, std::process::Child) {
+        use std::os::unix::process::CommandExt;
+        use std::process::Command;
+
+        let sleeps = Command::new("sleep").arg("1004").process_group(0).spawn().unwrap();
+        let began = if began == "own" { super::began(sleeps.id()).unwrap() } else { began.to_owned() };
+        let mut shell = Command::new("sh");
+        shell.args(["-c", END, &sleeps.id().to_string(), "no such mark", &began]).stdin(Stdio::piped());
+        (sleeps, shell.spawn().unwrap())
+    }
+
+    #[test]
+    fn a_shell_kills_its_group_and_none_that_has_its_number_now() {
+        for (began, said, is_killed) in
+            [("own", "", true), ("", "", true), ("12", "", false), ("own", "killed\n", false)]
+        {
+            let (mut sleeps, mut shell) = sleeping_with_shell(began);
+            shell.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+            shell.wait().unwrap();
+            // A signal takes a moment.
+            std::thread::sleep(Duration::from_millis(200));
+            let killed = sleeps.try_wait().unwrap().is_some();
+            sleeps.kill().unwrap();
+            sleeps.wait().unwrap();
+            assert_eq!(killed, is_killed, "{began:?} {said:?}");
+        }
     }
 }

@@ -24,7 +24,7 @@ impl Default for LastLines {
 }
 
 impl LastLines {
-    /// Keeps at most so many lines.
+    /// Keeps at most this number of lines.
     pub fn up_to(most: usize) -> Self {
         Self { lines: Arc::default(), most }
     }

@@ -17,7 +17,7 @@ pub struct AcrossTasks {
     pub measure: Measure,
     pub tasks: Vec<String>,
     pub arms: Vec<ArmAcrossTasks>,
-    /// Each pair of them.
+    /// Comparisons of each pair of arms.
     pub pairs: Vec<PairAcrossTasks>,
 }
 
@@ -31,7 +31,7 @@ pub struct ArmAcrossTasks {
     pub seeds: usize,
     /// Mean of the middle half of all seeds of all tasks.
     pub interquartile_mean: f64,
-    /// Its interval over seeds, by a bootstrap within each task; absent where seeds do not differ.
+    /// Bootstrap interval over seeds, resampled within each task; absent where seeds do not differ.
     pub interval: Option<Interval>,
 }
 
@@ -44,7 +44,7 @@ pub struct PairAcrossTasks {
     pub second: usize,
     /// The probability that a run of the first is higher than a run of the second on the same task, mean over tasks.
     pub probability: f64,
-    /// Its interval, as if seeds were not paired.
+    /// Interval of the probability, as if seeds were not paired.
     pub interval: Interval,
 }
 
@@ -92,10 +92,10 @@ fn across(
 
 /// The seeds' values by task. `None` where a task has fewer than two.
 fn scores(arm: &Arm, measure: Measure, tasks: &[TaskComparison]) -> Option<Vec<Vec<f64>>> {
-    let of = |task: &TaskComparison| {
+    let values_by_seed = |task: &TaskComparison| {
         let summary = task.arms.iter().find(|summary| summary.arm == *arm)?;
         let values = &summary.measure(measure)?.by_seed;
         (values.len() >= 2).then(|| values.clone())
     };
-    tasks.iter().map(of).collect()
+    tasks.iter().map(values_by_seed).collect()
 }

@@ -25,6 +25,9 @@ pub struct ArmSummary {
     pub failed: Vec<FailedSeed>,
     /// Seeds that collapsed. Every number counts them.
     pub collapsed: Vec<CollapsedSeed>,
+    /// Seeds of which some evaluation was not verified. Every number counts them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unverified: Vec<u64>,
     /// The measures that the runs have.
     pub measures: Vec<MeasureSummary>,
     /// The columns of the paper's Table 1 for each benchmark; those of the average are among the measures.
@@ -45,7 +48,7 @@ pub struct OtherReadings {
     pub mean_of_best_peaks: Option<Mean>,
     /// Peak best@k by k draws with replacement, verl's `best@k/mean`.
     pub peak_drawn: Option<Mean>,
-    /// The same of the last evaluation.
+    /// best@k of the last evaluation, by k draws with replacement.
     pub last_drawn: Option<Mean>,
 }
 
@@ -83,11 +86,11 @@ pub struct CollapsedSeed {
 pub struct MeasureSummary {
     pub measure: Measure,
     pub mean: Mean,
-    /// Of each seed, in their order.
+    /// Value of each seed, in the order of the seeds.
     pub by_seed: Vec<f64>,
-    /// Of a peak or a drop: what chance makes of it, where the noise of the evaluations is known.
+    /// For a peak or a drop: the part that chance explains, where the noise of the evaluations is known.
     pub by_chance: Option<ByChance>,
-    /// Of the steps to a reward: seeds that never reached it and count with their last step.
+    /// For the steps to a reward: number of seeds that never reached it and count with their last step.
     pub not_reached: Option<usize>,
 }
 
@@ -130,7 +133,7 @@ pub struct Peak {
 }
 
 impl ArmSummary {
-    /// Of the outcomes by ascending seed.
+    /// Summarises the outcomes of an arm, which are in ascending order of their seeds.
     pub(crate) fn of(arm: Arm, outcomes: &[RunValues], failed: Vec<FailedSeed>, averaged: &BTreeSet<String>) -> Self {
         let collapsed = |outcome: &RunValues| Some(CollapsedSeed { seed: outcome.seed, collapse: outcome.collapse? });
         Self {
@@ -140,6 +143,7 @@ impl ArmSummary {
             seeds: outcomes.iter().map(|outcome| outcome.seed).collect(),
             failed,
             collapsed: outcomes.iter().filter_map(collapsed).collect(),
+            unverified: outcomes.iter().filter(|outcome| outcome.unverified > 0).map(|outcome| outcome.seed).collect(),
             measures: Measure::ALL.into_iter().filter_map(|measure| MeasureSummary::of(measure, outcomes)).collect(),
             benchmarks: benchmarks(outcomes),
             other_readings: OtherReadings::of(outcomes, averaged),
@@ -179,7 +183,7 @@ impl ByChance {
 
 fn benchmarks(outcomes: &[RunValues]) -> Vec<BenchmarkSummary> {
     let Some(first) = outcomes.first() else { return Vec::new() };
-    let of = |(name, known): (&String, &Accuracies)| {
+    let peak_means = |(name, known): (&String, &Accuracies)| {
         let all: Vec<&Accuracies> =
             outcomes.iter().map(|outcome| outcome.benchmarks.get(name)).collect::<Option<_>>()?;
         let mean: Vec<&Accuracy> = all.iter().map(|accuracies| &accuracies.mean).collect();
@@ -195,7 +199,7 @@ fn benchmarks(outcomes: &[RunValues]) -> Vec<BenchmarkSummary> {
             last_by_seed: mean.iter().map(|accuracy| accuracy.curve.last()).collect(),
         })
     };
-    first.benchmarks.iter().filter_map(of).collect()
+    first.benchmarks.iter().filter_map(peak_means).collect()
 }
 
 fn peak(accuracies: &[&Accuracy]) -> Option<Peak> {

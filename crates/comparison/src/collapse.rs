@@ -38,7 +38,7 @@ pub enum Collapse {
 }
 
 impl Collapse {
-    /// That of a run with these rewards. `None` where it has not collapsed, or has fewer than 15 steps.
+    /// The collapse of a run with these rewards. `None` where it has not collapsed, or has fewer than 15 steps.
     pub(crate) fn of(rewards: &[(u64, f64)]) -> Option<Self> {
         if let Some((step, _)) = rewards.iter().find(|(_, reward)| !reward.is_finite()) {
             return Some(Self::NotFinite { step: *step });

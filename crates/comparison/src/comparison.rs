@@ -1,4 +1,4 @@
-//! The whole comparison.
+//! A comparison of finished runs: per task, across tasks, and what follows from both.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Comparison {
     /// Version of this form.
     pub format: u32,
     pub options: Options,
-    /// Each task, by name.
+    /// Comparison of each task, by name.
     pub tasks: Vec<TaskComparison>,
     /// Over tasks, by measure; empty where there is one task alone.
     pub across_tasks: Vec<AcrossTasks>,
@@ -43,8 +43,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// That of runs, in any order. More may follow: a comparison of some of them is the same as if the others had never
-    /// been planned.
+    /// Compares runs, in any order. More may follow: a comparison of some of them is the same as if the others had
+    /// never been planned.
     ///
     /// # Errors
     /// Options out of range, a run with impossible values, two runs of one task, arm and seed, runs that vary different
@@ -76,10 +76,10 @@ impl Comparison {
         })
     }
 
-    /// The same of runs that exist, with what was left out of them.
+    /// Compares runs that exist, and says what was left out of them.
     ///
     /// # Errors
-    /// Those of [`Comparison::of`].
+    /// As for [`Comparison::of`].
     pub fn of_existing(existing: &Existing, options: &Options) -> Result<Self, FieldError> {
         let Existing { runs, remarks, .. } = existing;
         Ok(Self { remarks: remarks.clone(), ..Self::of(runs, options)? })

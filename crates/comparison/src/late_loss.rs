@@ -22,7 +22,7 @@ pub struct LateLoss {
 }
 
 impl LateLoss {
-    /// That of an arm's runs; `None` where one has no loss.
+    /// The late loss of an arm's runs; `None` where one has no loss.
     pub(crate) fn of(outcomes: &[RunValues]) -> Option<Self> {
         let losses = |outcome: &RunValues| -> Option<Vec<f64>> {
             Some(outcome.training.get(&Training::Loss)?.points().iter().map(|(_, loss)| *loss).collect())
@@ -32,7 +32,7 @@ impl LateLoss {
         Some(Self { mean: Mean::of_values(&means)?, deviation: Mean::of_values(&deviations)? })
     }
 
-    /// Both numbers as tables show them.
+    /// Mean and deviation as tables show them.
     pub(crate) fn cells(&self) -> [String; 2] {
         [shown(&self.mean), shown(&self.deviation)]
     }
@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn a_mean_over_seeds_has_its_interval() {
-        let of = |values: &[f64]| shown(&Mean::of_values(values).unwrap());
-        assert_eq!([of(&[1.0]), of(&[-0.00001])], ["1.0000", "0.0000"]);
+        let cell = |values: &[f64]| shown(&Mean::of_values(values).unwrap());
+        assert_eq!([cell(&[1.0]), cell(&[-0.00001])], ["1.0000", "0.0000"]);
         // Student's quantile for one degree of freedom is 12.7062.
-        assert_eq!(of(&[1.0, 3.0]), "2.0000 ± 12.7062");
+        assert_eq!(cell(&[1.0, 3.0]), "2.0000 ± 12.7062");
     }
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Mean {
     pub value: f64,
-    /// Its standard error; absent with one seed, and where the seeds do not differ.
+    /// Standard error of the mean; absent with one seed, and where the seeds do not differ.
     pub standard_error: Option<f64>,
-    /// Its interval; absent where the standard error is.
+    /// Student's interval; absent where the standard error is.
     pub interval: Option<Interval>,
     /// How many seeds it is over.
     pub seeds: usize,
@@ -21,7 +21,7 @@ impl Mean {
         Self { value, standard_error, interval: sample.t_interval(Confidence::P95), seeds: units }
     }
 
-    /// That of finite values. `None` without values.
+    /// The mean of finite values. `None` without values.
     pub fn of_values(values: &[f64]) -> Option<Self> {
         Sample::new("values", values.to_vec()).ok().map(|sample| Self::of(&sample))
     }

@@ -25,13 +25,13 @@ pub enum Measure {
     LastReward,
     /// Mean raw reward over the steps of training.
     RewardArea,
-    /// The first step at which the mean raw reward of ten steps reaches what was asked for. Of a run that never does
-    /// its last step, which is too few: the mean is that of steps within the length of the runs.
+    /// The first step at which the mean raw reward of ten steps reaches what was asked for. A run that never reaches it
+    /// counts with its last step, which is too few: the mean is over steps within the length of the runs.
     StepsToReward,
 }
 
 impl Measure {
-    /// All of them, in the order in which they are reported.
+    /// Every measure, in the order in which they are reported.
     pub const ALL: [Self; 10] = [
         Self::LastAccuracy,
         Self::PeakAccuracy,

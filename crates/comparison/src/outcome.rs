@@ -23,12 +23,12 @@ pub(crate) struct Accuracy {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PeakByChance {
     pub expected: f64,
-    /// It was computed from standard errors over problems, and the true one is at most as high.
+    /// Whether the value is an upper bound, because it was computed from standard errors over problems.
     pub is_bound: bool,
 }
 
 impl PeakByChance {
-    /// That of a run's evaluations. `None` where the noise of one of them is unknown.
+    /// The expectation for a run's evaluations. `None` where the noise of one of them is unknown.
     pub fn of(evaluations: impl IntoIterator<Item = Score>) -> Option<Self> {
         let noise: Option<Vec<Noise>> = evaluations.into_iter().map(|score| score.noise()).collect();
         Self::of_noise(&noise?)
@@ -57,6 +57,8 @@ pub(crate) struct RunValues {
     pub(crate) seed: u64,
     pub(crate) rule: Option<String>,
     pub(crate) collapse: Option<Collapse>,
+    /// Evaluations that were not verified.
+    pub(crate) unverified: usize,
     pub(crate) reward: Option<Curve>,
     pub(crate) training: BTreeMap<Training, Curve>,
     /// The average over benchmarks.
@@ -68,7 +70,7 @@ pub(crate) struct RunValues {
 }
 
 impl RunValues {
-    /// Of a validated run. `averaged` are the benchmarks that count in the average, `reward` is what
+    /// The values of a validated run. `averaged` are the benchmarks that count in the average, `reward` is what
     /// [`Measure::StepsToReward`] counts to.
     pub(crate) fn of(run: &Run, averaged: &BTreeSet<String>, reward: Option<f64>) -> Self {
         let names: BTreeSet<&String> =
@@ -79,6 +81,7 @@ impl RunValues {
         let mut outcome = Self {
             seed: run.seed,
             rule: run.rule.clone(),
+            unverified: run.evaluations.iter().filter(|evaluation| evaluation.verified == Some(false)).count(),
             collapse: Collapse::of(&run.rewards),
             reward: reward_curve(&run.rewards),
             training: run.training.iter().filter_map(|(of, points)| Some((*of, training_curve(points)?))).collect(),
@@ -110,14 +113,14 @@ impl RunValues {
     /// The mean of the benchmarks' own peaks, each at a step of its own, of mean@k and best@k: the other reading of an
     /// average peak.
     pub(crate) fn mean_of_peaks(&self, averaged: &BTreeSet<String>) -> (Option<f64>, Option<f64>) {
-        let of = |curve: &dyn Fn(&Accuracies) -> Option<f64>| {
+        let mean_over_benchmarks = |curve: &dyn Fn(&Accuracies) -> Option<f64>| {
             let peaks = self.benchmarks.iter().filter(|(name, _)| averaged.contains(*name));
             let peaks: Vec<f64> = peaks.map(|(_, accuracies)| curve(accuracies)).collect::<Option<_>>()?;
             (!peaks.is_empty()).then(|| peaks.iter().sum::<f64>() / peaks.len() as f64)
         };
         (
-            of(&|accuracies| Some(accuracies.mean.curve.peak().1)),
-            of(&|accuracies| Some(accuracies.best.as_ref()?.curve.peak().1)),
+            mean_over_benchmarks(&|accuracies| Some(accuracies.mean.curve.peak().1)),
+            mean_over_benchmarks(&|accuracies| Some(accuracies.best.as_ref()?.curve.peak().1)),
         )
     }
 

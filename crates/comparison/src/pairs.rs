@@ -31,7 +31,7 @@ pub struct PairedDifference {
     /// skewed.
     pub studentised: Option<Interval>,
     pub sign_flip: SignFlip,
-    /// Its p-value after Holm over the pairs of arms, for this measure and task.
+    /// The p-value after Holm's correction over the pairs of arms, for this measure and task.
     pub adjusted_p: f64,
     /// What can be said.
     pub finding: Finding,

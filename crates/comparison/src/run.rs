@@ -16,8 +16,8 @@ pub struct Run {
     /// What is trained and on what, where it is known.
     pub setting: Option<Setting>,
     pub arm: Arm,
-    /// Its seed. Runs of different arms with the same seed are a pair: they share initial weights, data order and
-    /// sample seeds.
+    /// Seed of the run. Runs of different arms with the same seed are a pair: they share initial weights, data order
+    /// and sample seeds.
     pub seed: u64,
     /// Named parts of what must be the same in all runs of a task, such as the digests of data and evaluation.
     pub identity: BTreeMap<String, String>,
@@ -79,9 +79,9 @@ pub struct Lengths {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEnd {
-    /// After its last step.
+    /// The run did its last step.
     Finished,
-    /// Before. Its numbers are not used.
+    /// The run stopped before its last step; the numbers are not used.
     Failed {
         /// Why, in one line.
         reason: String,
@@ -126,6 +126,8 @@ impl Arm {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     pub step: u64,
+    /// Whether it was audited and no check failed; absent of runs that do not say it.
+    pub verified: Option<bool>,
     pub benchmarks: BTreeMap<String, Scores>,
 }
 
@@ -148,7 +150,7 @@ pub struct Score {
     pub value: f64,
     /// By how much another evaluation of the same weights on the same problems differs.
     pub sampling_error: Option<f64>,
-    /// Its standard error over problems, which is larger: it takes the place of an unknown sampling error.
+    /// Standard error over problems. This is larger, and takes the place of an unknown sampling error.
     pub standard_error: Option<f64>,
 }
 

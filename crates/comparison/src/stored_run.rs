@@ -13,6 +13,8 @@ use crate::training::Training;
 
 /// The metric of training.
 const REWARD: &str = "critic/score/mean";
+/// Whether an evaluation was verified.
+const VERIFIED: &str = "sampler_audit/evaluation_verified";
 /// Variation within groups, gap, and mean of the lengths of answers.
 const LENGTHS: [&str; 3] = ["aggregation/length_cv", "aggregation/length_gap", "response_length/mean"];
 /// The setting of the aggregation rule.
@@ -23,7 +25,7 @@ const SAME: &[&str] = &["model.", "data.", "evaluation.", "reward."];
 /// Settings of these that say where something is, or how fast it goes.
 const OF_A_PLACE: &[&str] =
     &["reward.server.", "reward.math.threads", "reward.code.workers", "evaluation.before", "evaluation.after"];
-/// Where the model lies.
+/// Setting that names the folder of the model.
 const MODEL: &str = "model.path";
 /// Files are distinguished by what they have.
 const FILES: &str = "files";
@@ -147,7 +149,7 @@ fn lengths(line: &MetricsLine) -> Option<Lengths> {
 
 /// The accuracies of an evaluation; mean rewards are none. The average is that of the comparison.
 fn evaluation(line: &MetricsLine) -> Evaluation {
-    let of = |benchmark: EvaluatedBenchmark<'_>| {
+    let scores = |benchmark: EvaluatedBenchmark<'_>| {
         let score = |metric: &str| {
             let (value, standard_error) = benchmark.value(line, metric)?;
             Some(Score { value, sampling_error: line.get(&benchmark.about(metric, "sampling_error")), standard_error })
@@ -158,7 +160,11 @@ fn evaluation(line: &MetricsLine) -> Evaluation {
         let is_one = !benchmark.is_average && benchmark.quantity == Quantity::Accuracy;
         is_one.then(|| (benchmark.name.to_owned(), scores))
     };
-    Evaluation { step: line.step, benchmarks: EvaluatedBenchmark::all([line]).into_iter().filter_map(of).collect() }
+    Evaluation {
+        step: line.step,
+        verified: line.get(VERIFIED).map(|verified| verified == 1.0),
+        benchmarks: EvaluatedBenchmark::all([line]).into_iter().filter_map(scores).collect(),
+    }
 }
 
 /// A text without its quotes.

@@ -29,20 +29,20 @@ pub struct TaskComparison {
     pub samples: Option<u32>,
     /// Evaluations of a run.
     pub evaluations: usize,
-    /// The measure that was chosen before the runs; the others are looked at besides.
+    /// The measure that was chosen before the runs; the others are secondary.
     pub primary: Option<Measure>,
     /// Each arm, in order of their settings.
     pub arms: Vec<ArmSummary>,
-    /// Each pair of arms, by measure.
+    /// Comparisons of each pair of arms, by measure.
     pub pairs: Vec<PairedDifference>,
-    /// Where its runs lie in the plane of the paper's criterion, and what became of its expectations. Absent where
+    /// Where its runs lie in the plane of the paper's criterion, and the verdicts on its expectations. Absent where
     /// lengths are unknown.
     pub criterion: Option<Criterion>,
     pub bands: Vec<Band>,
 }
 
 impl TaskComparison {
-    /// Of validated runs of the task, ordered by arm and seed.
+    /// Compares validated runs of the task, which are ordered by arm and seed.
     pub(crate) fn of(task: &str, runs: &[&Run], options: &Options, resampling: Resampling) -> Result<Self, FieldError> {
         let finished = || runs.iter().filter(|run| run.state == RunEnd::Finished);
         let averaged = averaged(finished().flat_map(|run| &run.evaluations).flat_map(|e| e.benchmarks.keys()), options);

@@ -82,7 +82,7 @@ pub(crate) fn shown(text: &str) -> String {
     evenkeel_errors::shown::one_line(text, evenkeel_errors::shown::MAX_MESSAGE_CHARS).into_owned()
 }
 
-/// An arm in each row. Of peaks and drops the part that is expected by chance stands in brackets.
+/// An arm in each row. Brackets hold the part of a peak or a drop that is expected by chance.
 pub(crate) fn arms(task: &TaskComparison) -> TextTable {
     let has = |measure: &Measure| task.arms.iter().any(|arm| arm.measure(*measure).is_some());
     let measures: Vec<Measure> = Measure::ALL.into_iter().filter(has).collect();
@@ -113,11 +113,11 @@ fn with_error(mean: &Mean, measure: Measure) -> String {
 }
 
 fn by_chance(by_chance: Option<&ByChance>) -> String {
-    let of = |chance: &ByChance| {
+    let expected = |chance: &ByChance| {
         let most = if chance.is_bound { "≤ " } else { "" };
         format!(" [{most}{:.3}]", chance.expected)
     };
-    by_chance.map(of).unwrap_or_default()
+    by_chance.map(expected).unwrap_or_default()
 }
 
 /// The loss late in the runs; `None` where no arm has one.

@@ -21,11 +21,11 @@ pub enum Training {
 }
 
 impl Training {
-    /// All of them, in the order in which they are reported.
+    /// Every quantity, in the order in which they are reported.
     pub const ALL: [Self; 5] =
         [Self::Loss, Self::LengthVariation, Self::LengthGap, Self::LengthVariationPooled, Self::LengthGapPooled];
 
-    /// Its name in a run's metrics, and in `compare.csv`.
+    /// Name of the quantity in a run's metrics and in `compare.csv`.
     pub fn metric(self) -> &'static str {
         match self {
             Self::Loss => metric::POLICY_LOSS.name,

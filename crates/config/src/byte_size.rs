@@ -16,27 +16,27 @@ pub(crate) const ALLOWED: &str = "a size with its unit, such as 512KiB, 64MiB or
 pub struct ByteSize(u64);
 
 impl ByteSize {
-    /// This many bytes.
+    /// A size in bytes.
     pub const fn b(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// This many KiB.
+    /// A size in KiB (1,024 bytes).
     pub const fn kib(kib: u64) -> Self {
         Self(kib << 10)
     }
 
-    /// This many MiB.
+    /// A size in MiB (1,024 KiB).
     pub const fn mib(mib: u64) -> Self {
         Self(mib << 20)
     }
 
-    /// This many GiB.
+    /// A size in GiB (1,024 MiB).
     pub const fn gib(gib: u64) -> Self {
         Self(gib << 30)
     }
 
-    /// In bytes.
+    /// The size in bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }

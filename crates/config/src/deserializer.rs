@@ -114,7 +114,7 @@ macro_rules! by {
 impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
     type Error = Refusal;
 
-    // Of types that take several forms.
+    // For types that take several forms.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
         match self.0 {
             Value::String(..) => self.text(visitor),

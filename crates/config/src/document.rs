@@ -20,7 +20,7 @@ pub fn to_table(settings: &impl Serialize) -> Result<toml::Table, ConfigError> {
     toml::Table::try_from(value).map_err(write)
 }
 
-/// The same as text.
+/// Settings as the text of a TOML document.
 ///
 /// # Errors
 /// As for [`to_table`].

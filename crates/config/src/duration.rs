@@ -54,8 +54,8 @@ impl JsonSchema for HumanDuration {
     }
 }
 
-/// The same for an `Option<Duration>`: `#[serde(with = "OptionalHumanDuration")]`, with a default where it may be
-/// absent.
+/// The `serde(with)` module of an `Option<Duration>`: `#[serde(with = "OptionalHumanDuration")]`, with a default where
+/// it may be absent.
 #[derive(Debug)]
 pub struct OptionalHumanDuration;
 

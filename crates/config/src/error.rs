@@ -1,4 +1,4 @@
-//! Errors of settings.
+//! Why settings cannot be read, with the key, the layer that wrote it, and what is allowed.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub enum ConfigError {
     /// A text that is not TOML.
     #[error("{origin} is not TOML: {message}")]
     Syntax {
-        /// Where it was written.
+        /// File, argument or variable where it was written.
         origin: String,
         /// The parser's message, with line and column.
         message: String,
@@ -25,7 +25,7 @@ pub enum ConfigError {
     /// A `--set` that is not `key=value`, or an environment variable without a key.
     #[error("{origin} is not a setting, allowed: {allowed}")]
     Malformed {
-        /// Where it was written.
+        /// Argument or variable where it was written.
         origin: String,
         allowed: &'static str,
     },
@@ -33,7 +33,7 @@ pub enum ConfigError {
     UnknownKey {
         /// The key with its path.
         key: String,
-        /// Where it was written.
+        /// Layer where the value was written.
         origin: String,
         /// What the keys of another program are here, a clause each.
         recognised: Vec<String>,
@@ -48,7 +48,7 @@ pub enum ConfigError {
         /// The key with its path.
         key: String,
         value: String,
-        /// Where it was written.
+        /// Layer where the value was written.
         origin: String,
         allowed: String,
     },

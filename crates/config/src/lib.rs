@@ -38,7 +38,7 @@ use serde::de::DeserializeOwned;
 /// Prefix of the environment variables that are settings.
 pub const ENVIRONMENT_PREFIX: &str = "EVENKEEL__";
 
-/// A tree of settings. Its `Default` provides the values of keys that no layer sets; its structs should carry
+/// A tree of settings. `Default` provides the values of keys that no layer sets; the structs should carry
 /// `#[serde(default, deny_unknown_fields)]`.
 pub trait Settings: Serialize + DeserializeOwned + Default {
     /// Keys of other programs that are refused with what they are here.

@@ -25,7 +25,7 @@ impl Merged {
         Self(Figment::from(Defaults(Value::serialize(settings))))
     }
 
-    /// The same with a layer over them.
+    /// Adds a layer over the present ones.
     pub(crate) fn with(self, layer: impl Provider) -> Self {
         Self(self.0.merge(layer))
     }
@@ -42,7 +42,7 @@ impl Merged {
         self.0.find_metadata(key).or_else(list).and_then(name_of)
     }
 
-    /// The same for messages.
+    /// Where a key comes from, in words for messages: its layer, or the defaults.
     pub(crate) fn origin_or_defaults(&self, key: &str) -> String {
         self.origin(key).unwrap_or_else(defaults)
     }

@@ -3,7 +3,7 @@
 /// The keys of one other program.
 #[derive(Debug, Clone, Copy)]
 pub struct OtherNames {
-    /// Whose they are: `TRL's`.
+    /// Owner of the names: `TRL's`.
     pub whose: &'static str,
     /// Paths there, and the settings that they are here.
     pub settings: &'static [(&'static str, &'static str)],
@@ -24,11 +24,11 @@ impl OtherNames {
 
 /// What a key is here that is written as another program has it, with its first sections or without them.
 pub(crate) fn recognised(names: &[OtherNames], path: &str) -> Option<String> {
-    let is = |theirs: &str| theirs == path || path.contains('.') && ends_with_part(theirs, path);
-    names.iter().find_map(|names| names.here(is))
+    let is_meant = |theirs: &str| theirs == path || path.contains('.') && ends_with_part(theirs, path);
+    names.iter().find_map(|names| names.here(is_meant))
 }
 
-/// The same for a key of another program that stands in a section of this one.
+/// What a key of another program is here, when it stands in a section of this one.
 pub(crate) fn recognised_within(names: &[OtherNames], path: &str) -> Option<String> {
     names.iter().find_map(|names| names.here(|theirs| ends_with_part(path, theirs)))
 }

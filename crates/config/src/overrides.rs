@@ -9,10 +9,10 @@ use crate::{ConfigError, ENVIRONMENT_PREFIX};
 /// How the text of an override is interpreted: first as TOML, then, if the setting is a text or a list, as that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// As a TOML value if it is one (`5`, `true`, `["a", "b"]`), otherwise as text.
+    /// A TOML value if the text is one (`5`, `true`, `["a", "b"]`), otherwise a text.
     Toml,
     Text,
-    /// As texts separated by commas.
+    /// Texts separated by commas.
     List,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Override {
 }
 
 impl Override {
-    /// `section.key=value`.
+    /// Reads an argument `section.key=value` of `--set`.
     pub(super) fn from_argument(argument: &str) -> Result<Self, ConfigError> {
         let origin = format!("--set {argument}");
         let (key, text) = match argument.split_once('=') {

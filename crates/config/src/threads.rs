@@ -1,4 +1,4 @@
-//! Numbers of threads.
+//! Settings that are a number of threads.
 
 /// The number of threads that a setting means: 0 stands for one on each core that is available to the process.
 pub fn resolved_threads(setting: usize) -> usize {

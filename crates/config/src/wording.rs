@@ -33,7 +33,7 @@ fn most_similar<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>, l
 /// What is allowed in place of a refused value. `None` if the error is about something else.
 pub(super) fn allowed(kind: &Kind) -> Option<String> {
     match kind {
-        // Of what is no integer at all nothing is said of bounds: the setting may have narrower ones than its type.
+        // A value that is no integer gets no bounds: the setting may have narrower ones than its type.
         Kind::InvalidType(found, expected) if is_unsigned(expected) && !matches!(found, Actual::Signed(_)) => {
             Some("an integer".to_owned())
         }

@@ -1,4 +1,4 @@
-//! What a user sees of settings: which layer wins, and what is said about mistakes.
+//! What a user sees of settings: which layer wins, and how mistakes are reported.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ struct Server {
     max_message: ByteSize,
 }
 
-/// Somebody forgot `deny_unknown_fields`.
+/// Settings whose author forgot `deny_unknown_fields`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Lenient {

@@ -19,11 +19,11 @@ pub enum Library {
 }
 
 impl Library {
-    /// All of them, each after those that it needs itself.
+    /// Every library, each after those that it needs itself.
     pub const ALL: [Self; 7] =
         [Self::Driver, Self::CublasLt, Self::Cublas, Self::Curand, Self::Nvrtc, Self::Cudnn, Self::Nccl];
 
-    /// Those that a program with candle's CUDA backend calls.
+    /// The libraries that a program with candle's CUDA backend calls.
     pub const LINKED: [Self; 5] = [Self::Driver, Self::CublasLt, Self::Cublas, Self::Curand, Self::Nvrtc];
 
     /// The file name that carries the version of its interface.
@@ -47,7 +47,7 @@ impl Library {
         }
     }
 
-    /// What it is for.
+    /// Purpose of the library.
     pub const fn purpose(self) -> &'static str {
         match self {
             Self::Driver => "the driver",

@@ -6,9 +6,9 @@ use std::path::Path;
 /// Why the dynamic loader did not load a library.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LoadFailure {
-    /// There is no such file.
+    /// No such file exists.
     NotFound,
-    /// There is one that cannot be loaded, with the loader's reason: it may lack a library that it needs.
+    /// The file exists but cannot be loaded, with the loader's reason: it may lack a library that it needs.
     Broken(String),
 }
 
@@ -26,7 +26,7 @@ impl LoadFailure {
 
 pub(crate) fn load(path: &Path) -> Result<libloading::Library, LoadFailure> {
     // SAFETY: NVIDIA's libraries may be initialised at any time and on any thread; that a file of this name is one of
-    // them is the responsibility of whoever installed it, as with every program that the dynamic loader links.
+    // them is the responsibility of the person who installed it, as with every program that the dynamic loader links.
     let loaded = unsafe { libloading::Library::new(path) };
     loaded.map_err(|error| LoadFailure::of(path, error.source().map_or_else(|| error.to_string(), ToString::to_string)))
 }
@@ -38,19 +38,19 @@ mod tests {
     #[test]
     fn a_missing_file_is_told_from_a_broken_one_by_the_loaders_message() {
         let path = Path::new("libcublas.so.13");
-        let of = |reason: &str| LoadFailure::of(path, reason.to_owned());
+        let failure = |reason: &str| LoadFailure::of(path, reason.to_owned());
         for nowhere in [
             "libcublas.so.13: cannot open shared object file: No such file or directory",
             "Error loading shared library libcublas.so.13: No such file or directory",
         ] {
-            assert_eq!(of(nowhere), LoadFailure::NotFound);
+            assert_eq!(failure(nowhere), LoadFailure::NotFound);
         }
         for broken in [
             "libcublasLt.so.13: cannot open shared object file: No such file or directory",
             "libcublas.so.13: cannot open shared object file: Permission denied",
             "libcublas.so.13: invalid ELF header",
         ] {
-            assert_eq!(of(broken), LoadFailure::Broken(broken.to_owned()));
+            assert_eq!(failure(broken), LoadFailure::Broken(broken.to_owned()));
         }
         // What this machine's own loader says.
         let nowhere = Path::new("libevenkeel-of-which-there-is-none.so.1");

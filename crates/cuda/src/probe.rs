@@ -42,12 +42,12 @@ pub struct LibraryReport {
     pub library: Library,
     /// The file name that was searched.
     pub file: &'static str,
-    /// What it is for.
+    /// Purpose of the library.
     pub purpose: &'static str,
     /// Whether training needs it.
     pub needed: bool,
     pub path: Option<String>,
-    /// Its version, as it gives it itself.
+    /// Version that the library reports.
     pub version: Option<String>,
     /// The places that were searched without success.
     pub searched: Vec<String>,

@@ -1,4 +1,4 @@
-//! Finding libraries.
+//! Finds the CUDA libraries in the folders of the system, of Python packages and of the settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -146,7 +146,7 @@ fn load_from(folder: &Path, missing: &mut Missing) -> Option<LoadedLibrary> {
             missing.broken.push(reason);
             None
         }
-        // It was removed since.
+        // The file was removed since.
         Err(LoadFailure::NotFound) => None,
     }
 }
@@ -171,7 +171,7 @@ fn other_versions(folder: &Path, library: Library) -> impl Iterator<Item = Strin
     let is_version = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
     let has_version = move |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // Of libcublas.so.12 and libcublas.so.12.9.1 the first alone.
+        // Keeps libcublas.so.12 and drops libcublas.so.12.9.1.
         name.strip_prefix(stem).is_some_and(is_version)
     };
     children(folder).filter(has_version).map(|path| path.display().to_string())
@@ -337,14 +337,14 @@ mod tests {
         }
         std::fs::write(bin.join("python3"), "").unwrap();
         std::os::unix::fs::symlink(bin.join("python3"), links.join("python3")).unwrap();
-        let of = |path: PathBuf| usual(move |name| (name == "PATH").then(|| path.clone().into()));
+        let folders = |path: PathBuf| usual(move |name| (name == "PATH").then(|| path.clone().into()));
         let lib = lib.canonicalize().unwrap();
         for path in [bin, links.clone()] {
-            let found: Vec<PathBuf> = of(path).iter().filter_map(|path| path.canonicalize().ok()).collect();
+            let found: Vec<PathBuf> = folders(path).iter().filter_map(|path| path.canonicalize().ok()).collect();
             assert!(found.contains(&lib), "{found:?}");
         }
         std::fs::remove_file(links.join("python3")).unwrap();
-        assert!(!of(links).iter().any(|path| path.ends_with("nvidia/cudnn/lib") && path.starts_with(root.path())));
+        assert!(!folders(links).iter().any(|path| path.ends_with("nvidia/cudnn/lib") && path.starts_with(root.path())));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{Cancel, DataError, Dataset, Problem};
 /// The files of a benchmark, and how their rows are read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchmarkFiles {
-    /// Its name in metrics.
+    /// Name of the benchmark in metrics.
     pub name: String,
     /// Files, or patterns that files match.
     pub files: Vec<PathBuf>,

@@ -175,7 +175,7 @@ fn starter_code<'a>(row: &'a DataRow, name: &str) -> Option<&'a str> {
 }
 
 /// The statement of a question in the words of LiveCodeBench, which say how it is judged: by a call of a function, or
-/// by what a program makes of standard input. `name` is the column of the statement.
+/// by what a program prints for its standard input. `name` is the column of the statement.
 pub(crate) fn in_words_of_livecodebench(row: &DataRow, name: &str, statement: &str) -> Prompt {
     let starter = called(row)
         .map(|function| starter_code(row, name).map_or_else(|| format!("def {function}(...):"), str::to_owned));

@@ -87,7 +87,7 @@ impl<'a> Collector<'a> {
             }
             if self.merged.variants() > self.limits.max_problems {
                 let most = self.limits.max_problems;
-                let message = format!("{place}: is one more than {most} problems (limits.max_problems)");
+                let message = format!("{place}: exceeds the limit of {most} problems (limits.max_problems)");
                 return Err(DataError::file(path, message));
             }
         }
@@ -124,7 +124,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// The problems in the order of their rows, and what became of the other rows.
+    /// The problems in the order of their rows, and the fate of the other rows.
     pub fn finish(self) -> (Vec<Problem>, DataReport) {
         (self.merged.into_problems(), self.report)
     }

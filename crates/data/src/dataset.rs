@@ -15,7 +15,7 @@ use crate::{Cancel, DataError, DataReport, Problem, Reason};
 /// Problems of one or several sources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
-    /// Its name in metrics.
+    /// Name of the data set in metrics.
     pub name: String,
     /// Where `train` comes from; at least one.
     pub sources: Vec<DataSource>,
@@ -23,7 +23,7 @@ pub struct Dataset {
     pub train: Vec<Problem>,
     /// What evaluations ask and training never sees: no prompt of `train` is among them.
     pub held_out: Vec<Problem>,
-    /// What became of every row.
+    /// Counts and examples of rows that were kept, merged and dropped.
     pub report: DataReport,
 }
 
@@ -31,7 +31,7 @@ pub struct Dataset {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataSource {
     pub name: String,
-    /// Its share among the prompts of a step, relative to the weights of the others.
+    /// Share among the prompts of a step, relative to the weights of the other sources.
     pub weight: f64,
 }
 
@@ -51,7 +51,7 @@ pub struct FileSet {
 /// Files whose problems are drawn together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileSource {
-    /// Its name and its weight.
+    /// Name and weight under which the problems are drawn.
     pub source: DataSource,
     /// Files, or patterns that files match.
     pub files: Vec<PathBuf>,
@@ -60,8 +60,8 @@ pub struct FileSource {
 }
 
 impl Dataset {
-    /// Reads the files of a set. The same files, seed and number of held-out problems give the same data set in the
-    /// same order.
+    /// Reads the files of a set. Equal files, seed and number of held-out problems give an equal data set in an equal
+    /// order.
     ///
     /// # Errors
     /// A file that cannot be read, is beyond the limits, or has no row that is a problem; a row at fault, where such
@@ -105,7 +105,7 @@ impl Dataset {
         Ok(Self { name: name.to_owned(), sources, train, held_out, report })
     }
 
-    /// All problems.
+    /// Problems of all sources, in their order.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.train.iter().chain(&self.held_out)
     }
@@ -242,9 +242,9 @@ mod tests {
         let error = refused(&|limits| limits.max_row_bytes = row('a').len() - 2);
         assert!(error.contains("line 1: longer than"), "{error}");
         let error = refused(&|limits| limits.max_rows = 2);
-        assert!(error.contains("line 3: is one more than 2 rows"), "{error}");
+        assert!(error.contains("line 3: exceeds the limit of 2 rows"), "{error}");
         let error = refused(&|limits| limits.max_problems = 1);
-        assert!(error.contains("line 2: is one more than 1 problems"), "{error}");
+        assert!(error.contains("line 2: exceeds the limit of 1 problems"), "{error}");
         let limits = ReadLimits { max_problems: 2, ..ReadLimits::default() };
         assert!(read_within(&rows, |_| {}, &limits).is_ok(), "duplicates are not problems of their own");
     }
@@ -282,7 +282,10 @@ mod tests {
             ("{\"prompt\": [], \"answer\": \"1\"}", "/rows.jsonl: line 2: prompt is messages of []"),
             ("{\"prompt\": \"b\", \"answer\": {}}", "/rows.jsonl: line 2: `answer` is an object, allowed: a text"),
             ("{\"prompt\": \"b\", \"answer\": \"\"}", "/rows.jsonl: line 2: the gold answer is empty, allowed: a text"),
-            ("{\"prompt\": \"a\", \"answer\": \"2\"}", "/rows.jsonl: line 2: has the messages of `/rows.jsonl#1` and"),
+            (
+                "{\"prompt\": \"a\", \"answer\": \"2\"}",
+                "/rows.jsonl: line 2: has the same messages as `/rows.jsonl#1` and",
+            ),
         ];
         for (row, words) in cases {
             let error = read(&format!("{good}{row}\n"), |_| {}).unwrap_err();

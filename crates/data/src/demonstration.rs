@@ -9,20 +9,20 @@ use crate::trailing_sum::TrailingSum;
 /// An answer to imitate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Demonstration {
-    /// As the row has it.
+    /// The text that the row has.
     Written(String),
-    /// What is said turn by turn in an environment, which answers between them; at least one.
+    /// The model's turns in an environment, which answers between them; at least one.
     Turns(Vec<String>),
     /// Drawn anew each time, for the built-in arithmetic.
     Sum(Sum),
-    /// The same for the built-in programs.
+    /// Drawn anew each time, for the built-in programs.
     Program(Program),
-    /// The same for the built-in sums with a trail.
+    /// Drawn anew each time, for the built-in sums with a trail.
     TrailingSum(TrailingSum),
 }
 
 impl Demonstration {
-    /// Its text, of several turns what all of them say; what is drawn follows from `rng`.
+    /// The text of the answer, with all turns concatenated. `rng` decides what is drawn.
     pub fn text(&self, rng: &mut impl Rng) -> String {
         match self {
             Self::Written(text) => text.clone(),

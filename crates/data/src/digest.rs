@@ -28,13 +28,13 @@ impl Display for Digest {
 
 impl Hash for Digest {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Its first bytes are as good a hash as any.
+        // The first bytes of a digest are as good a hash as any.
         state.write(&self.0[..8]);
     }
 }
 
 impl Digest {
-    /// Of texts, each with its length, so that no two lists of texts are hashed the same way.
+    /// Digest of texts, each with its length, so that no two lists of texts are hashed the same way.
     pub(crate) fn of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = FieldsDigest::new();
         for text in texts {
@@ -43,7 +43,7 @@ impl Digest {
         Self(hash.finish())
     }
 
-    /// Of this and another one.
+    /// Digest of this one and another one.
     pub(crate) fn with(self, other: Option<Self>) -> Self {
         let Some(other) = other else { return self };
         let mut hash = FieldsDigest::new();
@@ -53,8 +53,8 @@ impl Digest {
         Self(hash.finish())
     }
 
-    /// Of a prompt. A text counts as one user message with it; the order of keys, and keys without a value, do not
-    /// count.
+    /// Digest of a prompt. A text counts as one user message with it; the order of keys, and keys without a value, do
+    /// not count.
     pub(crate) fn of_prompt(prompt: &Prompt) -> Self {
         let mut hash = FieldsDigest::new();
         match prompt {

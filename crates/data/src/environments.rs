@@ -31,18 +31,18 @@ impl EnvironmentTask {
 pub struct Environments {
     names: Vec<String>,
     otherwise: String,
-    /// Those that leave the score to the verifier of the row.
+    /// Names of the environments that leave the score to the verifier of the row.
     without_score: Vec<String>,
 }
 
 impl Environments {
-    /// The environments that rows may name in their column `environment`, which is looked at only where there are any,
+    /// The environments that rows may name in their column `environment`, which counts only where there are any,
     /// and that of rows that name none; empty for a single answer.
     pub fn new(names: Vec<String>, otherwise: &str) -> Self {
         Self { names, otherwise: otherwise.to_owned(), without_score: Vec::new() }
     }
 
-    /// The same environments, of which these have no score of their own: the verifier of the row judges the last turn.
+    /// Declares environments that have no score of their own: the verifier of the row judges the last turn.
     #[must_use]
     pub fn without_score(self, names: impl IntoIterator<Item = String>) -> Self {
         Self { without_score: names.into_iter().collect(), ..self }
@@ -94,24 +94,24 @@ mod tests {
 
     #[test]
     fn a_row_is_done_in_the_environment_that_it_names_or_in_that_of_the_settings() {
-        let of = |environments: &Environments, json: &str| {
+        let environment = |environments: &Environments, json: &str| {
             let row = DataRow::parse(1, json).unwrap();
             let task = environments.task(&row, || "{}".to_owned());
             task.map(|task| task.map(|task| task.environment.to_string())).map_err(|error| error.to_string())
         };
         let named = Environments::new(vec!["game".into(), "calculator".into()], "");
-        assert_eq!(of(&named, r#"{"environment": "game"}"#), Ok(Some("game".into())));
-        assert_eq!(of(&named, r#"{"environment": ""}"#), Ok(None));
-        assert_eq!(of(&named, "{}"), Ok(None));
-        let error = of(&named, r#"{"environment": "gmae"}"#).unwrap_err();
+        assert_eq!(environment(&named, r#"{"environment": "game"}"#), Ok(Some("game".into())));
+        assert_eq!(environment(&named, r#"{"environment": ""}"#), Ok(None));
+        assert_eq!(environment(&named, "{}"), Ok(None));
+        let error = environment(&named, r#"{"environment": "gmae"}"#).unwrap_err();
         assert_eq!(error, "`environment` is `gmae`, allowed: one of game, calculator (data.environments)");
         let one = Environments::new(vec![], "calculator");
         assert_eq!(
-            of(&one, r#"{"environment": "production"}"#),
+            environment(&one, r#"{"environment": "production"}"#),
             Ok(Some("calculator".into())),
             "nobody asked for the column"
         );
-        assert_eq!(of(&Environments::default(), r#"{"environment": "game"}"#), Ok(None));
-        assert!(of(&named, r#"{"environment": 3}"#).unwrap_err().starts_with("`environment` is 3"));
+        assert_eq!(environment(&Environments::default(), r#"{"environment": "game"}"#), Ok(None));
+        assert!(environment(&named, r#"{"environment": 3}"#).unwrap_err().starts_with("`environment` is 3"));
     }
 }

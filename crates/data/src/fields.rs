@@ -5,7 +5,7 @@
 //! | prompt | `prompt`, `problem`, `question`, `question_content`, `question.question_content` |
 //! | gold answer | `gold`, `reward_model.ground_truth`, `final_answer`, `answer` (what follows its last `####`, if there is one), `label`, `solution` (its last `\boxed{}`) |
 //! | tests | `public_test_cases`, `private_test_cases` and `metadata` as LiveCodeBench publishes them, also within `question`; `tests`, `input_output` (APPS, TACO), `test_cases`, `verification_info.test_cases`; `reward_model.ground_truth` if it has inputs and outputs |
-//! | verifier | `verifier`, `custom.endpoint`; else what [`Verifiers`] say of `data_source` |
+//! | verifier | `verifier` (`none`: answers are not judged), `custom.endpoint`; else what [`Verifiers`] say of `data_source` |
 //! | demonstration | `demonstration` |
 //! | name | `id`, `question_id`, `question.question_id` |
 
@@ -51,10 +51,10 @@ pub struct Fields {
 /// How programming questions that are texts are asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProgramPrompt {
-    /// In the words of LiveCodeBench.
+    /// The wording of LiveCodeBench.
     #[default]
     LiveCodeBench,
-    /// As the row has them, followed by the starter code.
+    /// The question of the row, followed by the starter code.
     Plain,
 }
 
@@ -79,26 +79,26 @@ impl Fields {
         }
     }
 
-    /// The same columns, of which reward functions and environments get at most that many bytes besides prompt, gold
-    /// answer and tests.
+    /// Sets the most bytes of other columns that reward functions and environments get. Prompt, gold answer and tests
+    /// do not count.
     #[must_use]
     pub fn with_max_columns(self, max_columns: usize) -> Self {
         Self { max_columns, ..self }
     }
 
-    /// The same columns, with programming questions asked this way.
+    /// Sets how programming questions are asked.
     #[must_use]
     pub fn with_program_prompt(self, program_prompt: ProgramPrompt) -> Self {
         Self { program_prompt, ..self }
     }
 
-    /// The same columns, with verifiers that rows may go to.
+    /// Sets the verifiers that rows may go to.
     #[must_use]
     pub fn with_verifiers(self, verifiers: Verifiers) -> Self {
         Self { verifiers, ..self }
     }
 
-    /// The same columns, with environments that rows may be done in.
+    /// Sets the environments that rows may name.
     #[must_use]
     pub fn with_environments(self, environments: Environments) -> Self {
         Self { environments, ..self }
@@ -225,6 +225,7 @@ impl Fields {
         match self.verifiers.choose(row, by_columns)? {
             VerifierChoice::Custom(name) => Ok(self.custom(name, row)),
             VerifierChoice::Code => self.code(row),
+            VerifierChoice::Unjudged => Ok(Task::unjudged()),
             VerifierChoice::Columns if by_columns && let Some(task) = code::task(row)? => Ok(task),
             VerifierChoice::Columns if self.is_scored_by_environment(row) => Ok(Task::of_environment()),
             VerifierChoice::Columns | VerifierChoice::Math => self.math(row),
@@ -360,6 +361,8 @@ mod tests {
         assert_eq!(kind(r#"{"custom": {"endpoint": "judge", "payload": {"a": 1}}}"#), Ok(TaskKind::Custom));
         assert_eq!(kind(r#"{"answer": "2", "profile": "exact"}"#), Ok(TaskKind::Math));
         assert_eq!(kind(r#"{"answer": "2", "verifier": "judge"}"#), Ok(TaskKind::Custom));
+        assert_eq!(kind(r#"{"verifier": "none"}"#), Ok(TaskKind::Unjudged));
+        assert_eq!(kind(r#"{"answer": "2", "verifier": "none"}"#), Ok(TaskKind::Unjudged));
         assert_eq!(
             kind(&format!(r#"{{"answer": "2", "verifier": "math", "public_test_cases": {tests}}}"#)),
             Ok(TaskKind::Math)

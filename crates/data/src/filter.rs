@@ -17,14 +17,14 @@ pub struct Filter {
 /// What a column must hold. Texts that are numbers or fractions (`3/8`) compare as numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Accepts {
-    /// One of these values.
+    /// The value is one of these.
     Values(Vec<String>),
     /// A number in this range, both ends included; an absent end is open.
     Range { min: Option<f64>, max: Option<f64> },
 }
 
 impl Filter {
-    /// Refuses rows that the filter leaves out. Of a list, one value that is accepted is enough.
+    /// Refuses rows that the filter leaves out. One accepted value of a list is enough.
     ///
     /// # Errors
     /// [`Reason::Filtered`], with the field and its value.

@@ -1,7 +1,6 @@
 //! Gold answers in the columns of published data sets.
 
-use evenkeel_math::extract::{Extracted, extract};
-use evenkeel_math::{Marker, Rules, Thinking};
+use evenkeel_math::extract::{self, Extracted};
 
 use crate::row::refused;
 use crate::{Reason, RowError};
@@ -24,10 +23,9 @@ pub(crate) fn gold(name: &str, written: String) -> Result<String, RowError> {
 }
 
 fn last_box(solution: &str) -> Option<String> {
-    let rules = Rules { markers: vec![Marker::Boxed], thinking: Thinking::Ignore, ..Rules::default() };
-    match extract(solution, &rules).ok()? {
+    match extract::last_box(solution)? {
         Extracted::One(answer) => Some(answer.to_owned()),
-        Extracted::Several(answers) => Some(answers.join(", ")),
+        Extracted::Several { answers, .. } => Some(answers.join(", ")),
     }
 }
 
@@ -54,6 +52,7 @@ mod tests {
             (r#"{"answer": "1 #### 2 #### 3,000 "}"#, "3,000"),
             (r#"{"label": 7.5}"#, "7.5"),
             (r#"{"solution": "First \\boxed{1}. Then $\\boxed{\\frac{1}{2}}$."}"#, "\\frac{1}{2}"),
+            (r#"{"solution": "7 is not an answer. The only answer that is not $\\boxed{7}$"}"#, "7"),
             (r#"{"gold": null, "answer": "2"}"#, "2"),
         ] {
             assert_eq!(golds(json).unwrap(), [gold], "{json}");

@@ -35,6 +35,7 @@ mod livecodebench;
 mod merge;
 mod messages;
 mod names;
+mod null_keys;
 mod other_language;
 mod payload;
 mod problem;

@@ -12,7 +12,7 @@ use crate::{DataReport, Problem, Reason, RowError, RowLocation};
 #[derive(Debug)]
 struct Known {
     first: Variant,
-    /// With other gold answers. Found by them: a file may repeat one prompt with a million golds.
+    /// First rows with other gold answers, by digest: a file may repeat one prompt with a million golds.
     others: HashMap<Digest, FirstRow>,
     /// The first problem among all of them.
     problem: Option<usize>,
@@ -25,14 +25,14 @@ struct Variant {
     outcome: FirstRow,
 }
 
-/// What became of the first row of its kind.
+/// Outcome of the first row of a kind.
 #[derive(Debug, Clone)]
 enum FirstRow {
-    /// It is the problem at this index, or was until another row contradicted it.
+    /// The row is the problem at this index, or was until another row contradicted it.
     Problem(usize),
-    /// It contradicted an earlier row.
+    /// The row contradicted an earlier row.
     Contradiction,
-    /// Its gold answer cannot be read.
+    /// The row's gold answer cannot be read.
     Unreadable(RowError),
 }
 
@@ -42,7 +42,7 @@ impl Known {
         Self { first, others: HashMap::new(), problem }
     }
 
-    /// What became of the first row with this gold answer.
+    /// Outcome of the first row with this gold answer.
     fn outcome_of(&self, gold: &Digest) -> Option<&FirstRow> {
         if self.first.gold == *gold { Some(&self.first.outcome) } else { self.others.get(gold) }
     }
@@ -156,10 +156,15 @@ impl MergedProblems {
     fn contradiction(&mut self, index: usize, other: &Problem, report: &mut DataReport) -> RowError {
         let golds = |problem: &Problem| problem.task.golds().collect::<Vec<_>>().join(" or ");
         let message = |other: &Problem, own: &Problem| {
-            format!("has the messages of `{}` and another gold answer: {}, not {}", other.id, golds(own), golds(other))
+            format!(
+                "has the same messages as `{}` and another gold answer: {}, not {}",
+                other.id,
+                golds(own),
+                golds(other)
+            )
         };
         let Some(first) = self.problems[index].take() else {
-            let words = format!("has the messages of rows in conflict, and the gold answer {}", golds(other));
+            let words = format!("has the same messages as rows in conflict, and the gold answer {}", golds(other));
             return RowError::new(Reason::Conflict, words);
         };
         report.drop_prompt(first.origin.file, Reason::Conflict, &first.id, message(other, &first));

@@ -6,16 +6,19 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::digest::Digest;
+use crate::null_keys::without_null_keys;
 use crate::row::{DataRow, RowError, refused};
 use crate::verifiers::CUSTOM;
 use crate::{Reason, Task};
 
+/// A task of verifiers, whose own model reads it: there null and absent differ.
+const WHOLE: &str = "environment_task";
 /// May also hold columns such as `index` and `split`.
 const EXTRA_INFO: &str = "extra_info";
 /// Parts of `extra_info` that only say where a row stands in its file. Rows that differ in nothing else are equal.
 const PLACE: &[&str] = &["index", "split"];
 
-/// The columns of a row that are not null, each as JSON. Numbers keep all of their digits.
+/// The columns of a row that are not null, each as JSON without the keys that have null. Numbers keep all of their digits.
 #[derive(Debug)]
 pub(crate) struct Payload {
     columns: BTreeMap<String, Box<RawValue>>,
@@ -30,7 +33,14 @@ impl Payload {
             Value::String(text) => text.clone(),
             other => row.json("custom.payload").unwrap_or_else(|| other.to_string()),
         });
-        Self { columns: row.written_columns(), own }
+        let mut columns = row.written_columns();
+        // A table has every key in every row, so that null in an object can only mean that it is absent.
+        for (_, value) in columns.iter_mut().filter(|(name, value)| *name != WHOLE && value.get().contains("null")) {
+            if let Some(json) = without_null_keys(value.get()).and_then(|json| RawValue::from_string(json).ok()) {
+                *value = json;
+            }
+        }
+        Self { columns, own }
     }
 
     /// The payload as a verifier or an environment reads it.
@@ -100,9 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn every_column_is_there_as_it_is_written_and_null_is_absent() {
-        let json = r#"{"prompt": "a", "answer": 1.50, "items": [1, {"b": null}], "id": 9007199254740993, "big": 123456789012345678901234567890, "none": null, "level": {"x": true}}"#;
-        let expected = r#"{"answer":1.50,"big":123456789012345678901234567890,"id":9007199254740993,"items":[1, {"b": null}],"level":{"x": true},"prompt":"a"}"#;
+    fn every_column_is_there_as_it_is_written_and_null_is_absent_at_any_depth() {
+        let json = r#"{"prompt": "a", "answer": 1.50, "items": [1, {"b": null}], "id": 9007199254740993, "big": 123456789012345678901234567890, "none": null, "level": {"x": true}, "environment_task": {"x": null}}"#;
+        let expected = r#"{"answer":1.50,"big":123456789012345678901234567890,"environment_task":{"x": null},"id":9007199254740993,"items":[1, {}],"level":{"x": true},"prompt":"a"}"#;
         assert_eq!(payload(json).json(), expected);
         assert_eq!(
             payload(r#"{"custom": {"payload": {"n": 18446744073709551617}}}"#).json(),

@@ -15,9 +15,9 @@ use crate::{EnvironmentTask, Fields, Reason, Rules, Task};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// Its name in messages.
+    /// Name of the problem in messages.
     pub id: Id,
-    /// Where it comes from.
+    /// Source and file of the problem.
     pub origin: ProblemOrigin,
     /// What the row says that it comes from (its column `data_source`), if it does.
     pub data_source: Option<Arc<str>>,
@@ -139,20 +139,20 @@ mod tests {
     #[test]
     fn a_demonstration_is_a_text_or_turn_by_turn_what_is_said_in_an_environment() {
         let fields = Fields::default().with_environments(crate::Environments::new(vec![], "calculator"));
-        let of = |fields: &Fields, demonstration: &str| {
+        let demonstration_of = |fields: &Fields, demonstration: &str| {
             let json = format!(r#"{{"prompt": "1?", "answer": "1", "demonstration": {demonstration}}}"#);
             let row = DataRow::parse(1, &json).unwrap();
             let problem = Problem::read(&row, fields, &Rules::default(), ProblemOrigin::default(), String::new);
             problem.map(|problem| problem.demonstration).map_err(|error| error.to_string())
         };
         let turns = Demonstration::Turns(vec!["a".to_owned(), "b".to_owned()]);
-        assert_eq!(of(&fields, r#"["a", "b"]"#), Ok(Some(turns)));
-        assert_eq!(of(&fields, r#""a""#), Ok(Some(Demonstration::Written("a".to_owned()))));
+        assert_eq!(demonstration_of(&fields, r#"["a", "b"]"#), Ok(Some(turns)));
+        assert_eq!(demonstration_of(&fields, r#""a""#), Ok(Some(Demonstration::Written("a".to_owned()))));
         for (demonstration, words) in [("[]", "empty"), (r#"["a", ""]"#, "empty"), (r#"["a", 1]"#, "a number")] {
-            let error = of(&fields, demonstration).unwrap_err();
+            let error = demonstration_of(&fields, demonstration).unwrap_err();
             assert!(error.contains("demonstration") && error.contains(words), "{error}");
         }
-        let error = of(&Fields::default(), r#"["a", "b"]"#).unwrap_err();
+        let error = demonstration_of(&Fields::default(), r#"["a", "b"]"#).unwrap_err();
         assert!(error.contains("only rows with an environment"), "{error}");
     }
 

@@ -29,7 +29,7 @@ impl Operation {
         }
     }
 
-    /// As the task says it.
+    /// The step in the words of the task.
     fn words(self) -> String {
         match self {
             Self::Add(n) => format!("add {n}"),
@@ -38,7 +38,7 @@ impl Operation {
         }
     }
 
-    /// As a line of Python.
+    /// The step as a line of Python.
     fn code(self) -> String {
         match self {
             Self::Add(n) => format!("x+={n}"),
@@ -58,12 +58,12 @@ impl Program {
         Operation::all().flat_map(|first| Operation::all().map(move |second| Self([first, second])))
     }
 
-    /// What it is to do: `add 12, times 3`.
+    /// Task in words: `add 12, times 3`.
     pub(crate) fn words(self) -> String {
         self.0.map(Operation::words).join(", ")
     }
 
-    /// What it prints for an input.
+    /// Output for an input.
     pub(crate) fn run(self, x: i64) -> i64 {
         self.0.into_iter().fold(x, |x, step| step.apply(x))
     }

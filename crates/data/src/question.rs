@@ -24,9 +24,9 @@ pub enum ProblemKind {
     Difference,
     /// `What is 3 * 7?`
     Product,
-    /// Somebody has some and gets more.
+    /// A person has some things and gets more.
     Gain,
-    /// Somebody has some and gives some away.
+    /// A person has some things and gives some away.
     Loss,
     /// Boxes with as many things in each.
     Boxes,
@@ -66,7 +66,7 @@ impl ProblemKind {
     pub const USUAL: [Self; 7] =
         [Self::Sum, Self::Difference, Self::Product, Self::Gain, Self::Loss, Self::Boxes, Self::Largest];
 
-    /// Its name in settings, metrics and ids.
+    /// Name of the kind in settings, metrics and ids.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

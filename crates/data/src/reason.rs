@@ -14,15 +14,15 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// All of them, in the order of the documentation.
+            /// Every reason, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$reason,)+];
 
-            /// Its name in reports.
+            /// Name of the reason in reports.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$reason => $name,)+ }
             }
 
-            /// What it stands for, in a sentence.
+            /// Meaning, in a sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$reason => concat!($($doc),+).trim_ascii(),)+ }
             }
@@ -33,13 +33,13 @@ macro_rules! reasons {
 reasons! {
     /// The row cannot be read: not JSON, no object, a key twice, not UTF-8, too long, or a field of the wrong type.
     InvalidRow => "invalid-row",
-    /// None of the columns that hold a prompt.
+    /// The row has none of the columns that hold a prompt.
     MissingPrompt => "missing-prompt",
     /// A prompt without a text.
     EmptyPrompt => "empty-prompt",
     /// Messages that are not a conversation: no user message, an unknown role, no content.
     InvalidMessages => "invalid-messages",
-    /// Nothing to judge an answer against.
+    /// The row has nothing to judge an answer against.
     MissingGold => "missing-gold",
     /// A gold answer without a text.
     EmptyGold => "empty-gold",
@@ -49,9 +49,9 @@ reasons! {
     InvalidTests => "invalid-tests",
     /// A programming question that asks for another language than Python.
     OtherLanguage => "other-language",
-    /// It goes to a verifier that nobody declared. Always refuses the data set: other rows would be no substitute.
+    /// The row goes to a verifier that nobody declared. Always refuses the data set: other rows would be no substitute.
     UnknownVerifier => "unknown-verifier",
-    /// It names an environment that nobody declared. Always refuses the data set.
+    /// The row names an environment that nobody declared. Always refuses the data set.
     UnknownEnvironment => "unknown-environment",
     /// Another row has the same messages and another gold answer.
     Conflict => "conflict",
@@ -59,11 +59,11 @@ reasons! {
     Filtered => "filtered",
     /// The chat template refuses it, or there is none for its messages.
     Unrenderable => "unrenderable",
-    /// Its own text spells control tokens of the model, and the settings refuse that.
+    /// The row's own text spells control tokens of the model, and the settings refuse that.
     ControlText => "control-text",
-    /// It leaves no room for a response.
+    /// The prompt leaves no room for a response.
     TooLong => "too-long",
-    /// The same text is among the problems for evaluation.
+    /// Text that is also among the problems for evaluation.
     InEvaluation => "in-evaluation",
 }
 

@@ -1,4 +1,4 @@
-//! What became of the rows of a data set: `data.json` of a run.
+//! Report on the rows of a data set (kept, merged, dropped): `data.json` of a run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ const NAMED: usize = 3;
 /// The name under which examples of merged rows stand.
 const DUPLICATE: &str = "duplicate";
 
-/// What became of the rows of a data set.
+/// How many rows of a data set were kept, merged and dropped, with examples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataReport {
     /// Every file, in the order in which they were read.
@@ -33,14 +33,14 @@ pub enum Purpose {
     Evaluation,
 }
 
-/// What became of the rows of a file.
+/// How many rows of a file were kept, merged and dropped, with examples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileReport {
     /// The file, as the settings or the command line name it.
     pub file: String,
     /// Name of its source.
     pub source: String,
-    /// What it is read for.
+    /// Purpose for which the file is read.
     pub part: Purpose,
     /// The shape of its first row; absent where no row could be read.
     pub shape: Option<Shape>,
@@ -64,7 +64,7 @@ pub struct FileReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Example {
     pub file: String,
-    /// Its name or its place in the file.
+    /// Name of the row, or its place in the file.
     pub row: String,
     /// What is wrong with it, or what it is the same as.
     pub message: String,
@@ -191,7 +191,7 @@ impl FileReport {
         self.prompts == 0 && self.duplicates == 0 && self.dropped.keys().all(|reason| reason.is_fault())
     }
 
-    /// Its counts in words.
+    /// The counts of the file in words.
     pub fn counts(&self) -> String {
         let mut text = format!("{} rows, {} prompts", self.rows, self.prompts);
         if self.duplicates > 0 {

@@ -88,7 +88,7 @@ pub enum RowLocation {
 }
 
 impl RowLocation {
-    /// Its number, by which rows without a name of their own are called: `FILE#NUMBER`.
+    /// Number of the row in its file. A row without a name of its own is called `FILE#NUMBER`.
     pub fn number(self) -> usize {
         match self {
             Self::Line(number) | Self::Row(number) => number,
@@ -112,7 +112,7 @@ pub struct DataRow {
     values: Map<String, Value>,
     /// The row as it was written, for numbers that lose digits as [`Value`]s.
     text: Option<String>,
-    /// All columns of the file, where `values` has only those that somebody asked for.
+    /// All columns of the file, where `values` has only those that were asked for.
     columns: Option<Arc<str>>,
 }
 
@@ -154,7 +154,7 @@ impl DataRow {
         self.columns.is_some()
     }
 
-    /// Where it stands in its file.
+    /// Place of the row in its file.
     pub fn location(&self) -> RowLocation {
         self.place
     }

@@ -51,7 +51,7 @@ impl Shape {
         }
     }
 
-    /// Its name in logs and reports.
+    /// Name of the shape in logs and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Verl => "verl",

@@ -20,7 +20,7 @@ impl Sum {
         OPERANDS.flat_map(|a| OPERANDS.map(move |b| Self { a, b }))
     }
 
-    /// Both numbers, the first one first.
+    /// The two summands, in the order in which they are asked.
     pub(crate) fn operands(self) -> (u32, u32) {
         (self.a, self.b)
     }

@@ -12,6 +12,9 @@ use evenkeel_proto::v1::{CodeLimits, CodeMode, CodeReward, CodeTask, CopiedRule,
 /// Tests up to this size are sent with every answer: naming them would save less than a request that is repeated costs.
 const SHORT_TESTS_BYTES: usize = 4 << 10;
 
+/// In place of the name of a custom verifier: answers are not judged.
+const UNJUDGED: &str = "none";
+
 /// Longest text of a task that goes with every answer to it.
 const MAX_PROMPT_BYTES: usize = 32 << 10;
 
@@ -30,16 +33,19 @@ pub enum TaskKind {
     Custom,
     /// No verifier: the score of the environment counts.
     Environment,
+    /// No verifier and no score: a teacher alone decides.
+    Unjudged,
 }
 
 impl TaskKind {
-    /// As settings, rows and messages write it.
+    /// Name of the kind in settings, rows and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Math => "math",
             Self::Code => "code",
             Self::Custom => "custom",
             Self::Environment => "environment",
+            Self::Unjudged => UNJUDGED,
         }
     }
 }
@@ -52,7 +58,7 @@ pub struct Rules {
     pub math_profile: String,
     /// What answers copied from their task are worth.
     pub math_copied: CopiedRule,
-    /// Rules for programs.
+    /// Rules for programs: how they are run, their limits and their rewards.
     pub code: CodeRules,
 }
 
@@ -79,7 +85,7 @@ impl Task {
         Some(Self::new(Message::Math(MathTask { gold, alternatives: golds.collect(), ..MathTask::default() })))
     }
 
-    /// The same task with its text, so that answers copied from it are recognised. A text of more than 32 KiB is left
+    /// Adds the text of the prompt, so that answers copied from it are recognised. A text of more than 32 KiB is left
     /// out.
     pub fn with_prompt(mut self, prompt: Option<&str>) -> Self {
         if let Message::Math(task) = Arc::make_mut(&mut self.0) {
@@ -104,6 +110,11 @@ impl Task {
         Self::custom("", "")
     }
 
+    /// Nothing: answers are not judged, and have a reward of 0.
+    pub fn unjudged() -> Self {
+        Self::custom(UNJUDGED, "")
+    }
+
     fn new(message: Message) -> Self {
         Self(Arc::new(message))
     }
@@ -114,6 +125,7 @@ impl Task {
             Message::Math(_) => TaskKind::Math,
             Message::Code(_) => TaskKind::Code,
             Message::Custom(task) if task.verifier.is_empty() => TaskKind::Environment,
+            Message::Custom(task) if task.verifier == UNJUDGED => TaskKind::Unjudged,
             Message::Custom(_) => TaskKind::Custom,
         }
     }
@@ -121,7 +133,7 @@ impl Task {
     /// The name of the custom verifier that judges it; `None` for all other tasks.
     pub fn verifier(&self) -> Option<&str> {
         match &*self.0 {
-            Message::Custom(task) if !task.verifier.is_empty() => Some(&task.verifier),
+            Message::Custom(task) if self.kind() == TaskKind::Custom => Some(&task.verifier),
             _ => None,
         }
     }
@@ -149,7 +161,7 @@ impl Task {
         self.golds().any(|own| other.golds().any(|others| is_equal(own, others) && is_equal(others, own)))
     }
 
-    /// The same task with those of its gold answers that `keep` takes; `None` where it takes none.
+    /// The task with the gold answers that `keep` accepts; `None` where it accepts none.
     pub(crate) fn with_golds(&self, keep: impl Fn(&str) -> bool) -> Option<Self> {
         let mut golds = self.golds().filter(|gold| keep(gold)).map(str::to_owned);
         let first = golds.next()?;
@@ -203,7 +215,8 @@ impl Task {
         }
     }
 
-    /// The same question with its tests named instead of sent, or sent instead of named. Other tasks stay as they are.
+    /// Names the tests of a programming question instead of sending them, or the other way around. Other tasks stay as
+    /// they are.
     pub fn with_tests(&self, tests: TestsSource) -> Self {
         match &*self.0 {
             Message::Code(task) => {
@@ -225,14 +238,13 @@ impl Task {
         }
     }
 
-    /// The same question with its tests named by their digest; `None` where they are short, named already, or there are
-    /// none.
+    /// The question with its tests named by their digest; `None` where they are short, named already, or absent.
     pub fn named(&self) -> Option<Self> {
         let tests = self.tests().filter(|tests| tests.text_bytes() > SHORT_TESTS_BYTES)?;
         Some(self.with_tests(TestsSource::TestsDigest(tests.digest())))
     }
 
-    /// The same task, judged by these rules where it names none of its own.
+    /// Sets the rules that judge the task, where it names none of its own.
     pub fn with_rules(mut self, rules: &Rules) -> Self {
         match Arc::make_mut(&mut self.0) {
             Message::Math(task) => {
@@ -253,7 +265,7 @@ impl Task {
         self
     }
 
-    /// The same task under this profile, if it is a mathematical one.
+    /// Sets the profile of a mathematical task. Other tasks stay as they are.
     pub fn with_profile(mut self, profile: &str) -> Self {
         if let Message::Math(task) = Arc::make_mut(&mut self.0) {
             profile.clone_into(&mut task.profile);
@@ -261,7 +273,7 @@ impl Task {
         self
     }
 
-    /// As requests have it.
+    /// The task as requests have it.
     pub fn message(&self) -> Message {
         (*self.0).clone()
     }

@@ -20,7 +20,7 @@ type Object<'a> = BTreeMap<String, &'a RawValue>;
 
 /// A test as it is written.
 struct Written<'a> {
-    /// Where it stands, for errors.
+    /// Place of the value in the row, for errors.
     place: String,
     input: &'a RawValue,
     output: &'a RawValue,
@@ -130,7 +130,7 @@ fn pair(place: String, test: &str) -> Result<(Written<'_>, Named), FieldError> {
     Ok((Written { place, input, output }, named))
 }
 
-/// The function after another test: all tests of a question call the same.
+/// The function after another test: all tests of a question call one function.
 fn one_name(place: &str, so_far: Option<String>, test: Named) -> Result<Option<String>, FieldError> {
     let field = || format!("{place}.fn_name");
     match (so_far, test) {

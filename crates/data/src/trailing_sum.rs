@@ -13,7 +13,7 @@ pub struct Trails {
     pub wrong: f64,
     /// Minimum and maximum number of filler tokens appended after a right answer, drawn uniformly.
     pub after_right: [u32; 2],
-    /// The same after a wrong answer.
+    /// Minimum and maximum number of filler tokens appended after a wrong answer, drawn uniformly.
     pub after_wrong: [u32; 2],
 }
 
@@ -31,7 +31,7 @@ impl TrailingSum {
         pairs().flat_map(move |[a, b]| pairs().map(move |[c, d]| Self { digits: [a, b, c, d], trails }))
     }
 
-    /// What it asks: `3+8+5+2`.
+    /// Question: `3+8+5+2`.
     pub(crate) fn words(self) -> String {
         self.digits.map(|digit| digit.to_string()).join("+")
     }
@@ -40,7 +40,7 @@ impl TrailingSum {
         self.digits.iter().sum()
     }
 
-    /// Its digits, the smallest first.
+    /// The four digits in ascending order.
     pub(crate) fn ascending(self) -> [u32; 4] {
         let mut digits = self.digits;
         digits.sort_unstable();

@@ -17,9 +17,11 @@ pub(crate) const DATA_SOURCE: &str = "data_source";
 pub(crate) enum VerifierChoice<'a> {
     /// What its columns say: tests, or a gold answer.
     Columns,
-    /// Its gold answer, whatever else it has.
+    /// The gold answer judges the row, whatever else the row has.
     Math,
     Code,
+    /// Nothing: the row is for learning from a teacher alone.
+    Unjudged,
     /// A custom verifier, by its name.
     Custom(&'a str),
 }
@@ -36,7 +38,7 @@ pub struct Verifiers {
 
 impl Verifiers {
     /// Names that rows and settings may choose without declaring them.
-    pub const BUILT_IN: [&'static str; 2] = ["math", "code"];
+    pub const BUILT_IN: [&'static str; 3] = ["math", "code", "none"];
 
     /// Verifiers by name, each with the values of the column `data_source` whose rows it judges: the whole value, or
     /// what it begins with and a `*`. Rows that neither name a verifier nor have such a value go to `otherwise`; if
@@ -63,7 +65,7 @@ impl Verifiers {
         self.names.is_empty()
     }
 
-    /// What judges a row. Its column `custom` is looked at only with `custom`.
+    /// What judges a row. The row's column `custom` counts only if `custom` is true.
     ///
     /// # Errors
     /// A verifier that nobody declared, or that is not a name.
@@ -95,6 +97,7 @@ impl Verifiers {
             "" => Ok(VerifierChoice::Columns),
             "math" => Ok(VerifierChoice::Math),
             "code" => Ok(VerifierChoice::Code),
+            "none" => Ok(VerifierChoice::Unjudged),
             _ => self.names.iter().find(|known| *known == name).map(|known| VerifierChoice::Custom(known)).ok_or_else(
                 || {
                     let known = self.names.iter().map(String::as_str).chain(Self::BUILT_IN);

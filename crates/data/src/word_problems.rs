@@ -77,7 +77,7 @@ fn problem(kind: ProblemKind, number: u64, source: usize, text: &str, answer: u3
     }
 }
 
-/// That many in all, as equally as there is room: the first get one more where it does not divide.
+/// Divides `total` as equally as `room` allows: the first parts get one more if it does not divide.
 fn shares(total: usize, room: &[usize]) -> Vec<usize> {
     let mut shares = vec![0; room.len()];
     let mut left = total.min(room.iter().sum());

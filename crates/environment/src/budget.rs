@@ -27,7 +27,7 @@ pub enum UsedUp {
 impl UsedUp {
     pub const ALL: [Self; 4] = [Self::Turns, Self::TurnTokens, Self::Tokens, Self::Context];
 
-    /// As it is written.
+    /// Name of the budget in lines and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Turns => "turns",

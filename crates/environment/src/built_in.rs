@@ -17,7 +17,7 @@ pub enum BuiltIn {
 }
 
 impl BuiltIn {
-    /// All of them, in the order of their names.
+    /// Every built-in environment, in the order of the names.
     pub const ALL: [Self; 2] = [Self::Calculator, Self::GuessNumber];
 
     pub fn name(self) -> &'static str {
@@ -32,9 +32,9 @@ impl BuiltIn {
     /// # Errors
     /// A name that none has; `field` is where it was written.
     pub fn named(field: &str, name: &str) -> Result<Self, FieldError> {
-        let all = || Self::ALL.map(Self::name).join(", ");
+        let names = || Self::ALL.map(Self::name).join(", ");
         let found = Self::ALL.into_iter().find(|environment| environment.name() == name);
-        found.ok_or_else(|| FieldError::quoted(field, name, format!("one of {}", all())))
+        found.ok_or_else(|| FieldError::quoted(field, name, format!("one of {}", names())))
     }
 
     /// What the model is told beforehand.

@@ -29,7 +29,7 @@ pub enum EnvironmentOrigin<'a> {
     Sandbox,
     /// A Python file of the user's own, by its path.
     File(&'a str),
-    /// A server that speaks OpenEnv's protocol, by its address: `ws://HOST:PORT`.
+    /// A server that speaks OpenEnv's protocol, by its address: `ws://HOST:PORT`, or `wss://HOST:PORT` with TLS.
     OpenEnv(&'a str),
     /// A program of the user's own that asks the model by itself, by its path.
     Agent(&'a str),
@@ -44,8 +44,10 @@ impl<'a> EnvironmentOrigin<'a> {
     /// A name that none has; `field` is where it was written.
     pub fn of(field: &str, name: &'a str) -> Result<Self, FieldError> {
         if let Some(address) = name.strip_prefix(OPENENV) {
-            let is_address = address.strip_prefix("ws://").is_some_and(|host| !host.is_empty());
-            let allowed = "openenv:ws://HOST:PORT, the address of an OpenEnv server";
+            let rest = address.strip_prefix("ws://").or_else(|| address.strip_prefix("wss://"));
+            let is_address = rest.is_some_and(is_host_and_path);
+            let allowed = "openenv:ws://HOST:PORT, or with TLS openenv:wss://HOST, the address of an OpenEnv server \
+                           without a user or password: letters, digits and punctuation of ASCII";
             return if is_address { Ok(Self::OpenEnv(address)) } else { Err(FieldError::quoted(field, name, allowed)) };
         }
         if let Some(path) = name.strip_prefix(AGENT) {
@@ -75,6 +77,12 @@ impl<'a> EnvironmentOrigin<'a> {
     pub fn is_agent(self) -> bool {
         matches!(self, Self::Agent(_) | Self::Verifiers(_))
     }
+}
+
+/// Whether this is a host, and perhaps a path: it becomes a line of a request, which it must not end or add words to.
+fn is_host_and_path(text: &str) -> bool {
+    let host = text.split('/').next().unwrap_or_default();
+    !host.is_empty() && !host.contains('@') && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// What a model is told of an environment.
@@ -145,13 +153,15 @@ mod tests {
 
     #[test]
     fn a_name_says_where_an_environment_comes_from() {
-        let of = |name| EnvironmentOrigin::of("data.environment", name);
-        assert_eq!(of("calculator"), Ok(EnvironmentOrigin::BuiltIn(BuiltIn::Calculator)));
-        assert_eq!(of("python"), Ok(EnvironmentOrigin::Sandbox));
-        assert_eq!(of("games/shop.py"), Ok(EnvironmentOrigin::File("games/shop.py")));
-        assert_eq!(of("openenv:ws://localhost:8000"), Ok(EnvironmentOrigin::OpenEnv("ws://localhost:8000")));
-        assert_eq!(of("agent:solve.py"), Ok(EnvironmentOrigin::Agent("solve.py")));
-        assert_eq!(of("verifiers:gsm8k"), Ok(EnvironmentOrigin::Verifiers("gsm8k")));
+        let origin = |name| EnvironmentOrigin::of("data.environment", name);
+        assert_eq!(origin("calculator"), Ok(EnvironmentOrigin::BuiltIn(BuiltIn::Calculator)));
+        assert_eq!(origin("python"), Ok(EnvironmentOrigin::Sandbox));
+        assert_eq!(origin("games/shop.py"), Ok(EnvironmentOrigin::File("games/shop.py")));
+        for name in ["openenv:ws://localhost:8000", "openenv:wss://a.example/b@c"] {
+            assert_eq!(origin(name), Ok(EnvironmentOrigin::OpenEnv(&name["openenv:".len()..])));
+        }
+        assert_eq!(origin("agent:solve.py"), Ok(EnvironmentOrigin::Agent("solve.py")));
+        assert_eq!(origin("verifiers:gsm8k"), Ok(EnvironmentOrigin::Verifiers("gsm8k")));
         for (name, allowed) in [
             (
                 "calculater",
@@ -161,10 +171,14 @@ mod tests {
             (".py", "one of calculator"),
             ("openenv:http://localhost", "openenv:ws://HOST:PORT"),
             ("openenv:ws://", "openenv:ws://HOST:PORT"),
+            ("openenv:wss://user:word@host", "openenv:ws://HOST:PORT"),
+            ("openenv:ws:///path", "openenv:ws://HOST:PORT"),
+            ("openenv:ws://host/a HTTP/1.1", "openenv:ws://HOST:PORT"),
+            ("openenv:ws://host\r\nX-Planted: 1", "openenv:ws://HOST:PORT"),
             ("agent:", "agent:FILE"),
             ("verifiers:", "verifiers:TASKSET"),
         ] {
-            let error = of(name).unwrap_err();
+            let error = origin(name).unwrap_err();
             assert_eq!(
                 (error.field.as_str(), error.allowed.starts_with(allowed)),
                 ("data.environment", true),

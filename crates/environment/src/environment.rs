@@ -116,7 +116,7 @@ pub fn read_call(tools: &[Tool], call: &ToolCall) -> Result<Map<String, Value>, 
     }
 }
 
-/// A text of at most [`MAX_CONTENT`] bytes; what is cut off is said.
+/// A text of at most [`MAX_CONTENT`] bytes; a note says what was cut off.
 pub fn cut(mut content: String) -> String {
     if content.len() > MAX_CONTENT {
         let all = content.len();

@@ -11,12 +11,12 @@ pub enum AttemptState {
     Opening,
     /// The worker waits for this turn.
     Waiting {
-        /// From 1.
+        /// Number of the turn, from 1.
         turn: u32,
     },
     /// The worker carries this turn out.
     Stepping {
-        /// From 1.
+        /// Number of the turn, from 1.
         turn: u32,
     },
     /// The environment has ended it, or was told to end it, and scores it.
@@ -39,7 +39,7 @@ pub enum Said {
     Opened,
     /// A turn was carried out.
     Observed {
-        /// From 1.
+        /// Number of the turn, from 1.
         turn: u32,
         /// Whether the episode is over.
         done: bool,
@@ -185,7 +185,7 @@ mod tests {
         ]
     }
 
-    /// What happens to an episode, from either side.
+    /// An event of an episode, from either side.
     #[derive(Debug, Clone)]
     enum Move {
         Act,

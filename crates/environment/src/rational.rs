@@ -7,7 +7,7 @@ use dashu_ratio::RBig;
 
 /// Longest expression, in bytes.
 const MAX_EXPRESSION: usize = 1000;
-/// Deepest nesting.
+/// Deepest nesting of parentheses.
 const MAX_DEPTH: usize = 64;
 /// Largest numerator and denominator, in bits.
 const MAX_BITS: usize = 4096;
@@ -46,7 +46,7 @@ pub(crate) fn evaluate(expression: &str) -> Result<String, ExpressionError> {
 }
 
 struct Parser<'a> {
-    /// What is left.
+    /// Characters that are not parsed yet.
     characters: &'a [char],
     depth: usize,
 }
@@ -170,7 +170,7 @@ fn raise(base: &RBig, exponent: &RBig) -> Result<RBig, ExpressionError> {
     if grows > MAX_BITS as u64 || (size > MAX_BITS as u64 && !is_unit) {
         return Err(ExpressionError::TooLarge);
     }
-    // Of 1 and -1 only the parity counts.
+    // Powers of 1 and -1 depend only on the parity of the exponent.
     let size = if is_unit { size % 2 } else { size };
     let power = base.clone().pow(size as isize);
     bounded(if exponent < 0 { RBig::ONE / power } else { power })

@@ -30,7 +30,7 @@ pub enum Acted {
 /// Why an action is refused. The episode has failed with it, since the two sides disagree about where it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Another turn than the next one.
+    /// The worker named another turn than the next one.
     #[error("turn is {found}, allowed: {next}, the next one, or the last one again")]
     Turn {
         /// The turn of the action.
@@ -178,7 +178,7 @@ mod tests {
     }
 
     proptest! {
-        /// Both sides together, over a connection that repeats what the run sends and what the worker says.
+        /// Drives worker and run against each other, over a connection that repeats messages in both directions.
         #[test]
         fn an_episode_over_a_connection_that_repeats_itself_carries_out_every_turn_once(
             repeats in proptest::collection::vec((0..3_usize, 0..3_usize), 8), turns in 1..6_u32,

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 pub struct Tool {
     pub name: String,
     pub description: String,
-    /// Its arguments: a JSON schema of an object.
+    /// JSON schema of the arguments, an object.
     pub parameters: Value,
 }
 
 impl Tool {
-    /// As chat templates take it.
+    /// The tool as chat templates take it: an object of type `function`.
     pub fn function(&self) -> Value {
         let Self { name, description, parameters } = self;
         json!({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})

@@ -1,4 +1,4 @@
-//! What a model said in a turn, taken apart: reasoning, text, and calls of tools. Training and evaluation have this one
+//! Parses what a model said in a turn: reasoning, text, and calls of tools. Training and evaluation have this one
 //! parser.
 //!
 //! | form | a call |
@@ -28,7 +28,7 @@ const END_OF_THINKING: &str = "</think>";
 pub enum CallForm {
     /// Hermes, Qwen, and many others.
     Hermes,
-    /// Llama 3.
+    /// Llama 3: a JSON object whose arguments may also be called `parameters`.
     Llama3,
 }
 
@@ -47,14 +47,14 @@ impl CallForm {
     }
 }
 
-/// A turn, taken apart.
+/// A turn of the model, parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn {
     /// What stands within `<think>` and `</think>`; empty without.
     pub reasoning: String,
-    /// The rest, as it was written.
+    /// The turn behind the reasoning, as it was written.
     pub said: String,
-    /// The same, taken apart.
+    /// The text and the calls that `said` consists of.
     pub message: AssistantMessage,
 }
 
@@ -270,14 +270,14 @@ mod tests {
     #[test]
     fn what_is_only_thought_is_no_call() {
         let call = r#"<tool_call>{"name": "a", "arguments": {}}</tool_call>"#;
-        let of = |text: &str, in_thinking| {
+        let parsed = |text: &str, in_thinking| {
             let Turn { reasoning, message, .. } = parse(CallForm::Hermes, text, in_thinking, 1);
             (reasoning, message.content, message.tool_calls.len())
         };
-        assert_eq!(of(&format!("<think>\n{call}\n</think>\n\nDone."), false), (call.into(), "Done.".into(), 0));
-        assert_eq!(of(&format!("{call}\n</think>\n{call}"), true), (call.into(), String::new(), 1));
-        assert_eq!(of(&format!("hm {call}"), true), (format!("hm {call}"), String::new(), 0));
-        assert_eq!(of(&format!("So <think> {call}"), false), (call.into(), "So".into(), 0));
+        assert_eq!(parsed(&format!("<think>\n{call}\n</think>\n\nDone."), false), (call.into(), "Done.".into(), 0));
+        assert_eq!(parsed(&format!("{call}\n</think>\n{call}"), true), (call.into(), String::new(), 1));
+        assert_eq!(parsed(&format!("hm {call}"), true), (format!("hm {call}"), String::new(), 0));
+        assert_eq!(parsed(&format!("So <think> {call}"), false), (call.into(), "So".into(), 0));
     }
 
     #[test]
@@ -290,10 +290,10 @@ mod tests {
 
     #[test]
     fn templates_show_which_form_they_have() {
-        let of = |template: &str| CallForm::of_template(|word| template.contains(word));
-        assert_eq!(of("{{ '<tool_call>' }}"), Some(CallForm::Hermes));
-        assert_eq!(of("role == 'ipython'"), Some(CallForm::Llama3));
-        assert_eq!(of("{{ messages }}"), None);
+        let form = |template: &str| CallForm::of_template(|word| template.contains(word));
+        assert_eq!(form("{{ '<tool_call>' }}"), Some(CallForm::Hermes));
+        assert_eq!(form("role == 'ipython'"), Some(CallForm::Llama3));
+        assert_eq!(form("{{ messages }}"), None);
     }
 
     proptest! {

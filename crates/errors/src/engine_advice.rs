@@ -5,14 +5,14 @@
 pub const PROCESSED_LOG_PROBABILITIES: &str = "vLLM: --logprobs-mode processed_logprobs";
 /// Scores of given tokens.
 pub const SCORES: &str = "vLLM: prompt_logprobs";
-/// More adapters at a time.
+/// Option for more adapters at a time.
 pub const MORE_ADAPTERS: &str = "vLLM: --max-loras";
 /// Adapters of a larger rank.
 pub const ADAPTER_RANK: &str = "vLLM: --max-lora-rank";
-/// Nothing of the model's folder changes how tokens are drawn.
+/// Option with which nothing in the model's folder changes how tokens are drawn.
 pub const FOLDER_SETS_NOTHING: &str = "vLLM: --generation-config vllm, so that the model's folder sets nothing";
 /// The type in which it computes.
 pub const COMPUTE_TYPE: &str = "vLLM: --dtype, --quantization, --kv-cache-dtype";
 /// A head that is the embedding and keeps its first values.
-pub const TIED_HEAD: &str = "a vLLM that was started on a model with a tied head keeps the old one: start it on a copy \
-                             that `evenkeel model untie` writes";
+pub const TIED_HEAD: &str = "vLLM does not reload a tied output head: start it on the copy that `evenkeel model \
+    untie` makes";

@@ -17,7 +17,7 @@ const MAX_ALLOWED_CHARS: usize = 1000;
 pub struct FieldError {
     /// Path of the field within the checked value, with indices: `segments[2].log_probabilities[5]`.
     pub field: String,
-    /// Its value; long values are cut.
+    /// Value that was refused; long values are cut.
     pub value: String,
     pub allowed: String,
 }
@@ -36,7 +36,7 @@ impl FieldError {
         Self::bounded(&field.into(), &value.to_string(), &allowed.into())
     }
 
-    /// Not generic, so that it is compiled once.
+    /// Makes the error. This is not generic, so that it is compiled once.
     fn bounded(field: &str, value: &str, allowed: &str) -> Self {
         let text = |text, max_chars| one_line(text, max_chars).into_owned();
         Self {
@@ -69,8 +69,7 @@ impl FieldError {
         if holds { Ok(()) } else { Err(Self::new(field, value, allowed)) }
     }
 
-    /// The same error with the path of the enclosing value prepended: `segments[0]` within `samples[3]` is
-    /// `samples[3].segments[0]`.
+    /// Prepends the path of the enclosing value: `segments[0]` within `samples[3]` is `samples[3].segments[0]`.
     #[must_use]
     pub fn within(mut self, parent: impl Display) -> Self {
         self.field = if self.field.is_empty() { parent.to_string() } else { format!("{parent}.{}", self.field) };

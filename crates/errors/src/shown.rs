@@ -22,6 +22,18 @@ pub fn multi_line(text: &str) -> Cow<'_, str> {
     escaped(text, usize::MAX, |character| acts(character) && !matches!(character, '\n' | '\t'))
 }
 
+/// A message of at most so many characters on its first line, as [`one_line`], and the lines of a traceback behind it,
+/// as [`multi_line`].
+pub fn with_traceback(text: &str, max_chars: usize, max_traceback_chars: usize) -> String {
+    let (line, traceback) = text.split_once('\n').unwrap_or((text, ""));
+    let line = one_line(line, max_chars);
+    if traceback.is_empty() {
+        return line.into_owned();
+    }
+    let cut: String = traceback.chars().take(max_traceback_chars).collect();
+    format!("{line}\n{}", without_credentials(&multi_line(&cut)))
+}
+
 /// Text with `***` in place of the name and password of every URL: `http://***@host` for `http://name:password@host`.
 pub fn without_credentials(text: &str) -> Cow<'_, str> {
     const SCHEME_END: &str = "://";
@@ -157,6 +169,16 @@ mod tests {
         );
         assert_eq!(one_line("a\u{2028}b\u{202e}c", 100), r"a\u{2028}b\u{202e}c");
         assert_eq!(multi_line("a\u{1b}[2Jb\r\n\tc\u{9b}31m"), "a\\u{1b}[2Jb\\r\n\tc\\u{9b}31m");
+    }
+
+    #[test]
+    fn a_traceback_keeps_its_lines_and_both_parts_are_bounded() {
+        assert_eq!(with_traceback("KeyError: 'a\u{7}'", 100, 100), r"KeyError: 'a\u{7}'");
+        let traceback = "Traceback:\n  File \"r.py\"\u{1b}[31m";
+        let text = format!("{}\n{traceback}", "x".repeat(20));
+        let shown = with_traceback(&text, 10, 100);
+        assert_eq!(shown, format!("{}…\nTraceback:\n  File \"r.py\"\\u{{1b}}[31m", "x".repeat(10)));
+        assert_eq!(with_traceback(&text, 10, 12).lines().count(), 3);
     }
 
     #[test]

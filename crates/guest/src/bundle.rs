@@ -1,8 +1,8 @@
 //! The component in one compressed file, for packages: a machine without componentize-py and without a network can
 //! compile it.
 //!
-//! A file beside this program is used before anything is built. Its name has the digest of the sources, as that of the
-//! component.
+//! A file beside this program is used before anything is built. The file's name has the digest of the sources, like the
+//! component's.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -72,20 +72,20 @@ fn component(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, BuildError
 fn python_with_pip(work: &Path) -> Result<PathBuf, BuildError> {
     let python = std::env::var("EVENKEEL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let no_python = |problem: String| BuildError::NoPython { command: python.clone(), problem };
-    let run = |arguments: &[&str]| {
-        let output = Command::new(&python).args(arguments).output();
+    let run = |arguments: &[String], more: &[&str]| {
+        let output = Command::new(&python).args(arguments).args(more).output();
         output.map_err(|error| no_python(format!("cannot be run ({error})")))
     };
-    let version = run(&["-c", "import sys; print(sys.version_info >= (3, 9))"])?;
+    let version = run(&[], &["-c", "import sys; print(sys.version_info >= (3, 9))"])?;
     if !version.status.success() || String::from_utf8_lossy(&version.stdout).trim() != "True" {
         return Err(no_python("is older".to_owned()));
     }
-    if run(&["-m", "pip", "--version"])?.status.success() {
+    if run(&guest::python_module("pip"), &["--version"])?.status.success() {
         return Ok(python.into());
     }
     // Python includes a pip for new environments, which some distributions package separately.
     let folder = work.join("venv");
-    let made = run(&["-m", "venv", "--clear", &folder.to_string_lossy()])?;
+    let made = run(&guest::python_module("venv"), &["--clear", &folder.to_string_lossy()])?;
     if !made.status.success() {
         return Err(BuildError::NoPip(output_tail(&made)));
     }
@@ -99,9 +99,8 @@ fn install(python: &Path, work: &Path) -> Result<PathBuf, BuildError> {
     let requirements = work.join("requirements.txt");
     write(&requirements, &format!("{}{hashes}\n", guest::COMPONENTIZER))?;
     let output = Command::new(python)
+        .args(guest::python_module("pip"))
         .args([
-            "-m",
-            "pip",
             "install",
             "--quiet",
             "--disable-pip-version-check",

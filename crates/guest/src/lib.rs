@@ -2,7 +2,7 @@
 //!
 //! 1. componentize-py builds a component from CPython, its standard library and the sandbox's Python sources
 //!    (`component`).
-//! 2. Its dozen core modules are linked into one (`link`).
+//! 2. The component's dozen core modules are linked into one (`link`).
 //! 3. The result is compiled to machine code (`compile`).
 //!
 //! [`ensure`] performs the steps that are still missing in a folder; packages bring the component of the first two

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         };
         return match ran {
             Ok(()) => ExitCode::SUCCESS,
-            // Its parent has the message.
+            // The error that wraps it has the message.
             Err(_) => ExitCode::FAILURE,
         };
     }

@@ -1,9 +1,9 @@
 //! Folders that are whole and on their way to the disk: parts of the same process may read them before they have their
 //! names.
 //!
-//! A folder that is written under another name, synced and renamed is complete or absent whatever happens, and whoever
-//! waits for it waits for the disk. A reader in the same process need not: it is told where the files are meanwhile,
-//! and reads them from the page cache.
+//! A folder that is written under another name, synced and renamed is complete or absent whatever happens, and a reader
+//! that waits for it waits for the disk. A reader in the same process need not: it is told where the files are
+//! meanwhile, and reads them from the page cache.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

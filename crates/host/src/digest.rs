@@ -1,4 +1,4 @@
-//! SHA-256 digests.
+//! SHA-256 digests of files and texts.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ pub struct FileDigest {
 }
 
 impl FileDigest {
-    /// Of a file with this content.
+    /// The digest of a file with this content.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self { bytes: bytes.len() as u64, sha256: hex(&Sha256::digest(bytes)) }
     }
@@ -37,7 +37,7 @@ impl FileDigest {
     /// Reads a regular file once, in chunks.
     ///
     /// # Errors
-    /// A file that cannot be opened or read; a directory, device, pipe or socket, which is not waited for.
+    /// A file that cannot be opened or read; a directory, device, pipe or socket, which would block.
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut hash = Sha256::new();
         let bytes = io::copy(&mut open(path, u64::MAX)?, &mut hash)?;

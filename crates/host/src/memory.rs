@@ -11,7 +11,7 @@ pub fn available_memory() -> Option<u64> {
     Some(group.iter().filter_map(|group| group.available()).fold(machine, u64::min))
 }
 
-/// `MemAvailable` of `/proc/meminfo`.
+/// The value of `MemAvailable` in `/proc/meminfo`, in bytes.
 fn meminfo_available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)

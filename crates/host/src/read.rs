@@ -1,4 +1,4 @@
-//! Bounded reading.
+//! Reads files of untrusted size and kind, up to a limit.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -17,7 +17,7 @@ pub enum ReadError {
     /// A directory, device, pipe or socket.
     #[error("is {kind}, allowed: a regular file")]
     NotRegular {
-        /// What it is, with its article.
+        /// Name of its kind, with an article.
         kind: &'static str,
     },
     /// More bytes than the caller allows.
@@ -74,7 +74,7 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     read_while(path, max_bytes, || true)
 }
 
-/// As [`read`]; `None` if the file does not exist.
+/// Reads a file as [`read`] does; `None` if it does not exist.
 ///
 /// # Errors
 /// As [`open`].
@@ -86,7 +86,7 @@ pub fn read_optional(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, Rea
     }
 }
 
-/// As [`read`], and stops soon after `is_wanted` becomes false.
+/// Reads a file as [`read`] does, and stops soon after `is_wanted` becomes false.
 ///
 /// # Errors
 /// As [`open`], and [`ReadError::Cancelled`].
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(read(&path, 3_000_000).unwrap().len(), 3_000_000);
         let error = read(&path, 2_999_999).unwrap_err().to_string();
         assert!(error.ends_with("allowed: at most 2999999"), "{error}");
-        // Its metadata reports 0 bytes.
+        // The file's metadata reports 0 bytes.
         let error = read(Path::new("/proc/self/status"), 3).unwrap_err().to_string();
         assert!(error.ends_with("allowed: at most 3"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Tokens and keys.
+//! Tokens and keys that are read from files.
 
 use std::fmt;
 use std::path::Path;
@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
-use crate::{ReadError, read};
+use crate::{ReadError, hex, read};
 
 /// Longest file with secrets, in bytes.
 const MAX_BYTES: u64 = 4096;
 /// Shortest secret, in characters: a shorter one can be guessed.
 const MIN_LENGTH: usize = 16;
+/// Random bytes of a secret that this process makes.
+const RANDOM_BYTES: usize = 32;
 
-/// A token or key from a file. Its debug output hides it.
+/// A token or key. The debug output hides it.
 #[derive(Clone)]
 pub struct Secret(Arc<str>);
 
@@ -28,6 +30,24 @@ impl Secret {
         let text = std::str::from_utf8(&bytes).map_err(|_| ReadError::NotSecrets)?;
         let secrets: Vec<Self> = text.lines().map(Self::from_line).collect::<Result<_, _>>()?;
         if secrets.is_empty() { Err(ReadError::NotSecrets) } else { Ok(secrets) }
+    }
+
+    /// The secret in a text of one line, such as the value of an environment variable.
+    ///
+    /// # Errors
+    /// A text that is none: empty, of several words, or shorter than 16 characters. The error does not contain it.
+    pub fn parse(text: &str) -> Result<Self, ReadError> {
+        Self::from_line(text.trim_end_matches(['\r', '\n']))
+    }
+
+    /// A secret that nobody has: 64 hexadecimal digits.
+    ///
+    /// # Panics
+    /// On a system without random numbers.
+    pub fn random() -> Self {
+        let mut bytes = [0; RANDOM_BYTES];
+        getrandom::fill(&mut bytes).expect("the system has random numbers");
+        Self(hex(&bytes).into())
     }
 
     fn from_line(line: &str) -> Result<Self, ReadError> {
@@ -101,6 +121,14 @@ mod tests {
     }
 
     #[test]
+    fn the_value_of_a_variable_is_a_secret_as_a_line_is() {
+        assert_eq!(Secret::parse(&format!("{LONG}\n")).unwrap().expose(), LONG);
+        assert!(matches!(Secret::parse(""), Err(ReadError::NotSecrets)));
+        let error = Secret::parse("hunter2-hunter2").unwrap_err().to_string();
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
     fn only_the_whole_secret_is_the_bearer_token() {
         let secret = secrets(LONG).unwrap().remove(0);
         assert!(secret.is_bearer(format!("Bearer {LONG}").as_bytes()));
@@ -111,6 +139,13 @@ mod tests {
         for scheme in ["Basic ", "Bearer  "] {
             assert!(!secret.is_bearer(format!("{scheme}{LONG}").as_bytes()), "{scheme:?}");
         }
+    }
+
+    #[test]
+    fn a_random_secret_is_long_and_never_the_same() {
+        let [first, second] = [Secret::random(), Secret::random()];
+        assert_eq!(first.expose().len(), 2 * RANDOM_BYTES);
+        assert_ne!(first.expose(), second.expose());
     }
 
     #[test]

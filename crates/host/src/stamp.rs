@@ -23,7 +23,7 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// Of what a path leads to.
+    /// The stamp of what a path leads to.
     ///
     /// # Errors
     /// A path that leads nowhere.
@@ -31,10 +31,10 @@ impl FileStamp {
         Ok(Self::from(&std::fs::metadata(path)?))
     }
 
-    /// Of an open file or folder, wherever it has been moved to.
+    /// The stamp of an open file or folder, wherever it has been moved to.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// Errors of the operating system.
     pub fn of_open(file: &File) -> io::Result<Self> {
         Ok(Self::from(&file.metadata()?))
     }

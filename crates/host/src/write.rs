@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes a file and syncs it. Its folder has to be synced as well: [`sync_folder`].
+/// Writes a file and syncs it. The folder has to be synced as well: [`sync_folder`].
 ///
 /// # Errors
-/// Those of the operating system; a part of the file may then exist.
+/// Errors of the operating system; a part of the file may then exist.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(content.as_ref())?;

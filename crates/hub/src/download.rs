@@ -43,7 +43,7 @@ impl Download<'_> {
             if !matches!(error, HubError::Unreachable { .. }) || failed >= self.retries.attempts {
                 return Err(error);
             }
-            tracing::warn!(file = self.file.name, bytes = now, %error, "a download broke off and goes on");
+            tracing::warn!(file = self.file.name, bytes = now, %error, "a download was interrupted and continues");
             tokio::time::sleep(delay).await;
             delay *= 2;
         }
@@ -71,7 +71,7 @@ impl Download<'_> {
         {
             // The file there is another one.
             fs::remove_file(path).map_err(HubError::file(path))?;
-            return Err(HubError::Unreachable { url: self.url.clone(), reason: "another range came".into() });
+            return Err(HubError::Unreachable { url: HubError::url(&self.url), reason: "another range came".into() });
         }
         if !continues {
             have = 0;
@@ -86,15 +86,15 @@ impl Download<'_> {
             if have > size {
                 drop(out);
                 fs::remove_file(path).map_err(HubError::file(path))?;
-                let reason = format!("more than the {size} bytes that the hub lists came");
-                return Err(HubError::Answer { url: self.url.clone(), reason });
+                let reason = format!("received more than the {size} bytes that the hub lists");
+                return Err(HubError::Answer { url: HubError::url(&self.url), reason });
             }
             out.write_all(&piece).map_err(HubError::file(path))?;
             report(have);
             if since.elapsed() > self.retries.window {
                 if have - then < self.retries.least {
                     let reason = format!("{} bytes in {:.0?} are too slow", have - then, since.elapsed());
-                    return Err(HubError::Unreachable { url: self.url.clone(), reason });
+                    return Err(HubError::Unreachable { url: HubError::url(&self.url), reason });
                 }
                 (since, then) = (Instant::now(), have);
             }
@@ -103,8 +103,8 @@ impl Download<'_> {
         if have == size {
             Ok(())
         } else {
-            let reason = format!("{have} of the {size} bytes that the hub lists came");
-            Err(HubError::Unreachable { url: self.url.clone(), reason })
+            let reason = format!("received {have} of the {size} bytes that the hub lists");
+            Err(HubError::Unreachable { url: HubError::url(&self.url), reason })
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use evenkeel_errors::FieldError;
+use evenkeel_errors::shown::without_credentials;
 use evenkeel_host::read_optional;
 
 use crate::error::HubError;
@@ -32,7 +33,7 @@ impl Environment {
         Self::of(|name| std::env::var_os(name))
     }
 
-    /// The same of other variables. One that is empty counts as absent.
+    /// Reads the variables through `variable`, which stands in for the process's own. An empty one counts as absent.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -45,7 +46,9 @@ impl Environment {
         let endpoint = text("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned());
         let endpoint = endpoint.trim_end_matches('/');
         if !endpoint.starts_with("https://") && !endpoint.starts_with("http://") {
-            return Err(FieldError::quoted("HF_ENDPOINT", endpoint, "a URL of http or https").into());
+            // Without a scheme nothing says where a password in it would end.
+            let shown = if endpoint.contains('@') { "not shown" } else { endpoint };
+            return Err(FieldError::quoted("HF_ENDPOINT", shown, "a URL of http or https").into());
         }
         let home = variable("HOME").map(PathBuf::from);
         let path = |name: &str| variable(name).map(|value| expanded(Path::new(&value), home.as_deref()));
@@ -67,13 +70,36 @@ impl Environment {
         let is_offline = is_on("HF_HUB_OFFLINE") || is_on("TRANSFORMERS_OFFLINE");
         Ok(Self { endpoint: endpoint.to_owned(), cache, token, is_offline })
     }
+
+    /// Whether the hub is asked over https, which its redirects then may not leave.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.endpoint.starts_with("https://")
+    }
+
+    /// What a user should know of an endpoint in plaintext; `None` over https and on this machine.
+    pub(crate) fn plaintext_warning(&self) -> Option<String> {
+        let authority = self.endpoint.strip_prefix("http://")?.split('/').next().unwrap_or_default();
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let name = name.map_or(host, |(name, _)| name);
+        let address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        if name == "localhost" || address.is_ok_and(|address| address.is_loopback()) {
+            return None;
+        }
+        let token = if self.token.is_some() { ", and so is the token (HF_TOKEN)" } else { "" };
+        Some(format!(
+            "HF_ENDPOINT is {}: models are downloaded in plaintext{token}, and others on the way may exchange them; use \
+             https",
+            without_credentials(&self.endpoint)
+        ))
+    }
 }
 
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { endpoint, cache, is_offline, .. } = self;
         f.debug_struct("Environment")
-            .field("endpoint", endpoint)
+            .field("endpoint", &without_credentials(endpoint))
             .field("cache", cache)
             .field("is_offline", is_offline)
             .finish_non_exhaustive()
@@ -102,8 +128,9 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Environment, String> {
-        let of = |name: &str| variables.iter().find(|(given, _)| *given == name).map(|(_, value)| (*value).into());
-        Environment::of(of).map_err(|error| error.to_string())
+        let variable =
+            |name: &str| variables.iter().find(|(given, _)| *given == name).map(|(_, value)| (*value).into());
+        Environment::of(variable).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -132,10 +159,32 @@ mod tests {
     }
 
     #[test]
+    fn an_endpoint_in_plaintext_is_warned_of_beyond_this_machine() {
+        let warning = |endpoint, more: &[(&str, &str)]| {
+            read(&[&[("HF_HOME", "/hf"), ("HF_ENDPOINT", endpoint)], more].concat()).unwrap().plaintext_warning()
+        };
+        for endpoint in
+            ["https://mirror", "http://localhost:1/hf", "http://127.0.0.1:8", "http://[::1]:8", "http://[::1]"]
+        {
+            assert_eq!(warning(endpoint, &[]), None, "{endpoint}");
+        }
+        let said = warning("http://mirror:80/hf", &[]).unwrap();
+        assert!(said.contains("HF_ENDPOINT is http://mirror:80/hf") && !said.contains("HF_TOKEN"), "{said}");
+        assert_eq!(warning("http://user:s3cret@127.0.0.1:8", &[]), None);
+        let said = warning("http://user:s3cret@mirror/hf", &[]).unwrap();
+        assert!(said.contains("HF_ENDPOINT is http://***@mirror/hf"), "{said}");
+        let said = warning("http://127.0.0.1.evil.example", &[("HF_TOKEN", "hf_given")]).unwrap();
+        assert!(said.contains("so is the token (HF_TOKEN)") && !said.contains("hf_given"), "{said}");
+    }
+
+    #[test]
     fn an_endpoint_is_a_url_and_offline_is_a_switch() {
         let hf = ("HF_HOME", "/hf");
         assert_eq!(read(&[hf]).unwrap().endpoint, "https://huggingface.co");
         assert_eq!(read(&[hf, ("HF_ENDPOINT", "http://mirror/hf/")]).unwrap().endpoint, "http://mirror/hf");
+        for unusable in ["user:s3cret@mirror", "user:s3cret@mirror/http://x"] {
+            assert!(!read(&[hf, ("HF_ENDPOINT", unusable)]).unwrap_err().contains("s3cret"), "{unusable}");
+        }
         assert!(read(&[hf, ("HF_ENDPOINT", "mirror")]).unwrap_err().contains("HF_ENDPOINT is \"mirror\""));
         for (value, is_offline) in [("1", true), ("true", true), ("0", false), ("", false)] {
             assert_eq!(read(&[hf, ("HF_HUB_OFFLINE", value)]).unwrap().is_offline, is_offline);

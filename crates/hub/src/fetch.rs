@@ -51,7 +51,7 @@ impl Hub {
         Self { environment, retries, progress: Box::new(|_| {}) }
     }
 
-    /// Tells somebody how far a file has come.
+    /// Reports the progress of a file.
     #[must_use]
     pub fn with_progress(self, progress: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
         Self { progress: Box::new(progress), ..self }
@@ -65,7 +65,7 @@ impl Hub {
     /// # Errors
     /// A model that is not there or may not be read, cannot be used, does not fit on the disk, or does not come whole.
     pub fn fetch(&self, model: &ModelName) -> Result<Snapshot, HubError> {
-        let failed = |reason: String| HubError::Unreachable { url: self.environment.endpoint.clone(), reason };
+        let failed = |reason: String| HubError::Unreachable { url: HubError::url(&self.environment.endpoint), reason };
         std::thread::scope(|scope| {
             let work = || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -91,7 +91,7 @@ impl Hub {
                         Ok(snapshot)
                     }
                     Err(lack) => {
-                        let reason = format!("{reason}; and the cache does not have the model whole: {lack}");
+                        let reason = format!("{reason}; the cache does not have the whole model: {lack}");
                         Err(HubError::Unreachable { url, reason })
                     }
                 };
@@ -100,7 +100,7 @@ impl Hub {
         };
         let (listing, answer) = listing;
         if model.is_pinned() && listing.commit != model.revision() {
-            let url = self.url(model);
+            let url = HubError::url(&self.url(model));
             let found = listing.commit;
             return Err(HubError::Answer { url, reason: format!("the hub answers with commit {found}") });
         }

@@ -33,7 +33,7 @@ impl Digest {
 /// A file of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RemoteFile {
-    /// Its path in the repository.
+    /// Path of the file in the repository.
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) digest: Digest,
@@ -67,13 +67,13 @@ struct Lfs {
 }
 
 impl Listing {
-    /// From the answer of `/api/models/NAME/revision/REVISION?blobs=true`. Files without a size or a digest are left
+    /// Parses the answer of `/api/models/NAME/revision/REVISION?blobs=true`. Files without a size or a digest are left
     /// out: they cannot be verified.
     ///
     /// # Errors
     /// An answer without a commit or files.
     pub(crate) fn parse(url: &str, body: &[u8]) -> Result<Self, HubError> {
-        let wrong = |reason: String| HubError::Answer { url: url.to_owned(), reason };
+        let wrong = |reason: String| HubError::Answer { url: HubError::url(url), reason };
         let answer: ListingAnswer =
             serde_json::from_slice(body).map_err(|error| wrong(format!("is not a list of files: {error}")))?;
         if !is_commit(&answer.sha) {

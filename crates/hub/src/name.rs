@@ -1,4 +1,4 @@
-//! Names of models.
+//! Names of models on the hub, with their revisions.
 
 use std::fmt;
 use std::path::Path;
@@ -52,7 +52,7 @@ impl ModelName {
         }
     }
 
-    /// The repository: `OWNER/NAME`.
+    /// The repository of the model: `OWNER/NAME`.
     pub fn repository(&self) -> &str {
         &self.repository
     }
@@ -72,7 +72,7 @@ impl ModelName {
         is_commit(self.revision())
     }
 
-    /// The same model at a commit.
+    /// This model at a commit.
     #[must_use]
     pub fn at(&self, commit: &str) -> Self {
         Self { repository: self.repository.clone(), revision: Some(commit.to_owned()) }

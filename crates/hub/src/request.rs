@@ -14,15 +14,15 @@ const MAX_ANSWER: usize = 64 << 20;
 /// How long requests wait for the hub, and how often they are tried again.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
-    /// Until a connection is there.
+    /// Longest wait for a connection.
     pub connect: Duration,
-    /// From one piece of an answer to the next.
+    /// Longest wait from one piece of an answer to the next.
     pub read: Duration,
-    /// Within which a file must grow by `least` bytes.
+    /// Time within which a file must grow by `least` bytes.
     pub window: Duration,
-    /// See `window`.
+    /// Bytes by which a file must grow within `window`.
     pub least: u64,
-    /// Before the second attempt; it doubles with each further one.
+    /// Wait before the second attempt; it doubles with each further one.
     pub delay: Duration,
     /// Attempts one after the other without a byte of progress.
     pub attempts: u32,
@@ -51,15 +51,19 @@ impl Requests {
     pub(crate) fn new(environment: &Environment, retries: &RetryPolicy) -> Result<Self, HubError> {
         // An error only says that a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let failed = |reason: String| HubError::Unreachable { url: environment.endpoint.clone(), reason };
+        let failed = |reason: String| HubError::Unreachable { url: HubError::url(&environment.endpoint), reason };
         let client = Client::builder()
             .user_agent(concat!("evenkeel/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(retries.connect)
             .read_timeout(retries.read)
-            // reqwest leaves the token out where a redirect leads to another host.
+            // reqwest leaves the token out where a redirect leads to another host. None leads from https to plaintext.
+            .https_only(environment.is_encrypted())
             .redirect(reqwest::redirect::Policy::limited(5))
             .build()
             .map_err(|error| failed(in_words(&error)))?;
+        if let Some(warning) = environment.plaintext_warning() {
+            tracing::warn!("{warning}");
+        }
         let authorization = environment.token.as_ref().and_then(|token| {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
             value.set_sensitive(true);
@@ -86,11 +90,11 @@ impl Requests {
             return Ok(response);
         }
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-            return Err(HubError::Unreachable { url: url.to_owned(), reason: format!("the hub answers {status}") });
+            return Err(HubError::Unreachable { url: HubError::url(url), reason: format!("the hub answers {status}") });
         }
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let reason = reason(status, header("x-error-code"), self.authorization.is_some());
-        Err(HubError::Refused { url: url.to_owned(), status: status.as_u16(), reason })
+        Err(HubError::Refused { url: HubError::url(url), status: status.as_u16(), reason })
     }
 
     /// A whole answer that is no file.
@@ -103,7 +107,7 @@ impl Requests {
         while let Some(piece) = response.chunk().await.map_err(|error| unreachable(url, &error))? {
             if body.len() + piece.len() > MAX_ANSWER {
                 let reason = format!("the answer has more than {MAX_ANSWER} bytes");
-                return Err(HubError::Answer { url: url.to_owned(), reason });
+                return Err(HubError::Answer { url: HubError::url(url), reason });
             }
             body.extend_from_slice(&piece);
         }
@@ -112,7 +116,7 @@ impl Requests {
 }
 
 pub(crate) fn unreachable(url: &str, error: &reqwest::Error) -> HubError {
-    HubError::Unreachable { url: url.to_owned(), reason: in_words(error) }
+    HubError::Unreachable { url: HubError::url(url), reason: in_words(error) }
 }
 
 /// What a refusal means.
@@ -147,4 +151,47 @@ fn in_words(error: &reqwest::Error) -> String {
         source = error.source();
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_testkit::hub_server::{HubAnswer, Server};
+
+    use super::*;
+
+    /// What a request to `url` comes to where the hub is at `endpoint`.
+    fn asked(endpoint: &str, url: &str) -> Result<Vec<u8>, HubError> {
+        let variables = [("HF_HOME", "/hf"), ("HF_ENDPOINT", endpoint), ("HF_TOKEN", "hf_secret")];
+        let variable =
+            |name: &str| variables.iter().find(|(given, _)| *given == name).map(|(_, value)| (*value).into());
+        let requests = Requests::new(&Environment::of(variable)?, &RetryPolicy::default())?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(requests.answer(url))
+    }
+
+    #[test]
+    fn errors_and_debug_output_have_no_password_of_a_mirror() {
+        let server = Server::start(|_| HubAnswer::refused(404, "EntryNotFound"));
+        let endpoint = server.url.replace("http://", "http://user:s3cret@");
+        let error = asked(&endpoint, &format!("{endpoint}/api")).unwrap_err();
+        assert!(matches!(error, HubError::Refused { .. }), "{error}");
+        assert!(!format!("{error} {error:?}").contains("s3cret") && error.to_string().contains("***@"), "{error}");
+        let error = asked("https://user:s3cret@hub.example", &endpoint).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+        let variables = |name: &str| match name {
+            "HF_HOME" => Some("/hf".into()),
+            "HF_ENDPOINT" => Some(endpoint.as_str().into()),
+            _ => None,
+        };
+        assert!(!format!("{:?}", Environment::of(variables).unwrap()).contains("s3cret"));
+    }
+
+    #[test]
+    fn a_client_of_https_sends_nothing_in_plaintext() {
+        let server = Server::start(|_| HubAnswer::of(b"{}".to_vec()));
+        let error = asked("https://hub.example", &server.url).unwrap_err();
+        assert!(matches!(error, HubError::Unreachable { .. }), "{error}");
+        assert!(server.requests().is_empty());
+        assert_eq!(asked(&server.url, &server.url).unwrap(), b"{}");
+    }
 }

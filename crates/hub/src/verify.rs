@@ -19,8 +19,8 @@ pub(crate) fn verify(path: &Path, url: &str, file: &RemoteFile) -> Result<(), Hu
     if found == wanted {
         return Ok(());
     }
-    let reason = format!("what came has the digest {found}, the hub lists {wanted}");
-    Err(HubError::Answer { url: url.to_owned(), reason })
+    let reason = format!("the downloaded file has the digest {found}, the hub lists {wanted}");
+    Err(HubError::Answer { url: HubError::url(url), reason })
 }
 
 /// The digest of a file, of the same kind as another.

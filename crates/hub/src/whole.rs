@@ -17,6 +17,8 @@ use crate::verify::digest_of;
 const MAX_LISTING: u64 = 64 << 20;
 /// Files without which prompts or end tokens are other ones, and which other programs may have left out.
 const USUAL: [&str; 2] = [name::TOKENIZER_CONFIG, name::GENERATION_CONFIG];
+/// A file of every repository of the hub.
+const GIT_ATTRIBUTES: &str = ".gitattributes";
 
 impl ModelCache {
     /// Keeps the hub's list of the files of a commit, by which the cache is judged when the hub cannot be asked. A
@@ -85,19 +87,19 @@ impl ModelCache {
         if let Some(missing) = weights.missing().first() {
             return Ok(Some(format!("{missing} is absent")));
         }
-        // huggingface_hub notes what it asked for in vain.
-        let is_known_absent = |file: &str| self.folder().join(".no_exist").join(commit).join(file).is_file();
-        if let Some(file) = USUAL.into_iter().find(|file| !is_there(file) && !is_known_absent(file)) {
-            return Ok(Some(format!("{file} is absent, and nothing in the cache says that its repository has none")));
-        }
         let has_template = [name::CHAT_TEMPLATE, name::CHAT_TEMPLATE_JSON].into_iter().any(is_there)
             || fs::read_to_string(folder.join(name::TOKENIZER_CONFIG))
                 .is_ok_and(|text| text.contains("\"chat_template\""));
-        if !has_template && !is_known_absent(name::CHAT_TEMPLATE) {
-            tracing::warn!(
-                folder = %folder.display(),
-                "the cache has no chat template of this model, and nothing says that its repository has none"
-            );
+        let usual = USUAL.into_iter().filter(|file| !is_there(file));
+        let mut usual = usual.chain((!has_template).then_some(name::CHAT_TEMPLATE));
+        // huggingface_hub notes what it asked for in vain. Hardly any program asks for `GIT_ATTRIBUTES` by itself: where it
+        // is, the repository was downloaded, or its download was interrupted. Every tokenizer has a configuration.
+        let asked_in_vain = self.folder().join(".no_exist").join(commit);
+        let is_known_absent = |file: &str| {
+            (file != name::TOKENIZER_CONFIG && is_there(GIT_ATTRIBUTES)) || asked_in_vain.join(file).is_file()
+        };
+        if let Some(file) = usual.find(|file| !is_known_absent(file)) {
+            return Ok(Some(format!("{file} is absent, and nothing in the cache says that its repository has none")));
         }
         let files = fs::read_dir(&folder).map_err(HubError::file(&folder))?.filter_map(Result::ok);
         let small = files

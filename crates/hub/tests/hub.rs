@@ -68,7 +68,7 @@ impl World {
         self.home.path().join("hub/models--org--tiny")
     }
 
-    /// Nothing that is not whole has a name under which a model is read.
+    /// Asserts that nothing incomplete has a name under which a model is read.
     fn assert_no_weights(&self) {
         let repository = repository();
         let blob = self.model().join("blobs").join(repository.digest("model.safetensors"));
@@ -153,7 +153,7 @@ fn a_hub_that_lies_about_size_or_content_is_named_and_nothing_is_kept() {
     for (lie, words) in [
         (longer, "more than the 1200000 bytes that the hub lists"),
         (shorter, "bytes"),
-        (other, "what came has the digest"),
+        (other, "the downloaded file has the digest"),
     ] {
         let world = World::new(lie);
         let error = world.fetch("hf:org/tiny", &[]).unwrap_err().to_string();
@@ -221,8 +221,8 @@ fn without_a_hub_a_whole_model_is_taken_from_the_cache() {
     let error = world.fetch("hf:org/tiny", &[]).unwrap_err();
     assert!(matches!(error, HubError::Unreachable { .. }), "{error}");
     let error = world.fetch("hf:org/tiny", &offline).unwrap_err().to_string();
-    let words =
-        "does not have it whole, and HF_HUB_OFFLINE is set: model.safetensors is absent, which its repository has";
+    let words = "does not have the whole model, and HF_HUB_OFFLINE is set: model.safetensors is absent, which its \
+        repository has";
     assert!(error.contains(words), "{error}");
 }
 
@@ -255,10 +255,24 @@ fn a_model_of_another_program_is_whole_where_what_it_lacks_is_known_to_be_nowher
     let asked_in_vain = world.model().join(".no_exist").join(COMMIT);
     std::fs::create_dir_all(&asked_in_vain).unwrap();
     std::fs::write(asked_in_vain.join("generation_config.json"), "").unwrap();
+    let error = world.fetch("hf:org/tiny", &offline).unwrap_err().to_string();
+    assert!(error.contains("chat_template.jinja is absent, and nothing in the cache says"), "{error}");
+    std::fs::write(asked_in_vain.join("chat_template.jinja"), "").unwrap();
     assert_eq!(world.fetch("hf:org/tiny", &offline).unwrap(), snapshot);
     std::fs::remove_file(snapshot.folder.join("tokenizer_config.json")).unwrap();
     let error = world.fetch("hf:org/tiny", &offline).unwrap_err().to_string();
     assert!(error.contains("tokenizer_config.json is absent"), "{error}");
+}
+
+#[test]
+fn a_model_that_another_program_downloaded_with_its_whole_repository_is_whole() {
+    let world = World::new(large);
+    let snapshot = world.fetch("hf:org/tiny", &[]).unwrap();
+    std::fs::remove_dir_all(world.model().join(".evenkeel")).unwrap();
+    let offline = [("HF_HUB_OFFLINE", "1")];
+    world.fetch("hf:org/tiny", &offline).unwrap_err();
+    std::fs::write(snapshot.folder.join(".gitattributes"), "*.safetensors filter=lfs").unwrap();
+    assert_eq!(world.fetch("hf:org/tiny", &offline).unwrap(), snapshot);
 }
 
 #[test]
@@ -282,7 +296,9 @@ fn a_damaged_file_of_the_cache_comes_again_or_is_named() {
         std::fs::rename(world.model().join(".evenkeel"), world.home.path().join("aside")).unwrap();
         let asked_in_vain = world.model().join(".no_exist").join(COMMIT);
         std::fs::create_dir_all(&asked_in_vain).unwrap();
-        std::fs::write(asked_in_vain.join("generation_config.json"), "").unwrap();
+        for absent in ["generation_config.json", "chat_template.jinja"] {
+            std::fs::write(asked_in_vain.join(absent), "").unwrap();
+        }
         let error = world.fetch("hf:org/tiny", &offline).unwrap_err();
         assert!(matches!(error, HubError::Damaged { .. }), "{error}");
         let _ = std::fs::remove_dir_all(world.model().join(".evenkeel"));

@@ -17,7 +17,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// The same shapes and values for the same seed.
+    /// A source that gives equal shapes and values for equal seeds.
     pub fn new(seed: u64) -> Self {
         Self { random: ChaCha8Rng::seed_from_u64(seed) }
     }
@@ -27,7 +27,7 @@ impl Case {
         self.random.random_range(least..=most)
     }
 
-    /// One of some choices.
+    /// One of several choices, at random.
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.random.random_range(0..choices.len())]
     }
@@ -38,7 +38,7 @@ impl Case {
         (0..count).map(|_| (0..4).map(|_| self.random.random_range(-1.0f32..1.0)).sum()).collect()
     }
 
-    /// The same, as a type holds them.
+    /// Numbers of about the size of activations, rounded as the type holds them.
     pub fn of(&mut self, kind: Type, count: usize) -> Vec<f32> {
         self.normal(count).into_iter().map(|value| rounded(kind, value)).collect()
     }
@@ -80,7 +80,7 @@ pub fn values(matrix: &Matrix) -> Vec<f32> {
     cpu().to_host(matrix).unwrap()
 }
 
-/// That every value is within `units` roundings of a type of what is wanted, at the size of the largest value.
+/// Asserts that every value is within `units` roundings of a type of what is wanted, at the size of the largest value.
 ///
 /// # Panics
 /// If one is not.

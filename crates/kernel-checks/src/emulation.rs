@@ -58,11 +58,13 @@ mod tests {
             let x = Buffer::values(kind, &case.normal(batch * rows * inner), 0);
             let y = Buffer::values(kind, &case.normal(batch * columns * inner), 0);
             let added = Buffer::f32(&case.normal(batch * rows * columns));
-            let of = |buffer: &Buffer, kind, stride, every| Operand::rows(buffer.pointer(), kind, stride).every(every);
+            let operand =
+                |buffer: &Buffer, kind, stride, every| Operand::rows(buffer.pointer(), kind, stride).every(every);
             let found = [multiply, multiply_in_fp32].map(|compute| {
                 let to = Buffer::blank_f32(batch * rows * columns);
-                let [a, b] = [of(&x, kind, inner, rows * inner), of(&y, kind, inner, columns * inner).t()];
-                let product = Product::new([rows, inner, columns], a, b, of(&to, Type::F32, columns, rows * columns));
+                let [a, b] = [operand(&x, kind, inner, rows * inner), operand(&y, kind, inner, columns * inner).t()];
+                let product =
+                    Product::new([rows, inner, columns], a, b, operand(&to, Type::F32, columns, rows * columns));
                 let product = Product { factor: 0.5, ..product.plus(added.pointer()).batch(batch) };
                 compute(&product);
                 to.read_f32()

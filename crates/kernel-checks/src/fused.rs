@@ -41,8 +41,8 @@ impl Inputs {
         // At least one token.
         starts.push(starts[starts.len() - 1] + case.between(1, 40));
         let rows = starts[starts.len() - 1];
-        let mut of = |heads: usize| case.of(Type::Bf16, rows * heads * shape.dim);
-        let [q, k, v, dout] = [shape.heads, shape.kv_heads, shape.kv_heads, shape.heads].map(&mut of);
+        let mut values = |heads: usize| case.of(Type::Bf16, rows * heads * shape.dim);
+        let [q, k, v, dout] = [shape.heads, shape.kv_heads, shape.kv_heads, shape.heads].map(&mut values);
         Self { shape, starts, q, k, v, dout }
     }
 

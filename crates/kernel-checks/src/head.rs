@@ -60,7 +60,7 @@ pub(crate) fn scores(runner: &dyn Runner) {
         let chunk = Chunk::new(&mut case, shape);
         let [logp, entropy, _] = run_scores(runner, &chunk, seed as u32, seed % 2);
         let (wanted, _) = cpu().head(&chunk.hidden, chunk.input()).unwrap();
-        // Both are differences of numbers of the size of logits.
+        // These are differences of numbers of the size of logits.
         for (what, found, wanted) in [("logp", logp, wanted.logp), ("entropy", entropy, wanted.entropy)] {
             for (found, wanted) in found.iter().zip(&wanted) {
                 assert!(

@@ -31,13 +31,13 @@ pub use product::multiply;
 pub trait Runner: Send + Sync {
     /// The device whose launches are computed.
     fn properties(&self) -> DeviceProperties;
-    /// Runs a launch to its end. Its pointers lead into buffers of this process. The seed chooses a schedule, where
+    /// Runs a launch to its end. The pointers lead into buffers of this process. The seed chooses a schedule, where
     /// there is a choice.
     ///
     /// # Panics
     /// If the kernel cannot be run, or fails.
     fn run(&self, launch: &Launch, seed: u32);
-    /// Computes a product to its end. Its pointers lead into buffers of this process.
+    /// Computes a product to its end. The pointers lead into buffers of this process.
     ///
     /// # Panics
     /// If it cannot be computed.
@@ -49,7 +49,7 @@ pub trait Runner: Send + Sync {
     fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback>;
     /// Bytes of workspace of a pass of attention, or `None` where it is not computed in one call.
     fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Option<usize>;
-    /// Computes a pass of attention to its end. Its pointers lead into buffers of this process.
+    /// Computes a pass of attention to its end. The pointers lead into buffers of this process.
     ///
     /// # Panics
     /// If it cannot be computed.

@@ -29,9 +29,9 @@ thread_local! {
 /// The whole memory of a buffer, guards included: what a device needs a copy of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckedBlock {
-    /// Where it begins, divisible by 16.
+    /// Address of the first byte, divisible by 16.
     pub address: u64,
-    /// Its bytes.
+    /// Size in bytes, with the guards.
     pub bytes: usize,
 }
 
@@ -94,7 +94,7 @@ impl Buffer {
         buffer
     }
 
-    /// fp32 values.
+    /// A buffer of fp32 values.
     pub fn f32(values: &[f32]) -> Self {
         Self::values(Type::F32, values, 0)
     }
@@ -199,7 +199,7 @@ impl Drop for Buffer {
     }
 }
 
-/// To the nearest, ties to even.
+/// Rounds to the nearest bf16, ties to even.
 pub(crate) fn bf16_bits(value: f32) -> u16 {
     let bits = value.to_bits();
     if value.is_nan() { 0x7fff } else { ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16 }

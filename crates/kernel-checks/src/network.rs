@@ -55,11 +55,11 @@ struct Uneven;
 
 impl TokenLoss for Uneven {
     fn coefficients(&self, _: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
-        let of = |i: usize| (batch.targets()[i] as f32 + 0.7 * i as f32).sin() / 10.0;
+        let coefficient = |i: usize| (batch.targets()[i] as f32 + 0.7 * i as f32).sin() / 10.0;
         let count = scores.logp.len();
         Ok(Coefficients {
-            logp: (0..count).map(of).collect(),
-            entropy: (0..count).map(|i| 0.05 - of(i) / 5.0).collect(),
+            logp: (0..count).map(coefficient).collect(),
+            entropy: (0..count).map(|i| 0.05 - coefficient(i) / 5.0).collect(),
         })
     }
 }

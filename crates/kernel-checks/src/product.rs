@@ -70,27 +70,33 @@ pub(crate) fn products(runner: &dyn Runner) {
             let residual = case.of(kind, rows * columns);
             let [x_at, weight_at, dy_at, residual_at] =
                 [&x, &weight, &dy, &residual].map(|values| Buffer::values(kind, values, 0));
-            let of = |buffer: &Buffer, stride| Operand::rows(buffer.pointer(), kind, stride);
+            let operand = |buffer: &Buffer, stride| Operand::rows(buffer.pointer(), kind, stride);
             let [x_in, dy_in] = [matrix(&x, inner), matrix(&dy, columns)];
             let weight_in = tensor(&weight, &[columns, inner]);
             let name = format!("{sizes:?} {kind:?}");
 
             let y = Buffer::blank(kind, rows * columns);
-            let product = Product::new(sizes, of(&x_at, inner), of(&weight_at, inner).t(), of(&y, columns));
+            let product =
+                Product::new(sizes, operand(&x_at, inner), operand(&weight_at, inner).t(), operand(&y, columns));
             runner.multiply(&product.plus(residual_at.pointer()));
             let wanted = cpu().linear(&x_in, &weight_in, None, Some(&matrix(&residual, columns))).unwrap();
             assert_close(&format!("y of {name}"), kind, 8.0, &y.read(kind), &values(&wanted));
 
             let dx = Buffer::blank(kind, rows * inner);
             let sizes = [rows, columns, inner];
-            runner.multiply(&Product::new(sizes, of(&dy_at, columns), of(&weight_at, inner), of(&dx, inner)));
+            runner.multiply(&Product::new(
+                sizes,
+                operand(&dy_at, columns),
+                operand(&weight_at, inner),
+                operand(&dx, inner),
+            ));
             let wanted = cpu().linear_backward_input(&dy_in, &weight_in, None).unwrap();
             assert_close(&format!("dx of {name}"), kind, 8.0, &dx.read(kind), &values(&wanted));
 
             let before = case.normal(columns * inner);
             let dweight = Buffer::f32(&before);
             let to = Operand::rows(dweight.pointer(), Type::F32, inner);
-            let product = Product::new([columns, rows, inner], of(&dy_at, columns).t(), of(&x_at, inner), to);
+            let product = Product::new([columns, rows, inner], operand(&dy_at, columns).t(), operand(&x_at, inner), to);
             runner.multiply(&product.plus(dweight.pointer()));
             let mut wanted = before;
             cpu().linear_backward_weight(&dy_in, &x_in, &mut wanted).unwrap();

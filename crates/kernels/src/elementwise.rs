@@ -120,7 +120,7 @@ pub fn add(properties: DeviceProperties, count: usize, y: Pointer, x: Pointer) -
 /// `count` values of one type as another.
 ///
 /// # Errors
-/// The same type twice: that is a copy.
+/// Equal types: that would be a copy.
 pub fn cast(
     properties: DeviceProperties,
     count: usize,

@@ -77,7 +77,7 @@ mod built {
 
         /// Every file of kernels.
         pub fn images(self) -> Vec<Image> {
-            let of = |file: &File| {
+            let image_of = |file: &File| {
                 let machine_code = |wanted| super::ARCHITECTURES.iter().position(|&each| each == wanted);
                 let bytes = match self {
                     Self::MachineCode(architecture) => machine_code(architecture).map(|at| file.machine_code[at]),
@@ -87,7 +87,7 @@ mod built {
                 let kernels = lines.filter_map(super::kernel_of).collect();
                 Image { name: file.name, bytes: bytes.unwrap_or(file.ptx), kernels }
             };
-            FILES.iter().map(of).collect()
+            FILES.iter().map(image_of).collect()
         }
     }
 }

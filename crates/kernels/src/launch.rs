@@ -5,9 +5,7 @@ use evenkeel_errors::FieldError;
 /// The type of activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// fp32.
     F32,
-    /// bfloat16.
     Bf16,
 }
 
@@ -33,7 +31,7 @@ impl Type {
 pub struct Pointer(pub u64);
 
 impl Pointer {
-    /// No memory: an optional argument that is left out.
+    /// The null pointer, for an optional argument that is left out.
     pub const NULL: Self = Self(0);
 }
 
@@ -41,18 +39,18 @@ impl Pointer {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Argument {
     Pointer(Pointer),
-    /// `u32`.
+    /// An argument of type `u32`.
     U32(u32),
-    /// `u64`.
+    /// An argument of type `u64`.
     U64(u64),
-    /// `float`.
+    /// An argument of type `float`.
     F32(f32),
-    /// `double`.
+    /// An argument of type `double`.
     F64(f64),
 }
 
 impl Argument {
-    /// As the bytes that the address of an argument leads to: a kernel reads as many of them as its argument has.
+    /// The argument as bytes in memory: a kernel reads as many of them as its argument has.
     pub fn bits(&self) -> u64 {
         match *self {
             Self::Pointer(Pointer(address)) => address,
@@ -85,7 +83,7 @@ pub struct Launch {
     pub shared: u32,
     /// Bytes of the device's memory that it reads and writes, each array once.
     pub bytes: u64,
-    /// Its arguments, in order.
+    /// Arguments in the order of the kernel's parameters.
     pub arguments: Vec<Argument>,
 }
 

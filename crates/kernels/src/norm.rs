@@ -1,4 +1,4 @@
-//! RMSNorm.
+//! RMSNorm, forwards and backwards.
 
 use evenkeel_errors::FieldError;
 
@@ -72,7 +72,7 @@ impl Norm {
         Launch::new(kernel, self.blocks(properties), shared, bytes, arguments)
     }
 
-    /// Rows of [`NormBackward::partial`].
+    /// Number of rows of [`NormBackward::partial`].
     pub fn partial_rows(&self, properties: DeviceProperties) -> usize {
         self.blocks(properties) as usize
     }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_widest_norm_is_stated() {
-        let at = |width| {
+        let backward = |width| {
             let norm = Norm { kind: Type::F32, runs: 1, width, epsilon: 1e-6 };
             let pointers = Pointer(16);
             let at = NormBackward {
@@ -152,8 +152,8 @@ mod tests {
             };
             norm.backward(CHIP, at)
         };
-        assert!(at(12_272).is_ok());
-        assert!(at(12_273).is_err());
-        assert_eq!(at(0).unwrap_err().to_string(), "width of a norm is 0, allowed: 1 or more");
+        assert!(backward(12_272).is_ok());
+        assert!(backward(12_273).is_err());
+        assert_eq!(backward(0).unwrap_err().to_string(), "width of a norm is 0, allowed: 1 or more");
     }
 }

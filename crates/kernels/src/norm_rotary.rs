@@ -30,9 +30,9 @@ pub struct NormRotary {
 pub struct HeadTables {
     /// The weight, (2 * half).
     pub weight: Pointer,
-    /// (positions, half).
+    /// Cosines of the rotation, (positions, half).
     pub cosines: Pointer,
-    /// (positions, half).
+    /// Sines of the rotation, (positions, half).
     pub sines: Pointer,
     /// The position of each row, u32.
     pub positions: Pointer,
@@ -101,7 +101,7 @@ impl NormRotary {
         properties.blocks((self.rows * self.heads).div_ceil(SLOTS) as u64)
     }
 
-    /// Of as many arrays of activations, and of the angles of each row.
+    /// Bytes that `arrays` arrays of activations and the angles of each row have.
     fn bytes(&self, arrays: usize) -> usize {
         self.rows * (arrays * self.heads * 2 * self.half * self.kind.size() + 8 * self.half + 4)
     }
@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn heads_beyond_what_a_warp_takes_are_refused() {
-        let of = |half| NormRotary { kind: Type::Bf16, rows: 2, heads: 3, half, epsilon: 1e-6 };
+        let heads = |half| NormRotary { kind: Type::Bf16, rows: 2, heads: 3, half, epsilon: 1e-6 };
         let at = Pointer(256);
         let tables = HeadTables { weight: at, cosines: at, sines: at, positions: at };
-        let launch = |half: usize| of(half).forward(DeviceProperties { multiprocessors: 132 }, at, tables, at);
+        let launch = |half: usize| heads(half).forward(DeviceProperties { multiprocessors: 132 }, at, tables, at);
         assert_eq!(launch(64).unwrap().kernel, "norm_rotary_bf16_128");
         assert_eq!(launch(48).unwrap().kernel, "norm_rotary_bf16");
         assert_eq!(launch(257).unwrap_err().to_string(), "half of a head is 257, allowed: 1 to 256");

@@ -59,12 +59,16 @@ impl Product {
         Self { rows, columns, inner, batch: 1, a, b, to, add: Pointer::NULL, factor: 1.0 }
     }
 
-    /// Its sizes (rows × inner × columns) and types, for people.
+    /// Sizes (rows × inner × columns) and types of the product, for people.
     pub fn name(&self) -> String {
-        let of = |kind| if kind == Type::F32 { "fp32" } else { "bf16" };
+        let type_name = |kind| if kind == Type::F32 { "fp32" } else { "bf16" };
         let Self { rows, inner, columns, batch, .. } = self;
         let each = if *batch == 1 { String::new() } else { format!("{batch} times ") };
-        format!("product {each}{rows} × {inner} × {columns} of {} in {}", of(self.a.kind), of(self.to.kind))
+        format!(
+            "product {each}{rows} × {inner} × {columns} of {} in {}",
+            type_name(self.a.kind),
+            type_name(self.to.kind)
+        )
     }
 
     pub fn plus(self, add: Pointer) -> Self {
@@ -108,14 +112,14 @@ impl Product {
 
     /// Bytes of the factors and of the result, each once.
     pub fn bytes(&self) -> u64 {
-        let of = |operand: Operand, rows: usize, columns: usize| {
+        let bytes = |operand: Operand, rows: usize, columns: usize| {
             let matrices = if operand.batch_stride == 0 { 1 } else { self.batch };
             (matrices * rows * columns * operand.kind.size()) as u64
         };
         let passes = if self.add == Pointer::NULL { 1 } else { 2 };
-        of(self.a, self.rows, self.inner)
-            + of(self.b, self.inner, self.columns)
-            + passes * of(self.to.every(1), self.rows, self.columns)
+        bytes(self.a, self.rows, self.inner)
+            + bytes(self.b, self.inner, self.columns)
+            + passes * bytes(self.to.every(1), self.rows, self.columns)
     }
 }
 
@@ -124,8 +128,8 @@ mod tests {
     use super::*;
 
     fn product() -> Product {
-        let at = |stride| Operand::rows(Pointer(16), Type::Bf16, stride);
-        Product::new([3, 5, 7], at(5), at(5).t(), at(7))
+        let operand = |stride| Operand::rows(Pointer(16), Type::Bf16, stride);
+        Product::new([3, 5, 7], operand(5), operand(5).t(), operand(7))
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::parse::names_a_value;
 use crate::unit::Unit;
+use crate::value::Assignments;
 use crate::words::{self, Known, Role};
 use crate::{Relation, Value};
 
@@ -15,13 +16,28 @@ pub(crate) fn has_words(value: &Value) -> bool {
     })
 }
 
+/// More than the unknown nouns that any rules allow.
+const MAX_OTHERS: usize = 1000;
+
+/// Whether a value has several parts whose order counts: a tuple, a vector, values of several names.
+pub(crate) fn is_ordered(value: &Value) -> bool {
+    match value {
+        Value::Tuple(tuple) => tuple.items.len() > 1,
+        Value::Matrix(matrix) => matrix.cells.len() > 1,
+        Value::List(items) => Assignments::of(items).is_some_and(|assigned| assigned.common_name().is_none()),
+        _ => false,
+    }
+}
+
 /// Whether all of these words are known.
 pub(crate) fn is_accounted(value: &Value, known: &Known) -> bool {
     let mut others = 0;
     let has_unknown_name = value.any(&mut |part| {
         match part {
             Value::Quantity(quantity) => {
-                others += quantity.unit.nouns().filter(|noun| !is_counted(noun, known)).count()
+                let unknown = quantity.unit.nouns().filter(|noun| !is_counted(noun, known));
+                // What something is counted for is never an unknown noun that is harmless.
+                others += unknown.map(|noun| if noun.starts_with(words::PER) { MAX_OTHERS } else { 1 }).sum::<usize>();
             }
             Value::Relation(relation) => return !has_known_names(relation, known),
             _ => {}

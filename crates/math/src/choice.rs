@@ -1,4 +1,9 @@
-//! Multiple-choice letters.
+//! Answers to multiple-choice questions: letters, with or without the content of the option.
+
+mod content;
+
+use content::is_own_content;
+pub(crate) use content::{by_content, content_in, contents_of};
 
 use crate::expr::Function;
 use crate::unit::Unit;
@@ -99,11 +104,12 @@ pub(crate) fn of_answer(text: &str, known: &Known) -> Option<char> {
     let bare = without_markup(text)?;
     let bare = without_title(&bare);
     let (letter, rest) = leading_letter(bare).or_else(|| before_content(bare))?;
-    is_harmless(rest, letter, known).then_some(letter)
+    let is_accepted = says_nothing_else(rest) || is_own_content(text, rest, letter, known);
+    is_accepted.then_some(letter)
 }
 
-/// What may follow a choice: nothing, a statement that it is the answer, or its content, of which every word is known.
-fn is_harmless(rest: &str, letter: char, known: &Known) -> bool {
+/// What may follow a choice without its content: nothing, or a statement that it is the answer.
+fn says_nothing_else(rest: &str) -> bool {
     const STATEMENTS: [&str; 8] = [
         "is correct",
         "is the correct answer",
@@ -135,9 +141,11 @@ fn is_harmless(rest: &str, letter: char, known: &Known) -> bool {
     if rest.is_empty() || STATEMENTS.contains(&lower.as_str()) || OTHERS.contains(&lower.as_str()) {
         return true;
     }
-    if matches!(rest, "\\checkmark") {
-        return true;
-    }
+    matches!(rest, "\\checkmark")
+}
+
+/// Whether every word of a choice's content is known.
+fn has_known_words(rest: &str, letter: char, known: &Known) -> bool {
     words::words_in(rest, |c| c.is_alphabetic() || matches!(c, '\'' | '’')).iter().all(|(word, is_command)| {
         let single = word.chars().nth(1).is_none().then(|| word.chars().next()).flatten();
         let is_other = single.is_some_and(|other| LETTERS.contains(&other) && other != letter);
@@ -153,46 +161,6 @@ fn is_content_word(word: &str, known: &Known) -> bool {
         || Unit::known(word).is_some()
         || Function::named(&lower).is_some()
         || (words::is(Role::Function, &lower) && known.is_text(word))
-}
-
-/// The letter of the choice of a task whose content an answer is: `Cecile` where the task has `(C) Cecile`.
-pub(crate) fn by_content(answer: &str, prompt: &str) -> Option<char> {
-    let bare = plain_content(answer)?;
-    let mut found = LETTERS
-        .filter(|letter| content_in(prompt, *letter).and_then(|content| plain_content(&content)) == Some(bare.clone()));
-    let first = found.next()?;
-    found.next().is_none().then_some(first)
-}
-
-/// A choice's content in lower case without markup, to be compared as text.
-fn plain_content(text: &str) -> Option<String> {
-    let mut bare = text.trim().to_owned();
-    for command in ["\\textbf", "\\textrm", "\\text", "\\mathrm", "\\mathbf", "\\mbox", "\\ ", "\\,"] {
-        bare = bare.replace(command, " ");
-    }
-    bare.retain(|c| !matches!(c, '{' | '}' | '$' | '*' | '"'));
-    let bare = bare.trim().trim_end_matches(['.', ',', ';']).to_lowercase();
-    let words: Vec<&str> = bare.split_whitespace().collect();
-    (!words.is_empty()).then(|| words.join(" "))
-}
-
-/// The content of a choice in the text of a task: what follows `(C)` or, at the start of a line, `C.`, up to the next
-/// choice or the end of the line.
-pub(crate) fn content_in(prompt: &str, letter: char) -> Option<String> {
-    let marks = |letter: char| {
-        [format!("({letter})"), format!("\n{letter}. "), format!("\n{letter}) "), format!("\n{letter}: ")]
-    };
-    let (at, mark) =
-        marks(letter).into_iter().filter_map(|mark| Some((prompt.find(&mark)?, mark))).min_by_key(|(at, _)| *at)?;
-    let rest = prompt.get(at + mark.len()..)?;
-    let next = char::from_u32(u32::from(letter) + 1).filter(|next| LETTERS.contains(next));
-    let end = next.into_iter().flat_map(marks).filter_map(|mark| rest.find(&mark)).chain(rest.find('\n')).min();
-    let content = rest.get(..end.unwrap_or(rest.len()))?;
-    let content = content.trim_start_matches(['}', '\\', ' ', '~', '$']).trim_end();
-    let content = ["\\textbf{", "\\text{", "\\qquad", "\\quad", "$"]
-        .iter()
-        .fold(content, |content, end| content.trim_end_matches(end).trim_end());
-    (!content.is_empty()).then(|| content.to_owned())
 }
 
 /// The letter of `c` and `(c)`; not of e and i, which are numbers.
@@ -222,7 +190,7 @@ fn without_title(text: &str) -> &str {
     rest.map_or(text, |rest| rest.trim_start_matches([' ', ':']))
 }
 
-/// `B 42`
+/// Splits `B 42` into the letter and the content.
 fn before_content(text: &str) -> Option<(char, &str)> {
     let mut characters = text.chars();
     let letter = characters.next().filter(|letter| LETTERS.contains(letter))?;
@@ -237,9 +205,10 @@ fn others_than(text: &str, character: char) -> bool {
     text.chars().any(|c| c != character)
 }
 
-/// The text without formatting commands, braces and delimiters. `None` if it has no choice letter.
+/// The text without formatting commands, braces and delimiters. `None` if it has no choice letter, and where something
+/// is struck out.
 fn without_markup(text: &str) -> Option<String> {
-    if !has_letter(text) {
+    if !has_letter(text) || text.contains("~~") {
         return None;
     }
     let mut bare = text.trim().to_owned();
@@ -275,28 +244,4 @@ fn leading_letter(text: &str) -> Option<(char, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_choice_is_a_letter_set_apart() {
-        for answer in ["B", "(B)", "\\text{(B)}", "\\textbf{(B)}\\ 42", "B. 42", "B) x = 42", "\\textbf{B}", "B."] {
-            assert_eq!(of_answer(answer, &Known::default()), Some('B'), "{answer}");
-        }
-        for answer in ["ABCD", "A or B", "A, B, C, D", "B. or C.", "42", "B42", "B:C", "b", "(B", "2B"] {
-            assert_eq!(of_answer(answer, &Known::default()), None, "{answer}");
-        }
-        assert_eq!(of_gold("\\text{(E)}"), Some('E'));
-        assert_eq!(of_gold("C) 14"), Some('C'));
-        assert_eq!(of_gold("C: 14"), Some('C'));
-        assert_eq!(in_lower_case("(c)"), Some('C'));
-        assert_eq!(in_lower_case("e"), None);
-        assert_eq!(of_gold("(B) 42"), Some('B'));
-        assert_eq!(of_gold("(B) + 42"), None);
-        assert_eq!(content("\\textbf{(C)}\\ 17").as_deref(), Some("17"));
-        assert_eq!(content("C. 14").as_deref(), Some("14"));
-        assert_eq!(content("(C) \\frac12").as_deref(), Some("\\frac12"));
-        assert_eq!(several("A, C"), several("AC"));
-        assert_eq!(several("BAD"), None);
-    }
-}
+mod tests;

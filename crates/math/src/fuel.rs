@@ -25,7 +25,7 @@ impl Fuel {
         left.map(|_| ()).ok_or(OutOfFuel)
     }
 
-    /// Remaining steps.
+    /// Number of remaining steps.
     pub fn left(&self) -> u64 {
         self.0
     }

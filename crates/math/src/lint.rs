@@ -12,19 +12,19 @@ use crate::{BadGold, CheckInput, CheckOutcome, Gold, Reason, Rules, Value};
 pub enum Finding {
     /// The gold answer cannot be read.
     Unreadable(BadGold),
-    /// It does not equal itself when boxed: every answer would be wrong.
+    /// The gold answer does not equal itself when boxed: every answer would be wrong.
     NotItself(Reason),
-    /// It is prose, which only the same words would match.
+    /// The gold answer is prose, which only the same words would match.
     Prose,
-    /// It is a pattern, a placeholder, a missing value, a proof or a refusal, and no answer.
+    /// The gold answer is a pattern, a placeholder, a missing value, a proof or a refusal.
     Pattern,
-    /// It gives several values of which one is meant, such as `12 or 15`, or several choices.
+    /// Several values of which one is meant, such as `12 or 15`, or several choices.
     Alternatives,
     /// A bracket has no partner.
     LoneBracket,
-    /// It states something false, such as `x = 3 = 4`: no answer can be right.
+    /// A false statement, such as `x = 3 = 4`: no answer can be right.
     Contradiction,
-    /// It is not understood as a whole, so that only the same spelling matches.
+    /// The gold answer is not understood as a whole, so that only the same spelling matches.
     OnlyAsWritten,
     /// The task asks for a form (factored, simplified, rounded) that equality does not check. Holds the words of the
     /// request.
@@ -32,7 +32,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// Its stable name.
+    /// Stable name of the finding.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unreadable(bad) => bad.reason().code(),
@@ -85,7 +85,7 @@ const FORMS: [&str; 14] = [
     "as a product of",
     "prime factorization",
 ];
-/// Those that ask for a form of a fraction.
+/// Phrases that ask for a form of a fraction.
 const FORMS_OF_FRACTIONS: [&str; 6] =
     ["lowest terms", "mixed number", "improper fraction", "reduced fraction", "as a decimal", "decimal places"];
 /// Words from which a text counts as prose.

@@ -13,9 +13,9 @@ pub const MAX_EXACT_DIGITS: usize = 20_000;
 /// A rational number and how it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Number {
-    /// Its value, before any percent sign.
+    /// Value before any percent sign.
     pub magnitude: Magnitude,
-    /// How it was written.
+    /// Notation in which it was written.
     pub notation: Notation,
     /// Whether a percent sign follows it.
     pub percent: bool,
@@ -26,9 +26,9 @@ pub struct Number {
 /// The value of a number.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Magnitude {
-    /// As a rational in lowest terms.
+    /// A rational in lowest terms.
     Exact(RBig),
-    /// As digits, because there are more than [`MAX_EXACT_DIGITS`].
+    /// The digits of a number that has more than [`MAX_EXACT_DIGITS`].
     LongDecimal(LongDecimal),
 }
 
@@ -38,7 +38,7 @@ pub enum Magnitude {
 pub struct LongDecimal {
     /// Whether it is negative.
     pub negative: bool,
-    /// Its digits, as an integer.
+    /// Digits, as an integer.
     pub digits: String,
     /// The exponent of ten.
     pub exponent: i64,
@@ -47,7 +47,7 @@ pub struct LongDecimal {
 /// How a number was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
-    /// Digits only.
+    /// Digits without a point or an exponent.
     Integer,
     /// Digits with a decimal point.
     Decimal {
@@ -61,7 +61,7 @@ pub enum Notation {
 }
 
 impl Default for Number {
-    /// Zero.
+    /// The number 0, written as an integer.
     fn default() -> Self {
         Self::plain(Magnitude::Exact(RBig::ZERO), Notation::Integer)
     }
@@ -116,7 +116,7 @@ impl Number {
         !self.percent && self.currency.is_none()
     }
 
-    /// Its value, if stored as a rational.
+    /// The value, if it is stored as a rational.
     pub fn exact(&self) -> Option<&RBig> {
         match &self.magnitude {
             Magnitude::Exact(value) => Some(value),
@@ -124,7 +124,7 @@ impl Number {
         }
     }
 
-    /// The negated number.
+    /// The number with the opposite sign.
     #[must_use]
     pub(crate) fn negated(mut self) -> Self {
         match &mut self.magnitude {

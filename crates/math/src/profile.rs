@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DecimalComma, Decimals, Equations, Marker, Order, Percent, Rules, TextCase, Units};
 
-/// Named rules.
+/// Sets of rules that have a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -31,7 +31,7 @@ impl Profile {
     /// Every profile, the default one first.
     pub const ALL: [Self; 5] = [Self::Default, Self::Exact, Self::Gsm8k, Self::Dapo, Self::Unmarked];
 
-    /// Its name.
+    /// Name of the profile in settings and requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -47,7 +47,7 @@ impl Profile {
         Self::ALL.map(Self::name).to_vec()
     }
 
-    /// Its rules.
+    /// Rules that the name stands for.
     pub fn rules(self) -> Rules {
         let default = Rules::default();
         match self {

@@ -47,7 +47,7 @@ pub enum Decimals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Percent {
-    /// Always a hundredth.
+    /// A percent sign always means a hundredth.
     Hundredth,
     /// If only one side has the sign, it may also be ignored: 50% equals 1/2 and 50.
     #[default]
@@ -58,12 +58,12 @@ pub enum Percent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Units {
-    /// They must agree if both sides have one.
+    /// Units must agree if both sides have one.
     #[default]
     Compare,
-    /// They are ignored.
+    /// Units are not compared.
     Ignore,
-    /// They must agree, and must be present if the gold answer has one.
+    /// Units must agree, and must be present if the gold answer has one.
     Require,
 }
 
@@ -71,10 +71,10 @@ pub enum Units {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// No, but multiplicity does.
+    /// Order does not matter, but multiplicity does.
     #[default]
     Free,
-    /// Yes.
+    /// Items must stand in the order of the gold answer.
     Strict,
 }
 
@@ -82,10 +82,11 @@ pub enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Equations {
-    /// Yes, if the left-hand side is a name: 5 answers `x = 5`, and `2x + 3` answers `y = 2x + 3`.
+    /// A right-hand side is enough if the left-hand side is a name: 5 answers `x = 5`, and `2x + 3` answers `y = 2x +
+    /// 3`.
     #[default]
     Names,
-    /// No, only with an equation.
+    /// Only an equation answers an equation.
     Strict,
 }
 
@@ -104,10 +105,10 @@ pub enum DecimalComma {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextCase {
-    /// No.
+    /// Upper and lower case are equal.
     #[default]
     Fold,
-    /// Yes.
+    /// Upper and lower case differ.
     Exact,
 }
 

@@ -78,7 +78,7 @@ const SYMBOLS: [&str; 5] = ["V", "A", "T", "H", "B"];
 pub(crate) const MAX_WORDS: usize = 4;
 
 impl Unit {
-    /// The empty product.
+    /// The unit of a number without one: an empty product.
     pub(crate) fn none() -> Self {
         Self { dimensions: [0; 8], factor: RBig::ONE, label: String::new() }
     }
@@ -128,7 +128,7 @@ impl Unit {
         }
     }
 
-    /// Something counted. `None` for words that mean something else.
+    /// The unit of something counted. `None` for words that mean something else.
     pub(crate) fn counted(word: &str) -> Option<Self> {
         let is_letter = word.chars().nth(1).is_none() && !SYMBOLS.contains(&word) && !words::is_counter(word);
         if is_letter || words::is_changing(word) || !word.chars().all(char::is_alphabetic) {
@@ -171,7 +171,7 @@ impl Unit {
 
     /// This unit to a power. `None` for powers that do not occur.
     pub(crate) fn power(&self, exponent: i64) -> Option<Self> {
-        // Nothing is said of the square of something counted.
+        // The square of something counted is no unit.
         if exponent.unsigned_abs() != 1 && !self.label.is_empty() && self.dimensions == [0; 8] {
             return None;
         }
@@ -181,8 +181,18 @@ impl Unit {
         Some(Self {
             dimensions: self.dimensions.map(|own| own.saturating_mul(small)),
             factor: if small < 0 { RBig::ONE / factor } else { factor },
-            label: self.label.clone(),
+            label: if small < 0 { self.label_per() } else { self.label.clone() },
         })
+    }
+
+    /// The label of what something is counted for. Signs and symbols of measures stay as they are.
+    fn label_per(&self) -> String {
+        let is_noun = |word: &str| self.nouns().any(|noun| noun == word);
+        let words = self
+            .label
+            .split(' ')
+            .map(|word| if is_noun(word) { format!("{}{word}", words::PER) } else { word.to_owned() });
+        words.collect::<Vec<_>>().join(" ")
     }
 
     /// Whether both have the same dimensions.
@@ -213,7 +223,7 @@ fn folded(word: &str) -> Cow<'_, str> {
 }
 
 impl fmt::Display for Unit {
-    /// In base units: `1/100 m^2`.
+    /// Writes the unit in base units: `1/100 m^2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const BASIC: [&str; 8] = ["m", "kg", "s", "K", "C", "bit", "deg", "$"];
         let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! Parsed answers.
+//! The values that answers are parsed into.
 
 mod name;
 mod region;
@@ -17,7 +17,7 @@ pub use relation::{Relation, Sign};
 /// A parsed answer. Nesting is limited by the parser to some tens of levels.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A number.
+    /// A rational number, with its notation.
     Number(Number),
     /// Any other scalar expression.
     Expr(Expr),
@@ -38,11 +38,11 @@ pub enum Value {
     List(Vec<Self>),
     /// Ordered items in brackets.
     Tuple(Tuple),
-    /// Items in braces.
+    /// Items in braces, whose order does not count.
     Set(Vec<Self>),
     /// A set of real numbers made of intervals and points.
     Region(Region),
-    /// Rows and columns.
+    /// Entries in rows and columns.
     Matrix(Matrix),
     /// Equations, inequalities, assignments, memberships.
     Relation(Relation),
@@ -57,7 +57,7 @@ pub enum Value {
 /// A set by a condition on a term.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comprehension {
-    /// The term.
+    /// Term that runs over the set.
     pub head: Box<Value>,
     /// The condition on its names.
     pub condition: Box<Value>,
@@ -66,9 +66,9 @@ pub struct Comprehension {
 /// A number or expression with a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
-    /// The amount.
+    /// Number or expression before the unit.
     pub amount: Box<Value>,
-    /// The unit.
+    /// Unit behind the amount.
     pub unit: Unit,
     /// Whether the unit is a symbol without a space before it, as in `10cm`, which makes it part of the gold answer.
     pub glued: bool,
@@ -86,27 +86,27 @@ pub struct Based {
 /// A time of day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Time {
-    /// Seconds since midnight.
+    /// Time since midnight, in seconds.
     pub seconds: u32,
-    /// The same fields as a ratio.
+    /// The fields of the time as a ratio, such as `3:30`.
     pub ratio: Vec<Value>,
 }
 
 /// Ordered items in brackets. Two items may be an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tuple {
-    /// The opening bracket.
+    /// Bracket before the items.
     pub open: char,
-    /// The closing bracket.
+    /// Bracket after the items.
     pub close: char,
-    /// The items.
+    /// Items between the brackets, in order.
     pub items: Vec<Value>,
 }
 
-/// Rows and columns.
+/// A matrix or a column vector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
-    /// Entries per row.
+    /// Number of entries per row.
     pub columns: usize,
     /// Entries, row by row.
     pub cells: Vec<Value>,
@@ -117,7 +117,7 @@ pub struct Matrix {
 pub struct Text(pub(crate) String);
 
 impl Text {
-    /// The canonical spelling.
+    /// The text in canonical spelling.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -163,19 +163,21 @@ impl Value {
 
     /// The value with a name in place of another.
     pub(crate) fn renamed(&self, from: &str, to: &str) -> Self {
-        let all = |items: &[Self]| items.iter().map(|item| item.renamed(from, to)).collect::<Vec<_>>();
+        let renamed_items = |items: &[Self]| items.iter().map(|item| item.renamed(from, to)).collect::<Vec<_>>();
         let relation =
-            |relation: &Relation| Relation { members: all(&relation.members), signs: relation.signs.clone() };
+            |relation: &Relation| Relation { members: renamed_items(&relation.members), signs: relation.signs.clone() };
         match self {
             Self::Expr(expr) => Self::Expr(expr.renamed(from, to)),
             Self::Quantity(quantity) => {
                 Self::Quantity(Quantity { amount: Box::new(quantity.amount.renamed(from, to)), ..quantity.clone() })
             }
-            Self::Ratio(items) => Self::Ratio(all(items)),
-            Self::List(items) => Self::List(all(items)),
-            Self::Set(items) => Self::Set(all(items)),
-            Self::Tuple(tuple) => Self::Tuple(Tuple { items: all(&tuple.items), ..*tuple }),
-            Self::Matrix(matrix) => Self::Matrix(Matrix { columns: matrix.columns, cells: all(&matrix.cells) }),
+            Self::Ratio(items) => Self::Ratio(renamed_items(items)),
+            Self::List(items) => Self::List(renamed_items(items)),
+            Self::Set(items) => Self::Set(renamed_items(items)),
+            Self::Tuple(tuple) => Self::Tuple(Tuple { items: renamed_items(&tuple.items), ..*tuple }),
+            Self::Matrix(matrix) => {
+                Self::Matrix(Matrix { columns: matrix.columns, cells: renamed_items(&matrix.cells) })
+            }
             Self::Relation(found) => Self::Relation(relation(found)),
             Self::Conditions(relations) => Self::Conditions(relations.iter().map(relation).collect()),
             Self::Comprehension(set) => Self::Comprehension(Comprehension {

@@ -21,7 +21,7 @@ pub enum CheckOutcome {
 }
 
 impl CheckOutcome {
-    /// Its name.
+    /// Name of the outcome in snake case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Equal => "equal",
@@ -42,15 +42,15 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// Every reason.
+            /// Every reason, in the order of the variants.
             pub const ALL: &'static [Self] = &[$($(Self::$reason,)+)+];
 
-            /// Its stable name.
+            /// Stable code of the reason in snake case.
             pub fn code(self) -> &'static str {
                 match self { $($(Self::$reason => $code,)+)+ }
             }
 
-            /// What it stands for, in a sentence.
+            /// Meaning, in a sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $($(Self::$reason => concat!($($doc),+).trim_ascii(),)+)+ }
             }
@@ -65,57 +65,57 @@ macro_rules! reasons {
 
 reasons! {
     Equal {
-        /// The same integer.
+        /// Equal integers on both sides.
         EqualInteger => "equal_integer",
-        /// The same fraction, however it is written.
+        /// Equal fractions, however they are written.
         EqualRational => "equal_rational",
-        /// The same number, at least one side as a decimal.
+        /// Equal numbers, at least one side as a decimal.
         EqualDecimal => "equal_decimal",
         /// The shorter decimal is the other number rounded.
         EqualRounded => "equal_rounded",
-        /// The same number if the percent sign on one side is ignored or read as a hundredth.
+        /// Equal numbers if the percent sign on one side is ignored or read as a hundredth.
         EqualPercent => "equal_percent",
-        /// The same sum of square roots.
+        /// Equal sums of square roots.
         EqualRadical => "equal_radical",
-        /// The same expression, operation by operation.
+        /// Equal expressions, operation by operation.
         EqualForm => "equal_form",
         /// Equal modulo two primes at pseudo-random points.
         EqualIdentity => "equal_identity",
         /// Equal to sixty digits at several points.
         EqualEnclosure => "equal_enclosure",
-        /// The same amount of the same unit.
+        /// Equal amounts of one unit.
         EqualQuantity => "equal_quantity",
-        /// The same digits in the same base.
+        /// Equal digits in one base.
         EqualDigits => "equal_digits",
         /// Infinity of the same sign on both sides.
         EqualInfinity => "equal_infinity",
-        /// The same ratio, or the same time of day.
+        /// Equal ratios, or equal times of day.
         EqualRatio => "equal_ratio",
-        /// The same items in the same order.
+        /// Equal items in equal order.
         EqualTuple => "equal_tuple",
-        /// The same items in a set.
+        /// Equal items in a set.
         EqualSet => "equal_set",
-        /// The same set of real numbers.
+        /// Equal sets of real numbers.
         EqualRegion => "equal_region",
-        /// The same cells.
+        /// Matrices with equal cells.
         EqualMatrix => "equal_matrix",
-        /// The same equation or inequality.
+        /// Equivalent equations or inequalities.
         EqualRelation => "equal_relation",
-        /// The same choice.
+        /// The letter of the right choice.
         EqualChoice => "equal_choice",
-        /// The same items.
+        /// Lists with equal items.
         EqualList => "equal_list",
-        /// The same canonical text.
+        /// Texts with one canonical spelling.
         EqualText => "equal_text",
     }
     NotEqual {
-        /// The numbers differ.
+        /// The two numbers differ.
         DifferentNumber => "different_number",
-        /// The expressions differ.
+        /// The two expressions differ.
         DifferentExpression => "different_expression",
         /// Different brackets around two items, which may be the endpoints of an interval.
         DifferentBrackets => "different_brackets",
-        /// The bases differ.
+        /// Digits in different bases.
         DifferentBase => "different_base",
         /// The sets of real numbers differ.
         DifferentRegion => "different_region",
@@ -125,7 +125,7 @@ reasons! {
         FalseChain => "false_chain",
         /// An unevaluated expression that stands in the task; it equals the gold answer.
         Copied => "copied",
-        /// Another choice.
+        /// The letter of another choice.
         DifferentChoice => "different_choice",
         /// A decimal that is correct as far as it goes but has too few digits.
         TooFewDigits => "too_few_digits",
@@ -133,11 +133,11 @@ reasons! {
         DifferentCount => "different_count",
         /// An item has no counterpart in the gold answer.
         DifferentItem => "different_item",
-        /// The units differ.
+        /// The two units differ.
         DifferentUnit => "different_unit",
         /// A unit that the rules require is missing.
         MissingUnit => "missing_unit",
-        /// The texts differ.
+        /// The two texts differ.
         DifferentText => "different_text",
         /// The two sides are of different kinds, such as a number and a list.
         DifferentKind => "different_kind",
@@ -157,7 +157,8 @@ reasons! {
         OutOfFuel => "out_of_fuel",
         /// No precision separated the values, and equality was not proved.
         NotSeparated => "not_separated",
-        /// A part of the answer is neither read as mathematics nor known to be harmless, such as a word beside a number.
+        /// A part of the answer is neither read as mathematics nor known to be harmless, such as a word beside a
+        /// number.
         NotUnderstood => "not_understood",
         /// The text after the answer takes it back, or gives another one.
         TakenBack => "taken_back",
@@ -183,15 +184,15 @@ reasons! {
     BadGold {
         /// The gold answer is empty.
         GoldEmpty => "gold_empty",
-        /// It is longer than the limit.
+        /// The gold answer is longer than the limit.
         GoldTooLong => "gold_too_long",
-        /// It has unbalanced braces.
+        /// The gold answer has unbalanced braces.
         GoldUnbalanced => "gold_unbalanced",
-        /// It divides by zero.
+        /// The gold answer divides by zero.
         GoldUndefined => "gold_undefined",
-        /// It has invisible characters or characters that change the direction of text.
+        /// The gold answer has invisible characters or characters that change the direction of text.
         GoldHiddenCharacters => "gold_hidden_characters",
-        /// It has digits of an unsupported script, or digits with combining marks.
+        /// The gold answer has digits of an unsupported script, or digits with combining marks.
         GoldUnreadableDigits => "gold_unreadable_digits",
         /// Reading it exceeds the steps of a check.
         GoldOutOfFuel => "gold_out_of_fuel",
@@ -224,7 +225,7 @@ impl Verdict<'_> {
         Self { reason, extracted: None, value: None, copies_checked: false }
     }
 
-    /// The outcome.
+    /// The outcome that the reason stands for.
     pub fn outcome(&self) -> CheckOutcome {
         self.reason.outcome()
     }

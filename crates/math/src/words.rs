@@ -21,10 +21,24 @@ pub(crate) enum Role {
     Plain,
     Closed,
     Hedge,
+    Filler,
+    Copula,
+    Negation,
+    Claim,
+    Denial,
+    Belief,
+    Multiple,
+    Scale,
+    Percent,
+    Open,
+    Bound,
+    Restating,
+    Retraction,
+    Contrast,
     Changing,
 }
 
-const ROLES: [(&str, Role); 15] = [
+const ROLES: [(&str, Role); 29] = [
     ("connective", Role::Connective),
     ("name", Role::Name),
     ("adjective", Role::Adjective),
@@ -39,6 +53,20 @@ const ROLES: [(&str, Role); 15] = [
     ("plain", Role::Plain),
     ("closed", Role::Closed),
     ("hedge", Role::Hedge),
+    ("filler", Role::Filler),
+    ("copula", Role::Copula),
+    ("negation", Role::Negation),
+    ("claim", Role::Claim),
+    ("denial", Role::Denial),
+    ("belief", Role::Belief),
+    ("multiple", Role::Multiple),
+    ("scale", Role::Scale),
+    ("percent", Role::Percent),
+    ("open", Role::Open),
+    ("bound", Role::Bound),
+    ("restating", Role::Restating),
+    ("retraction", Role::Retraction),
+    ("contrast", Role::Contrast),
     ("changing", Role::Changing),
 ];
 
@@ -70,6 +98,18 @@ pub(crate) fn is(role: Role, phrase: &str) -> bool {
     PHRASES.contains(&(role, phrase))
 }
 
+/// Longest word that is looked up in any case.
+const MAX_WORD_BYTES: usize = 16;
+
+/// As [`is`], for a single word of ASCII letters in any case.
+pub(crate) fn is_in_any_case(role: Role, word: &str) -> bool {
+    let mut lower = [0; MAX_WORD_BYTES];
+    let Some(lower) = lower.get_mut(..word.len()) else { return false };
+    lower.copy_from_slice(word.as_bytes());
+    lower.make_ascii_lowercase();
+    str::from_utf8(lower).is_ok_and(|lower| is(role, lower))
+}
+
 /// Whether a word in lower case is a noun of the table.
 pub(crate) fn is_counter(word: &str) -> bool {
     COUNTERS.contains(&singular(word))
@@ -99,7 +139,9 @@ pub(crate) fn is_changing(word: &str) -> bool {
     let one = lower.strip_suffix('s').unwrap_or(&lower);
     let is_part = one.len() > 4 && (one.ends_with("ieth") || one.ends_with("teenth") || one.ends_with("fold"));
     let is_large = ["illion", "illón", "illones", "illiard", "ллион", "ллиард"].iter().any(|part| lower.contains(part));
-    let is_listed = is(Role::Changing, &lower) || (one.len() > 3 && is(Role::Changing, one));
+    // `centuries`, `batches`
+    let is_plural = one.len() > 3 && (is(Role::Changing, one) || is(Role::Changing, &singular(&lower)));
+    let is_listed = is(Role::Changing, &lower) || is_plural;
     let is_negated = lower.ends_with("n't") || lower.contains('’');
     is_part || is_large || is_listed || is_negated || lower.contains(|c| CHANGING_CHARACTERS.contains(c))
 }
@@ -130,9 +172,14 @@ pub(crate) fn singular(word: &str) -> String {
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Known {
     words: HashSet<String>,
+    /// Contents of the choices.
+    contents: Vec<(char, String)>,
     /// Nouns of neither table nor text that are harmless nevertheless.
     pub(crate) others: usize,
 }
+
+/// Before a word of a label that something is counted for: `36 apples per box`.
+pub(crate) const PER: char = '/';
 
 /// Longest part of a text whose words are known.
 const MAX_BYTES: usize = 64 << 10;
@@ -140,9 +187,24 @@ const MAX_BYTES: usize = 64 << 10;
 impl Known {
     /// Adds the words of a text.
     pub(crate) fn add(&mut self, text: &str) {
-        let end = text.floor_char_boundary(text.len().min(MAX_BYTES));
-        let words = text.get(..end).unwrap_or_default().split(|c: char| !c.is_alphabetic());
+        let words = Self::within(text).split(|c: char| !c.is_alphabetic());
         self.words.extend(words.filter(|word| word.chars().nth(1).is_some()).map(singular));
+    }
+
+    /// The part of a text that is read.
+    pub(crate) fn within(text: &str) -> &str {
+        let end = text.floor_char_boundary(text.len().min(MAX_BYTES));
+        text.get(..end).unwrap_or_default()
+    }
+
+    /// Adds what a text has for letters of choices.
+    pub(crate) fn add_contents(&mut self, contents: Vec<(char, String)>) {
+        self.contents.extend(contents);
+    }
+
+    /// What the problem and the gold answer have for a choice's letter.
+    pub(crate) fn contents(&self, letter: char) -> impl Iterator<Item = &str> {
+        self.contents.iter().filter(move |(of, _)| *of == letter).map(|(_, content)| content.as_str())
     }
 
     /// Whether the problem or the gold answer has a word.
@@ -152,6 +214,10 @@ impl Known {
 
     /// Whether a word behind a number is a noun that the table, the problem or the gold answer has.
     pub(crate) fn is_noun(&self, word: &str) -> bool {
+        // What something is counted for, `36 per box`, makes it another value.
+        if let Some(noun) = word.strip_prefix(PER) {
+            return self.is_text(noun);
+        }
         if is_changing(word) {
             return false;
         }
@@ -189,5 +255,11 @@ mod tests {
             assert!(!known.is_noun(word), "{word}");
         }
         assert!(!known.is_noun("wombats"));
+        known.add("A pair of twins in centuries lost their batches, removed deficits and sets. Das ist ein Dutzend.");
+        for word in
+            ["pairs", "twins", "centuries", "lost", "batches", "removed", "deficits", "sets", "Dutzend", "тысяч"]
+        {
+            assert!(!known.is_noun(word), "{word}");
+        }
     }
 }

@@ -162,7 +162,7 @@ fn more_reports(data: &Path) {
     judge_reports(&data.join("data/math/reports-2.jsonl"), 97);
 }
 
-/// None is rewarded wrongly, and so many of a hundred are as expected.
+/// None is rewarded wrongly, and this percentage is as expected.
 fn judge_reports(file: &Path, least: usize) {
     let rows = rows(file);
     let mut right = 0;

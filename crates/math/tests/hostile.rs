@@ -58,7 +58,7 @@ fn sum(count: usize, term: impl Fn(usize) -> String) -> String {
     (0..count).map(term).collect::<Vec<_>>().join("+")
 }
 
-/// Answers by name.
+/// Hostile answers, each with a name.
 fn answers() -> Vec<(String, String)> {
     let mut rows: Vec<(String, String)> = Vec::new();
     let mut add = |name: String, answer: String| rows.push((name, answer));
@@ -228,7 +228,7 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
             if gold != answer {
                 assert_ne!(outcome, CheckOutcome::Equal, "{name} is rewarded for {gold}");
             }
-            // Somebody else may have been at work.
+            // Another process may have used the core.
             for _ in 0..40 {
                 if time > max_time {
                     std::thread::sleep(Duration::from_millis(5));
@@ -256,6 +256,14 @@ fn hostile_completions_take_time_in_proportion_to_their_length() {
         "$x$ ",
         "$",
         "answer is ",
+        "answer x ",
+        "answer\n",
+        "<answer>",
+        "</answer><answer>",
+        "the answer to ",
+        "x #### y ",
+        "#### y x ",
+        "答案 x ",
         "\\(1",
         "(1,",
         "1,\\ldots,",

@@ -13,13 +13,13 @@ use crate::folder::{Folder, name};
 pub struct AdapterConfig {
     /// Rows of A and columns of B.
     pub rank: usize,
-    /// The scale of B A times the rank. Of an adapter with rank-stabilised scaling what gives the same scale without
-    /// it.
+    /// The scale of B A times the rank. For an adapter with rank-stabilised scaling, this is the value that gives the
+    /// same scale without it.
     pub alpha: f64,
     /// The last parts of the names of the linear layers that have an adapter; empty where the file has an expression
     /// instead.
     pub targets: Vec<String>,
-    /// The folder or name of the model that it belongs to; empty if the file has none.
+    /// The folder or name of the model that it belongs to; empty if the file has none, which is written as `null`.
     pub base: String,
     /// The revision of the model on the hub; empty if the file has none.
     pub revision: String,
@@ -77,7 +77,7 @@ impl AdapterConfig {
         let mut json = json!({
             "peft_type": "LORA",
             "task_type": "CAUSAL_LM",
-            "base_model_name_or_path": self.base,
+            "base_model_name_or_path": Some(&self.base).filter(|base| !base.is_empty()),
             "r": self.rank,
             "lora_alpha": alpha,
             "target_modules": self.targets,
@@ -183,6 +183,10 @@ mod tests {
         let pinned = AdapterConfig { revision: "0".repeat(40), ..config.clone() };
         assert_eq!(read(serde_json::from_str(&pinned.to_text()).unwrap()).unwrap(), pinned);
         assert_eq!(read(serde_json::from_str(&config.to_text()).unwrap()).unwrap(), config);
+        let without_base = AdapterConfig { base: String::new(), ..config.clone() };
+        let written: Value = serde_json::from_str(&without_base.to_text()).unwrap();
+        assert!(written["base_model_name_or_path"].is_null(), "{written}");
+        assert_eq!(read(written).unwrap(), without_base);
         assert!(config.to_text().contains("\"lora_alpha\": 8,"), "{}", config.to_text());
         let mut stabilised = plain();
         stabilised["use_rslora"] = json!(true);

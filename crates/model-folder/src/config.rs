@@ -1,4 +1,4 @@
-//! `config.json`.
+//! Reads `config.json` of a model folder.
 
 use std::path::PathBuf;
 

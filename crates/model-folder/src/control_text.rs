@@ -1,6 +1,6 @@
 //! Text that a tokenizer would read as control tokens, encoded as text.
 //!
-//! A tokenizer turns `<|im_end|>` into the token that ends a turn wherever it finds it. Where somebody else wrote the
+//! A tokenizer turns `<|im_end|>` into the token that ends a turn wherever it finds it. Where another author wrote the
 //! text, it has to be the tokens of these ten characters.
 
 use std::collections::HashSet;
@@ -40,9 +40,10 @@ struct Plain {
 /// Which control tokens are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlTokens {
-    /// All of them.
+    /// Every control token of the tokenizer.
     All,
-    /// Those that the tokenizer calls special. The others are what a model writes into its answers, such as `</think>`.
+    /// The tokens that the tokenizer calls special. The others are what a model writes into its answers, such as
+    /// `</think>`.
     Special,
 }
 
@@ -201,11 +202,11 @@ mod tests {
         words.dedup();
         words.extend([MARK.to_string(), "<unk>".to_owned(), "<end>".to_owned(), "<tag>".to_owned(), "  ".to_owned()]);
         let vocabulary: serde_json::Map<String, Value> = words.iter().cloned().zip((0..).map(Value::from)).collect();
-        let at = |content: &str| vocabulary[content].as_u64().unwrap() as u32;
+        let id = |content: &str| vocabulary[content].as_u64().unwrap() as u32;
         let file = json!({
             "version": "1.0", "truncation": null, "padding": null,
-            "added_tokens": [added(at("<unk>"), "<unk>", true), added(at("<end>"), "<end>", true),
-                             added(at("<tag>"), "<tag>", false), added(at("  "), "  ", false)],
+            "added_tokens": [added(id("<unk>"), "<unk>", true), added(id("<end>"), "<end>", true),
+                             added(id("<tag>"), "<tag>", false), added(id("  "), "  ", false)],
             "normalizer": null, "post_processor": null, "decoder": null,
             "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": false},
             "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "<unk>"},

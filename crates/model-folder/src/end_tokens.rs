@@ -14,7 +14,7 @@ use crate::tokenizer::Tokenizer;
 /// reason. It does not look at the template: the end of a turn that neither of the others names has to be asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EosTokens {
-    /// `eos_token` of `tokenizer_config.json`.
+    /// The `eos_token` of `tokenizer_config.json`.
     pub tokenizer: Option<u32>,
     /// `eos_token_id` of `generation_config.json`, or else of `config.json`, in the order of the file.
     pub model: Vec<u32>,
@@ -23,7 +23,7 @@ pub struct EosTokens {
 }
 
 impl EosTokens {
-    /// Reads those that files name. Without a tokenizer, `tokenizer_config.json` is not looked at.
+    /// Reads those that files name. Without a tokenizer, `tokenizer_config.json` is not read.
     ///
     /// # Errors
     /// An `eos_token` that the tokenizer does not have; an `eos_token_id` that is not an id below `vocab_size`.

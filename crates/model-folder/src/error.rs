@@ -11,7 +11,7 @@ use evenkeel_host::ReadError;
 /// A file of a model folder that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// It is missing, cannot be read, or its content is refused.
+    /// The file is missing, cannot be read, or has content that is refused.
     #[error("{}: {problem}", path.display())]
     File {
         /// The file or folder.
@@ -28,13 +28,13 @@ pub enum FolderError {
 /// What is wrong with a file. The message continues a sentence that begins with the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum FileProblem {
-    /// There is none, and the folder must have it.
+    /// The file is missing, and the folder must have it.
     #[error("is missing, allowed: {0}")]
     Missing(&'static str),
     /// An error of the operating system.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// Not a regular file, or one that is too large.
+    /// The path is not a regular file, or one that is too large.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Bytes that are not text.
@@ -67,7 +67,7 @@ pub enum HeaderError {
         /// The longest that is read.
         max: u64,
     },
-    /// Not an object of tensors.
+    /// The content is not an object of tensors.
     #[error("its header is not JSON: {0}")]
     Json(#[source] serde_json::Error),
     /// A tensor without a shape or without offsets.

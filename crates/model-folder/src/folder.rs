@@ -22,7 +22,6 @@ pub mod name {
     pub const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
     /// Defaults for sampling, and the end-of-sequence tokens.
     pub const GENERATION_CONFIG: &str = "generation_config.json";
-    /// The tokenizer.
     pub const TOKENIZER: &str = "tokenizer.json";
     /// Which of the tokenizer's tokens are special, and the chat template of older folders.
     pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";

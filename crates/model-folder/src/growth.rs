@@ -13,7 +13,7 @@ pub(crate) const MAX_TEXT: u64 = 1 << 28;
 /// Longest token, in bytes: several times the longest run of blanks in a published vocabulary.
 const MAX_TOKEN: usize = 4096;
 
-/// What a text becomes at most: so many bytes for each of its own, and so many more.
+/// Bound on the length of a text: a factor for each of its bytes, and a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Growth {
     factor: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Growth {
 impl Growth {
     const NONE: Self = Self { factor: 1, more: 0 };
 
-    /// Of a tokenizer's file.
+    /// Reads the growth of texts from a tokenizer's file.
     ///
     /// # Errors
     /// Steps that make more of a text than may be, or a token that is too long.
@@ -50,7 +50,7 @@ impl Growth {
         Ok(Self::of_step(&file["normalizer"]).then(Self::of_step(&file["pre_tokenizer"])))
     }
 
-    /// What becomes of that many bytes.
+    /// The bound for a text of that many bytes.
     pub(crate) fn of(self, bytes: usize) -> u64 {
         (bytes as u64).saturating_mul(self.factor).saturating_add(self.more)
     }

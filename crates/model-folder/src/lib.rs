@@ -48,6 +48,6 @@ pub use tokenizer::{TextError, Tokenizer};
 pub use untied_copy::{UntiedCopy, write_untied};
 pub use version_marker::VersionMarker;
 pub use weights::{
-    StoredTensor, TensorShapes, WeightFiles, absent_weights, tensor_shapes, tensors_metadata, weights_digest,
-    weights_digest_among, weights_digest_of,
+    StoredTensor, TensorShapes, WeightFiles, absent_weights, files_digest, folder_files_digest, tensor_shapes,
+    tensors_metadata, weight_digests, weights_digest, weights_digest_among, weights_digest_of,
 };

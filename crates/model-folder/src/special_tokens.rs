@@ -40,7 +40,7 @@ impl SpecialTokens {
         }
         let mut tokens = BTreeMap::new();
         for (key, value) in &config {
-            // Those of the model alone, such as `image_token`, are texts; the standard ones may be objects.
+            // Tokens that only this model has, such as `image_token`, are texts; the standard ones may be objects.
             let is_standard = STANDARD.contains(&key.as_str());
             let token = value.as_str().or_else(|| value.get("content")?.as_str().filter(|_| is_standard));
             if let Some(token) = token.filter(|_| is_standard || key.ends_with("_token")) {

@@ -16,7 +16,6 @@ const BLOCK_BYTES: u64 = 1 << 20;
 /// A type of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloatType {
-    /// 32 bits.
     F32,
     /// 16 bits, IEEE 754.
     F16,
@@ -25,7 +24,7 @@ pub enum FloatType {
 }
 
 impl FloatType {
-    /// Of a name as in safetensors (`BF16`) or PyTorch (`bfloat16`). `None` for any other type.
+    /// The type of a name as in safetensors (`BF16`) or PyTorch (`bfloat16`). `None` for any other type.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "F32" | "float32" => Some(Self::F32),
@@ -69,9 +68,9 @@ impl FloatType {
 /// A part of a tensor: of a matrix some rows and columns, of a vector some values; of anything else the whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorPart {
-    /// Where it begins in each dimension.
+    /// Index at which the part begins in each dimension.
     pub start: Vec<u64>,
-    /// Its size in each dimension.
+    /// Size in each dimension.
     pub shape: Vec<u64>,
 }
 

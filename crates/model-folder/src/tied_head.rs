@@ -18,7 +18,7 @@ const TIE: &str = "tie_word_embeddings";
 /// How a folder has the head of its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadForm {
-    /// A matrix of its own.
+    /// A matrix apart from the embedding: an untied model.
     Own,
     Tied,
     /// The embedding, written out as a second tensor.
@@ -26,11 +26,11 @@ pub enum HeadForm {
 }
 
 impl HeadForm {
-    /// As a parsed `config.json` says. Without a word on it, a model of the supported families has a head of its own,
-    /// but for SmolLM3.
+    /// Reads a parsed `config.json`. Without the field, a model of the supported families counts as untied, except
+    /// SmolLM3.
     pub fn of(config: &Value) -> Self {
-        let is = |field| config.get(field).and_then(Value::as_bool);
-        match (is(TIE).unwrap_or_else(|| is_tied_by_default(config)), is(WRITTEN_OUT) == Some(true)) {
+        let flag = |field| config.get(field).and_then(Value::as_bool);
+        match (flag(TIE).unwrap_or_else(|| is_tied_by_default(config)), flag(WRITTEN_OUT) == Some(true)) {
             (true, _) => Self::Tied,
             (false, true) => Self::WrittenOut,
             (false, false) => Self::Own,
@@ -43,7 +43,7 @@ impl HeadForm {
     }
 }
 
-/// What transformers takes where the file says nothing.
+/// Whether transformers ties the head by default.
 fn is_tied_by_default(config: &Value) -> bool {
     match config.get("architectures").and_then(|names| names.get(0)) {
         Some(class) => class == "SmolLM3ForCausalLM",

@@ -1,10 +1,11 @@
-//! `tokenizer.json`.
+//! The tokenizer of a model folder, from `tokenizer.json`.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
 
 use evenkeel_errors::FieldError;
+use evenkeel_host::FieldsDigest;
 use tokenizers::decoders::DecoderWrapper;
 
 use crate::error::FolderError;
@@ -58,7 +59,7 @@ impl Tokenizer {
         Ok(Some(Self { inner, special, vocabulary_size, path, digest, growth }))
     }
 
-    /// As [`read`](Self::read) where the folder must have one.
+    /// Reads the tokenizer as [`read`](Self::read) does, where the folder must have one.
     ///
     /// # Errors
     /// As [`read`](Self::read), and a folder without a tokenizer.
@@ -144,6 +145,17 @@ impl Tokenizer {
         matches!(self.inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_) | DecoderWrapper::Fuse(_)))
     }
 
+    /// Digest of what each id stands for and whether it is special: `sha256:` and hex digits. Files that only differ in
+    /// how text becomes ids, or in the order of their keys, have one.
+    pub fn vocabulary_digest(&self) -> String {
+        let mut digest = FieldsDigest::new();
+        for id in 0..self.vocabulary_size {
+            let kind = if self.is_special(id) { "special" } else { "ordinary" };
+            digest.text(kind).text(&self.token(id).unwrap_or_default());
+        }
+        digest.finish_named()
+    }
+
     /// Digest of the file: `sha256:` and hex digits.
     pub fn digest(&self) -> &str {
         &self.digest
@@ -194,6 +206,29 @@ pub(crate) mod tests {
         assert!(!tokenizer.is_concatenative());
         assert_eq!(tokenizer.digest(), evenkeel_host::sha256(&text));
         assert_eq!(tokenizer.digest(), folder.tokenizer_digest().unwrap());
+    }
+
+    #[test]
+    fn the_digest_of_a_vocabulary_is_that_of_ids_texts_and_special_tokens_alone() {
+        let digest = |change: fn(&mut Value)| {
+            let mut file = words();
+            change(&mut file);
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("tokenizer.json"), file.to_string()).unwrap();
+            Tokenizer::require(&Folder::new(dir.path())).unwrap().vocabulary_digest()
+        };
+        let plain = digest(|_| ());
+        assert!(plain.starts_with("sha256:"));
+        assert_eq!(digest(|file| file["truncation"] = Value::Null), plain);
+        assert_eq!(digest(|file| file["pre_tokenizer"] = json!({"type": "Whitespace"})), plain);
+        let changes: [fn(&mut Value); 3] = [
+            |file| file["model"]["vocab"] = json!({"<eos>": 0, "a": 2, "b": 1}),
+            |file| file["model"]["vocab"]["c"] = 3.into(),
+            |file| file["added_tokens"][0]["special"] = false.into(),
+        ];
+        for change in changes {
+            assert_ne!(digest(change), plain);
+        }
     }
 
     #[test]

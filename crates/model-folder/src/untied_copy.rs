@@ -16,7 +16,7 @@ use crate::tensor_digest::{FloatType, TensorPart, tensor_digest};
 use crate::tied_head::{EMBEDDING, HEAD, HeadForm, with_head_written_out};
 use crate::weights::{StoredTensor, WeightFiles};
 
-/// What [`write_untied`] did.
+/// The result of [`write_untied`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UntiedCopy {
     /// Bytes of the head: what file and engine take more than with the source.
@@ -25,12 +25,12 @@ pub struct UntiedCopy {
     pub written: bool,
 }
 
-/// Copies a tied model to the folder `to`, completely or not at all: its weights as they are, the embedding once more
-/// as `lm_head.weight`, `config.json` with `tie_word_embeddings: false` and the mark that it is a copy, tokenizer and
-/// chat templates. A complete copy of this model is left as it is.
+/// Copies a tied model to the folder `to`, completely or not at all: its weights unchanged, the embedding once more as
+/// `lm_head.weight`, `config.json` with `tie_word_embeddings: false` and a mark of the copy, tokenizer and chat
+/// templates. A complete copy of this model stays as it is.
 ///
 /// # Errors
-/// A model with a head of its own, or with a written-out head that is not the embedding; a folder `to` with anything
+/// An untied model, or one with a written-out head that is not the embedding; a folder `to` with anything
 /// else in it; a file that cannot be read or written, or a disk without room.
 pub fn write_untied(source: &Folder, to: &Path) -> Result<UntiedCopy, FolderError> {
     let plan = Plan::of(source)?;
@@ -87,7 +87,7 @@ impl Plan {
         let config_path = source.path().join(name::CONFIG);
         let config = ConfigFile::read(source)?.into_json();
         let refuse = |error: FieldError| FolderError::of(&config_path, error);
-        let allowed = "true: a model with a head of its own is loaded whole as it is";
+        let allowed = "true: a model with a separate head is loaded as it is";
         match HeadForm::of(&config) {
             HeadForm::Tied => {}
             HeadForm::Own => return Err(refuse(FieldError::new("tie_word_embeddings", false, allowed))),

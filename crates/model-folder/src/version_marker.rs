@@ -31,7 +31,7 @@ impl VersionMarker {
         serde_json::from_str(&text).map_err(|error| refused(&format_args!("is not a version marker: {error}")))
     }
 
-    /// Writes the marker of a folder, after everything else. Whoever writes the folder syncs it.
+    /// Writes the marker of a folder, after everything else. The caller syncs the folder.
     ///
     /// # Errors
     /// The operating system's.

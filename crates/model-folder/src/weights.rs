@@ -78,8 +78,8 @@ impl WeightFiles {
                     return Err(FolderError::of(index_path, FieldError::new(field, format!("`{file}`"), allowed)));
                 }
             }
-            let at = |file: &String| names.binary_search(file).unwrap_or_default();
-            let file_of = index.weight_map.iter().map(|(tensor, file)| (tensor.clone(), at(file))).collect();
+            let index_of = |file: &String| names.binary_search(file).unwrap_or_default();
+            let file_of = index.weight_map.iter().map(|(tensor, file)| (tensor.clone(), index_of(file))).collect();
             return Ok(found(names, Some(file_of)));
         }
         if path.join(name::WEIGHTS).exists() {
@@ -162,29 +162,38 @@ pub fn absent_weights<'a>(field: String, files: impl Iterator<Item = &'a str> + 
 }
 
 /// The digest that names published weights: `sha256:` and the SHA-256 of the hex digests of the weight files, one after
-/// the other in the order of their names. Of an adapter what it is counts as well.
+/// the other in the order of their names. The configuration of an adapter counts as well.
 ///
 /// # Errors
 /// A folder or file that cannot be read.
 pub fn weights_digest(folder: &Folder) -> Result<String, FolderError> {
-    let weights = WeightFiles::read(folder)?;
-    let is_adapter = weights.names == [name::ADAPTER_WEIGHTS];
-    let config = is_adapter.then(|| folder.path().join(name::ADAPTER_CONFIG));
-    let digests = config.into_iter().chain(weights.paths()).map(|file| {
-        let digest = FileDigest::of(&file).map_err(|error| FolderError::of(&file, error))?;
-        Ok((file, digest))
-    });
-    Ok(weights_digest_of(digests.collect::<Result<Vec<_>, FolderError>>()?))
+    weight_digests(folder).map(weights_digest_of)
 }
 
-/// The same from the digests of the weight files, with their paths or names within the folder.
+/// The digests of the files that [`weights_digest`] is about, by their names.
+///
+/// # Errors
+/// A folder or file that cannot be read.
+pub fn weight_digests(folder: &Folder) -> Result<BTreeMap<String, FileDigest>, FolderError> {
+    let weights = WeightFiles::read(folder)?;
+    let config = (weights.names == [name::ADAPTER_WEIGHTS]).then(|| name::ADAPTER_CONFIG.to_owned());
+    let digests = config.into_iter().chain(weights.names).map(|name| {
+        let file = folder.path().join(&name);
+        let digest = FileDigest::of(&file).map_err(|error| FolderError::of(&file, error))?;
+        Ok((name, digest))
+    });
+    digests.collect()
+}
+
+/// The digest that [`weights_digest`] gives, from the digests of the weight files with their paths or names within the
+/// folder.
 pub fn weights_digest_of<P: Ord>(files: impl IntoIterator<Item = (P, FileDigest)>) -> String {
     let by_name: BTreeMap<P, FileDigest> = files.into_iter().collect();
     sha256(by_name.into_values().map(|digest| digest.sha256).collect::<String>())
 }
 
-/// The same from the digests of all files of a folder by their names, and whether they have tensors: those count, and
-/// of an adapter what it is.
+/// The digest that [`weights_digest`] gives, from all files of a folder: their names, digests, and whether they hold
+/// tensors. Files with tensors count, and so does the configuration of an adapter.
 pub fn weights_digest_among<'a>(files: impl IntoIterator<Item = (&'a str, FileDigest, bool)>) -> String {
     let files: BTreeMap<&str, (FileDigest, bool)> =
         files.into_iter().map(|(name, digest, has_tensors)| (name, (digest, has_tensors))).collect();
@@ -192,6 +201,32 @@ pub fn weights_digest_among<'a>(files: impl IntoIterator<Item = (&'a str, FileDi
     let counts = |name: &str, has_tensors| has_tensors || is_adapter && name == name::ADAPTER_CONFIG;
     let counted = files.into_iter().filter(|(name, (_, has_tensors))| counts(name, *has_tensors));
     weights_digest_of(counted.map(|(name, (digest, _))| (name, digest)))
+}
+
+/// The digest of a folder's files, by which whoever fetches the folder compares all of them: `sha256:` and the SHA-256 of
+/// a line for each file, in the order of the names: name, NUL, hex digits of the file's SHA-256, line feed.
+pub fn files_digest<'a>(files: impl IntoIterator<Item = (&'a str, FileDigest)>) -> String {
+    let by_name: BTreeMap<&str, FileDigest> = files.into_iter().collect();
+    sha256(by_name.into_iter().map(|(name, digest)| format!("{name}\0{}\n", digest.sha256)).collect::<String>())
+}
+
+/// [`files_digest`] of a folder in which the `known` files, by their names, have been read already. Files whose names
+/// begin with a dot do not count: nobody fetches them.
+///
+/// # Errors
+/// A folder or file that cannot be read.
+pub fn folder_files_digest(folder: &Folder, known: &BTreeMap<String, FileDigest>) -> Result<String, FolderError> {
+    let path = folder.path();
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(path).map_err(|error| FolderError::of(path, error))? {
+        let file = entry.map_err(|error| FolderError::of(path, error))?.path();
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !name.starts_with('.') {
+            let digest = known.get(&name).cloned().map_or_else(|| FileDigest::of(&file), Ok);
+            files.insert(name, digest.map_err(|error| FolderError::of(&file, error))?);
+        }
+    }
+    Ok(files_digest(files.iter().map(|(name, digest)| (name.as_str(), digest.clone()))))
 }
 
 /// Names and shapes of all tensors, from the headers of the files.
@@ -365,5 +400,27 @@ mod tests {
             let error = tensor_shapes(&Folder::new(dir.path())).unwrap_err().to_string();
             assert!(error.contains("model.safetensors") && error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn the_digest_of_all_files_sees_every_file_and_nothing_hidden() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path());
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        let digest = || folder_files_digest(&folder, &BTreeMap::new()).unwrap();
+        write("b", "two");
+        write("a", "one");
+        let hex = |text: &str| FileDigest::of_bytes(text.as_bytes()).sha256;
+        let whole = digest();
+        assert_eq!(whole, sha256(format!("a\0{}\nb\0{}\n", hex("one"), hex("two"))));
+        write(".hidden", "x");
+        assert_eq!(digest(), whole);
+        let known = BTreeMap::from([("a".to_owned(), FileDigest::of_bytes(b"other"))]);
+        assert_ne!(folder_files_digest(&folder, &known).unwrap(), whole, "what is known is not read again");
+        write("b", "2");
+        assert_ne!(digest(), whole);
+        write("b", "two");
+        write("c", "");
+        assert_ne!(digest(), whole);
     }
 }

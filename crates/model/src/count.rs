@@ -128,7 +128,7 @@ mod tests {
         // Without both normed ones, q and k after their norms, and gated. And the input alone.
         let cheap = kept - 2 * (64 + (64 + 32) + 64 + 192);
         for (recompute, layer) in [(Recompute::None, kept), (Recompute::Selective, cheap), (Recompute::Full, 2 * 64)] {
-            let of = |layers: usize| {
+            let live_bytes = |layers: usize| {
                 let config = Config { num_layers: layers, ..config() };
                 let options = NetworkOptions { recompute, ..NetworkOptions::default() };
                 let counts =
@@ -136,7 +136,7 @@ mod tests {
                         .unwrap();
                 counts.peak - 4 * Parameters::described(&config).unwrap().count() as u64
             };
-            let grown = of(9) - of(8);
+            let grown = live_bytes(9) - live_bytes(8);
             // Small arrays are rounded up to 256 bytes.
             assert!(grown.abs_diff(256 * layer) < 4096, "{recompute:?}: {grown} for {}", 256 * layer);
         }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn sequences_beyond_the_context_are_refused() {
-        let of = |lengths: &[usize]| {
+        let counts = |lengths: &[usize]| {
             count_pass(
                 &config(),
                 None,
@@ -154,8 +154,8 @@ mod tests {
                 DeviceProperties { multiprocessors: 1 },
             )
         };
-        assert!(of(&[256]).is_ok());
-        assert!(of(&[257]).is_err());
-        assert!(of(&[]).unwrap_err().to_string().contains("sequences of a micro-batch is 0"));
+        assert!(counts(&[256]).is_ok());
+        assert!(counts(&[257]).is_err());
+        assert!(counts(&[]).unwrap_err().to_string().contains("sequences of a micro-batch is 0"));
     }
 }

@@ -1,11 +1,13 @@
-//! Opening a GPU.
+//! Opens a GPU and reports what it is.
 
 use std::fmt::Display;
 
-use candle_core::Device;
+use candle_core::{DType, Device};
 use evenkeel_cuda::CudaUnavailable;
+use evenkeel_kernels::Type;
 
 use crate::error::{ModelError, Result};
+use crate::kernels::AttentionOptions;
 use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
 #[cfg(feature = "cuda")]
 use crate::pool::Pool;
@@ -91,11 +93,21 @@ pub fn reset_peak_memory(device: &Device) -> Result<()> {
     }
 }
 
-/// cuDNN, if it computes attention on this device; or why it does not.
+/// cuDNN, if it computes attention on this device, in this type and over heads of this width; or why it does not.
 ///
 /// # Errors
-/// A CPU, another compute capability, a missing library or another version.
-pub fn attention_library(device: &Device) -> Result<AttentionLibrary, AttentionFallback> {
+/// Options, a type or a width for which it is not used; a CPU, another compute capability, a missing library or another
+/// version.
+pub fn attention_library(
+    device: &Device,
+    compute: DType,
+    options: AttentionOptions,
+    head_dim: usize,
+) -> Result<AttentionLibrary, AttentionFallback> {
+    let kind = if compute == DType::BF16 { Type::Bf16 } else { Type::F32 };
+    if let Some(reason) = AttentionFallback::of(options, kind, head_dim) {
+        return Err(reason);
+    }
     match device {
         #[cfg(feature = "cuda")]
         Device::Cuda(gpu) => crate::kernels::cuda::attention_library(gpu),

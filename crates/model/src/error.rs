@@ -8,7 +8,7 @@ use evenkeel_host::Size;
 
 use crate::failure::DeviceFailure;
 
-/// An error of this crate. Its text names the field, the value and what is allowed.
+/// An error of this crate. The text names the field, the value and what is allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// A setting of `config.json` that is missing, out of range or of the wrong type.
@@ -33,7 +33,7 @@ pub enum ModelError {
     /// A file that does not exist, or cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The operating system's error.
         source: std::io::Error,
@@ -42,7 +42,7 @@ pub enum ModelError {
     /// A file with invalid content.
     #[error("{path}: {reason}")]
     Corrupt {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -53,7 +53,7 @@ pub enum ModelError {
     Tensor {
         /// The file or folder.
         path: PathBuf,
-        /// The tensor's name.
+        /// Name of the tensor.
         tensor: String,
         /// What is wrong with it.
         reason: String,
@@ -67,13 +67,13 @@ pub enum ModelError {
     NotFinite {
         /// The file or folder.
         path: PathBuf,
-        /// The tensor's name.
+        /// Name of the tensor.
         tensor: String,
         /// How many values are not finite.
         count: usize,
-        /// Where the first one is.
+        /// Indices of the first value that is not finite.
         index: Vec<usize>,
-        /// The first one.
+        /// The first value that is not finite.
         value: f32,
     },
 
@@ -88,7 +88,7 @@ pub enum ModelError {
     /// Memory that was refused.
     #[error("out of {memory}: {} requested ({reason})", Size(*requested))]
     OutOfMemory {
-        /// Of which memory: the device's, or the host's that is page-locked.
+        /// Kind of memory: the device's, or page-locked memory of the host.
         memory: String,
         /// Bytes that were requested.
         requested: u64,
@@ -120,16 +120,16 @@ pub enum ModelError {
 /// An error of a caller's loss.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The crate's result.
+/// A result with the crate's error.
 pub type Result<T, E = ModelError> = std::result::Result<T, E>;
 
 impl ModelError {
-    /// Creates a [`ModelError::Input`].
+    /// Creates a [`ModelError::Input`] error.
     pub fn input(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
         Self::Input(FieldError::new(field, value, allowed))
     }
 
-    /// Creates a [`ModelError::OutOfMemory`].
+    /// Creates a [`ModelError::OutOfMemory`] error.
     pub fn out_of_memory(memory: impl Into<String>, requested: u64, reason: impl Display) -> Self {
         Self::OutOfMemory { memory: memory.into(), requested, reason: reason.to_string() }
     }

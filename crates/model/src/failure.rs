@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::ModelError;
 
-    /// As cudarc and candle write them.
+    /// The name of an error as cudarc and as candle write it.
     fn written(name: &str) -> [String; 2] {
         let error = format!("DriverError({name}, \"what the driver says of it\")");
         [error.clone(), format!("{error} when loading some_kernel\n   0: candle_core::error::Error::bt")]

@@ -199,7 +199,7 @@ impl Packed {
         self.scored[sequence]..self.scored[sequence + 1]
     }
 
-    /// Number of sequences.
+    /// Number of packed sequences.
     pub fn sequences(&self) -> usize {
         self.scored.len() - 1
     }

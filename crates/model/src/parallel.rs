@@ -8,7 +8,7 @@ use crate::error::Result;
 /// Threads, at most: more would wait for the memory or the disk.
 const MOST: usize = 8;
 
-/// As many threads as there are processors, up to eight.
+/// The number of threads to use: as many as there are processors, up to eight.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MOST)
 }
@@ -21,8 +21,8 @@ pub(crate) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> Result<
     on_threads(threads(), count, work)
 }
 
-/// Runs `work` for each number below `count` on so many threads, and returns the results in order, or the error of the
-/// lowest number that failed. Nothing is begun after an error.
+/// Runs `work` for each number below `count` on that many threads, and returns the results in order, or the error of
+/// the lowest number that failed. Nothing is begun after an error.
 pub(crate) fn on_threads<T: Send>(
     threads: usize,
     count: usize,

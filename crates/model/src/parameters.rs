@@ -57,16 +57,16 @@ pub struct ParameterSpec {
     pub name: String,
     /// Row-major shape; linear weights are (out, in).
     pub shape: Vec<usize>,
-    /// What it is for.
+    /// Kind of the parameter.
     pub kind: ParameterKind,
 }
 
 /// A linear layer's weight and, if the architecture has one, its bias.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearIds {
-    /// (out, in).
+    /// The matrix, (out, in).
     pub weight: ParameterId,
-    /// (out).
+    /// One value per output, (out).
     pub bias: Option<ParameterId>,
     /// What is computed beside the weight, if anything is.
     pub adapter: Option<AdapterIds>,
@@ -75,9 +75,9 @@ pub struct LinearIds {
 /// A linear layer's LoRA adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct AdapterIds {
-    /// (rank, in).
+    /// Matrix A, (rank, in).
     pub a: ParameterId,
-    /// (out, rank).
+    /// Matrix B, (out, rank).
     pub b: ParameterId,
 }
 
@@ -86,13 +86,13 @@ pub struct AdapterIds {
 pub struct LayerIds {
     /// Whether its queries and keys are rotated by their positions.
     pub is_rotated: bool,
-    /// RMSNorm before attention.
+    /// RMSNorm of the input of attention.
     pub input_norm: ParameterId,
-    /// Query projection.
+    /// Projection of the input to queries.
     pub query: LinearIds,
-    /// Key projection.
+    /// Projection of the input to keys.
     pub key: LinearIds,
-    /// Value projection.
+    /// Projection of the input to values.
     pub value: LinearIds,
     /// RMSNorm of each head's query, if the model has them.
     pub query_norm: Option<ParameterId>,
@@ -257,7 +257,7 @@ impl Parameters {
         Ok(Self { specs, ids, values, lora: None })
     }
 
-    /// The same of a base with adapters, where there are any.
+    /// Describes a base with adapters, if there are any: names and shapes without values of their own.
     ///
     /// # Errors
     /// As [`with_adapters`](Self::with_adapters).
@@ -287,8 +287,8 @@ impl Parameters {
         Ok(Self { specs, ids, lora: Some(lora.clone()), ..self })
     }
 
-    /// The same with the adapters of a training that begins: A uniform within ±1 / sqrt(in), as PEFT draws it, each
-    /// from its own random stream; B zero.
+    /// These parameters as a frozen base, with the adapters of a training that begins: A uniform within ±1 / sqrt(in),
+    /// as PEFT draws it, each from its own random stream; B zero.
     ///
     /// # Errors
     /// A shape that no adapter of this base has.
@@ -367,7 +367,7 @@ impl Parameters {
         &self.values[self.trained()]
     }
 
-    /// The same, for an optimizer to replace or change in place, keeping shape, type and layout.
+    /// The values of what is trained, for an optimizer to replace or change in place. Shape, type and layout must stay.
     pub fn trained_values_mut(&mut self) -> &mut [Tensor] {
         let trained = self.trained();
         &mut self.values[trained]
@@ -392,7 +392,7 @@ impl Parameters {
         &self.values[id.0]
     }
 
-    /// Where the values are.
+    /// Device that holds the values.
     pub fn device(&self) -> &Device {
         // Every model has an embedding.
         self.get(self.ids.embedding).device()
@@ -446,7 +446,7 @@ impl Parameters {
         Ok(Self { specs: self.base_specs().to_vec(), ids, values, lora: None })
     }
 
-    /// Number of scalars.
+    /// Number of scalars in all parameters.
     pub fn count(&self) -> usize {
         scalars(&self.specs)
     }

@@ -112,7 +112,7 @@ fn lock_refused(error: &DriverError) -> String {
 impl Drop for PinnedBytes {
     fn drop(&mut self) {
         LOCKED.fetch_sub(self.bytes as u64, Ordering::Relaxed);
-        // SAFETY: allocated by `new`, and freed here only. Copies have ended: they are waited for here, or by
+        // SAFETY: allocated by `new`, and freed here only. Copies have ended: the wait is here, or in
         // `Device::settle`.
         let freed = self.stream.context().bind_to_thread().and_then(|()| unsafe { result::free_host(self.at.cast()) });
         if let Err(error) = freed {

@@ -3,9 +3,9 @@
 /// Consecutive rows of a packed batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowSpan {
-    /// The first.
+    /// Index of the first row.
     pub first: usize,
-    /// How many.
+    /// Number of consecutive rows.
     pub length: usize,
 }
 

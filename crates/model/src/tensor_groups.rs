@@ -9,7 +9,7 @@ const BLOCKS: usize = 4;
 /// A group of tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorGroup {
-    /// Such as `mlp` or `layers 0-7`.
+    /// Name of the group, such as `mlp` or `layers 0-7`.
     pub name: String,
     /// Their numbers among the tensors that are trained: at least one, ascending.
     pub parameters: Vec<usize>,
@@ -135,15 +135,15 @@ mod tests {
             let config = config(layers, tied, bias);
             let specs = parameter_specs(&config).0;
             let groups = all_of(&config);
-            let of = |is_block: bool| {
+            let grouped = |is_block: bool| {
                 let chosen = groups.iter().filter(|group| group.name.starts_with("layer") == is_block);
                 let mut all: Vec<_> = chosen.flat_map(|group| group.parameters.clone()).collect();
                 all.sort_unstable();
                 all
             };
-            assert_eq!(of(false), (0..specs.len()).collect::<Vec<_>>());
+            assert_eq!(grouped(false), (0..specs.len()).collect::<Vec<_>>());
             let in_layers = specs.iter().enumerate().filter(|(_, spec)| spec.name.starts_with("model.layers."));
-            assert_eq!(of(true), in_layers.map(|(at, _)| at).collect::<Vec<_>>());
+            assert_eq!(grouped(true), in_layers.map(|(at, _)| at).collect::<Vec<_>>());
         }
     }
 

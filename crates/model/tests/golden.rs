@@ -26,7 +26,7 @@ use evenkeel_testkit::{GoldenCheck, Trial, golden, run, test};
 use support::{gradients, host, largest_difference, relative};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
-/// Those of which there are no larger ones outside the repository.
+/// Checkpoints for which there are no larger ones outside the repository.
 const SMALL: [&str; 8] =
     ["llama", "mistral", "smollm2", "smollm3", "qwen2_yarn", "qwen2_dynamic", "qwen3_yarn", "qwen3_linear"];
 

@@ -88,7 +88,7 @@ fn mapped(all: &[&Parameters], of: impl Fn(&[f32]) -> f32) -> Parameters {
     Parameters::new(&shape(), tensors.collect(), &Device::Cpu).unwrap()
 }
 
-/// After one step: every weight moves by the learning rate, as in the first steps of Adam.
+/// The weights after one step: every weight moves by the learning rate, as in the first steps of Adam.
 fn trained(weights: &Parameters, seed: u64, learning_rate: f32) -> Parameters {
     let mut network = cpu(&shape(), weights, NetworkOptions::default());
     let mut batch = Packed::default();
@@ -134,7 +134,7 @@ impl Run {
         self.published.push(rounded(&self.masters, self.publish));
     }
 
-    /// Only the first and the last two are looked at again.
+    /// Only the first and the last two are tested again.
     fn forget(&mut self) {
         if self.published.len() > 3 {
             self.published.remove(1);
@@ -367,7 +367,7 @@ fn noise_of_bf16_has_less_of_a_direction_than_is_tolerated() {
     }
 }
 
-/// Sums over tokens.
+/// Sums over tokens from which a correlation and a slope follow.
 #[derive(Clone, Copy, Default)]
 struct Direction {
     gaps: f64,

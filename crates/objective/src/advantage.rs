@@ -113,7 +113,7 @@ pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f
     let squares: f64 = rewards.iter().zip(valid).filter(|(_, v)| **v).map(|(&r, _)| deviation(r).powi(2)).sum();
     let scale = match mode {
         Advantage::Grpo => 1.0 / (squares / n + EPSILON).sqrt(),
-        // Of one component; several are added up in `gdpo.rs`.
+        // One component; several are added up in `gdpo.rs`.
         Advantage::GrpoSample | Advantage::Gdpo => 1.0 / ((squares / (n - 1.0)).sqrt() + EPSILON),
         Advantage::Mean => 1.0,
         // r - (sum - r) / (n - 1), written so that it shares the rounding of the mean.

@@ -8,6 +8,7 @@
 //! A new rule is a variant of [`Aggregation`], an arm of `Aggregation::rule` and a row in `docs/objective.md`.
 
 use crate::names::{Refused, named};
+use crate::sides::SideDial;
 
 const REFUSED: &[Refused] = &[
     (
@@ -27,6 +28,11 @@ const REFUSED: &[Refused] = &[
         "it as the policy, with aggregation = batch-token (cispo) or sequence (gspo, gmpo)",
     ),
     (&["sapo"], "the name of a policy term and not of an aggregation", "it as the policy, with aggregation = sequence"),
+    (
+        &["nsr", "w-reinforce"],
+        "learning from wrong answers alone, or mostly",
+        "aggregation = sides with side_ratio = 0 (nsr) or 0.1 (w-reinforce)",
+    ),
     (&["vespo"], "a policy term of TRL that is not one of ours", "aggregation = sequence or batch-token"),
 ];
 
@@ -54,21 +60,24 @@ named! {
         /// The sum over the tokens of each response, then the mean over responses, then over groups: GSPO with weights
         /// by length; only with `policy = "gspo"`.
         Luspo = "luspo",
+        /// The family between `sequence` and `balanced`: `length_exponent` says how lengths count inside each side, and
+        /// `side_ratio` multiplies the positive side.
+        Sides = "sides",
     }
 }
 
 /// What turns the group's part of a weight into the weight: a count of the whole mini-batch that divides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalizer {
-    /// 1/P.
+    /// One over the number of groups, 1/P.
     Groups,
-    /// 1/N.
+    /// One over the number of trainable tokens, 1/N.
     Tokens,
-    /// 1/Q.
+    /// One over the sum of powers of lengths, 1/Q.
     Lengths,
 }
 
-/// A rule. Its weight is `part` over the count that `normalizer` names.
+/// A rule, whose weight is `part` over the count that `normalizer` names.
 pub(crate) struct Rule {
     /// The weight of a token as one line of text.
     formula: &'static str,
@@ -84,18 +93,21 @@ pub(crate) struct Rule {
 pub(crate) enum Constant {
     MaxTokens,
     VlNormAlpha,
+    LengthExponent,
 }
 
 /// A response with a trainable token in its group.
 pub(crate) struct Member<'a> {
-    /// G.
+    /// Responses of the group with a trainable token, G.
     pub(crate) responses: f64,
-    /// N_g.
+    /// Trainable tokens of the group, N_g.
     pub(crate) group_tokens: f64,
-    /// T_i.
+    /// Trainable tokens of the response, T_i.
     pub(crate) tokens: usize,
     /// The responses on its side; without any if its advantage is 0.
     pub(crate) side: &'a Side,
+    /// Whether its advantage is above 0.
+    pub(crate) is_positive: bool,
     pub(crate) constants: Constants,
 }
 
@@ -155,6 +167,18 @@ impl Aggregation {
             Self::Luspo => {
                 Rule { formula: "1 / (P G)", normalizer: Groups, constants: &[], part: |member| 1.0 / member.responses }
             }
+            // `sides.rs` has the formula with its sources.
+            Self::Sides => Rule {
+                formula: "r_s M_s T_i^(e - 1) / (P G sum of abs(A) T^e), M_s and the sum of abs(A) T^e over the side of \
+                          A's sign, r_s = r for A > 0 and 1 for A < 0",
+                normalizer: Groups,
+                constants: &[Constant::LengthExponent],
+                part: |member| {
+                    let of_side = |side: &Side| (side.advantage, side.advantage_lengths);
+                    let of_side = member.side.share(member.responses, of_side);
+                    member.constants.sides.unwrap_or_default().weight(member.is_positive, of_side, member.tokens)
+                },
+            },
         }
     }
 
@@ -164,14 +188,15 @@ impl Aggregation {
         self.rule().formula
     }
 
-    /// The same, with the constants that are in it.
+    /// The formula of [`formula`](Self::formula), with the values of the constants in it.
     pub(crate) fn formula_with(self, constants: Constants) -> String {
         let Rule { formula, constants: named, .. } = self.rule();
-        let with = |constant: &Constant| match constant {
+        let assignment = |constant: &Constant| match constant {
             Constant::MaxTokens => format!("max_tokens = {}", constants.max_tokens),
             Constant::VlNormAlpha => format!("alpha = {}", constants.vl_norm_alpha),
+            Constant::LengthExponent => format!("e = {}", constants.sides.unwrap_or_default().length_exponent),
         };
-        match named.iter().map(with).collect::<Vec<_>>().join(", ") {
+        match named.iter().map(assignment).collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => formula.to_owned(),
             numbers => format!("{formula} with {numbers}"),
         }
@@ -197,19 +222,21 @@ pub struct Constants {
     pub max_tokens: usize,
     /// The exponent of `vl-norm`, 0 to 1.
     pub vl_norm_alpha: f64,
+    /// The numbers of `sides`; absent where that rule is not asked for.
+    pub sides: Option<SideDial>,
 }
 
 impl Constants {
-    /// T^-alpha; 0 for a response without a trainable token.
+    /// T^-alpha, with the same bits on every machine; 0 for a response without a trainable token.
     pub(crate) fn length_power(self, tokens: usize) -> f64 {
-        if tokens == 0 { 0.0 } else { (tokens as f64).powf(-self.vl_norm_alpha) }
+        if tokens == 0 { 0.0 } else { libm::pow(tokens as f64, -self.vl_norm_alpha) }
     }
 }
 
 /// Sums over the responses of a group whose advantages have one sign.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Side {
-    /// k_s.
+    /// Responses of the side, k_s.
     pub(crate) responses: f64,
     /// N_s, the sum of T.
     tokens: f64,
@@ -217,14 +244,19 @@ pub(crate) struct Side {
     advantage: f64,
     /// Z_s, the sum of abs(A) T.
     advantage_tokens: f64,
+    /// The sum of abs(A) T^e under `sides`.
+    advantage_lengths: f64,
 }
 
 impl Side {
-    pub(crate) fn add(&mut self, advantage: f64, tokens: usize) {
+    /// Adds a response with a trainable token; `dial` is that of `sides`.
+    pub(crate) fn add(&mut self, advantage: f64, tokens: usize, dial: Option<SideDial>) {
         self.responses += 1.0;
         self.tokens += tokens as f64;
         self.advantage += advantage.abs();
-        self.advantage_tokens += advantage.abs() * tokens as f64;
+        let advantage_tokens = advantage.abs() * tokens as f64;
+        self.advantage_tokens += advantage_tokens;
+        self.advantage_lengths += dial.map_or(0.0, |dial| advantage_tokens * dial.length_factor(tokens));
     }
 
     /// A size of the side over `responses` times its extent in tokens; 0 for no side.

@@ -14,7 +14,7 @@ pub struct Response<'a, T> {
     pub reward: f64,
     /// False if verification failed for a reason that is not the response's own; it then enters nothing.
     pub valid: bool,
-    /// Its tokens.
+    /// Log-probabilities of the response, token by token.
     pub tokens: ResponseTokens<'a, T>,
     /// Natural log-probabilities under the reference policy, one for each token; required if `kl_coefficient` is set.
     pub reference_logp: Option<&'a [T]>,
@@ -37,7 +37,7 @@ pub struct BatchLoss<T> {
     pub policy: PolicyStats,
     /// Sums of the KL term over the valid responses that have `reference_logp`.
     pub kl: TermStats,
-    /// P and N.
+    /// The counts P, N and Q of the mini-batch.
     pub counts: MiniBatchCounts,
 }
 
@@ -53,8 +53,8 @@ pub fn batch_loss<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>])
     batch_loss_of_components(settings, groups, &[])
 }
 
-/// The same where rewards are sums of components, which `gdpo` normalises one by one: those of each group, in the order
-/// of `groups`. A group without any has its reward as the only one.
+/// Computes [`batch_loss`] for rewards that are sums of components, which `gdpo` normalises one by one. `components`
+/// has those of each group, in the order of `groups`; a group without any has its reward as the only one.
 ///
 /// # Errors
 /// As [`batch_loss`]; a component with another number of values than its group has responses, or out of range.

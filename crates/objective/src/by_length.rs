@@ -23,7 +23,7 @@ pub(crate) struct Quarters {
 }
 
 impl Quarters {
-    /// Of responses of these lengths.
+    /// Divides responses of these lengths into quarters.
     pub(crate) fn of(lengths: Vec<f64>) -> Self {
         let mut sorted = lengths.clone();
         sorted.sort_by(f64::total_cmp);
@@ -50,12 +50,12 @@ impl Quarters {
 
     /// What a rule gives to each, of the weight and abs(A) of every response. Absent without a weight.
     pub(crate) fn of_rule(&self, terms: &[(f64, f64)]) -> Option<ByLength> {
-        let of = |value: fn((f64, f64), f64) -> f64| {
+        let sums_of = |value: fn((f64, f64), f64) -> f64| {
             self.sums(terms.iter().zip(&self.lengths).map(|(&term, &length)| value(term, length)))
         };
-        let pulls = of(|(weight, advantage), length| weight * advantage * length);
-        let weights = of(|(weight, _), length| weight * length);
-        let tokens = of(|_, length| length);
+        let pulls = sums_of(|(weight, advantage), length| weight * advantage * length);
+        let weights = sums_of(|(weight, _), length| weight * length);
+        let tokens = sums_of(|_, length| length);
         let total = |of: &[f64; QUARTERS]| of.iter().sum::<f64>();
         let mean = total(&weights) / total(&tokens);
         let by_length = ByLength {

@@ -16,7 +16,7 @@ named! {
     /// trainable tokens: the ratio of the proximal policy to the behaviour policy of the decoupled objective (Hilton,
     /// Cobbe and Schulman, arXiv 2110.00641, eq. 5), bounded as each variant says.
     Correction, field "correction", refused REFUSED, {
-        /// No factor.
+        /// No factor: c is 1.
         None = "none" ["off"],
         /// Each token's ratio, at most `correction_high` (truncated importance sampling; TRL's `token_truncate`).
         TokenTruncate = "token-truncate" ["tis"],
@@ -59,9 +59,9 @@ impl Correction {
 /// The settings that bound the ratio.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// `correction_low`.
+    /// Lower bound of the ratio, `correction_low`.
     pub(crate) low: f64,
-    /// `correction_high`.
+    /// Upper bound of the ratio, `correction_high`.
     pub(crate) high: f64,
 }
 
@@ -84,7 +84,7 @@ fn factor(ratio: f64, mask: bool, bounds: Bounds) -> (f64, bool) {
 /// The factors of one response.
 #[derive(Clone, Copy)]
 pub(crate) enum Factors<'a, T> {
-    /// The same for every token.
+    /// One factor for all tokens of the response.
     Constant { value: f64, bounded: bool },
     /// One for each token.
     PerToken { rollout_logp: &'a [T], mask: bool, bounds: Bounds },

@@ -18,9 +18,8 @@ const EPSILON: f64 = 1e-8;
 /// A measure of how far apart two probabilities of a token are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Divergence {
-    /// Total variation.
     TotalVariation,
-    /// Kullback-Leibler.
+    /// The Kullback-Leibler divergence.
     Kl,
 }
 

@@ -54,9 +54,9 @@ pub enum Error {
     /// A name that another system gives to a formula that this crate does not have.
     #[error("{field} is '{value}': {meaning}; use {instead}")]
     OtherFormula {
-        /// The setting.
+        /// The setting that has the name.
         field: &'static str,
-        /// The value.
+        /// The name as it was written.
         value: String,
         /// What that system computes under the name.
         meaning: &'static str,
@@ -77,13 +77,13 @@ impl Error {
         FieldError::new(field, value, allowed).into()
     }
 
-    /// The same error with the indices of its group and response; an index that is already set is kept.
+    /// Adds the indices of the group and the response; an index that is already set is kept.
     #[must_use]
     pub fn at(self, group: usize, response: Option<usize>) -> Self {
         self.within(Location { group: Some(group), response, token: None })
     }
 
-    /// The same error with the indices of `outer`; an index that is already set is kept.
+    /// Adds the indices of `outer`; an index that is already set is kept.
     #[must_use]
     pub(crate) fn within(mut self, outer: Location) -> Self {
         if let Self::Refused { location, .. } = &mut self {

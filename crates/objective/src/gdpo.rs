@@ -15,7 +15,7 @@ const EPSILON: f64 = 1e-6;
 /// One of several rewards of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RewardComponent {
-    /// Its weight in the sum, w_k.
+    /// Weight of the component in the sum, w_k.
     pub weight: f64,
     /// One for each response, NaN where the response has none.
     pub values: Vec<f64>,

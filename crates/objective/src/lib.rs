@@ -20,7 +20,7 @@
 //! Each family of formulas is one file, with every formula next to its gradient and its source: advantages in
 //! `advantage.rs`, aggregation rules in `aggregation.rs`, policy terms in `policy.rs`, corrections in `correction.rs`,
 //! KL estimators in `kl.rs`; what has a file of its own is named there (`dppo.rs`, `gdpo.rs`, `luspo.rs`, `maxrl.rs`,
-//! `sapo.rs`).
+//! `sapo.rs`, `sides.rs`).
 //!
 //! ```
 //! use evenkeel_objective::{Aggregation, Response, ResponseTokens, Settings, batch_loss, validate_batch};
@@ -54,6 +54,7 @@ mod aggregation;
 mod batch;
 mod by_length;
 mod correction;
+mod distillation;
 mod dppo;
 mod error;
 mod exp;
@@ -73,6 +74,7 @@ mod real;
 mod regularizer;
 mod sapo;
 mod settings;
+mod sides;
 mod summed;
 mod tokens;
 mod validate;
@@ -83,6 +85,7 @@ pub use aggregation::{Aggregation, Constants, Normalizer};
 pub use batch::{BatchLoss, Response, batch_loss, batch_loss_of_components};
 pub use by_length::{ByLength, QUARTERS};
 pub use correction::Correction;
+pub use distillation::{Distillation, response_distillation};
 pub use error::{Error, Location, validate_length};
 pub use gdpo::{RewardComponent, component_advantages};
 pub use kl::KlEstimator;
@@ -93,7 +96,8 @@ pub use policy::PolicyTerm;
 pub use quantities::{GroupView, Pull, Quantities};
 pub use real::Real;
 pub use regularizer::{TermStats, response_kl, response_term};
-pub use settings::Settings;
+pub use settings::{Settings, SideRatio};
+pub use sides::SideDial;
 pub use summed::{BalancedResponse, RatioBounds, SummedLoss, SummedStats, SummedTokens, balance, summed_loss};
 pub use tokens::{ResponseTokens, trainable_tokens};
 pub use validate::{LOGP_TOLERANCE, validate_batch, validate_group, validate_logp};

@@ -1,4 +1,4 @@
-//! Bounds of log-ratios.
+//! Bounds that keep the exponentials of log-ratios finite.
 
 /// Log-ratios saturate here, as in verl: a ratio of e^20 carries no learning signal, but an overflow would end a run.
 pub const MAX_LOG_RATIO: f64 = 20.0;

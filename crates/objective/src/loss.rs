@@ -14,7 +14,7 @@ use crate::{Correction, Real, ResponseTokens, Settings};
 pub struct PolicyStats {
     /// The part of the loss: minus the sum of w c phi.
     pub loss: f64,
-    /// Trainable tokens.
+    /// Number of trainable tokens.
     pub tokens: usize,
     /// Clipped tokens as counted by verl's `pg_clipfrac`; each policy term says which those are (`policy.rs`).
     pub clipped: usize,

@@ -1,9 +1,9 @@
 //! How far the policy that a step begins with is from those that sampled its tokens, for each lag.
 //!
-//! The lag of a token is the number of versions that the weights which sampled it are behind those of the step. Its
-//! ratio is `exp(old_logp - rollout_logp)`: the policy at the beginning of the step over the policy that sampled, from
-//! which a correction makes its factor c. With the decoupled objective (arXiv 2110.00641, eq. 5) this is the ratio of
-//! the proximal policy to the rollout policy.
+//! The lag of a token is the number of versions that the weights which sampled it are behind those of the step. The
+//! token's ratio is `exp(old_logp - rollout_logp)`: the policy at the beginning of the step over the policy that
+//! sampled, from which a correction makes its factor c. With the decoupled objective (arXiv 2110.00641, eq. 5) this is
+//! the ratio of the proximal policy to the rollout policy.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{KlEstimator, Real, ResponseTokens, Settings};
 pub struct LagRun {
     /// Versions that it is behind the step's.
     pub lag: u32,
-    /// Number of tokens.
+    /// Number of tokens in the run.
     pub tokens: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct Mismatch {
 }
 
 impl Mismatch {
-    /// Trainable tokens.
+    /// Number of trainable tokens with this lag.
     #[must_use]
     pub fn tokens(&self) -> usize {
         self.tokens
@@ -57,8 +57,8 @@ impl Mismatch {
         self.sample_size(self.ratio_sum, self.ratio_squares)
     }
 
-    /// The same of the correction's factors, (sum c)^2 / (n sum c^2); 1 without a correction, absent where all factors
-    /// are 0.
+    /// The effective sample size of the correction's factors as a share of the tokens, (sum c)^2 / (n sum c^2); 1
+    /// without a correction, absent where all factors are 0.
     #[must_use]
     pub fn sample_size_of_factors(&self) -> Option<f64> {
         self.sample_size(self.factor_sum, self.factor_squares)

@@ -5,7 +5,7 @@ use crate::tokens::{BLOCK, Flags, Lanes};
 /// A term and its derivative at one token.
 #[derive(Clone, Copy)]
 pub(crate) struct Phi {
-    /// phi / A.
+    /// Value of the term by advantage, phi / A.
     pub(crate) value: f64,
     /// (d phi / d logp) / A.
     pub(crate) slope: f64,
@@ -17,7 +17,7 @@ pub(crate) struct Phi {
 
 /// The terms of a block of tokens.
 pub(crate) struct Terms {
-    /// phi / A.
+    /// Values of the term by advantage, phi / A.
     pub(crate) value: Lanes,
     /// (d phi / d logp) / A.
     pub(crate) slope: Lanes,

@@ -48,7 +48,8 @@ named! {
         Sapo = "sapo",
         /// The ratio, masked where the total variation of the token's probability exceeds `clip_low` or `clip_high`.
         DppoTv = "dppo-tv",
-        /// The same by the Kullback-Leibler divergence.
+        /// The ratio, masked where the Kullback-Leibler divergence of the token's probability exceeds `clip_low` or
+        /// `clip_high`.
         DppoKl = "dppo-kl",
     }
 }
@@ -95,15 +96,15 @@ impl PolicyTerm {
 /// The settings that bound ratios.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clip {
-    /// `clip_low`, l.
+    /// Setting `clip_low`, l in formulas.
     pub(crate) low: f64,
-    /// `clip_high`, h.
+    /// Setting `clip_high`, h in formulas.
     pub(crate) high: f64,
-    /// `dual_clip`, c.
+    /// Setting `dual_clip`, c in formulas.
     pub(crate) dual: f64,
-    /// `gmpo_clip`.
+    /// Setting `gmpo_clip`, the bound of the mean log-ratio.
     pub(crate) gmpo: f64,
-    /// `sapo_tau_pos` and `sapo_tau_neg`.
+    /// Settings `sapo_tau_pos` and `sapo_tau_neg`.
     pub(crate) gate: Gate,
 }
 

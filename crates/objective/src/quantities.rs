@@ -15,11 +15,12 @@ use crate::{Aggregation, Constants, MiniBatchCounts, group_weights};
 /// The parts of a group that the quantities are computed from. Each slice has one element for each response.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupView<'a> {
-    /// Advantages.
+    /// Advantage of each response.
     pub advantages: &'a [f64],
     /// Trainable tokens; 0 for an invalid response.
     pub trainable_tokens: &'a [usize],
-    /// Whether the answer is correct; `None` where nobody says so, which leaves it out of what compares right and wrong.
+    /// Whether the answer is correct; `None` where nobody says so, which leaves it out of what compares right and
+    /// wrong.
     pub correct: &'a [Option<bool>],
 }
 
@@ -56,7 +57,7 @@ pub struct Quantities {
     /// Coefficient of variation of lengths within a group, population deviation / mean, averaged over the groups with
     /// at least two counted responses; absent if there are none.
     pub length_variation: Option<f64>,
-    /// The same over all counted responses of the step; absent if there are fewer than two.
+    /// Coefficient of variation of lengths over all counted responses of the step; absent if there are fewer than two.
     pub length_variation_pooled: Option<f64>,
     /// Mean length of the counted responses with A < 0 minus that of those with A > 0, averaged over the groups that
     /// have both; absent if there are none.
@@ -67,7 +68,7 @@ pub struct Quantities {
     /// whole step; absent if there are no responses of one kind.
     pub length_gap_pooled: Option<f64>,
     /// The pull of each side under every rule, not only the one in use; rules that divide by `max_tokens` are absent if
-    /// it is 0.
+    /// it is 0, and `sides` without its constants.
     pub pulls: BTreeMap<Aggregation, Pull>,
     /// Mean length in each quarter of the responses that have an advantage, from the shortest to the longest; absent if
     /// there are none.
@@ -153,7 +154,11 @@ fn of_rules(
     let mut weights = Vec::new();
     let mut terms = Vec::new();
     for &aggregation in Aggregation::ALL {
-        if aggregation.uses_max_tokens() && constants.max_tokens == 0 {
+        let has_constants = match aggregation {
+            Aggregation::Sides => constants.sides.is_some(),
+            rule => !rule.uses_max_tokens() || constants.max_tokens > 0,
+        };
+        if !has_constants {
             continue;
         }
         let mut pull = Pull::default();

@@ -8,7 +8,7 @@ mod sealed {
 
 /// f32 or f64: the element type of log-probabilities and of their gradients. Sealed.
 pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static {
-    /// Exact.
+    /// The value as f64, without rounding.
     fn to_f64(self) -> f64;
 
     /// Rounded to the nearest.

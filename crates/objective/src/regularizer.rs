@@ -13,8 +13,10 @@ pub struct TermStats {
     pub loss: f64,
     /// The sum of the values, such as estimates of a divergence; divided by `tokens` it is their logged mean.
     pub sum: f64,
-    /// Trainable tokens.
+    /// Number of trainable tokens.
     pub tokens: usize,
+    /// Tokens at which a bound of the term applied; 0 for terms without one.
+    pub bounded: usize,
 }
 
 impl TermStats {
@@ -23,6 +25,7 @@ impl TermStats {
         self.loss += other.loss;
         self.sum += other.sum;
         self.tokens += other.tokens;
+        self.bounded += other.bounded;
     }
 
     /// The mean value; absent if there are no tokens.
@@ -72,7 +75,7 @@ pub fn response_term<T: Real>(
         }
     });
     let loss = if scale == 0.0 { 0.0 } else { scale * total };
-    Ok(TermStats { loss, sum: total, tokens: trainable_tokens(mask) })
+    Ok(TermStats { loss, sum: total, tokens: trainable_tokens(mask), bounded: 0 })
 }
 
 /// The KL term of one response, a [`response_term`] of `kl_coefficient` times `weight`.

@@ -9,9 +9,9 @@ use crate::phi::{Phi, bound, zero_outside};
 /// The temperatures of the gate: of tokens with A > 0, and of those with A < 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gate {
-    /// `sapo_tau_pos`.
+    /// Setting `sapo_tau_pos`, for tokens with A > 0.
     pub(crate) positive: f64,
-    /// `sapo_tau_neg`.
+    /// Setting `sapo_tau_neg`, for tokens with A < 0.
     pub(crate) negative: f64,
 }
 

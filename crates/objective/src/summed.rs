@@ -29,7 +29,7 @@ pub enum SummedLoss {
     CrossEntropy,
     /// The ratio to the sampler's probability times the advantage.
     ImportanceSampling,
-    /// The same, clipped as in PPO.
+    /// The ratio to the sampler's probability times the advantage, clipped as in PPO.
     Ppo,
     /// The log-probability times the clipped ratio, a constant for the gradient.
     Cispo,
@@ -38,7 +38,7 @@ pub enum SummedLoss {
 }
 
 impl SummedLoss {
-    /// All of them.
+    /// Every loss, in the order of the variants.
     pub const ALL: [Self; 5] = [Self::CrossEntropy, Self::ImportanceSampling, Self::Ppo, Self::Cispo, Self::Balanced];
 
     /// The name in requests.
@@ -113,7 +113,7 @@ impl RatioBounds {
 /// The tokens of a sequence.
 #[derive(Debug, Clone, Copy)]
 pub struct SummedTokens<'a> {
-    /// Log-probabilities.
+    /// The learner's log-probability of each token, in nats.
     pub logp: &'a [f32],
     /// The sampler's log-probabilities; empty where the loss does not compare.
     pub sampler_logp: &'a [f32],
@@ -124,11 +124,11 @@ pub struct SummedTokens<'a> {
 /// What a loss was made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SummedStats {
-    /// The loss.
+    /// Value of the loss, a sum over tokens.
     pub loss: f64,
     /// Tokens whose factor is not 0.
     pub tokens: u64,
-    /// Those of them whose ratio was beyond a bound.
+    /// Tokens with a factor other than 0 whose ratio was beyond a bound.
     pub clipped: u64,
     /// The sum of their ratios.
     pub ratio: f64,
@@ -197,11 +197,11 @@ pub fn summed_loss(
 /// A response of [`balance`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BalancedResponse {
-    /// Its group: responses with the same number are to the same prompt.
+    /// Number of the group: responses with an equal number answer one prompt.
     pub group: i64,
-    /// Its advantage.
+    /// Advantage of the response.
     pub advantage: f64,
-    /// Its tokens that are trained on; 0 for a response that is not.
+    /// Number of trained tokens; 0 for a response that is not trained on.
     pub tokens: usize,
 }
 
@@ -294,9 +294,9 @@ mod tests {
             let step = 0.01;
             // Not across a corner.
             prop_assume!([bounds.low, bounds.high].iter().all(|bound| (gap - bound.ln()).abs() > 2.0 * step));
-            let at = |by: f64| one(loss, (logp + by) as f32, (logp - gap) as f32, factor as f32);
-            let difference = (at(step).0 - at(-step).0) / (2.0 * step);
-            prop_assert!((difference - f64::from(at(0.0).1)).abs() < 1e-3, "{} {}", difference, at(0.0).1);
+            let loss_at = |by: f64| one(loss, (logp + by) as f32, (logp - gap) as f32, factor as f32);
+            let difference = (loss_at(step).0 - loss_at(-step).0) / (2.0 * step);
+            prop_assert!((difference - f64::from(loss_at(0.0).1)).abs() < 1e-3, "{} {}", difference, loss_at(0.0).1);
         }
 
         #[test]

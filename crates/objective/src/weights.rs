@@ -43,7 +43,7 @@ pub struct MiniBatchCounts {
     pub groups: usize,
     /// Responses with a trainable token.
     pub responses: usize,
-    /// Trainable tokens, N.
+    /// Number of trainable tokens, N.
     pub tokens: usize,
     /// The sum of T^-alpha over the responses, Q.
     pub length_powers: f64,
@@ -52,7 +52,7 @@ pub struct MiniBatchCounts {
 }
 
 impl MiniBatchCounts {
-    /// Adds a group.
+    /// Adds the counts of a group.
     pub fn add(&mut self, group: GroupCounts) {
         self.groups += usize::from(group.tokens > 0);
         self.responses += group.responses;
@@ -103,7 +103,7 @@ impl FromIterator<GroupCounts> for MiniBatchCounts {
 /// What depends on one group alone: its advantages and its parts of all weights, with one element for each response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupTerms {
-    /// See [`advantages`].
+    /// Advantage of each response: see [`advantages`].
     pub advantages: Vec<f64>,
     /// The group's part of the policy weight of a token: see [`group_weights`].
     pub weights: Vec<f64>,
@@ -114,8 +114,8 @@ pub struct GroupTerms {
 }
 
 impl GroupTerms {
-    /// Of a group with these rewards, whether each response is valid, and its number of trainable tokens: 0 for an
-    /// invalid one.
+    /// Computes the terms of a group from its rewards, whether each response is valid, and the numbers of trainable
+    /// tokens: 0 for an invalid response.
     ///
     /// # Errors
     /// Slices of different lengths; a valid reward that is out of range; `max_tokens` 0 with a rule that divides by it.
@@ -123,8 +123,8 @@ impl GroupTerms {
         Self::with_components(settings, rewards, &[], valid, trainable_tokens)
     }
 
-    /// The same of a group whose rewards are sums of components, which `gdpo` normalises one by one. Without any, the
-    /// reward is the only one.
+    /// Computes the terms of a group whose rewards are sums of components, which `gdpo` normalises one by one. Without
+    /// components, the reward is the only one.
     ///
     /// # Errors
     /// As [`Self::of`]; a component of another length, or out of range.
@@ -151,7 +151,7 @@ impl GroupTerms {
 ///
 /// `advantages`, `trainable_tokens` and `out` have one element for each response; `trainable_tokens` is 0 for an
 /// invalid one. A response without a trainable token has weight 0, and so does one
-/// with advantage 0 under the balanced rules, since it is on neither side.
+/// with advantage 0 under `sides` and the balanced rules, since it is on neither side.
 ///
 /// # Errors
 /// Slices of different lengths; an advantage that is not finite or exceeds 1e30 in absolute value; `max_tokens` 0 with
@@ -168,6 +168,7 @@ pub fn group_weights(
     if aggregation.uses_max_tokens() && constants.max_tokens == 0 {
         return Err(Error::refused("max_tokens", 0, format!("at least 1 with {aggregation}")));
     }
+    let dial = (aggregation == Aggregation::Sides).then(|| constants.sides.unwrap_or_default());
     let mut positive = Side::default();
     let mut negative = Side::default();
     let neither = Side::default();
@@ -178,7 +179,7 @@ pub fn group_weights(
             return Err(Error::refused("advantage", advantage, allowed).within(Location::response(i)));
         }
         if tokens > 0 && advantage != 0.0 {
-            if advantage > 0.0 { &mut positive } else { &mut negative }.add(advantage, tokens);
+            if advantage > 0.0 { &mut positive } else { &mut negative }.add(advantage, tokens, dial);
         }
     }
     let counts = GroupCounts::of(advantages, trainable_tokens, constants);
@@ -191,7 +192,8 @@ pub fn group_weights(
             advantage if advantage > 0.0 => &positive,
             _ => &negative,
         };
-        let member = Member { responses, group_tokens, tokens, side, constants };
+        let is_positive = advantage > 0.0;
+        let member = Member { responses, group_tokens, tokens, side, is_positive, constants };
         *out = if tokens == 0 { 0.0 } else { part(&member) };
     }
     Ok(counts)

@@ -26,7 +26,7 @@ pub fn missing_of_environments(recipe: &Recipe) -> Option<FieldError> {
     named.any(is_python).then(|| missing("environment.python", &recipe.environment.python)).flatten()
 }
 
-/// All of them.
+/// The Python interpreters that verifiers and environments name and that are not there.
 pub fn missing_interpreters(recipe: &Recipe) -> Vec<FieldError> {
     let of_verifiers = recipe.data.verifiers.keys().filter_map(|name| missing_of_verifier(recipe, name));
     of_verifiers.chain(missing_of_environments(recipe)).collect()

@@ -8,7 +8,7 @@ use evenkeel_orchestrator::EnvironmentOrigin;
 
 /// A suffix that asks for one.
 pub const SUFFIX: &str = "\n\nPut your final answer within \\boxed{}.";
-/// The same as TOML writes it, between quotation marks.
+/// The suffix of [`SUFFIX`] as TOML writes it, between quotation marks.
 pub const WRITTEN_SUFFIX: &str = "\\n\\nPut your final answer within \\\\boxed{}.";
 
 /// Counts the prompts of problems that are judged as mathematics, and those that ask for a marked answer.

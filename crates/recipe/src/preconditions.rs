@@ -74,6 +74,7 @@ pub fn refused_by_services(recipe: &Recipe, model: &Path, config: &Config) -> Ve
         refused.extend(refused_by_engine(recipe, model, config));
     }
     refused.extend(refused_by_learner(recipe, config));
+    refused.extend(recipe.learner.validate_networks(model).err().map(|error| error.within("learner")));
     refused.extend(refused_by_adapters(recipe));
     let (profile, known) = (&recipe.data.math_profile, Profile::ALL.map(|profile| profile.name()));
     if !profile.is_empty() && !known.contains(&profile.as_str()) {

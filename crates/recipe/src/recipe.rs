@@ -42,9 +42,9 @@ const DEFAULT: &str = "arithmetic";
 pub struct Recipe {
     /// The run: name, seed, steps.
     pub run: RunSettings,
-    /// The initial model.
+    /// The model that training starts from.
     pub model: ModelSettings,
-    /// Problems.
+    /// Problems to train on.
     pub data: DataSettings,
     /// How the policy is sampled.
     pub sampling: PolicySamplingSettings,
@@ -56,7 +56,7 @@ pub struct Recipe {
     pub shaping: ShapingSettings,
     /// Supervised steps before the first GRPO step.
     pub warm_start: WarmStartSettings,
-    /// Held-out problems.
+    /// Evaluation on held-out problems.
     pub evaluation: EvaluationSettings,
     /// What is kept on disk.
     pub checkpoint: CheckpointSettings,
@@ -68,7 +68,7 @@ pub struct Recipe {
     pub sampler_audit: SamplerAuditSettings,
     /// The page in which the run is watched.
     pub page: PageSettings,
-    /// Deadlines and retries.
+    /// Deadlines and retries of requests to services.
     pub services: ServicesSettings,
     /// Settings of the learner.
     pub learner: TrainingSettings,
@@ -80,6 +80,13 @@ pub struct Recipe {
     pub reward: RewardSettings,
     /// Settings of the environment service.
     pub environment: EnvironmentSettings,
+}
+
+impl Recipe {
+    /// Updates of the optimizer in a step.
+    pub fn updates_per_step(&self) -> usize {
+        self.learner.updates_in_step(self.sampling.prompts_per_step as usize)
+    }
 }
 
 /// Sections are validated by `resolve`, once shared values are derived.

@@ -22,7 +22,7 @@ pub struct Deadline {
 impl Deadline {
     pub const NEVER: Self = Self { at: None };
 
-    /// That much time from now.
+    /// The deadline after this much time from now.
     pub fn after(budget: Duration) -> Self {
         // A time beyond the range of `Instant` counts as never.
         Self { at: Instant::now().checked_add(budget) }

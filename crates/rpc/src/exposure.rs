@@ -1,4 +1,5 @@
-//! Who can reach a port. Plaintext to other machines is the operator's decision, never a default.
+//! Who can reach a port. To other machines, plaintext and encryption without credentials are the operator's decision,
+//! never a default.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -28,10 +29,49 @@ pub fn validate_plaintext(field: &str, listen: &str, insecure: bool, remedy: &st
     FieldError::ensure(insecure || is_loopback(listen), field, format_args!("{listen:?} in plaintext"), allowed())
 }
 
-/// Warns that a port serves plaintext to other machines; `setting` is what allows it.
-pub fn warn_of_plaintext(what: &str, address: SocketAddr, setting: &str) {
+/// How a port that can have TLS is protected.
+#[derive(Debug, Clone, Copy)]
+pub struct Protection {
+    /// Whether its setting `insecure` is true.
+    pub insecure: bool,
+    pub tls: bool,
+    /// Whether clients must have a key, a token or a certificate.
+    pub authenticates: bool,
+    /// The settings that make it so, for the refusal.
+    pub credentials: &'static str,
+}
+
+impl Protection {
+    /// Refuses to listen where other machines reach the port, unless it has TLS and asks clients for credentials, or
+    /// `insecure` allows it to have less.
+    ///
+    /// # Errors
+    /// The field of the address.
+    pub fn validate(self, field: &str, listen: &str) -> Result<(), FieldError> {
+        let Self { insecure, tls, authenticates, credentials } = self;
+        let remedy = "certificates (`tls`), or `insecure = true` next to it on a trusted network";
+        validate_plaintext(field, listen, insecure || tls, remedy)?;
+        let allowed = || {
+            format!("a loopback address, {credentials}, or `insecure = true` next to it: TLS alone lets everybody in")
+        };
+        let found = format_args!("{listen:?} without credentials of clients");
+        FieldError::ensure(insecure || authenticates || is_loopback(listen), field, found, allowed())
+    }
+
+    /// Warns of what `insecure` lets through, under the path of that setting.
+    pub fn warn(self, what: &str, address: SocketAddr, setting: &str) {
+        if !self.tls {
+            warn_of_plaintext(what, address, &format!("{setting} is true"));
+        } else if !self.authenticates && !address.ip().to_canonical().is_loopback() {
+            tracing::warn!(%address, "anyone who reaches the address can use {what} ({setting} is true)");
+        }
+    }
+}
+
+/// Warns that a port serves plaintext to other machines; `because` is the setting that allows it, with its value.
+pub fn warn_of_plaintext(what: &str, address: SocketAddr, because: &str) {
     if !address.ip().to_canonical().is_loopback() {
-        tracing::warn!(%address, "{what} is served in plaintext to other machines ({setting} is true)");
+        tracing::warn!(%address, "{what} is served in plaintext to other machines ({because})");
     }
 }
 
@@ -57,5 +97,17 @@ mod tests {
         let error = check("0.0.0.0:1", false).unwrap_err().to_string();
         let expected = r#"listen is "0.0.0.0:1" in plaintext, allowed: a loopback address, or insecure = true"#;
         assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn tls_for_other_machines_needs_credentials_unless_it_is_meant() {
+        let open = Protection { insecure: false, tls: true, authenticates: false, credentials: "`token_file`" };
+        let error = open.validate("listen", "0.0.0.0:1").unwrap_err().to_string();
+        let expected = "listen is \"0.0.0.0:1\" without credentials of clients, allowed: a loopback address, \
+                        `token_file`, or `insecure = true` next to it: TLS alone lets everybody in";
+        assert_eq!(error, expected);
+        assert_eq!(open.validate("listen", "127.0.0.1:1"), Ok(()));
+        assert_eq!(Protection { authenticates: true, ..open }.validate("listen", "0.0.0.0:1"), Ok(()));
+        assert_eq!(Protection { insecure: true, ..open }.validate("listen", "0.0.0.0:1"), Ok(()));
     }
 }

@@ -1,12 +1,15 @@
-//! Ports that speak HTTP/1 rather than gRPC: `/metrics`, the page of a run, the embedded engine. What axum's own server
-//! does not have are the limits on a connection.
+//! Connections of ports that speak HTTP/1 rather than gRPC: `/metrics`, the page of a run, and every
+//! [`HttpPort`](crate::server::HttpPort). What axum's own server does not have are the limits on a connection.
 
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -16,8 +19,10 @@ use tokio_util::sync::CancellationToken;
 /// What a connection may cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Http1Limits {
-    /// Until the header of a request is complete, from the opening of the connection or the end of a response.
+    /// From the opening of the connection until the header of its first request is complete.
     pub header: Duration,
+    /// From the end of a response until the header of the next request is complete.
+    pub idle: Duration,
     /// Bytes that are kept of a request's header, and of a response that is not read yet.
     pub buffer: usize,
     /// Whether a connection may carry further requests.
@@ -28,7 +33,7 @@ pub struct Http1Limits {
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 
-/// Serves a connection to its end; after `stop`, to the end of the response in progress. Its failures concern only its
+/// Serves a connection to its end; after `stop`, to the end of the response in progress. Failures concern only this
 /// client.
 pub async fn serve_connection<S>(stream: S, router: Router, limits: Http1Limits, stop: &CancellationToken)
 where
@@ -41,14 +46,33 @@ where
 
 async fn serve_boxed(stream: Box<dyn Connection>, router: Router, limits: Http1Limits, stop: &CancellationToken) {
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.header);
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.header.max(limits.idle));
     builder.max_buf_size(limits.buffer).keep_alive(limits.keep_alive);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    let routes = TowerToHyperService::new(router);
+    let begun = CancellationToken::new();
+    let service = service_fn(|request: Request<Incoming>| {
+        begun.cancel();
+        routes.call(request)
+    });
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    // hyper has one limit for the first header and for those after it.
+    let mut silent = pin!(async {
+        if begun.run_until_cancelled(tokio::time::sleep(limits.header)).await.is_none() {
+            std::future::pending().await
+        }
+    });
+    let mut is_stopping = false;
+    loop {
+        tokio::select! {
+            biased;
+            _ = connection.as_mut() => return,
+            () = silent.as_mut() => return,
+            () = stop.cancelled(), if !is_stopping => {
+                is_stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
     }
-    let _ = connection.await;
 }
 
 /// Connections of which there may be only so many: a further one takes the place of the oldest, so that clients that

@@ -9,6 +9,7 @@
 //! - [`roots`]: the folders that clients may name.
 //! - [`exposure`], [`reload`]: who can reach a port, and certificates and tokens that are replaced while a process
 //!   runs.
+//! - [`private`]: servers that a process starts for itself alone.
 //! - [`deadline`], [`admission`], [`error`]: deadlines, bounded queues, and the errors that report them.
 //! - [`stall_timeout`]: connections whose readers take nothing.
 //! - [`retry`]: the policy of retries.
@@ -26,6 +27,7 @@ pub mod error;
 pub mod exposure;
 pub mod http1;
 pub mod items;
+pub mod private;
 pub mod reload;
 pub mod retry;
 pub mod roots;

@@ -39,12 +39,12 @@ struct LoadedFiles<T> {
 type Stamp = (u64, u64, u64, i64, i64, i64, i64);
 
 fn stamp(path: &Path) -> Option<Stamp> {
-    let of = |found: Metadata| {
+    let stamp_of = |found: Metadata| {
         let modified = (found.mtime(), found.mtime_nsec());
         let changed = (found.ctime(), found.ctime_nsec());
         (found.dev(), found.ino(), found.len(), modified.0, modified.1, changed.0, changed.1)
     };
-    std::fs::metadata(path).ok().map(of)
+    std::fs::metadata(path).ok().map(stamp_of)
 }
 
 impl<T> Reloading<T> {
@@ -61,6 +61,18 @@ impl<T> Reloading<T> {
         let stamps = files.iter().map(|file| stamp(file)).collect();
         let state = LoadedFiles { value: Arc::new(load()?), stamps, looked: Instant::now(), refusal: None };
         Ok(Self(Arc::new(Inner { setting: setting.into(), files, load: Box::new(load), state: Mutex::new(state) })))
+    }
+
+    /// A value that no file has, and that never changes.
+    fn fixed(setting: &str, value: T) -> Self {
+        let state = LoadedFiles { value: Arc::new(value), stamps: Vec::new(), looked: Instant::now(), refusal: None };
+        let load = || -> Result<T, FileError> { unreachable!("no file changes where there is none") };
+        Self(Arc::new(Inner {
+            setting: setting.to_owned(),
+            files: Vec::new(),
+            load: Box::new(load),
+            state: Mutex::new(state),
+        }))
     }
 
     /// The newest content that could be used.
@@ -107,7 +119,7 @@ impl<T> fmt::Debug for Reloading<T> {
     }
 }
 
-/// The bearer tokens of a file, one on each line.
+/// The bearer tokens of a file, one on each line, or one that is only in memory.
 #[derive(Debug, Clone)]
 pub struct BearerTokens(Reloading<Vec<Secret>>);
 
@@ -122,6 +134,11 @@ impl BearerTokens {
         let load =
             move || Secret::read_all(&file).map_err(|error| FileError::new(&name, &file, format_args!("it {error}")));
         Reloading::open(setting, vec![path.to_owned()], load).map(Self)
+    }
+
+    /// A token that no file has.
+    pub(crate) fn fixed(token: Secret) -> Self {
+        Self(Reloading::fixed("a secret in memory", vec![token]))
     }
 
     /// Whether one of them is the bearer token of an `authorization` header.

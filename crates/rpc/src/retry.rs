@@ -205,9 +205,9 @@ mod tests {
 
     #[test]
     fn jitter_is_the_clients_own_and_reproducible() {
-        let of = |who: &str| pauses(policy().with_jitter(who));
-        assert_eq!(of("http://a:1"), of("http://a:1"));
-        assert_ne!(of("http://a:1"), of("http://b:1"));
+        let pauses_of = |who: &str| pauses(policy().with_jitter(who));
+        assert_eq!(pauses_of("http://a:1"), pauses_of("http://a:1"));
+        assert_ne!(pauses_of("http://a:1"), pauses_of("http://b:1"));
     }
 
     #[test]

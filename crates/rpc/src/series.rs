@@ -10,7 +10,7 @@ const ITEMS: (&str, Values) = ("items", Values::Few("kinds of item streams: `gen
 const DISPATCHED: (&str, Values) = ("items", Values::Few("kinds of item streams: `generate`, `verify`"));
 const QUEUE: (&str, Values) = ("queue", Values::Few("`receive`, and one for each kind of item stream"));
 
-/// Of every gRPC server.
+/// Metric series of every gRPC server.
 pub const SERVER_SERIES: &[Series] = &[
     Series::counter("evenkeel_grpc_calls_total", "finished calls; `Cancelled` if the client went away")
         .by(&[METHOD, ("code", Values::Few("gRPC's 17 status codes"))])
@@ -32,7 +32,7 @@ pub(crate) const QUEUE_REFUSED: Series =
     Series::counter("evenkeel_queue_refused_total", "refused because items or bytes were used up")
         .by(&[QUEUE, ("unit", Values::Of(Unit::NAMES))]);
 
-/// Of every server of item streams.
+/// Metric series of every server of item streams.
 pub const ITEM_SERIES: &[Series] = &[
     Series::gauge("evenkeel_queue_items", "items queued or being processed").by(&[QUEUE]),
     Series::counter("evenkeel_items_total", "finished items; streams that ended `unread`")
@@ -41,7 +41,7 @@ pub const ITEM_SERIES: &[Series] = &[
     Series::histogram("evenkeel_item_work_seconds", "time of an item in its handler").by(&[ITEMS]),
 ];
 
-/// Of every dispatcher, the client's side of item streams.
+/// Metric series of every dispatcher, the client's side of item streams.
 pub const DISPATCH_SERIES: &[Series] = &[
     Series::counter("evenkeel_dispatch_items_total", "finished items on the client's side")
         .by(&[DISPATCHED, ("end", Values::Of(ItemEnd::LABELS))]),

@@ -53,7 +53,7 @@ impl RunOverview {
         headline(self.last_evaluation.as_ref()?)
     }
 
-    /// The same in words; a mean reward says that it is one.
+    /// The result of the last evaluation in words; a mean reward is called one.
     pub fn evaluated_in_words(&self) -> Option<String> {
         let (quantity, value) = self.evaluated()?;
         let value = in_words(quantity, value, None);
@@ -75,7 +75,7 @@ enum SkipReason {
     /// A file that cannot be read.
     #[error(transparent)]
     Unreadable(#[from] RunFilesError),
-    /// There is no manifest.
+    /// The directory has no manifest.
     #[error("holds no run (there is no run.json)")]
     NoRun,
     /// A file of other lines than metrics.

@@ -27,7 +27,7 @@ pub struct LineCursor {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunUpdate {
     pub state: Labelled<RunState>,
-    /// What it is doing, in words.
+    /// Current activity, in words.
     pub doing: String,
     /// GRPO steps to do in all.
     pub total_steps: u64,
@@ -38,7 +38,7 @@ pub struct RunUpdate {
     pub next: LineCursor,
 }
 
-/// Where a run is, by whoever knows.
+/// Where a run is: its state, what is being done, and how many steps there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whereabouts {
     pub state: RunState,
@@ -105,11 +105,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.jsonl");
         std::fs::write(&path, "{\"a\":0}\n{\"a\":1}\nbroken\n{\"a\":2}\n{\"a\"").unwrap();
-        let of = |from| {
+        let lines_from = |from| {
             let (lines, end) = lines(&path, from).unwrap();
             (lines.iter().map(|line| line.get().to_owned()).collect::<Vec<_>>(), end)
         };
-        assert_eq!(of(1), (vec!["{\"a\":1}".to_owned(), "{\"a\":2}".to_owned()], 4));
-        assert_eq!((of(9), lines(&dir.path().join("none"), 3).unwrap().1), ((vec![], 9), 3));
+        assert_eq!(lines_from(1), (vec!["{\"a\":1}".to_owned(), "{\"a\":2}".to_owned()], 4));
+        assert_eq!((lines_from(9), lines(&dir.path().join("none"), 3).unwrap().1), ((vec![], 9), 3));
     }
 }

@@ -32,10 +32,10 @@ pub fn stored_summary(
 pub fn stored_state(directory: &Path, summary: Option<&Summary>) -> RunState {
     let said = summary.and_then(|summary| summary.state.known());
     match (is_locked(directory), said) {
-        // Its summary is written with its first checkpoint; one that was resumed has that of the time before.
+        // A summary is written with the first checkpoint; a resumed run has the one from before.
         (true, said) => said.filter(|state| !state.has_ended()).unwrap_or(RunState::Training),
         (false, Some(state)) if state.has_ended() => state,
-        // Its process ended before it could write how.
+        // The process ended before it could write how.
         (false, _) => RunState::Stopped,
     }
 }
@@ -50,9 +50,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(stored_state(dir.path(), None), RunState::Stopped);
         let written = WrittenLines { steps: &Curves::default(), warm_start: &Curves::default(), evaluations: &[] };
-        let of = |state| Summary::of("a", RunPlan::default(), None, state, &written, &Default::default());
-        assert_eq!(stored_state(dir.path(), Some(&of(RunState::Training))), RunState::Stopped);
-        assert_eq!(stored_state(dir.path(), Some(&of(RunState::Failed))), RunState::Failed);
+        let summary = |state| Summary::of("a", RunPlan::default(), None, state, &written, &Default::default());
+        assert_eq!(stored_state(dir.path(), Some(&summary(RunState::Training))), RunState::Stopped);
+        assert_eq!(stored_state(dir.path(), Some(&summary(RunState::Failed))), RunState::Failed);
         assert!(stored_summary(dir.path(), "", None, &written).unwrap_err().to_string().contains("holds no run"));
     }
 }

@@ -9,6 +9,9 @@ use crate::layout::BEST_FILE;
 use crate::metrics::MetricsLine;
 use crate::whole_file::replace_json;
 
+/// Whether an evaluation is verified.
+const VERIFIED: &str = "sampler_audit/evaluation_verified";
+
 /// `best.json`: the checkpoint with the highest value of `checkpoint.keep_best`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Best {
@@ -23,6 +26,9 @@ pub struct Best {
     pub checkpoint: String,
     /// The published weights, likewise.
     pub weights: String,
+    /// Whether answers of the evaluation were audited and none was found wrong.
+    #[serde(default)]
+    pub verified: bool,
 }
 
 /// Knows the best checkpoint, and notices a better one.
@@ -51,6 +57,11 @@ impl BestKeeper {
     pub fn improvement(&self, evaluation: Option<&MetricsLine>) -> Option<f64> {
         let value = evaluation?.get(&self.metric)?;
         self.best.as_ref().is_none_or(|best| value > best.value).then_some(value)
+    }
+
+    /// Whether the answers of an evaluation were audited and none was found wrong.
+    pub fn is_verified(evaluation: Option<&MetricsLine>) -> bool {
+        evaluation.is_some_and(|line| line.get(VERIFIED) == Some(1.0))
     }
 
     /// A better checkpoint is on the disk.
@@ -89,7 +100,7 @@ mod tests {
     fn best(step: u64, value: f64) -> Best {
         let checkpoint = format!("/c/step-{step}");
         let weights = format!("/w/step-{step}");
-        Best { metric: "acc".into(), value, step, policy_version: step, checkpoint, weights }
+        Best { metric: "acc".into(), value, step, policy_version: step, checkpoint, weights, verified: true }
     }
 
     #[test]
@@ -101,6 +112,10 @@ mod tests {
         assert_eq!(keeper.improvement(Some(&line(20, 0.5))), None);
         assert_eq!(keeper.improvement(Some(&line(20, 0.6))), Some(0.6));
         assert_eq!(keeper.improvement(None), None);
+        let mut verified = line(20, 0.6);
+        assert!(!BestKeeper::is_verified(Some(&verified)));
+        verified.set_named(VERIFIED, 1.0);
+        assert!(BestKeeper::is_verified(Some(&verified)));
     }
 
     #[test]

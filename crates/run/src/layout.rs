@@ -5,12 +5,14 @@ pub const RUN_FILE: &str = "run.json";
 pub const CONFIG_FILE: &str = "config.toml";
 /// The record of everything that the run reads.
 pub const INPUTS_FILE: &str = "inputs.json";
-/// What became of the rows of the data.
+/// Report on the rows of the data.
 pub const DATA_FILE: &str = "data.json";
 /// The lines of GRPO steps.
 pub const METRICS_FILE: &str = "metrics.jsonl";
-/// What became of the prompts of each GRPO step.
+/// Outcomes of the prompts of each GRPO step.
 pub const PROMPTS_FILE: &str = "prompts.jsonl";
+/// The receipt: a line of its hash chain for each GRPO step.
+pub const RECEIPT_FILE: &str = "receipt.jsonl";
 /// The lines of supervised steps.
 pub const WARM_START_FILE: &str = "warm_start.jsonl";
 /// The lines of evaluations.
@@ -20,6 +22,8 @@ pub const SUMMARY_FILE: &str = "summary.json";
 pub const REPORT_FILE: &str = "report.html";
 /// The best checkpoint, where the settings say by what.
 pub const BEST_FILE: &str = "best.json";
+/// The record of a judge's verdicts. They were paid for: whoever clears a directory leaves it.
+pub const JUDGE_FILE: &str = "judge.jsonl";
 /// Marks a directory whose run has not started: its content may be removed.
 pub(crate) const INCOMPLETE_FILE: &str = ".incomplete";
 /// The samples of training steps.

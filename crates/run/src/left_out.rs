@@ -28,7 +28,7 @@ pub struct LeftOut {
 }
 
 impl AnswerCounts {
-    /// Adds an answer of so many tokens, of at most `most`.
+    /// Adds an answer with its number of tokens, which is at most `most`.
     pub fn add(&mut self, tokens: usize, most: usize, truncated: bool, marked: bool) {
         self.answers += 1;
         self.truncated += u64::from(truncated);
@@ -85,7 +85,7 @@ impl LeftOut {
         let most = differences.max_by(|(_, a, b), (_, c, d)| (a - b).abs().total_cmp(&(c - d).abs()));
         let Some((what, found, other)) = most else { return String::new() };
         format!(
-            "Of the {} answers left out {:.0} % {what}, of those judged in the same steps {:.0} %.",
+            "Of the {} answers left out, {:.0} % {what}; of those judged in the same steps, {:.0} %.",
             left_out.answers,
             100.0 * found,
             100.0 * other
@@ -111,10 +111,11 @@ mod tests {
         }
         assert_eq!((all.judged.lengths, all.left_out.lengths), ([34, 66, 0, 0], [0, 0, 0, 8]));
         let sentence =
-            "Of the 8 answers left out 100 % are of the longest quarter, of those judged in the same steps 0 %.";
+            "Of the 8 answers left out, 100 % are of the longest quarter; of those judged in the same steps, 0 %.";
         assert_eq!(all.sentence(), sentence);
         all.left_out.lengths = [3, 5, 0, 0];
-        let sentence = "Of the 8 answers left out 100 % have no marked answer, of those judged in the same steps 2 %.";
+        let sentence = "Of the 8 answers left out, 100 % have no marked answer; of those judged in the same steps, 2 \
+            %.";
         assert_eq!(all.sentence(), sentence);
     }
 

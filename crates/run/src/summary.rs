@@ -1,7 +1,6 @@
 //! The results of a run: `summary.json`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 
 use evenkeel_proto::v1::RunState;
@@ -14,13 +13,18 @@ use crate::labelled::Labelled;
 use crate::layout::SUMMARY_FILE;
 use crate::left_out::LeftOut;
 use crate::metrics::{Curves, EvaluatedBenchmark, MetricsLine, Quantity, at_k, headline};
+use crate::receipt::Heads;
 use crate::undecided::Undecided;
+use crate::weights_proof::WeightsProof;
+
+/// Where [`Summary::versions`] says why a GPU computes attention slowly; absent if it does not.
+pub const ATTENTION: &str = "attention";
 
 /// Steps at the start and at the end whose means are compared.
 pub const ENDS: usize = 10;
 
-/// The results of a run. Everything except the seconds and what is proven of weights is the same in two runs of one
-/// seed.
+/// The results of a run. Everything except the seconds, what is verified about weights and the whole head is the same in
+/// two runs of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the run.
@@ -85,13 +89,16 @@ pub struct Summary {
     pub seed: u64,
     /// Versions of the program and of the services.
     pub versions: BTreeMap<String, String>,
-    /// The run and the step that it was forked from. Its lines up to there are that run's.
+    /// The run and the step that it was forked from. Lines up to that step are copies of that run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
     /// Changes of what it reads with which it went on when it was resumed: of its user's code, and others that its user
     /// accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepted_changes: Vec<AcceptedChanges>,
+    /// Heads of the run's receipt; `None` before its first step has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Heads>,
 }
 
 /// A setting that differs from its default.
@@ -116,99 +123,6 @@ impl ChangedSetting {
             default: defaults.get(key).cloned(),
         });
         changed.collect()
-    }
-}
-
-const EQUAL_TOKENS: &str = "proof/equal_tokens";
-
-/// What is proven of the weights that the engines had: docs/orchestrator.md, "Proof of weights".
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct WeightsProof {
-    /// Whether every way of having other weights is excluded.
-    pub state: ProofState,
-    /// Engines that were asked last.
-    pub engines: u64,
-    /// Ways of having other weights that were looked for, and how many of them are excluded.
-    pub suspicions: u64,
-    /// See `suspicions`.
-    pub excluded: u64,
-    /// GRPO steps done at the last proof.
-    pub step: u64,
-    /// Trained tokens whose log-probability, as the engine reported it, is the learner's to the bit; 0 where engines were
-    /// asked in another way, if only in some steps.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub equal_tokens: u64,
-}
-
-fn is_zero(tokens: &u64) -> bool {
-    *tokens == 0
-}
-
-/// How much a proof of weights has shown. One that fails ends the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ProofState {
-    /// Every way of having other weights is excluded.
-    Proven,
-    /// Some are not: the weights have moved too little, or too few tokens were seen.
-    Undecided,
-}
-
-impl WeightsProof {
-    /// Of the last step with a proof.
-    fn of(steps: &Curves) -> Option<Self> {
-        let last = |name: &str| steps.column(name).last().map(|(step, _)| *step);
-        match (last(EQUAL_TOKENS), last("proof/suspicions")) {
-            (Some(step), None) => Some(Self::of_equal_tokens(step, steps.sum(EQUAL_TOKENS))),
-            (_, other) => other.and_then(|step| Self::at(step, |name| steps.at(name, step))),
-        }
-    }
-
-    /// Of the last of some lines with a proof.
-    pub fn of_lines<'a>(lines: impl IntoIterator<Item = &'a MetricsLine>) -> Option<Self> {
-        let (mut equal, mut of_engines) = (None, None);
-        let mut tokens = 0.0;
-        for line in lines {
-            of_engines = Self::at(line.step, |name| line.get(name)).or(of_engines);
-            if let Some(more) = line.get(EQUAL_TOKENS) {
-                tokens += more;
-                equal = Some(Self::of_equal_tokens(line.step, tokens));
-            }
-        }
-        of_engines.or(equal)
-    }
-
-    fn of_equal_tokens(step: u64, tokens: f64) -> Self {
-        let state = ProofState::Proven;
-        Self { state, engines: 0, suspicions: 0, excluded: 0, step, equal_tokens: tokens as u64 }
-    }
-
-    fn at(step: u64, value: impl Fn(&str) -> Option<f64>) -> Option<Self> {
-        let suspicions = value("proof/suspicions")?;
-        let value = |name: &str| value(name).unwrap_or_default();
-        let excluded = value("proof/excluded");
-        let state = if excluded >= suspicions { ProofState::Proven } else { ProofState::Undecided };
-        let suspicions = suspicions as u64;
-        let excluded = excluded as u64;
-        Some(Self { state, engines: value("proof/engines") as u64, suspicions, excluded, step, equal_tokens: 0 })
-    }
-}
-
-impl fmt::Display for WeightsProof {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { state, engines, suspicions, excluded, equal_tokens, .. } = self;
-        if *equal_tokens > 0 {
-            return write!(
-                f,
-                "proven by {equal_tokens} trained tokens: each has the learner's log-probability to the bit"
-            );
-        }
-        let plural = if *engines == 1 { "" } else { "s" };
-        let state = match state {
-            ProofState::Proven => "proven",
-            ProofState::Undecided => "undecided",
-        };
-        write!(f, "{state} for {engines} engine{plural}: {excluded} of {suspicions} ways of having others are excluded")
     }
 }
 
@@ -254,7 +168,7 @@ pub struct BenchmarkValue {
     pub step: u64,
     /// The accuracy, 0 to 1, or the mean reward.
     pub value: f64,
-    /// Its standard error over problems, where there are two or more.
+    /// Standard error over problems; absent with fewer than two.
     pub standard_error: Option<f64>,
 }
 
@@ -277,7 +191,7 @@ pub struct WrittenLines<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evaluated {
     pub quantity: Quantity,
-    /// Before the first GRPO step.
+    /// Value before the first GRPO step.
     pub before: Option<f64>,
     /// In the last evaluation after a GRPO step, with the steps that were done before it.
     pub after: Option<(f64, u64)>,
@@ -286,12 +200,12 @@ pub struct Evaluated {
 impl Summary {
     /// What its evaluations say; `None` without one.
     pub fn evaluated(&self) -> Option<Evaluated> {
-        let of = |quantity, before: Option<f64>, after: Option<f64>| {
+        let evaluated = |quantity, before: Option<f64>, after: Option<f64>| {
             let after = after.zip(self.last_evaluation);
             (before.is_some() || after.is_some()).then_some(Evaluated { quantity, before, after })
         };
-        let accuracy = of(Quantity::Accuracy, self.accuracy_before, self.accuracy_after);
-        accuracy.or_else(|| of(Quantity::Reward, self.mean_reward_before, self.mean_reward_after))
+        let accuracy = evaluated(Quantity::Accuracy, self.accuracy_before, self.accuracy_after);
+        accuracy.or_else(|| evaluated(Quantity::Reward, self.mean_reward_before, self.mean_reward_after))
     }
 
     /// The one of a run directory, where it has one that can be read.
@@ -357,6 +271,7 @@ impl Summary {
             versions,
             forked_from: None,
             accepted_changes: Vec::new(),
+            receipt: None,
         }
     }
 }
@@ -379,7 +294,7 @@ fn benchmarks(evaluations: &[MetricsLine]) -> Vec<BenchmarkSummary> {
         let values = |metric: &str| -> Vec<BenchmarkValue> {
             evaluations.iter().filter_map(|line| BenchmarkValue::of(line, &benchmark, metric)).collect()
         };
-        // Of several that are equal the first.
+        // The first of several that are equal.
         let peak = |values: &[BenchmarkValue]| {
             values.iter().copied().reduce(|peak, value| if value.value > peak.value { value } else { peak })
         };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Something that was said in an episode with several turns.
+/// A turn of an episode with several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RolloutTurn {
     /// `assistant` for what the model sampled, `tool` and `user` for what the environment said, `prompt` for a prompt

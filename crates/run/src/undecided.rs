@@ -17,14 +17,14 @@ const MAX_REASONS: usize = 3;
 pub struct Undecided {
     /// Samples with a verdict.
     pub verdicts: u64,
-    /// Those whose verdict is undecided.
+    /// Samples whose verdict is undecided.
     pub undecided: u64,
     /// The reason codes of these with how many have each, the commonest first.
     pub reasons: Vec<(String, u64)>,
 }
 
 impl Undecided {
-    /// Those of these steps; `None` where every verdict is decided.
+    /// The undecided verdicts of these steps; `None` where every verdict is decided.
     pub fn of(steps: &Curves) -> Option<Self> {
         let under = |prefix: &str| -> Vec<(String, u64)> {
             let names = steps.names().filter_map(|name| Some((name, name.strip_prefix(prefix)?)));
@@ -56,12 +56,12 @@ impl Undecided {
 }
 
 impl fmt::Display for Undecided {
-    /// `6.0 % of 200 verdicts are undecided (not_understood 10, out_of_fuel 2)`
+    /// `6.0 % of 200 (not_understood 10, out_of_fuel 2)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reasons: Vec<String> =
             self.reasons.iter().take(MAX_REASONS).map(|(reason, count)| format!("{reason} {count}")).collect();
         let share = 100.0 * self.share();
-        write!(f, "{share:.1} % of {} verdicts are undecided ({})", self.verdicts, reasons.join(", "))
+        write!(f, "{share:.1} % of {} ({})", self.verdicts, reasons.join(", "))
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
         line.set(table::UNDECIDED.of([&"out_of_fuel"]), 1.0);
         line.set(table::UNDECIDED.of([&"not_understood"]), 5.0);
         let found = Undecided::of(&Curves::of(&[line.clone(), MetricsLine { step: 2, ..line }])).unwrap();
-        assert_eq!(found.to_string(), "6.2 % of 192 verdicts are undecided (not_understood 10, out_of_fuel 2)");
+        assert_eq!(found.to_string(), "6.2 % of 192 (not_understood 10, out_of_fuel 2)");
         assert!(found.is_notable());
         assert_eq!(Undecided::of(&Curves::default()), None);
     }

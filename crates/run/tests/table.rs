@@ -106,7 +106,7 @@ fn named(sources: &[(PathBuf, String)]) -> BTreeSet<String> {
     names
 }
 
-/// Where metrics are set: by those who run and train. The files that read lines are elsewhere.
+/// Folders of code that sets metrics: what runs and what trains. The files that read lines are elsewhere.
 const SETTERS: [&str; 3] = ["services/orchestrator/src", "services/learner/src", "crates/run/src"];
 
 #[test]
@@ -130,7 +130,7 @@ fn spells_a_name(code: &str) -> bool {
     })
 }
 
-/// A line takes the name of a row, or by `set_named` one that somebody else gives: no other code may spell a name out.
+/// A line takes the name of a row, or by `set_named` one from elsewhere: no other code may spell a name out.
 #[test]
 fn no_code_sets_a_name_that_is_not_a_rows() {
     let is_test = |path: &Path| path.components().any(|part| part.as_os_str() == "tests");
@@ -155,7 +155,7 @@ fn a_row_that_is_never_set_and_a_name_without_a_row_are_found() {
     assert_eq!(table::find("actor/new"), None);
 }
 
-/// Names that somebody reads from lines: texts that look like a metric's in the code that reads them.
+/// Names that code reads from lines: texts that look like a metric's in the code that reads them.
 #[test]
 fn every_name_that_is_read_has_a_row() {
     let readers = [

@@ -40,7 +40,7 @@ pub(crate) trait CellExecutor {
     /// Runs a cell in its session, which begins with its first cell, and again after one that did not return.
     fn cell(&mut self, cell: Cell<'_>, budget: &Budget, cancel: &CancellationToken) -> Run;
 
-    /// Frees a session.
+    /// Frees what a session holds.
     fn end_session(&mut self, id: u64);
 
     /// How all sessions were lost since this was last asked, if they were.

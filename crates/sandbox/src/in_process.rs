@@ -14,7 +14,7 @@ use crate::sandbox::{LoadedProgram, Sandbox, Series, SeriesStart};
 pub(crate) struct InProcess<'a> {
     interpreter: &'a Interpreter,
     session: Option<LoadedProgram<'a>>,
-    /// Those that run cells.
+    /// Loaded programs that run cells, by session.
     sessions: HashMap<u64, LoadedProgram<'a>>,
     /// The last program with many tests; no series if it must run from the beginning for every test.
     series: Option<(SeriesKey, Option<Box<Series<'a>>>)>,

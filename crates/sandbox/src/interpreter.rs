@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::guest::{self, Form, GuestError, LoadError};
 use crate::sandbox::{Sandbox, engine};
 
-/// The loaded guest.
+/// The Python interpreter of the sandbox: the compiled guest, which is loaded when it is first needed.
 pub struct Interpreter {
     folder: PathBuf,
     workers: usize,

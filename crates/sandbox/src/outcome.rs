@@ -3,13 +3,13 @@
 /// What a program did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProgramOutcome {
-    /// Every test passed.
+    /// The program passed every test.
     Pass,
     /// A test had the wrong output.
     WrongAnswer,
-    /// It raised an exception or terminated abnormally.
+    /// The program raised an exception or terminated abnormally.
     RuntimeError,
-    /// It does not compile.
+    /// The program does not compile.
     CompileError,
     /// Used more time than allowed.
     TimeLimit,
@@ -41,7 +41,7 @@ pub enum Invalid {
 }
 
 impl ProgramOutcome {
-    /// Its name in snake case, for rows, metrics and reason codes.
+    /// Name of the outcome in snake case, for rows, metrics and reason codes.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ macro_rules! reasons {
             /// All reasons, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Its stable code, for rows, metrics and requests.
+            /// Stable code of the reason, for rows, metrics and requests.
             #[must_use]
             pub fn code(self) -> &'static str {
                 match self {
@@ -30,7 +30,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// The outcome.
+            /// The outcome that the reason belongs to.
             #[must_use]
             pub fn outcome(self) -> ProgramOutcome {
                 use ProgramOutcome::{
@@ -75,9 +75,9 @@ reasons! {
     TimeLimit: "time_limit", TimeLimit;
     /// All tests together used more time than allowed.
     ProgramTimeLimit: "program_time_limit", TimeLimit;
-    /// More memory than allowed.
+    /// The program used more memory than allowed.
     MemoryLimit: "memory_limit", MemoryLimit;
-    /// More output than allowed.
+    /// The program wrote more output than allowed.
     OutputLimit: "output_limit", OutputLimit;
     /// The completion has no fenced block.
     NoBlock: "no_block", NoCode;

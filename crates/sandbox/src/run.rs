@@ -1,5 +1,4 @@
-//! A run of a program, as whoever asks for it and whoever carries it out know it: what may be used, what is run, and
-//! what it did.
+//! A run of a program, as shared by its requester and its executor: what may be used, what is run, and what it did.
 
 use std::time::Duration;
 
@@ -26,14 +25,14 @@ pub(crate) struct ProgramSource<'a> {
     pub text: &'a [u8],
     /// Empty if it was not compiled before.
     pub code: &'a [u8],
-    /// Whether it has so many tests that running its definitions once for all of them pays off: see [`Series`].
+    /// Whether it has enough tests for running its definitions once for all of them to pay off: see [`Series`].
     pub many_tests: bool,
 }
 
 /// A cell of a session.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell<'a> {
-    /// The session.
+    /// Number of the session.
     pub id: u64,
     /// The program that runs cells, and its function.
     pub driver: &'a [u8],
@@ -64,11 +63,11 @@ impl Run {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
-    /// It completed, with a marshalled value or captured text.
+    /// The run completed, with a marshalled value or captured text.
     Returned(Vec<u8>),
     /// An uncaught exception, with its message.
     Raised(String),
-    /// It ended its process with this exit code.
+    /// The program ended its process with this exit code.
     Exited(i32),
     /// The source does not compile.
     CompileError(String),
@@ -88,7 +87,8 @@ pub(crate) enum ExitStatus {
     Trapped(String),
     /// The machine was too busy to give the program its CPU time.
     Starved,
-    /// It needs more memory than it was granted, though not more than allowed: to be run again with its full allowance.
+    /// The program needs more memory than it was granted, though not more than allowed: to be run again with its full
+    /// allowance.
     NeedsMemory,
     /// The verdict is no longer needed.
     Cancelled,

@@ -10,10 +10,10 @@ use crate::rows::Tests;
 /// The rules under which a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// As a process would run, from the beginning for every test.
+    /// Every test runs the program from the beginning, as a process would.
     #[default]
     Strict,
-    /// As LiveCodeBench's grader judges, with its quirks, but without its loopholes.
+    /// Judges as LiveCodeBench's grader does, with its quirks, but without its loopholes.
     LiveCodeBench,
 }
 
@@ -32,7 +32,7 @@ pub enum RewardRule {
 pub enum ProgramSubmission {
     /// A completion, from which the program is extracted.
     Completion(String),
-    /// The program itself.
+    /// A program, which is run as it is.
     Program(String),
 }
 
@@ -41,9 +41,9 @@ pub enum ProgramSubmission {
 pub struct ProgramTask {
     /// What the model wrote.
     pub submission: ProgramSubmission,
-    /// The tests.
+    /// Tests that the program must pass.
     pub tests: Arc<Tests>,
-    /// The rules.
+    /// Rules by which the program is judged.
     pub mode: Mode,
     /// Limits on one test.
     pub limits: ProgramLimits,

@@ -1,4 +1,4 @@
-//! Verdicts.
+//! Verdicts on programs: what they did, and their reward.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub const EXCERPT_BYTES: usize = 2048;
 pub struct GraderResult {
     /// 1 for true, 0 for false, or a negative code, up to the first that is not 1.
     pub results: Vec<i32>,
-    /// Its error code, if any.
+    /// Error code of the grader, if any.
     pub error: Option<i32>,
 }
 
@@ -32,7 +32,7 @@ pub struct ProgramOutput {
 /// The verdict on one program.
 #[derive(Clone, Debug)]
 pub struct ProgramVerdict {
-    /// The outcome.
+    /// What the program did.
     pub outcome: ProgramOutcome,
     /// What exactly led to it.
     pub reason: Reason,
@@ -42,7 +42,7 @@ pub struct ProgramVerdict {
     pub passed_tests: usize,
     /// Number of tests that were run and count.
     pub run_tests: usize,
-    /// Number of tests.
+    /// Number of tests of the task.
     pub total_tests: usize,
     /// Index of the first test that failed, from 0.
     pub failing_test: Option<usize>,

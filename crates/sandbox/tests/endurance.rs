@@ -12,7 +12,7 @@ use evenkeel_sandbox::{Invalid, Mode, ProgramLimits, ProgramOutcome, ProgramTask
 use support::{POOL, resident, stdin, task};
 use tokio_util::sync::CancellationToken;
 
-/// Concurrent programs.
+/// Number of programs that run concurrently.
 const AT_ONCE: usize = 64;
 
 /// Typical submissions: right, wrong, broken, greedy and deeply recursive programs.

@@ -46,7 +46,7 @@ fn endless_programs_do_not_block_others() {
         let verdicts = in_order(&pool(1, None), tasks);
         let (first, verdict) = &verdicts[0];
         assert!(*first == 2 && verdict.passed(), "the verdict {first} came first: {:?}", verdict.outcome);
-        // Both had all of their time, although one was preempted and started again.
+        // The two programs had all of their time, although one was preempted and started again.
         assert_eq!(verdicts.len(), 3);
         for (_, verdict) in &verdicts[1..] {
             assert_eq!((verdict.outcome, verdict.reward), (ProgramOutcome::TimeLimit, Some(0.0)), "{}", verdict.detail);
@@ -69,10 +69,13 @@ fn preempted_tests_that_no_longer_count_are_dropped() {
     }
 }
 
-/// A program with ten tests of about 0.2 s each.
+/// Three tests of this program end within the time, and four do not, if starting the interpreter takes less than 110 ms.
+const THREE_TESTS_MS: u64 = 1850;
+
+/// A program with five tests of half a second each.
 fn steady() -> ProgramTask {
-    let program = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\nprint('done')";
-    task(program, &stdin(&[("", "done"); 10]))
+    let program = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass\nprint('done')";
+    task(program, &stdin(&[("", "done"); 5]))
 }
 
 #[test]
@@ -81,18 +84,18 @@ fn the_time_limit_over_all_tests_applies() {
         let limits = ProgramLimits { program_cpu: Some(Duration::from_millis(ms)), ..task.limits };
         judge(ProgramTask { limits, ..task })
     };
-    let verdict = limited(steady(), 700);
+    let verdict = limited(steady(), THREE_TESTS_MS);
     assert_eq!((verdict.outcome, verdict.failing_test, verdict.passed_tests), (ProgramOutcome::TimeLimit, Some(3), 3));
-    assert!(verdict.detail.contains("700 ms over its tests"), "{}", verdict.detail);
+    assert!(verdict.detail.contains("1850 ms over its tests"), "{}", verdict.detail);
     assert!(limited(steady(), 60_000).passed());
-    // It applies to a single test as well.
+    // The limit applies to a single test as well.
     let verdict = limited(endless(30), 300);
     assert_eq!(verdict.outcome, ProgramOutcome::TimeLimit);
     assert!(verdict.cpu < Duration::from_secs(2), "{:?}", verdict.cpu);
     // Tests beyond it do not pass; the reward is the fraction before it.
-    let fraction = limited(ProgramTask { reward: RewardRule::PassedFraction, ..steady() }, 700);
-    assert_eq!((fraction.outcome, fraction.reward), (ProgramOutcome::TimeLimit, Some(0.3)));
-    let grader = limited(ProgramTask { mode: Mode::LiveCodeBench, ..steady() }, 700);
+    let fraction = limited(ProgramTask { reward: RewardRule::PassedFraction, ..steady() }, THREE_TESTS_MS);
+    assert_eq!((fraction.outcome, fraction.reward), (ProgramOutcome::TimeLimit, Some(0.6)));
+    let grader = limited(ProgramTask { mode: Mode::LiveCodeBench, ..steady() }, THREE_TESTS_MS);
     assert_eq!(
         (grader.outcome, grader.grader.expect("its list").results),
         (ProgramOutcome::TimeLimit, vec![1, 1, 1, -3])

@@ -1,4 +1,4 @@
-//! Programs in worker processes, and what happens to a program whose process is killed, crashes or is stopped.
+//! Programs in worker processes, and the verdicts on programs whose process is killed, crashes or is stopped.
 //!
 //! The test binary is also the worker process, whose standard output carries the protocol. It therefore has its own
 //! `main`.

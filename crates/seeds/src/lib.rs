@@ -38,7 +38,7 @@ pub fn rng(seed: u64, stream: Stream) -> ChaCha12Rng {
 
 /// A seed for another generator: 0 to 2^63 - 1, since engines take signed 64-bit integers.
 ///
-/// Its numbers are not those of [`rng`] for the same stream: use one of the two for each stream.
+/// The numbers differ from those of [`rng`] for the same stream: use one of the two for each stream.
 pub fn seed(seed: u64, stream: Stream) -> u64 {
     let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = key(seed, stream);
     u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]) >> 1

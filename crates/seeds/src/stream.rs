@@ -85,7 +85,7 @@ streams! {
     } = "initial-weights",
     /// The first values of a LoRA adapter's matrix.
     InitialAdapters {
-        /// Its number among the adapters' tensors.
+        /// Position of the tensor among the adapters' tensors.
         tensor,
     } = "initial-adapters",
     /// The order in which the groups of a step are trained on. From the run's seed.
@@ -108,7 +108,8 @@ streams! {
         /// The version of the weights.
         version,
     } = "weights-proof",
-    /// Which samples of a step the sampler audit takes, and what breaks ties among their tokens. From the run's seed.
+    /// Which samples of a step the sampler audit takes, from the secret nonce of the step; and what breaks ties among their
+    /// tokens, from the run's seed.
     SamplerAudit { step } = "sampler-audit",
     /// The draws of a bootstrap over finished runs. From the comparison's seed.
     Bootstrap = "bootstrap",
@@ -118,7 +119,7 @@ streams! {
     WordProblem {
         /// Position of its kind in the list of kinds.
         kind,
-        /// Its number within the kind.
+        /// Number of the problem within its kind.
         number,
     } = "word-problem",
     /// A generated product. From the run's seed.

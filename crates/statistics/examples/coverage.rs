@@ -63,9 +63,9 @@ fn tasks(out: &mut StdoutLock, experiments: usize) -> Result<()> {
         for (differences, apart) in [(0, 0.0), (0, 1.0), (0, 20.0), (1, 0.0), (1, 20.0), (2, 20.0)] {
             let differences = &DIFFERENCES[differences];
             let truth = simulation::true_interquartile_mean(differences, apart);
-            let of =
+            let coverage =
                 |runs| simulation::of_interquartile_mean(differences, (runs, apart), truth, percentiles, experiments);
-            let cells = COUNTS.map(|runs| cell(of(runs)));
+            let cells = COUNTS.map(|runs| cell(coverage(runs)));
             writeln!(out, "| {method} | {} | {apart} | {} |", differences.name, cells.join(" | "))?;
         }
     }
@@ -77,8 +77,8 @@ fn improvement(out: &mut StdoutLock, experiments: usize) -> Result<()> {
     writeln!(out, "|---|---|---|---|---|---|---|")?;
     for (method, percentiles) in [("Newcombe", false), ("percentiles", true)] {
         for (tasks, shift) in [(1, 0.0), (1, 1.0), (1, 2.0), (4, 0.0), (4, 1.0), (4, 2.0)] {
-            let of = |runs| simulation::of_improvement(tasks, runs, shift, percentiles, experiments);
-            let cells = COUNTS.map(|runs| cell(of(runs)));
+            let coverage = |runs| simulation::of_improvement(tasks, runs, shift, percentiles, experiments);
+            let cells = COUNTS.map(|runs| cell(coverage(runs)));
             writeln!(out, "| {method} | {tasks} | {shift} | {} |", cells.join(" | "))?;
         }
     }

@@ -1,5 +1,5 @@
 //! Prints how often simulated honest runs are accused by the proof of weights, and how many steps it takes to find
-//! faults: the tables of docs/statistics.md.
+//! faults: the tables of docs/proofs.md.
 //!
 //! ```text
 //! cargo run --release -p evenkeel-statistics --example evidence -- honest 100000 500
@@ -89,7 +89,7 @@ fn faults(runs: usize) -> Result<()> {
         "Steps until a fault is found that is there from the first step on: median / 19 of 20 runs, of {runs}."
     )?;
     for (noise, name) in [(1.4e-6, "an engine in f32"), (0.01, "a quiet narrow type"), (0.047, "an engine in bf16")] {
-        // An engine in f32 is looked at for every suspicion at once as soon as its gap is above its noise.
+        // An engine in f32 is tested for every suspicion at once as soon as its gap is above its noise.
         let turn = if noise < 1e-4 { 1 } else { turn };
         writeln!(
             out,

@@ -19,7 +19,7 @@ use crate::Estimate;
 pub struct Attempt {
     /// What it is worth, 0 to 1: the raw correctness.
     pub score: f64,
-    /// Its final answer in a canonical form, by which votes are counted; `None` where it gives none, or none can be
+    /// Final answer in a canonical form, by which votes are counted; `None` where there is none, or none that can be
     /// compared.
     pub answer: Option<String>,
 }
@@ -28,7 +28,7 @@ pub struct Attempt {
 /// verdict; one without any does not count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accuracies {
-    /// mean@k.
+    /// Accuracy of single samples, mean@k.
     pub mean: Estimate,
     /// The part of its standard error that is due to sampling alone: by how much another evaluation of the same weights
     /// on the same problems differs. `None` where a problem has a single attempt.
@@ -51,7 +51,7 @@ pub struct Majority {
 }
 
 impl Accuracies {
-    /// Those of the attempts at each problem. `None` where no problem has an attempt.
+    /// Accuracies from the attempts at each problem. `None` where no problem has an attempt.
     pub fn of(problems: &[Vec<Attempt>]) -> Option<Self> {
         let attempted = || problems.iter().filter(|attempts| !attempts.is_empty());
         let scores = |attempts: &[Attempt]| attempts.iter().map(|attempt| attempt.score).collect::<Vec<_>>();

@@ -28,7 +28,7 @@ impl Curve {
         &self.0
     }
 
-    /// The last value.
+    /// Value at the last step.
     pub fn last(&self) -> f64 {
         self.0[self.0.len() - 1].1
     }
@@ -43,8 +43,8 @@ impl Curve {
         self.peak().1 - self.last()
     }
 
-    /// The area under the curve by trapezoids, over the steps that it spans: the mean value during training. Of a
-    /// single point its value.
+    /// The area under the curve by trapezoids, over the steps that it spans: the mean value during training. A single
+    /// point gives its value.
     pub fn area(&self) -> f64 {
         let span = (self.0[self.0.len() - 1].0 - self.0[0].0) as f64;
         let trapezoids =

@@ -3,9 +3,9 @@
 /// A mean over independent units, such as the problems of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The mean.
+    /// Mean over the units.
     pub value: f64,
-    /// Its standard error; `None` where fewer than two units leave it unknown.
+    /// Standard error of the mean; `None` with fewer than two units.
     pub standard_error: Option<f64>,
     /// How many units it is over.
     pub units: usize,

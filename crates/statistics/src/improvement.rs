@@ -21,12 +21,12 @@ use crate::{Confidence, Interval};
 pub struct Improvement {
     /// The probability, 0 to 1; 0.5 for arms that are alike.
     pub value: f64,
-    /// Its interval.
+    /// Interval of the probability.
     pub interval: Interval,
 }
 
 impl Improvement {
-    /// That of the first arm's scores over the second's, by task and run. Higher scores are better.
+    /// Computes the improvement of the first arm's scores over the second's, by task and run. Higher scores are better.
     ///
     /// # Errors
     /// Different numbers of tasks, a task with fewer than two runs, or a score that is not finite.
@@ -107,8 +107,8 @@ mod tests {
             }
         }
         for case in section("improvement") {
-            let of = |side: &str| vec![numbers(&case[side])];
-            let found = Improvement::of(&of("first"), &of("second"), Confidence::P95).unwrap();
+            let tasks = |side: &str| vec![numbers(&case[side])];
+            let found = Improvement::of(&tasks("first"), &tasks("second"), Confidence::P95).unwrap();
             assert_is(found, &numbers(&case["limits"]));
         }
     }

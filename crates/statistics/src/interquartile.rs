@@ -25,12 +25,12 @@ pub struct InterquartileMean {
     pub value: f64,
     /// The bootstrap's standard error, corrected for the number of runs; `None` where the resamples do not differ.
     pub standard_error: Option<f64>,
-    /// Its interval.
+    /// Interval over runs; absent where runs do not differ.
     pub interval: Option<Interval>,
 }
 
 impl InterquartileMean {
-    /// That of scores by task and run.
+    /// Computes the interquartile mean of scores by task and run.
     ///
     /// # Errors
     /// No task, a task with fewer than two runs, or a score that is not finite.
@@ -107,21 +107,21 @@ mod tests {
     #[test]
     fn one_outlier_moves_nothing() {
         let resampling = Resampling::new(199, 0).unwrap();
-        let of = |odd: f64| {
+        let mean_with = |odd: f64| {
             let tasks = [vec![0.4, 0.5, 0.6, 0.5], vec![0.5, 0.4, 0.6, odd]];
             InterquartileMean::of(&tasks, Confidence::P95, resampling).unwrap().value
         };
-        assert_eq!(of(0.7), of(1e9));
+        assert_eq!(mean_with(0.7), mean_with(1e9));
     }
 
     #[test]
     fn scores_without_spread_have_no_interval_and_too_few_are_refused() {
         let resampling = Resampling::new(199, 0).unwrap();
-        let of = |tasks: &[Vec<f64>]| InterquartileMean::of(tasks, Confidence::P95, resampling);
-        let equal = of(&[vec![0.1; 8], vec![0.1; 8]]).unwrap();
+        let mean_of = |tasks: &[Vec<f64>]| InterquartileMean::of(tasks, Confidence::P95, resampling);
+        let equal = mean_of(&[vec![0.1; 8], vec![0.1; 8]]).unwrap();
         assert_eq!((equal.standard_error, equal.interval), (None, None));
         let errors = [vec![], vec![vec![0.5, 0.5], vec![0.5]], vec![vec![0.5, f64::NAN]]]
-            .map(|tasks| of(&tasks).unwrap_err().to_string());
+            .map(|tasks| mean_of(&tasks).unwrap_err().to_string());
         assert_eq!(
             errors,
             [

@@ -30,9 +30,9 @@ impl Confidence {
 /// A confidence interval, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Lower end.
+    /// Lower end, included in the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end, included in the interval.
     pub high: f64,
 }
 

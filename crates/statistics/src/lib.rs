@@ -7,7 +7,7 @@
 //! - [`Sample`]: one value for each seed, or the differences of paired seeds: Student's and the studentised bootstrap's
 //!   interval of the mean, the t test and the sign-flip test; [`holm`] for many tests at once.
 //! - [`InterquartileMean`], [`Improvement`]: over several tasks.
-//! - [`evidence`]: e-processes, tests that may be looked at after every observation: of samples, their gaps and copies.
+//! - [`evidence`]: e-processes, tests that may be read after every observation: of samples, their gaps and copies.
 //! - [`Curve`]: peak, last value, area and steps to a threshold; [`peak_by_chance`]: what a peak is by chance alone.
 //!
 //! docs/statistics.md says what each is for and how often each interval has the true value in it.

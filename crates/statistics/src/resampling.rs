@@ -42,7 +42,7 @@ impl Draws {
     /// Fills `resample` with values drawn with replacement.
     pub(crate) fn fill(&mut self, values: &[f64], resample: &mut [f64]) {
         for drawn in resample {
-            // Of 2^32 equally likely numbers; the share of one index is off by less than a billionth.
+            // A choice among 2^32 equally likely numbers; the share of one index is off by less than a billionth.
             *drawn = values[((u64::from(self.0.next_u32()) * values.len() as u64) >> 32) as usize];
         }
     }

@@ -17,7 +17,7 @@ const RANDOM_FLIPS: u64 = 99_999;
 /// The result of a sign-flip test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SignFlip {
-    /// Two-sided p-value.
+    /// The two-sided p-value.
     pub p: f64,
     /// The choices of signs that were tried: 2^n for up to 20 pairs, else 99,999 random ones and the observed one.
     pub flips: u64,
@@ -137,13 +137,13 @@ mod tests {
             mut values in prop::collection::vec(-9_i32..10, 1..9),
             factor in 1_i32..50,
         ) {
-            let of = |values: &[i32], factor: f64| {
+            let p_of = |values: &[i32], factor: f64| {
                 p(&values.iter().map(|v| f64::from(*v) / 10.0 * factor).collect::<Vec<_>>())
             };
-            let known = of(&values, 1.0);
-            prop_assert_eq!(of(&values, -f64::from(factor) / 7.0), known);
+            let known = p_of(&values, 1.0);
+            prop_assert_eq!(p_of(&values, -f64::from(factor) / 7.0), known);
             values.reverse();
-            prop_assert_eq!(of(&values, 1.0), known);
+            prop_assert_eq!(p_of(&values, 1.0), known);
             prop_assert!(known >= smallest_p(values.len()));
         }
     }

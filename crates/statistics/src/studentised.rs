@@ -1,6 +1,6 @@
 //! The studentised bootstrap: Student's interval without the normal distribution.
 //!
-//! Of each resample `t* = (mean* - mean) / error*` is computed, with the resample's own standard error. The quantiles
+//! Each resample gives `t* = (mean* - mean) / error*`, with the resample's own standard error. The quantiles
 //! of t* take the place of those of Student's t: the interval is `mean - t*(0.975) · error` to `mean - t*(0.025) ·
 //! error` (Efron and Tibshirani 1993, chapter 12.5). It follows the skewness of the values, which Student's interval
 //! does not, and has right coverage to second order.
@@ -15,8 +15,8 @@ use crate::{Confidence, Estimate, Interval, Sample};
 const FEWEST: usize = 5;
 
 impl Sample {
-    /// The studentised interval of the mean. `None` where the values have no spread, or where so many resamples have
-    /// none that a limit is infinite.
+    /// The studentised interval of the mean. `None` where the values have no spread, or where enough resamples have
+    /// none to make a limit infinite.
     ///
     /// # Errors
     /// Fewer than 5 values.
@@ -59,8 +59,8 @@ mod tests {
     use super::*;
     use crate::references::{numbers, section};
 
-    /// Of 5 values against all 3,125 resamples, of more against arch. The limits are quantiles of random draws: they
-    /// differ by hundredths of the interval.
+    /// Limits for 5 values are compared with those of all 3,125 resamples, limits for more values with arch's. The
+    /// limits are quantiles of random draws: they differ by hundredths of the interval.
     #[test]
     fn limits_are_those_of_all_resamples_and_of_arch() {
         let mut checked = 0;
@@ -80,12 +80,12 @@ mod tests {
     #[test]
     fn few_values_are_refused_and_equal_ones_have_none() {
         let resampling = Resampling::new(999, 0).unwrap();
-        let of = |values: &[f64]| {
+        let interval = |values: &[f64]| {
             Sample::new("x", values.to_vec()).unwrap().studentised_interval(Confidence::P95, resampling)
         };
-        let error = of(&[1.0, 2.0, 3.0, 4.0]).unwrap_err().to_string();
+        let error = interval(&[1.0, 2.0, 3.0, 4.0]).unwrap_err().to_string();
         assert_eq!(error, "values is 4 values, allowed: 5 or more");
-        assert_eq!(of(&[0.1; 8]), Ok(None));
+        assert_eq!(interval(&[0.1; 8]), Ok(None));
     }
 
     #[test]

@@ -28,13 +28,13 @@ macro_rules! labels {
 
         #[allow(dead_code, reason = "not every enum is listed or iterated over")]
         impl $name {
-            /// All of them.
+            /// Every value, in the order of the variants.
             $vis const ALL: &'static [Self] = &[$(Self::$value),+];
 
             /// Their labels, in the same order.
             $vis const LABELS: &'static [&'static str] = &[$($label),+];
 
-            /// Its name in metrics, and in messages.
+            /// Name of the value in metrics and in messages.
             $vis const fn label(self) -> &'static str {
                 match self {
                     $(Self::$value => $label),+

@@ -17,7 +17,7 @@ use evenkeel_config::Settings;
 /// Longest value that is logged, in characters.
 const MAX_VALUE_CHARS: usize = 4000;
 
-/// Settings `telemetry`.
+/// Settings of section `telemetry`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetrySettings {
@@ -67,7 +67,7 @@ pub enum TelemetryError {
 pub fn init_logging(settings: &TelemetrySettings) -> Result<(), TelemetryError> {
     let ansi = io::stderr().is_terminal();
     let builder = fmt::fmt().with_env_filter(filter(&settings.log)?).with_writer(io::stderr).with_ansi(ansi);
-    // A terminal that is gone, as after SIGHUP, must not become a panic of whoever logs.
+    // A terminal that is gone, as after SIGHUP, must not make logging panic.
     let builder = builder.log_internal_errors(false);
     match settings.log_format {
         LogFormat::Human => builder.fmt_fields(one_line()).finish().try_init()?,

@@ -16,7 +16,7 @@ pub const DURATION_BUCKETS_SECONDS: [f64; 20] = [
     60.0, 300.0, 1200.0, 3600.0,
 ];
 
-/// Reads values that are only looked at when somebody asks for the metrics. False once there is nothing to read any
+/// Reads values that are only read when the metrics are requested. False once there is nothing to read any
 /// more.
 type Reading = Box<dyn Fn() -> bool + Send + Sync>;
 
@@ -65,7 +65,7 @@ pub fn on_scrape(read: impl Fn() -> bool + Send + Sync + 'static) {
     READINGS.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(read));
 }
 
-/// `GET /metrics`.
+/// A router that serves `GET /metrics`.
 pub fn metrics_router(handle: MetricsHandle) -> Router {
     let render = move || {
         let text = handle.render();
@@ -105,7 +105,7 @@ mod tests {
         drop(handle.render());
         assert!(readings.load(Ordering::Relaxed) >= 1);
         drop(source);
-        // It finds that there is nothing to read, and is not called again.
+        // The reader finds that there is nothing to read, and is not called again.
         drop(handle.render());
         let last = readings.load(Ordering::Relaxed);
         (0..3).for_each(|_| drop(handle.render()));

@@ -18,7 +18,7 @@ pub enum SeriesKind {
 }
 
 impl SeriesKind {
-    /// As Prometheus calls it.
+    /// Name of the kind in Prometheus.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -39,14 +39,14 @@ pub enum Values {
 /// A series, or one for each combination of its labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Series {
-    /// Its name, with its unit as the suffix.
+    /// Name of the series, with its unit as the suffix.
     pub name: &'static str,
     pub kind: SeriesKind,
-    /// Its labels in the order in which they are given when it is recorded.
+    /// Labels of the series, in the order in which they are given when it is recorded.
     pub labels: &'static [(&'static str, Values)],
-    /// What it means, as a phrase.
+    /// Meaning, as a phrase.
     pub help: &'static str,
-    /// What it needs to appear; empty where every run has it.
+    /// Condition under which it appears; empty if every run has it.
     pub only: &'static str,
 }
 
@@ -66,13 +66,13 @@ impl Series {
         Self { name, kind: SeriesKind::Histogram, labels: &[], help, only: "" }
     }
 
-    /// The same with labels.
+    /// Adds labels to the series.
     #[must_use]
     pub const fn by(self, labels: &'static [(&'static str, Values)]) -> Self {
         Self { labels, ..self }
     }
 
-    /// The same, which appears only with or after something that not every run has.
+    /// Marks a series that appears only with or after something that not every run has.
     #[must_use]
     pub const fn only(self, only: &'static str) -> Self {
         Self { only, ..self }
@@ -110,11 +110,11 @@ impl Series {
                 (Values::Of(values), None) => values.to_vec(),
                 (Values::Few(_), None) => return None,
             };
-            let with = |labels: Vec<Label>| {
+            let with_label = |labels: Vec<Label>| {
                 let values = values.iter();
                 values.map(move |value| [labels.clone(), vec![Label::from_static_parts(name, value)]].concat())
             };
-            all = all.into_iter().flat_map(with).collect();
+            all = all.into_iter().flat_map(with_label).collect();
         }
         Some(all)
     }

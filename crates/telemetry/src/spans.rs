@@ -54,7 +54,7 @@ impl From<&str> for SpanValue {
 /// A finished operation, as part of a trace.
 #[derive(Debug, Clone)]
 pub struct Span {
-    /// Its trace and its own id.
+    /// Trace of the span, and its own id.
     pub context: TraceContext,
     /// The parent span. `None` for the first of a trace.
     pub parent: Option<TraceContext>,
@@ -81,26 +81,26 @@ impl Span {
         Self { context, parent: None, name: name.into(), began, ended, attributes, links, failure: None }
     }
 
-    /// The same within another one.
+    /// Puts the span within another one.
     #[must_use]
     pub fn within(self, parent: impl Into<Option<TraceContext>>) -> Self {
         Self { parent: parent.into(), ..self }
     }
 
-    /// The same with an attribute.
+    /// Adds an attribute to the span.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<SpanValue>) -> Self {
         self.attributes.push((name, value.into()));
         self
     }
 
-    /// The same with links to these.
+    /// Adds links to other spans.
     #[must_use]
     pub fn linked(self, links: impl IntoIterator<Item = TraceContext>) -> Self {
         Self { links: links.into_iter().collect(), ..self }
     }
 
-    /// The same, failed for that reason if there is one.
+    /// Marks the span as failed for that reason, if there is one.
     #[must_use]
     pub fn failed(self, failure: Option<String>) -> Self {
         Self { failure, ..self }
@@ -117,7 +117,7 @@ pub fn spans_are_wanted() -> bool {
     TAKING.get().is_some()
 }
 
-/// Gives a span to whoever takes spans.
+/// Gives a span to the function that takes spans, if one is set.
 pub fn record_span(span: Span) {
     if let Some(take) = TAKING.get() {
         take(span);

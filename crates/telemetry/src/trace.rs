@@ -31,7 +31,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// The root of a new trace. Its id is random: no result depends on trace ids.
+    /// The root of a new trace. The id is random: no result depends on trace ids.
     pub fn root() -> Self {
         Self { trace: random(), span: random(), is_sampled: true }
     }
@@ -79,7 +79,7 @@ impl TraceContext {
         self.span
     }
 
-    /// Whether whoever began the trace wants it recorded.
+    /// Whether the service that began the trace wants it recorded.
     pub fn is_sampled(self) -> bool {
         self.is_sampled
     }

@@ -14,7 +14,7 @@ use sha1::Digest;
 /// A request: its path without the query, and its headers.
 #[derive(Clone)]
 pub struct Request {
-    /// Such as `/api/models/org/tiny/revision/main`.
+    /// Path without the query, such as `/api/models/org/tiny/revision/main`.
     pub path: String,
     headers: Vec<(String, String)>,
 }
@@ -54,7 +54,7 @@ impl HubAnswer {
         Self { status: 302, headers: vec![("Location", to)], ..Self::of(Vec::new()) }
     }
 
-    /// The connection breaks after so many bytes.
+    /// The connection breaks after that many bytes.
     pub fn cut_after(self, cut: usize) -> Self {
         Self { cut, ..self }
     }
@@ -113,7 +113,7 @@ impl HubAnswer {
 
 /// A server on a port of its own, until the test ends.
 pub struct Server {
-    /// `http://127.0.0.1:PORT`.
+    /// Address of the server: `http://127.0.0.1:PORT`.
     pub url: String,
     requests: Arc<Mutex<Vec<Request>>>,
 }
@@ -170,14 +170,14 @@ fn read(stream: &TcpStream) -> Option<Request> {
 /// A repository with one commit.
 #[derive(Clone)]
 pub struct Repository {
-    /// `OWNER/NAME`.
+    /// Name of the repository: `OWNER/NAME`.
     pub name: String,
     pub commit: String,
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Repository {
-    /// With the files of a folder.
+    /// A repository with the files of a folder.
     pub fn of_folder(name: &str, commit: &str, folder: &Path) -> Self {
         let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
         let files = entries.filter(|path| path.is_file()).map(|path| {
@@ -214,7 +214,7 @@ impl Repository {
         format!(r#"{{"sha": "{}", "siblings": [{}]}}"#, self.commit, siblings.join(", "))
     }
 
-    /// As the hub answers; `elsewhere` is the URL where large files lie.
+    /// Answers as the hub does; `elsewhere` is the URL where large files lie.
     pub fn answer(&self, path: &str, elsewhere: &str) -> HubAnswer {
         if path.starts_with(&format!("/api/models/{}/revision/", self.name)) {
             return HubAnswer::of(self.listing().into_bytes());
@@ -228,7 +228,7 @@ impl Repository {
         }
     }
 
-    /// As the place of large files answers.
+    /// Answers as the place of large files does.
     pub fn large(&self, path: &str) -> HubAnswer {
         match self.files.get(path.trim_start_matches('/')) {
             Some(bytes) => HubAnswer::of(bytes.clone()),

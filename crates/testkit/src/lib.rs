@@ -1,4 +1,5 @@
-//! Data for tests, and a server that answers as the Hugging Face hub does ([`hub_server`]).
+//! Data for tests, and servers that answer as the Hugging Face hub ([`hub_server`]) and as an OpenAI-compatible
+//! endpoint ([`chat_server`]) do.
 //!
 //! Small goldens are committed in `tests/golden`. Larger ones of the same form, and data sets that may not be
 //! redistributed, are kept outside the repository, in the folder that `EVENKEEL_OUTSIDE_DATA` names (default: `shared`
@@ -22,13 +23,16 @@
 //! }
 //! ```
 
+pub mod chat_server;
 pub mod hub_server;
+mod python_faults;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub use libtest_mimic::Trial;
 use libtest_mimic::{Arguments, Failed};
+pub use python_faults::{PYTHON_FAULTS, PYTHON_FAULTS_NEED};
 
 /// Names the folder of the data outside the repository.
 pub const OUTSIDE_DATA: &str = "EVENKEEL_OUTSIDE_DATA";

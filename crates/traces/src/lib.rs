@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_errors::shown::without_credentials;
 use evenkeel_telemetry::{Span, SpanValue, TraceContext, take_spans};
 use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
@@ -21,7 +22,7 @@ const MAX_WAITING: usize = 1 << 14;
 /// Why spans cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum SpansError {
-    /// The endpoint is not a URL of a collector.
+    /// The endpoint is not a URL of a collector. It is shown without a name and password.
     #[error(
         "spans cannot be sent to `{endpoint}` (allowed: http://HOST:PORT of an OTLP collector over gRPC): {message}"
     )]
@@ -51,6 +52,10 @@ impl Drop for SpansGuard {
 /// A malformed endpoint; a second call. An unreachable collector is no error: its spans are dropped.
 pub fn export_spans(service: &str, endpoint: &str) -> Result<SpansGuard, SpansError> {
     let refused = |message: String| SpansError::Endpoint { endpoint: endpoint.to_owned(), message };
+    if without_credentials(endpoint) != endpoint || (!endpoint.contains("://") && endpoint.contains('@')) {
+        let message = "a name and password in it would not be sent; use the variable OTEL_EXPORTER_OTLP_HEADERS";
+        return Err(SpansError::Endpoint { endpoint: "http://***@...".to_owned(), message: message.to_owned() });
+    }
     if !endpoint.starts_with("http://") {
         return Err(refused("it does not begin with http://".to_owned()));
     }

@@ -32,6 +32,14 @@ async fn spans_reach_the_collector_and_the_last_ones_before_the_end() {
     let refused = export_spans("test", "collector:4317").unwrap_err().to_string();
     assert!(refused.contains("`collector:4317` (allowed: http://HOST:PORT"), "{refused}");
 
+    // The exporter sends none of these, and the error may be logged.
+    for endpoint in ["http://user:s3cret@collector:4317", "http://s3cret@collector:4317", "user:s3cret@collector:4317"]
+    {
+        let refused = export_spans("test", endpoint).unwrap_err();
+        assert!(!format!("{refused} {refused:?}").contains("s3cret"), "{refused}");
+        assert!(refused.to_string().contains("OTEL_EXPORTER_OTLP_HEADERS"), "{refused}");
+    }
+
     let collector = Collector::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());

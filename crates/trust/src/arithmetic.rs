@@ -13,7 +13,7 @@ impl LearnerArithmetic {
         name.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// What it reported last.
+    /// Arithmetic that the learner reported last.
     pub fn get(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -4,13 +4,14 @@ use std::future::{Future, ready};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crate::evidence::samples::policy::Policy;
 use crate::fault::{SamplerFault, WeightsFault};
 use crate::remark::{Remark, RemarkSink};
 use crate::scorer::{
-    EngineScorer, EngineScores, LearnerScorer, LearnerToken, NotScored, PromptedResponse, PublishedWeights,
-    SampledDistribution, TensorGroup, TokenScores,
+    EngineScorer, EngineScores, LearnerScorer, LearnerToken, LearnerView, NotScored, PromptedResponse,
+    PublishedWeights, SampledDistribution, TensorGroup, TokenScores,
 };
 
 /// Tokens that there are.
@@ -64,6 +65,8 @@ pub(crate) struct FakeLearner {
     pub(crate) not_scored: Option<&'static str>,
     /// What every log-probability is lower by.
     pub(crate) lower: f32,
+    /// How long it says that it computes for a view.
+    pub(crate) computing: Duration,
 }
 
 impl LearnerScorer for FakeLearner {
@@ -101,19 +104,22 @@ impl LearnerScorer for FakeLearner {
         &self,
         responses: &[PromptedResponse<'_>],
         _: u64,
-        _: &SampledDistribution,
-    ) -> impl Future<Output = Result<Result<Vec<Vec<LearnerToken>>, NotScored>, FakeError>> + Send {
+        distribution: &SampledDistribution,
+    ) -> impl Future<Output = Result<Result<LearnerView, NotScored>, FakeError>> + Send {
+        let temperature = f64::from(distribution.temperature);
+        let at_temperature =
+            |policy: Policy| if temperature == 1.0 { policy } else { policy.at_temperature(temperature) };
         let view = |response: &PromptedResponse<'_>| {
             let tokens = response.response.iter().enumerate();
             tokens
                 .map(|(at, &id)| LearnerToken {
                     drawn: drawn_again(response, at, id),
-                    ..policy(response.prompt, at).view(id as usize)
+                    ..at_temperature(early_policy(response.prompt, at, response.early)).view(id as usize)
                 })
                 .collect()
         };
-        let views = responses.iter().map(view).collect();
-        ready(Ok(self.not_scored.map_or(Ok(views), |why| Err(NotScored(why.to_owned())))))
+        let view = LearnerView { responses: responses.iter().map(view).collect(), computing: self.computing };
+        ready(Ok(self.not_scored.map_or(Ok(view), |why| Err(NotScored(why.to_owned())))))
     }
 }
 
@@ -131,6 +137,8 @@ pub(crate) struct FakeEngines {
     pub(crate) weights: FakeWeights,
     /// Largest noise of a token, in nats.
     pub(crate) noise: f32,
+    /// Whether they say that they compute in f32.
+    pub(crate) is_f32: bool,
 }
 
 impl EngineScorer for FakeEngines {
@@ -143,7 +151,7 @@ impl EngineScorer for FakeEngines {
             scores.map(|(at, score)| score + noise(at)).collect()
         };
         let scores = sequences.iter().map(noisy).collect();
-        ready(Ok(vec![EngineScores { engine: "fake".to_owned(), scores, is_exact: false }]))
+        ready(Ok(vec![EngineScores { engine: "fake".to_owned(), scores, is_exact: false, is_f32: self.is_f32 }]))
     }
 }
 
@@ -169,6 +177,12 @@ pub(crate) fn remarks() -> (RemarkSink, Arc<Mutex<Vec<Remark>>>) {
         move |remark| taken.lock().unwrap().push(remark)
     });
     (sink, taken)
+}
+
+/// That policy where the first `early` tokens cannot be the last id.
+pub(crate) fn early_policy(prompt: &[u32], at: usize, early: usize) -> Policy {
+    let policy = policy(prompt, at);
+    if at < early { policy.without(|token, _| token == policy.end()) } else { policy }
 }
 
 fn key(ids: &[u32]) -> u64 {

@@ -10,7 +10,7 @@ pub enum WeightsFault {
          learner.optimizer.learning_rate or max_grad_norm"
     )]
     Diverged {
-        /// The version.
+        /// Version of the weights.
         version: u64,
         /// The mean log-probability under these weights.
         mean: f64,
@@ -18,7 +18,7 @@ pub enum WeightsFault {
     /// An engine whose weights are not the version it reports.
     #[error("engine {engine} does not have version {version} of the weights: {message}")]
     Unproven {
-        /// The engine.
+        /// Name of the engine.
         engine: String,
         /// The version that it reports.
         version: u64,
@@ -31,7 +31,7 @@ pub enum WeightsFault {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("step {step}: the samples of engine {engine} fail the audit of their {check}: {message}")]
 pub struct SamplerFault {
-    /// The engine.
+    /// Name of the engine.
     pub engine: String,
     /// The step whose samples showed it; none of its groups has changed the weights.
     pub step: u64,

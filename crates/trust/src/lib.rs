@@ -7,11 +7,11 @@
 //! - `evidence`: what scores say, as pure functions of them.
 //!
 //! **False alarms.** Evidence is an e-process ([`evenkeel_statistics::evidence`]) and may be looked at after every
-//! step. Of 10,000 honest runs at most 4 are accused by the proof and 4 by the audit, whatever their length; that a
+//! step. The proof accuses at most 4 of 10,000 honest runs and the audit at most 4, whatever their length; that a
 //! part is called proven which is stale by half or more has a chance of 1 in 1,000. **Power.** In f32 every fault shows
 //! at the first look, in a few hundred tokens. With noise σ of a narrow type 165 σ²/(s d)² tokens find 19 of 20 faults,
 //! where a share s of the movement d is missing. What moves less than 0.15 σ is never decided: the proof says
-//! *undecided*. `docs/statistics.md` has the assumptions, simulations and tables.
+//! *undecided*. `docs/proofs.md` has the assumptions, simulations and tables.
 //!
 //! Trust asks for scores through [`LearnerScorer`] and [`EngineScorer`], and says what they show. What a run holds back
 //! until then is not decided here: that is for the loop's state, in the orchestrator (`run/state`). No runtime and no
@@ -32,8 +32,8 @@ mod scorer;
 
 pub use arithmetic::LearnerArithmetic;
 pub use audit::{
-    AuditMode, AuditReport, AuditSchedule, AuditedGroup, AuditedSample, AuditedSampling, DrawnAnswer, DrawnToken,
-    SampleScoring, SamplerAudit, SamplerAuditSettings, ScoredSamples, StepAudit,
+    AnswerChoice, AuditMode, AuditReport, AuditSchedule, AuditedGroup, AuditedSample, AuditedSampling, DrawnAnswer,
+    DrawnToken, EvaluationReport, SampleScoring, SamplerAudit, SamplerAuditSettings, ScoredSamples, StepAudit,
 };
 pub use engine_type::EngineType;
 pub use evidence::weights::{DigestComparison, ProofReport, SuspicionReport, TensorDigests};
@@ -41,6 +41,6 @@ pub use fault::{SamplerFault, WeightsFault};
 pub use proof::{DueProof, ProbeText, ProofSettings, WeightsProof};
 pub use remark::{Remark, RemarkSink};
 pub use scorer::{
-    EngineScorer, EngineScores, LearnerScorer, LearnerToken, NotScored, PromptedResponse, PublishedWeights,
-    ReplacedGroup, SampledDistribution, SeededRun, TensorGroup, TokenScores,
+    EngineScorer, EngineScores, LearnerScorer, LearnerToken, LearnerView, NotScored, PromptedResponse,
+    PublishedWeights, ReplacedGroup, SampledDistribution, SeededRun, TensorGroup, TokenScores,
 };

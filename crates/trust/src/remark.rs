@@ -5,9 +5,9 @@ use std::fmt;
 /// One sentence for the run's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remark {
-    /// Good to know.
+    /// A remark that needs no action.
     Note(String),
-    /// Something is wrong.
+    /// A remark on something that is wrong.
     Warning(String),
 }
 

@@ -1,6 +1,7 @@
 //! What trust asks of a run: scores of given tokens, by the learner and by every engine.
 
 use std::future::Future;
+use std::time::Duration;
 
 use crate::engine_type::EngineType;
 use crate::fault::{SamplerFault, WeightsFault};
@@ -34,7 +35,7 @@ pub trait LearnerScorer: Sync {
         responses: &[PromptedResponse<'_>],
         version: u64,
         distribution: &SampledDistribution,
-    ) -> impl Future<Output = Result<Result<Vec<Vec<LearnerToken>>, NotScored>, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<Result<LearnerView, NotScored>, Self::Error>> + Send;
 }
 
 /// Scores tokens on every engine.
@@ -55,6 +56,8 @@ pub struct EngineScores {
     pub scores: TokenScores,
     /// Whether digests of all its tensors are those of the published folder.
     pub is_exact: bool,
+    /// Whether it says that it computes in f32, by naming its arithmetic.
+    pub is_f32: bool,
 }
 
 /// Why the learner has no scores under these weights, although nothing has failed: in words.
@@ -82,7 +85,7 @@ impl PublishedWeights {
 /// A group of tensors that is taken from another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplacedGroup {
-    /// Which tensors.
+    /// Tensors that are exchanged.
     pub group: TensorGroup,
     /// Where they are taken from.
     pub version: u64,
@@ -106,6 +109,8 @@ pub struct PromptedResponse<'a> {
     pub response: &'a [u32],
     /// Tokens that the learner is to draw again.
     pub seeded: &'a [SeededRun],
+    /// The first tokens that were drawn without the end tokens.
+    pub early: usize,
 }
 
 /// Tokens of a response that were drawn one after the other by the random numbers of a seed, from its first on.
@@ -146,6 +151,15 @@ impl SampledDistribution {
     }
 }
 
+/// Responses as the learner sees them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LearnerView {
+    /// The tokens of each response.
+    pub responses: Vec<Vec<LearnerToken>>,
+    /// How long the learner computed for all of them. The rest of the call was waiting.
+    pub computing: Duration,
+}
+
 /// A token of a response as the learner sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LearnerToken {
@@ -163,10 +177,14 @@ pub struct LearnerToken {
     pub equally_likely: f64,
     /// Rank of the token, from 1.
     pub rank: u32,
+    /// Probability of all tokens beyond rank 5.
+    pub beyond_rank_5: f64,
     /// Probability of all tokens beyond rank 50.
     pub beyond_rank_50: f64,
     /// Log-probability of the likeliest token.
     pub largest_log_probability: f64,
+    /// Probability of all tokens below a hundredth of the likeliest.
+    pub below_hundredth: f64,
     /// Probability of all tokens below a twentieth of the likeliest.
     pub below_floor: f64,
     /// Probability of the tokens that end a response.

@@ -75,6 +75,11 @@ pub struct WeightsRef {
     /// Digest of the content, "sha256:" and 64 lower-case hex digits. References with equal digests are the same weights. Required.
     #[prost(string, tag = "2")]
     pub digest: ::prost::alloc::string::String,
+    /// Digest of all files of their folder, "sha256:" and 64 lower-case hex digits: configuration, tokenizer and templates as well, which `digest`
+    /// leaves out. The SHA-256 of a line for each file in the order of their names: name, NUL, hex digits of its SHA-256, line feed. Who fetches
+    /// the folder compares it. Empty: unknown.
+    #[prost(string, tag = "7")]
+    pub files_digest: ::prost::alloc::string::String,
     /// Where they are. Required. A server answers UNIMPLEMENTED to a kind that it does not support.
     #[prost(oneof = "weights_ref::Source", tags = "3, 4, 5")]
     pub source: ::core::option::Option<weights_ref::Source>,
@@ -490,6 +495,9 @@ pub struct Sampling {
     /// Continue after an end-of-sequence token (benchmarks only). Required.
     #[prost(bool, optional, tag = "10")]
     pub ignore_eos: ::core::option::Option<bool>,
+    /// Keep the seed from the engine, which then draws by random numbers of its own: the sample cannot be repeated.
+    #[prost(bool, tag = "11")]
+    pub unseeded: bool,
 }
 /// One finished sample, or why there is none.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3325,6 +3333,10 @@ pub struct TrainHeader {
     /// update; otherwise the step fails with SAMPLED_OTHERWISE and nothing changes. Empty: nothing is compared.
     #[prost(string, tag = "12")]
     pub equal_arithmetic: ::prost::alloc::string::String,
+    /// With equal_arithmetic: the first sampled tokens of a sample that may have been drawn without the end tokens (`min_tokens`). They are
+    /// not compared.
+    #[prost(uint32, tag = "13")]
+    pub min_tokens: u32,
 }
 /// All samples of one prompt. Never split over several messages: weights are computed from the whole group.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3549,7 +3561,7 @@ pub struct TrainReport {
     /// With the header's equal_arithmetic: tokens whose log-probability was compared and is, to the bit, the learner's.
     #[prost(uint64, tag = "21")]
     pub equal_tokens: u64,
-    /// With the header's equal_arithmetic: tokens that went through the model and could not be compared.
+    /// With the header's equal_arithmetic: tokens that went through the model and could not be compared; those of min_tokens do not count.
     #[prost(uint64, tag = "22")]
     pub uncompared_tokens: u64,
 }
@@ -3651,6 +3663,10 @@ pub struct ScoreItem {
     /// With `sampling`: which response tokens were drawn with which seeds, to be drawn again. Refused by a learner without an arithmetic.
     #[prost(message, repeated, tag = "11")]
     pub seeded: ::prost::alloc::vec::Vec<SeededTokens>,
+    /// With `sampling`: the first response tokens that were drawn without `sampling.end_token_ids` (`min_tokens`). Their scores and statistics
+    /// are of that distribution.
+    #[prost(uint32, tag = "12")]
+    pub min_tokens: u32,
 }
 /// Tokens that were drawn one after the other by the random numbers of a seed, from its first on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3727,6 +3743,10 @@ pub struct ScoreResponse {
     /// Statistics of the distributions that were sampled from, if requested.
     #[prost(message, optional, tag = "6")]
     pub statistics: ::core::option::Option<TokenStatistics>,
+    /// Seconds that the learner computed for this item: the time of the pass that scored it, divided by the items of that pass. What else
+    /// passes until the response comes is waiting.
+    #[prost(double, tag = "7")]
+    pub compute_seconds: f64,
 }
 /// Statistics of the distribution p at each response token x, as sampled: with temperature and truncation, renormalised. Each list has
 /// one value for each response token. Logarithms are natural, masses are probabilities. Tokens are ordered by p, most likely first, equally
@@ -3770,6 +3790,12 @@ pub struct TokenStatistics {
     /// otherwise.
     #[prost(uint32, repeated, tag = "12")]
     pub drawn_token_ids: ::prost::alloc::vec::Vec<u32>,
+    /// Mass of the tokens whose place is above 5.
+    #[prost(float, repeated, tag = "13")]
+    pub beyond_rank_5: ::prost::alloc::vec::Vec<f32>,
+    /// Mass of the tokens whose p is below 0.01 of the largest.
+    #[prost(float, repeated, tag = "14")]
+    pub below_hundredth: ::prost::alloc::vec::Vec<f32>,
 }
 /// Request to publish the current weights.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4171,6 +4197,9 @@ pub struct LearnerGetStatusResponse {
     /// learner publishes. Empty on a GPU, and where weights are published in a narrower type than they are trained in.
     #[prost(string, tag = "13")]
     pub arithmetic: ::prost::alloc::string::String,
+    /// Why a GPU computes attention in blocks of queries rather than by cuDNN. Empty if it does not, and on a CPU.
+    #[prost(string, tag = "14")]
+    pub attention_in_blocks: ::prost::alloc::string::String,
 }
 /// What a training step learns from.
 #[allow(clippy::large_enum_variant)]
@@ -6189,6 +6218,10 @@ pub mod orchestrator_server {
 /// One message of either direction.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RankMessage {
+    /// CRC-32 (IEEE) of the set field as it is encoded, of a part without its values, and then of these values. A message with another one is not
+    /// used: the ranks join again.
+    #[prost(fixed32, tag = "5")]
+    pub checksum: u32,
     /// Always set.
     #[prost(oneof = "rank_message::Kind", tags = "1, 2, 3, 4")]
     pub kind: ::core::option::Option<rank_message::Kind>,
@@ -7561,6 +7594,9 @@ pub struct PullRequest {
     /// Their digest. Required.
     #[prost(string, tag = "2")]
     pub digest: ::prost::alloc::string::String,
+    /// Digest of all files of their folder, as in WeightsRef. Files with another one are refused (DATA_LOSS). Empty: only `digest` is compared.
+    #[prost(string, tag = "3")]
+    pub files_digest: ::prost::alloc::string::String,
 }
 /// Weights on this node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -112,8 +112,9 @@ async fn over_http(
     for (number, sender) in senders.iter_mut().enumerate() {
         let number = if each == 1 { number / 16 } else { number };
         let body = Full::new(Bytes::from(request(number, each, interval)));
-        let request =
-            http::Request::post("/v1/completions").header("host", "x").header("content-type", "application/json");
+        let request = http::Request::post("/v1/completions")
+            .header("host", "localhost")
+            .header("content-type", "application/json");
         answers.push(tokio::spawn(sender.send_request(request.body(body)?)));
     }
     let mut readers = Vec::new();

@@ -8,13 +8,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_config::Settings;
 use evenkeel_rpc::BoxFuture;
-use evenkeel_rpc::exposure::warn_of_plaintext;
+use evenkeel_rpc::private::PrivateAddress;
 use evenkeel_rpc::reload::BearerTokens;
-use evenkeel_rpc::server::{ServerCertificates, ServerTlsSettings};
+use evenkeel_rpc::server::{HttpLimits, HttpPort, ServerCertificates, ServerTlsSettings};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::connections::{self, ConnectionLimits};
 use crate::error::EngineError;
 use crate::folder::Model;
 use crate::http::{App, probes, router};
@@ -43,13 +42,17 @@ impl Engine {
         let listener = TcpListener::bind(&settings.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
 
-        let keys = settings.api_key_file.as_deref().map(|path| BearerTokens::open("api_key_file", path)).transpose()?;
+        let private = settings.private.then(|| PrivateAddress::claim(address));
+        let keys = match &private {
+            Some(private) => Some(private.tokens()),
+            None => {
+                settings.api_key_file.as_deref().map(|path| BearerTokens::open("api_key_file", path)).transpose()?
+            }
+        };
         let tls = settings.tls.as_ref().map(certificates).transpose()?;
-        if tls.is_none() {
-            let open =
-                if keys.is_none() { ", where anyone can use and change it without a key (api_key_file)" } else { "" };
-            warn_of_plaintext(&format!("the engine{open}"), address, "insecure");
-        }
+        let open =
+            if keys.is_none() { ", where anyone can use and change it without a key (api_key_file)" } else { "" };
+        settings.protection().warn(&format!("the engine{open}"), address, "insecure");
 
         let from = settings.clone();
         let loading = tokio::task::spawn_blocking(move || {
@@ -65,21 +68,26 @@ impl Engine {
         let model_name = model.name.clone();
         let drain = settings.drain;
         let threads = settings.thread_count();
-        let limits = ConnectionLimits {
-            connections: settings.max_connections,
+        let limits = HttpLimits {
             header: settings.header_deadline,
+            idle: settings.header_deadline,
+            body: settings.body_deadline,
             unread: settings.unread_deadline,
+            ..HttpLimits::default()
         };
+        let listen = settings.listen.clone();
+        let connections = settings.max_connections;
         let app = Arc::new(App::new(settings, model, scheduler.clone(), admission, metrics));
 
         let stop = CancellationToken::new();
-        let routes = router(Arc::clone(&app), keys);
-        let probes = probes(app);
+        let router = router(Arc::clone(&app), keys);
+        let probes = Some(probes(app));
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let serving = connections::serve(listener, tls, routes, probes, limits.within_descriptors(), stop.clone());
-        let server = tokio::spawn(serving);
+        let port = HttpPort { listener, listen, router, probes, tls, connections, limits };
+        let server = tokio::spawn(port.serve(stop.clone()));
         tracing::info!(model = model_name, %address, threads, "engine started");
-        Ok(RunningEngine { address, scheme, model_name, drain, scheduler, thread, stop: stop.drop_guard(), server })
+        let stop = stop.drop_guard();
+        Ok(RunningEngine { private, address, scheme, model_name, drain, scheduler, thread, stop, server })
     }
 }
 
@@ -92,6 +100,8 @@ fn certificates(tls: &EngineTlsSettings) -> Result<ServerCertificates, EngineErr
 
 /// A running engine. Dropping it stops it without waiting for anything.
 pub struct RunningEngine {
+    /// First: it is dropped before the port is free.
+    private: Option<PrivateAddress>,
     address: SocketAddr,
     scheme: &'static str,
     model_name: String,
@@ -117,7 +127,7 @@ impl RunningEngine {
         self.address
     }
 
-    /// Its URL for clients on the same machine, without a trailing slash.
+    /// URL for clients on the same machine, without a trailing slash.
     pub fn endpoint(&self) -> String {
         let mut address = self.address;
         if address.ip().is_unspecified() {
@@ -142,7 +152,8 @@ impl RunningEngine {
 
     /// Accepts no new connections, waits at most `drain` for responses in progress, aborts the rest, and ends.
     pub async fn stop(self) -> Shutdown {
-        let Self { drain, scheduler, thread, stop, mut server, .. } = self;
+        let Self { private, drain, scheduler, thread, stop, mut server, .. } = self;
+        drop(private);
         drop(stop);
         let drained = tokio::time::timeout(drain, &mut server).await.is_ok();
         // If the thread has ended already, there is nothing left to abort.

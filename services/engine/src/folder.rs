@@ -14,7 +14,7 @@ use crate::error::EngineError;
 use crate::settings::EngineSettings;
 use crate::text::Tokenizer;
 
-/// A served model. Its weights belong to the scheduler.
+/// A served model. The scheduler owns the weights.
 pub(crate) struct Model {
     pub(crate) folder: PathBuf,
     pub(crate) name: String,
@@ -42,10 +42,7 @@ impl Model {
         }
         let ends = end_tokens(&folder, &file, tokenizer.as_ref())?;
         if let Some(token_id) = ends.template_alone() {
-            tracing::info!(
-                token_id,
-                "samples also end where a turn of the chat template ends; no eos_token_id names it"
-            );
+            tracing::info!(token_id, "samples also end at the end of a chat turn, which no eos_token_id names");
         }
         let tokenizer = tokenizer.map(|tokenizer| Arc::new(Tokenizer::new(tokenizer, config.vocab_size)));
         let context = context_tokens(settings, &config)?;

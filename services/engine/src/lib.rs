@@ -9,7 +9,6 @@
 //! - Unsupported fields are refused by name.
 #![forbid(unsafe_code)]
 
-mod connections;
 mod engine;
 mod error;
 mod finish;

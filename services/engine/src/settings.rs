@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one};
 use evenkeel_errors::FieldError;
-use evenkeel_rpc::exposure::{is_loopback, validate_address, validate_plaintext};
+use evenkeel_rpc::exposure::{Protection, is_loopback, validate_address};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct EngineSettings {
     pub per_request_metrics: bool,
     /// Address to listen on, `HOST:PORT`; port 0 takes any free one.
     pub listen: String,
-    /// Whether other machines may be served in plaintext.
+    /// Whether other machines may be served in plaintext, or with `tls` without a key (`api_key_file`).
     pub insecure: bool,
     /// TLS certificate, like vLLM's `--ssl-certfile` and `--ssl-keyfile`. Absent: plaintext.
     pub tls: Option<EngineTlsSettings>,
@@ -57,7 +57,8 @@ pub struct EngineSettings {
     /// Folders below which weights named by a trainer must be, with links resolved. Empty: anywhere, which is allowed
     /// only for an engine that listens on a loopback address; `["/"]` allows it for others.
     pub weights_roots: Vec<PathBuf>,
-    /// Connections at once. Further ones are served probes and metrics only.
+    /// Connections at once, at most half of what the process may open (`ulimit -n`). Further ones are served probes and
+    /// metrics only.
     pub max_connections: usize,
     /// Time limit for the header of a request, from the opening of the connection or the end of the previous response.
     /// The connection is closed then.
@@ -66,12 +67,15 @@ pub struct EngineSettings {
     /// Time limit for the body of a request.
     #[serde(with = "HumanDuration")]
     pub body_deadline: Duration,
-    /// How long a client may go without reading a pending response. Its connection is closed then.
+    /// How long a client may go without reading a pending response. Then the connection is closed.
     #[serde(with = "HumanDuration")]
     pub unread_deadline: Duration,
     /// How long responses in progress may take to complete when the engine stops.
     #[serde(with = "HumanDuration")]
     pub drain: Duration,
+    /// Whether only clients of this process may send requests, by the secret of [`evenkeel_rpc::private`].
+    #[serde(skip)]
+    pub private: bool,
 }
 
 /// The TLS certificate of an engine, as PEM files, which are read again when they change.
@@ -80,7 +84,7 @@ pub struct EngineSettings {
 pub struct EngineTlsSettings {
     /// The certificate, followed by its intermediate certificates.
     pub certificate_file: PathBuf,
-    /// Its private key.
+    /// File with the private key.
     pub key_file: PathBuf,
 }
 
@@ -112,11 +116,25 @@ impl Default for EngineSettings {
             body_deadline: Duration::from_secs(60),
             unread_deadline: Duration::from_secs(60),
             drain: Duration::from_secs(30),
+            private: false,
         }
     }
 }
 
 impl EngineSettings {
+    /// These settings for a model on any free port of loopback, for clients of this process alone.
+    #[must_use]
+    pub fn private(self, model: impl Into<PathBuf>) -> Self {
+        Self {
+            model: model.into(),
+            listen: "127.0.0.1:0".to_owned(),
+            tls: None,
+            api_key_file: None,
+            private: true,
+            ..self
+        }
+    }
+
     /// The defaults for the model in `folder`.
     pub fn for_model(folder: impl Into<PathBuf>) -> Self {
         Self { model: folder.into(), ..Self::default() }
@@ -130,6 +148,15 @@ impl EngineSettings {
     /// The name under which clients request the model.
     pub fn model_name(&self) -> String {
         self.served_model_name.clone().unwrap_or_else(|| self.model.display().to_string())
+    }
+
+    pub(crate) fn protection(&self) -> Protection {
+        Protection {
+            insecure: self.insecure,
+            tls: self.tls.is_some(),
+            authenticates: self.api_key_file.is_some(),
+            credentials: "`api_key_file`",
+        }
     }
 
     /// Threads, with the number of cores in place of 0.
@@ -172,8 +199,7 @@ impl Settings for EngineSettings {
             return Err(FieldError::new("max_logprobs", self.max_logprobs, "-1 (the vocabulary) or at least 0"));
         }
         validate_address("listen", &self.listen)?;
-        let remedy = "certificates (`tls`), or `insecure = true` next to it on a trusted network";
-        validate_plaintext("listen", &self.listen, self.insecure || self.tls.is_some(), remedy)?;
+        self.protection().validate("listen", &self.listen)?;
         if let Some(tls) = &self.tls {
             for (field, path) in [("tls.certificate_file", &tls.certificate_file), ("tls.key_file", &tls.key_file)] {
                 if path.as_os_str().is_empty() {
@@ -215,6 +241,14 @@ mod tests {
             ("threads", EngineSettings { threads: 5000, ..good.clone() }),
             ("listen", EngineSettings { listen: "8000".into(), ..good.clone() }),
             ("listen", EngineSettings { listen: "0.0.0.0:8000".into(), ..good.clone() }),
+            (
+                "listen",
+                EngineSettings {
+                    listen: "0.0.0.0:8000".into(),
+                    tls: Some(EngineTlsSettings { certificate_file: "a.pem".into(), key_file: "a.key".into() }),
+                    ..good.clone()
+                },
+            ),
             ("weights_roots", EngineSettings { listen: "0.0.0.0:8000".into(), insecure: true, ..good.clone() }),
             ("tls.certificate_file", EngineSettings { tls: Some(EngineTlsSettings::default()), ..good.clone() }),
             ("served_model_name", EngineSettings { served_model_name: Some(String::new()), ..good }),

@@ -221,7 +221,14 @@ def words_of(error):
     frames = traceback.extract_tb(error.__traceback__)
     line = next((frame.lineno for frame in reversed(frames) if frame.filename != "<string>"), 0)
     where = f" (line {line})" if line else ""
-    return f"{type(error).__name__}: {error}{where}"[:MAX_WORDS].encode("utf-8", "replace").decode("utf-8")
+    words = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_WORDS] + where
+    return words.encode("utf-8", "replace").decode("utf-8")
+
+
+def told(error, file):
+    """An exception in one line, and behind it Python's traceback."""
+    text = f"{words_of(error)}\n{traceback_of(error, file)}"  # noqa: F821, the program begins with it
+    return text.strip().encode("utf-8", "replace").decode("utf-8")
 
 
 def answer_to(request, kind, episodes):
@@ -252,14 +259,7 @@ def answer_to(request, kind, episodes):
 
 def main():
     pipe = Pipe()  # noqa: F821, the program begins with it
-    path, memory = sys.argv[1], int(sys.argv[2])
-    if memory:
-        try:
-            import resource
-
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        except (ImportError, ValueError, OSError) as error:
-            print(f"the memory of {path} is not limited: {error}", file=sys.stderr)
+    path = pipe.settings()["path"]
     # The file imports this program by its name.
     sys.modules["evenkeel_environment"] = sys.modules["__main__"]
     try:
@@ -277,6 +277,6 @@ def main():
         except TaskError as error:
             return {"task_error": words_of(error)}
         except Exception as error:  # the user's own code
-            return {"error": words_of(error)}
+            return {"error": told(error, path)}
 
     pipe.serve(answer)

@@ -1,7 +1,7 @@
 """Plays tasks of a taskset of verifiers 0.4: `environment = "verifiers:TASKSET"` in the section `data` of a recipe.
 
-The worker starts it with an interpreter that has the package. Each line of its input is an episode to play, or to cancel; each line of its output
-is an episode that is over, with the reward that the taskset gives. The taskset's harness asks the model as it would ask any server, at the URL
+The worker starts it with an interpreter that has the package. The first frame of its input has the settings, each further one an episode to play,
+or to cancel; each frame of its output is an episode that is over, with the reward that the taskset gives. The taskset's harness asks the model as it would ask any server, at the URL
 of the episode (the client `eval`). What goes wrong is no reward of 0: the episode has none.
 """
 
@@ -137,7 +137,7 @@ async def serve(env, span, pipe):
 
 def main():
     pipe = Pipe()  # noqa: F821, the program begins with it
-    options = json.loads(sys.argv[1])
+    options = pipe.settings()
     try:
         env = load(options["taskset"], options["env"])
         identity = fingerprint(env)

@@ -10,6 +10,6 @@ pub(crate) struct Action {
     pub(crate) turn: u32,
     /// Tokens before the turn, and of it.
     pub(crate) tokens: (u32, u32),
-    /// The same, where an agent wants them.
+    /// Token ids before the turn, and tokens of the turn, where an agent wants them.
     pub(crate) token_ids: (Vec<u32>, Vec<SampledToken>),
 }

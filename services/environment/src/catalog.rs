@@ -23,7 +23,7 @@ use crate::settings::EnvironmentSettings;
 /// What an agent has a time limit for at its beginning.
 const FIRST: &str = "the first request of the agent";
 
-/// All of them, by name.
+/// All environments by name.
 pub(crate) struct Catalog(BTreeMap<String, Arc<Entry>>);
 
 pub(crate) struct Entry {
@@ -42,7 +42,7 @@ enum EnvironmentSource {
 }
 
 impl Catalog {
-    /// Those of the settings, besides those that come with the program.
+    /// Environments of the settings, and those that come with the program.
     ///
     /// # Errors
     /// A file or a server that has no environment.

@@ -90,12 +90,12 @@ impl Episodes {
 }
 
 impl Counted {
-    /// It is an episode of this environment.
+    /// Counts the episode under this environment.
     pub(crate) fn plays(&mut self, environment: &str) {
         environment.clone_into(&mut self.environment);
     }
 
-    /// It has ended, and its place is free.
+    /// Ends the episode and frees its place.
     pub(crate) fn end(mut self, end: End) {
         self.count(end);
     }

@@ -49,10 +49,10 @@ impl WorkerLimits {
 
 /// What is asked of an episode.
 pub(crate) enum Request {
-    /// It is opened again, which changes nothing.
+    /// Opens the episode again, which changes nothing.
     Open,
     Act(Act),
-    /// A budget is used up: what was reached is scored, within so many milliseconds.
+    /// A budget is used up: the episode is scored as it stands, within these milliseconds.
     End(Option<u64>),
     Hear,
 }
@@ -64,9 +64,9 @@ pub(crate) struct EpisodeTask {
     pub(crate) limits: WorkerLimits,
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) events: Events,
-    /// Its place, and how it ends.
+    /// The episode's place among those that run, and how the episode ends.
     pub(crate) counted: Counted,
-    /// Of the turns so far.
+    /// Rewards of the turns so far.
     pub(crate) rewards: Rewards,
 }
 

@@ -4,11 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use evenkeel_host::FileDigest;
+use evenkeel_proto::shown::with_traceback;
 use evenkeel_proto::v1::environment_event::Kind;
 use evenkeel_proto::v1::{EnvironmentEvent, EpisodeFailed, EpisodeFailure};
 
 /// Longest message, in characters: it may repeat what a program of others said.
 const MAX_MESSAGE: usize = 1000;
+/// Longest traceback behind a message, in characters.
+const MAX_TRACEBACK: usize = 4000;
 
 /// Why an episode has ended without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +23,9 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// A failure with its message: one line, which a traceback may follow.
     pub(crate) fn new(kind: EpisodeFailure, message: impl AsRef<str>) -> Self {
-        let message = evenkeel_proto::shown::one_line(message.as_ref(), MAX_MESSAGE).into_owned();
+        let message = with_traceback(message.as_ref(), MAX_MESSAGE, MAX_TRACEBACK);
         // Another attempt at a task that cannot be done ends the same way.
         Self { kind, retryable: kind != EpisodeFailure::TaskInvalid, message }
     }
@@ -34,7 +38,7 @@ impl Failure {
     /// Refuses a file that has another content than when the worker was started.
     ///
     /// # Errors
-    /// The same file is refused in every attempt.
+    /// A changed file, which is refused in every attempt.
     pub(crate) fn of_changed_file(path: &Path, digest: &str) -> Result<(), Self> {
         if FileDigest::of(path).is_ok_and(|now| now.to_string() == digest) {
             return Ok(());

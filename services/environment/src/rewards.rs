@@ -29,7 +29,7 @@ impl Rewards {
     /// and never 0: the verifier of the task judges then.
     ///
     /// # Errors
-    /// A sum outside the range; `hint` is what could be done about it. The same seeds would earn the same again.
+    /// A sum outside the range; `hint` is what could be done about it. Equal seeds would earn it again.
     pub(crate) fn verdict(self, id: &str, [low, high]: [f64; 2], hint: &str) -> Result<Option<Verdict>, Failure> {
         let Some(sum) = self.0 else { return Ok(None) };
         let share = (sum - low) / (high - low);

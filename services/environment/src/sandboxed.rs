@@ -14,7 +14,7 @@ use tokio::sync::{OnceCell, oneshot};
 use crate::failure::Failure;
 use crate::settings::SandboxSettings;
 
-/// What a program that says nothing says.
+/// Observation of a program without output.
 const SILENT: &str = "(no output)";
 
 /// Sessions of all episodes, started with the first one.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use evenkeel_child::ChildLimits;
 use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one, resolved_threads};
 use evenkeel_environment::{EnvironmentOrigin, OPENENV};
 use evenkeel_proto::FieldError;
@@ -51,10 +52,15 @@ pub struct EnvironmentSettings {
     /// Episodes that a process has at once. They end with it, where one of them takes too long or crashes it, and are
     /// played again.
     pub episodes_per_process: usize,
-    /// Address space of each process; 0 for no limit.
+    /// Memory of each process of `files`, and of each that it starts; `0B` for no limit. Addresses that are only reserved do
+    /// not count.
     pub max_memory: ByteSize,
-    /// Addresses of OpenEnv servers, `ws://HOST:PORT` each, whose environments are named `openenv:ADDRESS`. `evenkeel
-    /// train` adds those that `data.environment` names.
+    /// Variables of the environment that `files`, `agents` and `verifiers` need although they look like secrets, such as
+    /// `HF_TOKEN`. Without this they get no `*TOKEN*`, `*SECRET*`, `*PASSWORD*`, `*_KEY`, `*_HEADERS`, `*_ASKPASS`,
+    /// `SSH_AUTH_SOCK` and the like: what a model can read may stand in its context, and in the run's files.
+    pub keep_variables: Vec<String>,
+    /// Addresses of OpenEnv servers, `ws://HOST:PORT` each, or `wss://HOST:PORT` with TLS, whose environments are named
+    /// `openenv:ADDRESS`. `evenkeel train` adds those that `data.environment` names.
     pub openenv: Vec<String>,
     /// The lowest and the highest sum of the rewards of an episode on an OpenEnv server; they count as 0 and 1.
     pub openenv_range: [f64; 2],
@@ -64,6 +70,9 @@ pub struct EnvironmentSettings {
     pub agents: Vec<PathBuf>,
     /// Programs of `agents` that run at once, each for one episode.
     pub max_agents: usize,
+    /// Memory of each process of `agents` and `verifiers`, and of each that it starts; `0B` for no limit. Addresses that are
+    /// only reserved do not count.
+    pub max_agent_memory: ByteSize,
     /// Tasksets of verifiers, by the name of the package or the path of the Python file, each with the settings of its
     /// environment as verifiers has them below `env`. They are named `verifiers:TASKSET` and are trusted code.
     /// `evenkeel train` adds those that `data.environment` names.
@@ -151,10 +160,12 @@ impl Default for EnvironmentSettings {
             processes: 4,
             episodes_per_process: 128,
             max_memory: ByteSize::gib(8),
+            keep_variables: Vec::new(),
             openenv: Vec::new(),
             openenv_range: [0.0, 1.0],
             agents: Vec::new(),
             max_agents: 64,
+            max_agent_memory: ByteSize::gib(8),
             verifiers: BTreeMap::new(),
             verifiers_range: [0.0, 1.0],
             sandbox: SandboxSettings::default(),
@@ -170,6 +181,11 @@ impl EnvironmentSettings {
 }
 
 impl EnvironmentSettings {
+    /// What a process gets that may have so much memory.
+    pub(crate) fn child_limits(&self, max_memory: ByteSize) -> ChildLimits {
+        ChildLimits { keep_variables: self.keep_variables.clone(), max_memory: max_memory.bytes() }
+    }
+
     /// These settings with the environments that a recipe names.
     #[must_use]
     pub fn with<'a>(mut self, names: impl Iterator<Item = &'a String>) -> Self {

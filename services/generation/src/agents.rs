@@ -22,7 +22,7 @@ pub(crate) struct Agents {
 }
 
 impl Agents {
-    /// Those of the settings; `None` where all see one folder.
+    /// Agents of the settings; `None` where all see one folder.
     ///
     /// # Errors
     /// A file of their client that cannot be used.
@@ -39,16 +39,16 @@ impl Agents {
     ///
     /// # Errors
     /// The agent's, with its address.
-    pub(crate) async fn pull_here(&self, version: u64, digest: &str) -> Result<String, ServiceError> {
-        self.pull(&self.settings.here, version, digest).await
+    pub(crate) async fn pull_here(&self, weights: PullRequest) -> Result<String, ServiceError> {
+        self.pull(&self.settings.here, weights).await
     }
 
     /// Has weights fetched to where the engine of that URL reads them. Returns their folder there.
     ///
     /// # Errors
     /// The agent's, with its address.
-    pub(crate) async fn pull_for(&self, engine: &str, version: u64, digest: &str) -> Result<String, ServiceError> {
-        self.pull(&self.of_engine(engine), version, digest).await
+    pub(crate) async fn pull_for(&self, engine: &str, weights: PullRequest) -> Result<String, ServiceError> {
+        self.pull(&self.of_engine(engine), weights).await
     }
 
     /// The agent of an engine: on the engine's host, unless that of this service is the agent of all.
@@ -62,10 +62,9 @@ impl Agents {
         format!("{scheme}://{host}:{}", self.settings.port)
     }
 
-    async fn pull(&self, agent: &str, version: u64, digest: &str) -> Result<String, ServiceError> {
+    async fn pull(&self, agent: &str, weights: PullRequest) -> Result<String, ServiceError> {
         let mut client = self.client(agent)?;
-        let request = PullRequest { version, digest: digest.to_owned() };
-        match client.pull(request).await {
+        match client.pull(weights).await {
             Ok(pulled) => Ok(pulled.into_inner().path),
             Err(status) => Err(failure(agent, &status)),
         }

@@ -15,7 +15,7 @@ use evenkeel_proto::v1::{self as wire, ModelInfo};
 pub(crate) struct Model {
     /// What other servers must agree on. `None` if its folder cannot be read.
     pub(crate) info: Option<ModelInfo>,
-    /// Its tensors. Empty if they cannot be read.
+    /// Names and shapes of the model's tensors. Empty if they cannot be read.
     pub(crate) shapes: TensorShapes,
     folder: PathBuf,
     /// What is known of its weights, once it was asked for.

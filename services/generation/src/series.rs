@@ -22,7 +22,7 @@ const KIND: (&str, Values) = (
 /// How an update of weights may end.
 pub(crate) const UPDATE_OUTCOMES: &[&str] = &["updated", "failed"];
 
-/// Of the generation service, besides those of its server and its item stream.
+/// Series of the generation service, besides those of its server and its item stream.
 pub const SERIES: &[Series] = &[
     Series::counter("evenkeel_rollouts_total", "finished samples").by(&[(
         "finish_reason",

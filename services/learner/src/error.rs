@@ -12,7 +12,7 @@ use crate::ranks::RankError;
 use crate::settings::TrainingSettings;
 use crate::skip_reason::SkipReason;
 
-/// An error of the learner. Its message names the location, the field, its value and what is allowed.
+/// An error of the learner. Messages name the location, the field, its value and what is allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnerError {
     /// A setting outside its range.
@@ -40,7 +40,7 @@ pub enum LearnerError {
     SkippedUpdates {
         /// Skipped updates in a row.
         count: u64,
-        /// `max_skipped_updates`.
+        /// The setting `max_skipped_updates`.
         limit: u64,
         /// Why the last one was skipped.
         reason: SkipReason,
@@ -57,7 +57,7 @@ pub enum LearnerError {
     NotFinite {
         /// The version of the weights.
         version: u64,
-        /// The version before.
+        /// The version before this one.
         last_good: u64,
         /// The first such tensor.
         tensor: String,
@@ -65,7 +65,7 @@ pub enum LearnerError {
         count: usize,
         /// Where the first of them is.
         index: Vec<usize>,
-        /// That value.
+        /// Value that is not allowed.
         value: f32,
     },
 
@@ -111,15 +111,15 @@ pub enum LearnerError {
     SampledOtherwise {
         /// Index of the group in the step.
         group: usize,
-        /// Of the response in the group.
+        /// Index of the response in the group.
         index: usize,
-        /// Of the first such token among the trainable ones.
+        /// Index of the first such token among the trainable ones.
         token: usize,
         /// The engine's log-probability of it, in nats.
         reported: f32,
-        /// The learner's.
+        /// The learner's log-probability of it, in nats.
         computed: f32,
-        /// Tokens that differ.
+        /// Number of tokens that differ.
         differing: usize,
         /// Tokens that were compared.
         tokens: usize,
@@ -139,7 +139,7 @@ pub enum LearnerError {
     /// An update whose loss or gradient is not finite.
     #[error("nothing was applied: {reason}; the weights are still those of version {version}")]
     NotApplied {
-        /// Why.
+        /// Reason for skipping.
         reason: SkipReason,
         /// The version of the weights.
         version: u64,
@@ -152,7 +152,7 @@ pub enum LearnerError {
     /// Published weights whose folder was removed, or never written.
     #[error("version {version} is not published (any more): there is no complete folder {}", path.display())]
     WeightsGone {
-        /// The version.
+        /// Version of the weights.
         version: u64,
         /// The folder of the version.
         path: PathBuf,
@@ -173,7 +173,7 @@ pub enum LearnerError {
     /// A file that cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// File that failed.
         path: PathBuf,
         /// The operating system's error.
         source: std::io::Error,
@@ -189,7 +189,7 @@ pub enum LearnerError {
     },
 }
 
-/// The crate's result.
+/// Result with a [`LearnerError`] by default.
 pub type Result<T, E = LearnerError> = std::result::Result<T, E>;
 
 impl LearnerError {

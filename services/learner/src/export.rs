@@ -15,7 +15,7 @@ use crate::files::{write_file, write_folder};
 use crate::publish::{PublishOptions, verify_published};
 use crate::source::ModelSource;
 
-/// What is exported.
+/// Choice of weights to export.
 #[derive(Clone, Copy, Debug)]
 pub struct Export<'a> {
     /// A checkpoint, or a published version.
@@ -59,7 +59,7 @@ pub fn export(export: &Export, to: &Path) -> Result<()> {
     })
 }
 
-/// What is written.
+/// Weights and configuration to write.
 struct Exported {
     parameters: Parameters,
     /// The model that adapters belong to.

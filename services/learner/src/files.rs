@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use evenkeel_host::Size;
 use evenkeel_host::arriving::{self, Arrival};
+use evenkeel_host::{Size, private_folder};
 
 use crate::error::{LearnerError, Result};
 
@@ -37,7 +37,7 @@ impl StagedFolder {
         Ok(staged)
     }
 
-    /// The same for another name, which its content has decided.
+    /// Renames the staged folder: its content has decided the name.
     pub(crate) fn renamed(mut self, target: &Path) -> Result<Self> {
         let staging = sibling(target, "partial");
         remove(&staging)?;
@@ -124,6 +124,23 @@ pub(crate) fn validate_writable(setting: &str, folder: &Path) -> Result<()> {
     }
 }
 
+/// Refuses a folder of published weights that exists and in which somebody else could plant or exchange something, by
+/// the setting that names it: engines sample from what is in it.
+pub(crate) fn validate_private(setting: &str, folder: &Path) -> Result<()> {
+    match fs::symlink_metadata(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        _ => private_folder(folder).map_err(|error| {
+            let allowed = format!("a folder that nobody else may write to ({error})");
+            LearnerError::setting(setting, folder.display(), allowed)
+        }),
+    }
+}
+
+/// Makes the folder of published weights, and refuses one that somebody else has made meanwhile.
+pub(crate) fn make_private(folder: &Path) -> Result<()> {
+    private_folder(folder).map_err(LearnerError::file(folder))
+}
+
 /// Writes and syncs a file.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     evenkeel_host::write(path, bytes).map_err(LearnerError::file(path))
@@ -152,6 +169,23 @@ fn sync(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_of_weights_that_others_may_write_to_is_refused_by_its_setting() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        validate_private("weights", &folder.path().join("absent")).unwrap();
+        assert!(!folder.path().join("absent").exists(), "a start that is refused leaves nothing");
+        validate_private("weights", folder.path()).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = validate_private("weights", folder.path()).unwrap_err().to_string();
+        assert!(refused.starts_with("weights is ") && refused.contains("others may write to it"), "{refused}");
+        make_private(folder.path()).unwrap_err();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("elsewhere", &link).unwrap();
+        let refused = validate_private("weights", &link).unwrap_err().to_string();
+        assert!(refused.contains("it is a link"), "{refused}");
+    }
 
     #[test]
     fn a_folder_that_does_not_fit_on_the_disk_is_refused_with_readable_sizes() {

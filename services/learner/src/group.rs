@@ -1,6 +1,7 @@
 //! The input of a step: groups of responses to one prompt, sampled and verified.
 
 use std::collections::BTreeMap;
+use std::iter::repeat_n;
 
 use evenkeel_model::Config;
 use evenkeel_objective::{LagRun, MAX_REWARD, validate_logp};
@@ -18,11 +19,11 @@ pub struct ResponseGroup {
     pub id: String,
     /// Token ids of the prompt, 1 or more.
     pub prompt: Vec<u32>,
-    /// The sampled responses.
+    /// Responses that were sampled for one prompt.
     pub responses: Vec<Response>,
 }
 
-/// One response. Its advantage is computed by the learner.
+/// One response. The learner computes the advantage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Response {
     /// Token ids, at least 1: sampled ones and, after tool calls, injected ones.
@@ -35,10 +36,9 @@ pub struct Response {
     /// empty where none is.
     #[serde(serialize_with = "pairs", skip_serializing_if = "Vec::is_empty")]
     pub lags: Vec<LagRun>,
-    /// Whether the engine computes as the learner does and had its weights: then each log-probability is the learner's
-    /// to the bit, or the step fails.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub is_exact: bool,
+    /// How each log-probability is compared with the learner's; empty where none is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
     /// Sequences that begin with a prompt of their own: the index of the first token of each, ascending, and the
     /// prompt. The tokens before the first of these follow the prompt of the group. However many sequences carry it, it
     /// is one response.
@@ -60,10 +60,49 @@ pub struct Response {
     pub valid: bool,
 }
 
+/// How the engine's log-probability of a token is compared with the learner's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum Comparison {
+    /// Not at all: the engine computes otherwise, or had other weights.
+    #[default]
+    None,
+    /// Not at all: the engine computes as the learner does and had its weights, but may have drawn the token without the
+    /// end tokens.
+    Early,
+    /// To the bit: the step fails if it is not the learner's.
+    Exact,
+}
+
+/// A part of a response that one request sampled, or that was injected.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ComparedPart {
+    pub(crate) tokens: usize,
+    pub(crate) is_sampled: bool,
+    /// Whether an engine with the learner's arithmetic and the weights of the step has sampled it. Such an engine has
+    /// computed all tokens before it with these weights.
+    pub(crate) is_exact: bool,
+}
+
+impl Comparison {
+    /// How each token of a response is compared. The first `min_tokens` sampled ones were drawn without end tokens.
+    pub(crate) fn of_parts(parts: impl Iterator<Item = ComparedPart>, min_tokens: usize) -> Vec<Self> {
+        let mut left = min_tokens;
+        let mut all = Vec::new();
+        for ComparedPart { tokens, is_sampled, is_exact } in parts {
+            let early = if is_sampled { left.min(tokens) } else { 0 };
+            left -= early;
+            let one = |comparison| if is_sampled && is_exact { comparison } else { Self::None };
+            all.extend(repeat_n(one(Self::Early), early));
+            all.extend(repeat_n(one(Self::Exact), tokens - early));
+        }
+        all
+    }
+}
+
 /// A component of a response's reward.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RewardPart {
-    /// Its weight in the sum; the same in all responses of a group.
+    /// Weight in the sum; equal in all responses of a group.
     pub weight: f64,
     /// The value before the weight.
     pub value: f64,
@@ -86,7 +125,6 @@ impl ResponseGroup {
         validate_ids(config, "prompt", &self.prompt).map_err(refused)?;
         let responses = self.responses.len();
         settings
-            .objective
             .validate_group_size(responses)
             .map_err(|error| refused(FieldError::new("responses", list_of(responses), error.allowed)))?;
         validate_length(config, "prompt", self.prompt.len(), "").map_err(refused)?;
@@ -108,7 +146,7 @@ fn pairs<S: Serializer>(runs: &[LagRun], serializer: S) -> Result<S::Ok, S::Erro
 }
 
 impl Response {
-    /// Refuses sequences that are longer than the model's context, whose group has a prompt of so many tokens.
+    /// Refuses sequences that exceed the model's context together with the group's prompt.
     fn validate_sequences(&self, config: &Config, prompt: usize) -> Result<(), FieldError> {
         let tokens = self.tokens.len();
         let first = self.contexts.first().map_or(tokens, |(first, _)| *first).min(tokens);
@@ -131,6 +169,11 @@ impl Response {
         for (field, length) in [("mask", self.mask.len()), ("rollout_logp", self.rollout_logp.len())] {
             let allowed = format!("{tokens}, one for each token");
             FieldError::ensure(length == tokens, field, list_of(length), allowed)?;
+        }
+        if !self.comparisons.is_empty() {
+            let length = self.comparisons.len();
+            let allowed = format!("{tokens}, one for each token, or none");
+            FieldError::ensure(length == tokens, "comparisons", list_of(length), allowed)?;
         }
         if !self.lags.is_empty() {
             let lags = self.lags.iter().map(|run| run.tokens).sum::<usize>();

@@ -9,6 +9,7 @@ use evenkeel_model::{Config, ParameterSpec, Parameters};
 
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
+use crate::publish::{Published, verify_published};
 use crate::settings::LoraSettings;
 use crate::source::ModelSource;
 use crate::terms::TermStates;
@@ -27,7 +28,7 @@ pub(crate) fn restore(trainer: &mut Trainer, source: &ModelSource) -> Result<()>
     restore_seeded(trainer, source, None)
 }
 
-/// The same, whatever was trained, with fresh adapters of another seed than that of the settings.
+/// Restores as [`restore`] does, whatever was trained, with fresh adapters of another seed than that of the settings.
 ///
 /// # Errors
 /// As [`restore`]; a seed where the settings name weights to begin with.
@@ -55,23 +56,37 @@ pub(crate) fn restore_seeded(trainer: &mut Trainer, source: &ModelSource, seed_o
         }
         _ => Weights::Stored(StoredTrained::open(folder, &config, parameters, trainer.base())?),
     };
-    let initial = Initial { folder, weights, specs: parameters.trained_specs().to_vec() };
+    begin_with(trainer, folder, weights, 0)
+}
+
+/// Takes the weights of a published version, with moments of zero: what an update computes before the optimizer.
+///
+/// # Errors
+/// Weights that do not match the digest in their marker, or are of another shape: the trainer is unchanged.
+#[tracing::instrument(skip_all, fields(path = %folder.display()))]
+pub(crate) fn restore_published(trainer: &mut Trainer, folder: &Path) -> Result<()> {
+    let Published { version, .. } = verify_published(folder)?;
+    let stored = StoredTrained::open(folder, trainer.config(), trainer.parameters(), trainer.base())?;
+    begin_with(trainer, folder, Weights::Stored(stored), version)
+}
+
+/// Takes weights as a version, with moments of zero.
+fn begin_with(trainer: &mut Trainer, folder: &Path, weights: Weights, version: u64) -> Result<()> {
+    let initial = Initial { folder, weights, specs: trainer.parameters().trained_specs().to_vec() };
     let seed = trainer.settings().seed;
-    trainer.restore(
-        &initial,
-        StoredCounters { optimizer: UpdateCounts::START, version: 0, seed, terms: TermStates::new() },
-    )
+    trainer
+        .restore(&initial, StoredCounters { optimizer: UpdateCounts::START, version, seed, terms: TermStates::new() })
 }
 
 /// The weights that a training begins with.
 enum Weights {
-    /// Those of a folder.
+    /// Weights of a folder.
     Stored(StoredTrained),
     /// Fresh adapters like these, of a seed.
     Fresh(Parameters, u64),
 }
 
-/// They, with moments of zero.
+/// Initial weights, with moments of zero.
 struct Initial<'a> {
     folder: &'a Path,
     weights: Weights,

@@ -46,7 +46,7 @@ impl Learner {
         Self::open_rank(folder, settings, Division::ALONE)
     }
 
-    /// The same as one of several ranks, which trains once it has [joined](Self::join) the others.
+    /// Opens one of several ranks, which trains once it has [joined](Self::join) the others.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -54,6 +54,7 @@ impl Learner {
         settings.validate().map_err(LearnerError::Setting)?;
         let device = settings.compute.open().map_err(LearnerError::Setting)?;
         let (config, config_json) = Config::load(folder)?;
+        settings.validate_networks(folder).map_err(LearnerError::Setting)?;
         let plan = if let Some(GpuMemory { free, .. }) = gpu_memory(&device)? {
             // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same
             // tokens in several.
@@ -91,7 +92,7 @@ impl Learner {
         Self::new_rank(config, parameters, settings, Division::ALONE)
     }
 
-    /// The same as one of several ranks, which trains once it has [joined](Self::join) the others.
+    /// Creates one of several ranks, which trains once it has [joined](Self::join) the others.
     ///
     /// # Errors
     /// Settings out of range.
@@ -163,7 +164,7 @@ impl Learner {
         self.trainer.receive_state()
     }
 
-    /// The settings.
+    /// Settings of the training.
     pub fn settings(&self) -> &TrainingSettings {
         self.trainer.settings()
     }
@@ -308,7 +309,7 @@ impl Learner {
         initial::restore(&mut self.trainer, &self.source)
     }
 
-    /// The same as this version, with fresh adapters of a seed, if there is one, instead of that of the settings.
+    /// Resets as this version, with fresh adapters of a seed, if there is one, instead of that of the settings.
     ///
     /// # Errors
     /// As [`reset`](Self::reset); a seed where no adapters are drawn.
@@ -353,7 +354,7 @@ impl Learner {
         Ok(published)
     }
 
-    /// The same, neither synced nor under its name yet.
+    /// Writes what [`publish`](Self::publish) publishes, neither synced nor under its name yet.
     pub(crate) fn stage(&self, folder: &Path, options: PublishOptions) -> Result<(Published, StagedFolder)> {
         publish(&self.trainer, &self.source, folder, options)
     }
@@ -371,7 +372,7 @@ impl Learner {
         self.source.tokenizer_digest()
     }
 
-    /// What training changes.
+    /// The trainer: what training changes.
     pub(crate) fn trainer(&self) -> &Trainer {
         &self.trainer
     }

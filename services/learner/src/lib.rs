@@ -30,6 +30,7 @@ mod parts;
 mod publish;
 mod published_model;
 mod ranks;
+mod recorded;
 mod scoring;
 mod sequence;
 mod service;
@@ -47,8 +48,9 @@ mod trainer;
 
 pub use accumulation::{Accumulated, Applied, TargetLoss, TargetSequence};
 pub use error::{LearnerError, Result};
+pub use evenkeel_objective::{Aggregation, Constants, SideDial};
 pub use export::{Export, export};
-pub use group::{Response, ResponseGroup, RewardPart};
+pub use group::{Comparison, Response, ResponseGroup, RewardPart};
 pub use learner::Learner;
 pub use memory::{
     Advice, Change, CpuMemoryPlan, DiskPlan, FirstFit, LargestBatch, MeasuredMemory, MemoryKind, MemoryPart,
@@ -56,6 +58,10 @@ pub use memory::{
 };
 pub use publish::{PublishOptions, Published, verify_published};
 pub use ranks::{Collective, Division, InProcess, RankError};
+pub use recorded::{
+    Agreement, Drawing, DrawnAgain, Precision, Recomputation, RecomputedStep, RecordedRun, RecordedStep, Replay,
+    ReplayError, ReplaySettings, ReplayedStep, RuleEffect, SentSamples, StoredWeights,
+};
 pub use service::{
     CheckpointType, LearnerSettings, PublishType, RankEnd, SERIES, StartError, bind, checkpoints_of, follow,
     published_versions, wait_for_ranks,
@@ -66,8 +72,9 @@ pub use settings::{
 };
 pub use skip_reason::SkipReason;
 pub use step::{
-    ComparedTokens, Example, GradientProbe, PolicyStep, ResponseReport, RuleGradient, StepPhase, StepProgress,
-    StepReport, SupervisedReport, UpdateStats,
+    ComparedTokens, Example, GradientProbe, PolicyStep, ResponseReport, RuleDetail, RuleGradient, SidesReport,
+    StepPhase, StepProgress, StepReport, SupervisedReport, UpdateStats,
 };
+pub use terms::distillation::DistillationSettings;
 pub use timeline::{Pass, PassKind, WorkDone};
 pub use trainer::SharedCollective;

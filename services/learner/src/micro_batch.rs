@@ -120,8 +120,8 @@ impl MicroBatches {
         out
     }
 
-    /// The other way round: from lists with one number for each scored token of a sequence to those of each micro-batch.
-    pub(crate) fn pack_tokens(&self, of_sequences: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    /// The other way round: from lists with one entry for each scored token of a sequence to those of each micro-batch.
+    pub(crate) fn pack_tokens<T: Clone>(&self, of_sequences: &[Vec<T>]) -> Vec<Vec<T>> {
         let pack = |members: &Vec<usize>| members.iter().flat_map(|&sequence| of_sequences[sequence].clone()).collect();
         self.members.iter().map(pack).collect()
     }
@@ -177,12 +177,12 @@ mod tests {
         let config = Config { max_position_embeddings: 800, ..test_model::config() };
         let parameters = Parameters::random(&config, 5, 0.2, &Device::Cpu).unwrap();
         let mut model = Model::new(config, parameters, &TrainingSettings::default(), crate::Division::ALONE).unwrap();
-        let of = |(number, length): (usize, &usize)| {
+        let sequence_of = |(number, length): (usize, &usize)| {
             let ids = (0..prompt).chain((0..*length).map(|at| at + 3 * number)).map(|id| id as u32 * 7 % 11);
             let sequence = Sequence::new(ids.collect(), prompt, (prompt..prompt + length).collect());
             if shared { sequence } else { sequence.alone() }
         };
-        let sequences: Vec<Sequence> = responses.iter().enumerate().map(of).collect();
+        let sequences: Vec<Sequence> = responses.iter().enumerate().map(sequence_of).collect();
         let places = vec![Place { block: 0, group: 0 }; sequences.len()];
         let batches = model.pack_in_blocks(&sequences, &places).unwrap();
         model.accumulate(&batches, 0.9, &Waves).unwrap();

@@ -99,9 +99,9 @@ impl Model {
         Ok(batches.unpack(self.policy.score(batches.packed(), temperature)?))
     }
 
-    /// How many frozen networks there are.
-    pub(crate) fn frozen_networks(&self) -> usize {
-        self.frozen.len()
+    /// The parameters of the frozen networks, in the order of their terms.
+    pub(crate) fn frozen(&self) -> impl Iterator<Item = &Parameters> {
+        self.frozen.iter().map(|network| network.parameters())
     }
 
     /// Log-probabilities and entropies of each sequence under the frozen network of a term.

@@ -10,7 +10,7 @@ use evenkeel_model::{BaseWeights, Config, Parameters};
 use crate::error::{LearnerError, Result};
 use crate::settings::{BaseType, LoraSettings, TrainingSettings};
 
-/// What was opened.
+/// A model that was opened for training.
 pub(crate) struct Opened {
     pub(crate) parameters: Parameters,
     /// The model that adapters belong to.

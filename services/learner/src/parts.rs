@@ -118,12 +118,12 @@ mod tests {
     fn sequences(groups: &[(usize, Vec<usize>)]) -> (Vec<Sequence>, Vec<Place>) {
         let of_group = |(group, (prompt, responses)): (usize, &(usize, Vec<usize>))| {
             let prompt = vec![group as u32; *prompt];
-            let of = |response: &usize| {
+            let sequence = |response: &usize| {
                 let ids = [&prompt[..], &vec![99; *response]].concat();
                 let last = ids.len() - 1;
                 (Sequence::new(ids, prompt.len(), vec![last]), Place { block: 0, group })
             };
-            responses.iter().map(of).collect::<Vec<_>>()
+            responses.iter().map(sequence).collect::<Vec<_>>()
         };
         groups.iter().enumerate().flat_map(of_group).unzip()
     }

@@ -1,10 +1,11 @@
 //! Publishing weights: each version is a folder for engines and transformers, whose marker is written last.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
 use evenkeel_model::folder::{AdapterBase, SaveOptions, save_trained};
-use evenkeel_model_folder::{Folder, VersionMarker, weights_digest, weights_digest_of};
+use evenkeel_model_folder::{Folder, VersionMarker, folder_files_digest, weight_digests, weights_digest_of};
 
 use crate::error::{LearnerError, Result};
 use crate::files::{StagedFolder, validate_free_space};
@@ -19,7 +20,9 @@ pub struct Published {
     pub version: u64,
     /// `sha256:` and the SHA-256 over the digests of its weight files, in the order of their names.
     pub digest: String,
-    /// The folder.
+    /// Digest of all its files, as [`files_digest`](evenkeel_model_folder::files_digest) computes it.
+    pub files_digest: String,
+    /// Folder with the files.
     pub path: PathBuf,
 }
 
@@ -72,6 +75,7 @@ pub(crate) fn publish(
     let version = trainer.version();
     let path = step_folder::of_version(folder, version);
     let mut digest = String::new();
+    let mut files_digest = String::new();
     let is_model = trainer.parameters().lora().is_none();
     let write_out_head = is_model && options.write_out_head && trainer.config().tie_word_embeddings;
     let parameters = trainer.parameters();
@@ -90,16 +94,19 @@ pub(crate) fn publish(
             source.write_config(staging, options.dtype, write_out_head)?;
             source.copy_companions(staging)?;
         }
-        digest = weights_digest_of(files.into_iter().map(|file| (file.name, file.digest)));
+        let known: BTreeMap<_, _> = files.into_iter().map(|file| (file.name, file.digest)).collect();
+        digest = weights_digest_of(known.clone());
         let marker = VersionMarker { version, digest: digest.clone() };
-        marker.write(staging).map_err(LearnerError::file(staging.join(VersionMarker::NAME)))
+        marker.write(staging).map_err(LearnerError::file(staging.join(VersionMarker::NAME)))?;
+        files_digest = folder_files_digest(&Folder::new(staging), &known)?;
+        Ok(())
     })?;
     if is_model {
-        return Ok((Published { version, digest, path }, staged));
+        return Ok((Published { version, digest, files_digest, path }, staged));
     }
     let path = step_folder::of_adapter(folder, version, &digest);
     let staged = staged.renamed(&path)?;
-    Ok((Published { version, digest, path }, staged))
+    Ok((Published { version, digest, files_digest, path }, staged))
 }
 
 /// Reads the marker of a published folder and compares the weights with it.
@@ -109,10 +116,12 @@ pub(crate) fn publish(
 pub fn verify_published(path: &Path) -> Result<Published> {
     let folder = Folder::new(path);
     let VersionMarker { version, digest } = VersionMarker::read(&folder)?;
-    let found = weights_digest(&folder)?;
+    let known = weight_digests(&folder)?;
+    let files_digest = folder_files_digest(&folder, &known)?;
+    let found = weights_digest_of(known);
     if found != digest {
         let reason = format!("weights are damaged: their digest is {found}, the marker has {digest}");
         return Err(LearnerError::checkpoint(path, reason));
     }
-    Ok(Published { version, digest, path: path.to_owned() })
+    Ok(Published { version, digest, files_digest, path: path.to_owned() })
 }

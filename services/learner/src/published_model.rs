@@ -17,7 +17,7 @@ use crate::memory::OutOfMemory;
 use crate::step_folder;
 use crate::trainer::Trainer;
 
-/// Which published tensors.
+/// Choice of published tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PublishedWeights {
     pub(crate) version: u64,
@@ -30,9 +30,9 @@ pub(crate) struct PublishedWeights {
 /// Tensors that are not those of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Replaced {
-    /// These, by their numbers among those that are trained, are those of another version.
+    /// Parameters that come from another version, by their numbers among those that are trained, and that version.
     Group(Vec<usize>, u64),
-    /// There are no adapters: what is computed is the base.
+    /// Without adapters: the base is computed.
     Base,
 }
 
@@ -45,7 +45,7 @@ enum TensorOrigin {
         version: u64,
         rounded_to: Option<DType>,
     },
-    /// Zeros.
+    /// The tensor is all zeros.
     Zero,
     /// For an empty tensor.
     None,
@@ -58,7 +58,7 @@ pub(crate) struct PublishedModel {
     /// The version under which the weights in training were published.
     live: Option<u64>,
     network: Option<Box<dyn TrainableModel>>,
-    /// Of each parameter.
+    /// Origin of each parameter.
     origins: Vec<TensorOrigin>,
 }
 

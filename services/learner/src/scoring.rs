@@ -1,6 +1,6 @@
 //! What a network tells of the tokens of sequences.
 
-use evenkeel_model::sampling::{SampledFrom, TokenStatistics};
+use evenkeel_model::sampling::{SampledFrom, TokenDraw, TokenStatistics};
 use evenkeel_model::{Scores, TrainableModel};
 
 use crate::error::Result;
@@ -11,20 +11,20 @@ use crate::micro_batch::MicroBatches;
 pub(crate) struct SequenceScores {
     /// Log-probabilities and entropies without truncation.
     pub(crate) plain: Scores,
-    /// Of the distributions that were sampled from, if they were asked for.
+    /// Statistics of the distributions that were sampled from, if they were asked for.
     pub(crate) statistics: Option<Vec<TokenStatistics>>,
     /// The tokens that the sequence's random numbers draw, where it has any.
     pub(crate) drawn: Vec<Option<u32>>,
 }
 
-/// Scores every sequence, in their order: at a temperature, or with the statistics of what was sampled from. `numbers`:
-/// of each sequence the random numbers that its tokens were drawn with, NaN where there is none.
+/// Scores every sequence, in their order: at a temperature, or with the statistics of what was sampled from. `draws`:
+/// of each sequence what is known of the draws of its tokens.
 pub(crate) fn score(
     network: &dyn TrainableModel,
     batches: &MicroBatches,
     temperature: f32,
     sampled: Option<SampledFrom<'_>>,
-    numbers: &[Vec<f64>],
+    draws: &[Vec<TokenDraw>],
 ) -> Result<Vec<SequenceScores>> {
     let Some(from) = sampled else {
         let scores = batches.unpack(network.score(batches.packed(), temperature)?);
@@ -33,7 +33,7 @@ pub(crate) fn score(
             .map(|plain| SequenceScores { plain, statistics: None, drawn: Vec::new() })
             .collect());
     };
-    let tokens = batches.unpack_tokens(network.score_sampled(batches.packed(), from, &batches.pack_tokens(numbers))?);
+    let tokens = batches.unpack_tokens(network.score_sampled(batches.packed(), from, &batches.pack_tokens(draws))?);
     let of_sequence = tokens.into_iter().map(|tokens| SequenceScores {
         plain: Scores {
             logp: tokens.iter().map(|token| token.logp).collect(),

@@ -26,7 +26,7 @@ impl Sequence {
         Self { ids, scored, prompt, targets: None, others: Vec::new() }
     }
 
-    /// The same with further sequences of its response, of which those without a token to score are left out. With any,
+    /// Adds further sequences of the response. Those without a token to score are left out. With any,
     /// no rows are shared with other responses.
     pub(crate) fn with_others(self, others: impl Iterator<Item = (Vec<u32>, Vec<usize>)>) -> Self {
         let mut others: Vec<_> = others.filter(|(_, scored)| !scored.is_empty()).collect();
@@ -82,7 +82,7 @@ impl Sequence {
         Ok(Self::new(ids, prompt.len(), scored))
     }
 
-    /// The same, computed with rows of its own only.
+    /// Computes the sequence with rows of its own only.
     pub(crate) fn alone(self) -> Self {
         Self { prompt: 0, ..self }
     }

@@ -9,7 +9,7 @@ const PREFIX: &str = "step-";
 /// Digits of a digest in a name.
 const DIGITS: usize = 12;
 
-/// The folder of a checkpoint. Its number has six digits or more, so that names sort by it.
+/// The folder of a checkpoint. Step numbers have six digits or more, so that names sort by them.
 pub(crate) fn of_checkpoint(parent: &Path, step: u64) -> PathBuf {
     parent.join(format!("{PREFIX}{step:06}"))
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::folder::Values;
 use evenkeel_model::kernels::{Moment, OptimizerKernels};
-use evenkeel_model::sampling::{SampledFrom, SampledToken};
+use evenkeel_model::sampling::{SampledFrom, SampledToken, TokenDraw};
 use evenkeel_model::{
     Architecture, Biases, Config, ModelError, Packed, Parameters, PartialGradient, Rope, Scores, TokenLoss,
     TrainableModel,
@@ -137,9 +137,9 @@ impl TrainableModel for Wrapped {
         &self,
         batches: &[Packed],
         from: SampledFrom<'_>,
-        numbers: &[Vec<f64>],
+        draws: &[Vec<TokenDraw>],
     ) -> Result<Vec<Vec<SampledToken>>, ModelError> {
-        self.model.score_sampled(batches, from, numbers)
+        self.model.score_sampled(batches, from, draws)
     }
 
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<(), ModelError> {

@@ -27,11 +27,11 @@ impl PassKind {
 /// One pass over a few micro-batches, or an update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pass {
-    /// What it does.
+    /// Kind of work that the pass did.
     pub kind: PassKind,
-    /// When it began.
+    /// Time at which it began.
     pub began: SystemTime,
-    /// When it ended.
+    /// Time at which it ended.
     pub ended: SystemTime,
     /// How many it ran; 0 for an update.
     pub micro_batches: usize,
@@ -47,7 +47,7 @@ pub struct WorkDone {
     pub scoring: Duration,
     /// Forward and backward passes.
     pub gradient: Duration,
-    /// Clipping and optimizer.
+    /// Time of clipping and the optimizer.
     pub optimizer: Duration,
     /// Micro-batches that went through a forward and backward pass.
     pub micro_batches: u64,
@@ -103,7 +103,7 @@ impl Timeline {
         }
     }
 
-    /// Takes the passes.
+    /// Takes the passes recorded so far.
     pub(crate) fn take_passes(&mut self) -> Vec<Pass> {
         std::mem::take(&mut self.passes)
     }

@@ -17,7 +17,7 @@ use serde_json::Value;
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
 /// Two updates of a batch with verl's settings.
 const VERL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/qwen3/verl.json");
-/// Those of which there are no larger ones outside the repository.
+/// Models without larger golden files outside the repository.
 const SMALL: [&str; 8] =
     ["llama", "mistral", "smollm2", "smollm3", "qwen2_yarn", "qwen2_dynamic", "qwen3_yarn", "qwen3_linear"];
 

@@ -103,7 +103,7 @@ impl Activity {
         match self {
             Self::None => "",
             Self::Publishing => "updating weights",
-            Self::Proving => "proving weights",
+            Self::Proving => "verifying weights",
             Self::Checkpointing => "writing a checkpoint",
         }
     }
@@ -112,7 +112,7 @@ impl Activity {
 /// Where a run is, for progress bars. Only the newest state is kept, so readers may look as seldom as they like.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunProgress {
-    /// What it is doing.
+    /// Current state of the run.
     pub state: RunState,
     pub step: u64,
     /// GRPO steps to do in all.
@@ -129,7 +129,7 @@ pub struct RunProgress {
     pub groups_trained: u32,
     /// What is done at the moment besides sampling and training.
     pub activity: Activity,
-    /// What it waits for, while it does.
+    /// Service that the run waits for, if any.
     pub waiting_for: Option<Dependency>,
     /// Why it waits or failed; empty otherwise.
     pub message: String,

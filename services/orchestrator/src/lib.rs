@@ -2,8 +2,8 @@
 //!
 //! - [`LoopSettings`]: the orchestrator's sections of a recipe; [`ResolvedRecipe`]: the whole recipe, resolved by the
 //!   program that composes the services.
-//! - [`start_run`]: the loop over gRPC, with its [`Event`]s, in a [`RunDirectory`](evenkeel_run::RunDirectory). The
-//!   same seed gives bit-identical metrics, also after a resume.
+//! - [`start_run`]: the loop over gRPC, with its [`Event`]s, in a [`RunDirectory`](evenkeel_run::RunDirectory). An
+//!   equal seed gives bit-identical metrics, also after a resume.
 //! - [`serve`]: runs behind the service `evenkeel.v1.Orchestrator`.
 //!
 //! Advantages and token weights belong to the learner. No decision depends on a clock or a global random generator;
@@ -23,6 +23,7 @@ mod live;
 mod load;
 mod page;
 mod recipe;
+mod rejudge;
 mod rollout;
 mod run;
 mod sample_stream;
@@ -42,9 +43,10 @@ pub use live::LiveRun;
 pub use load::LoadLimits;
 pub use page::PageServer;
 pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, rules};
+pub use rejudge::{JudgedAgain, Rejudge, Repeats};
 pub use run::{
-    EvaluationHandle, EvaluationRequest, RunHandle, RunOptions, StartNeeds, StopWhen, Stopper, check_model,
-    check_start, start_run,
+    EvaluationHandle, EvaluationRequest, RunHandle, RunOptions, StartNeeds, StopWhen, Stopper, changed_inputs,
+    check_model, check_start, rejudge, start_run,
 };
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{

@@ -32,6 +32,10 @@ pub struct ResolvedRecipe {
     pub origins: BTreeMap<String, String>,
     /// The model that the run begins with.
     pub model: Arc<dyn ModelSource>,
+    /// The folder of a teacher, which the learner reads.
+    pub teacher: Option<PathBuf>,
+    /// Whether rewards have a part in the loss: where a teacher alone decides, rows need no verdict.
+    pub learns_from_rewards: bool,
     /// Digest of the learner's settings; a learner with others is refused. `None`: the learner's own is taken.
     pub learner_settings_hash: Option<String>,
     /// Groups of the first update of a step. `None`: all of them, or unknown.
@@ -40,6 +44,8 @@ pub struct ResolvedRecipe {
     pub aggregation: Option<String>,
     /// The whole objective as a formula, for the summary.
     pub objective: Option<String>,
+    /// Files that decide rewards besides those of `data.verifiers`, such as the rubric of a judge: inputs of the run.
+    pub reward_files: Vec<PathBuf>,
     /// The settings that differ from their defaults, for the report.
     pub changed: Vec<ChangedSetting>,
     /// What the user should know before the run starts, such as settings without effect, a sentence each.
@@ -65,10 +71,13 @@ impl ResolvedRecipe {
             rules,
             origins,
             model,
+            teacher: None,
+            learns_from_rewards: true,
             learner_settings_hash: None,
             groups_of_first_update: None,
             aggregation: None,
             objective: None,
+            reward_files: Vec::new(),
             changed: Vec::new(),
             notes: Vec::new(),
         })

@@ -33,7 +33,7 @@ pub(crate) struct ShownSample {
     pub(crate) id: String,
     pub(crate) prompt: String,
     pub(crate) text: String,
-    /// Of an episode with several turns what was said, the first ones.
+    /// First turns of an episode with several.
     pub(crate) turns: Vec<ShownTurn>,
     pub(crate) gold: String,
     /// The verifier's outcome, `invalid` or `failed`.

@@ -13,6 +13,7 @@ use crate::error::RunError;
 pub struct Tokenizer {
     inner: Arc<evenkeel_model_folder::Tokenizer>,
     end: Option<u32>,
+    ends: Arc<[u32]>,
     end_of_turn: Option<u32>,
 }
 
@@ -33,7 +34,8 @@ impl Tokenizer {
         let inner = evenkeel_model_folder::Tokenizer::require(folder)?;
         inner.validate_vocabulary(config.vocab_size()?)?;
         let ends = end_tokens(folder, config, Some(&inner))?;
-        Ok(Self { inner: Arc::new(inner), end: ends.first(), end_of_turn: ends.template_alone() })
+        let all = ends.tokenizer.into_iter().chain(ends.others()).collect();
+        Ok(Self { inner: Arc::new(inner), end: ends.first(), ends: all, end_of_turn: ends.template_alone() })
     }
 
     /// The ids of a text, without special tokens that it does not spell out.
@@ -60,7 +62,7 @@ impl Tokenizer {
         self.inner.decode(ids, false).map_err(failed)
     }
 
-    /// The tokenizer alone.
+    /// The tokenizer, without the chat template.
     pub(crate) fn shared(&self) -> Arc<evenkeel_model_folder::Tokenizer> {
         Arc::clone(&self.inner)
     }
@@ -68,6 +70,11 @@ impl Tokenizer {
     /// The token that ends a response, where the folder names one.
     pub fn end_id(&self) -> Option<u32> {
         self.end
+    }
+
+    /// All tokens at which an engine may end a response by itself, as the folder names them.
+    pub fn ends(&self) -> &Arc<[u32]> {
+        &self.ends
     }
 
     /// The end of a turn in the chat template, where the folder's files do not name it: engines have to be asked to

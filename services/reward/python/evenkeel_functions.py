@@ -15,6 +15,8 @@ STYLES = "(completion, row), (completions, rows), (prompts, completions, **colum
 # What TRL 1.16 passes besides prompts, completions, completion_ids and columns, and nobody here could.
 OF_TRL_ALONE = ("trainer_state", "log_extra", "log_metric", "environments")
 MAX_DETAIL = 400
+# Calls that are told in a line, the innermost ones.
+MAX_FRAMES = 4
 
 
 class Completion(str):
@@ -148,9 +150,11 @@ def load(path, names):
     found = names or [name for name in DEFAULTS if callable(getattr(module, name, None))][:1] or own_functions(module, spec.name)
     if len(found) == 1 or names:
         return [Function(name, getattr(module, name)) for name in found]
-    lines = ", ".join(f"{name} = 1.0" for name in found) or "NAME = 1.0"
-    raise LookupError(f"it has {len(found) or 'no'} reward functions{': ' if found else ''}{', '.join(found)}; name those that count "
-                      f"and their weights: functions = {{ {lines} }}")
+    if not found:
+        raise LookupError(f"it has no reward function, allowed: one or more with the arguments {STYLES}")
+    lines = ", ".join(f"{name} = 1.0" for name in found)
+    raise LookupError(f"it has {len(found)} reward functions: {', '.join(found)}; name those that count and their weights: "
+                      f"functions = {{ {lines} }}")
 
 
 def own_functions(module, name):
@@ -176,24 +180,31 @@ def number(value):
     return (value, None) if math.isfinite(value) else (None, f"gave {value}, allowed: a finite number or None")
 
 
-def told(error):
-    """An exception and its line in the user's file, in words."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != "<string>"]
-    words = f"{type(error).__name__}: {error}"
+def told(error, file):
+    """An exception and the lines of the user's code that led to it, the innermost first, in one line; and behind it Python's traceback."""
+    frames = of_user(traceback.extract_tb(error.__traceback__), file)  # noqa: F821, the program begins with it
+    words = " ".join(f"{type(error).__name__}: {error}".split())
     if frames:
-        words += f" (line {frames[-1].lineno}: {linecache.getline(frames[-1].filename, frames[-1].lineno).strip()})"
-    return words[:MAX_DETAIL].encode("utf-8", "replace").decode()
+        words += f" ({', '.join(line_of(frame, file) for frame in reversed(frames[-MAX_FRAMES:]))})"
+    text = f"{words[:MAX_DETAIL]}\n{traceback_of(error, file)}"  # noqa: F821
+    return text.strip().encode("utf-8", "replace").decode()
 
 
-def judged(functions, items, timeout):
+def line_of(frame, file):
+    """A frame's line and its text, with the file's name where it is not `file`."""
+    name = "" if frame.filename == file else f"{os.path.basename(frame.filename)} "
+    return f"{name}line {frame.lineno}: {linecache.getline(frame.filename, frame.lineno).strip()}"
+
+
+def judged(functions, items, timeout, file):
     """For each item and function a value, or why there is none; and further numbers."""
     results = [{"values": {}, "errors": {}, "extras": {}} for _ in items]
     for function in functions:
         for result, value in zip(results, function.values(items, timeout)):
             if isinstance(value, asyncio.TimeoutError):
-                wrong = ["reward_timeout", f"{function.name} took longer than {timeout:g} s (data.verifiers.NAME.timeout)"]
+                wrong = ["reward_timeout", f"{function.name} took longer than {timeout:g} s"]
             elif isinstance(value, BaseException):
-                wrong = ["reward_exception", told(value)]
+                wrong = ["reward_exception", told(value, file)]
             else:
                 if isinstance(value, dict) and "score" in value:
                     extras = {name: number(other)[0] for name, other in value.items() if name != "score"}
@@ -210,16 +221,9 @@ def judged(functions, items, timeout):
 
 def main():
     pipe = Pipe()  # noqa: F821, the program begins with it
-    path, memory, names = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-    if memory:
-        try:
-            import resource
-
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        except (ImportError, ValueError, OSError) as error:
-            print(f"the memory of {path} is not limited: {error}", file=sys.stderr)
+    settings = pipe.settings()
     try:
-        functions = load(path, names)
+        functions = load(settings["path"], settings["functions"])
     except BaseException as error:
         pipe.say(HELLO, {"error": "".join(traceback.format_exception_only(type(error), error)).strip()})  # noqa: F821
         sys.exit(1)
@@ -228,7 +232,7 @@ def main():
 
     def answer(request):
         items = [(Completion(item["text"], item["ids"], item["finish"]), item["row"]) for item in request["items"]]
-        return judged(functions, items, request["timeout"])
+        return judged(functions, items, request["timeout"], settings["path"])
 
     pipe.serve(answer)
 

@@ -20,14 +20,19 @@ pub enum RewardError {
     /// The sandbox could not be prepared.
     #[error("reward.code: {0}")]
     Sandbox(#[from] SandboxError),
+    /// A setting of a file of reward functions, by its whole name.
+    #[error("{0}")]
+    FunctionSetting(FieldError),
     /// A file of reward functions cannot be loaded.
-    #[error("reward.functions.{name}.{field}: {message}")]
+    #[error("{field}: {message}")]
     Functions {
-        name: String,
-        /// `path`, or `python` where the interpreter cannot be started.
-        field: &'static str,
+        /// The whole name of its `path`, or of its `python` where the interpreter cannot be started.
+        field: String,
         message: String,
     },
+    /// The judge cannot be used: its record, or its HTTP client.
+    #[error("reward.judge: {0}")]
+    Judge(evenkeel_judge::JudgeError),
     /// A defect: the sandbox's preparation panicked.
     #[error("reward.code: preparing the sandbox: {0}")]
     Preparation(tokio::task::JoinError),

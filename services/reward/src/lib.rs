@@ -19,13 +19,14 @@
 //!
 //! `service` implements the gRPC API. [`Verifier`] judges a single item: an answer with `evenkeel-math`, a program with
 //! `evenkeel-sandbox`, whose sandbox is prepared when the first program arrives. `functions` calls reward functions of
-//! Python files. [`gateway`] is one address in front of many workers.
+//! Python files, `judge` asks a model that scores by a rubric. [`gateway`] is one address in front of many workers.
 #![forbid(unsafe_code)]
 
 mod counts;
 mod error;
 mod functions;
 pub mod gateway;
+mod judge;
 mod run_code;
 mod serial_thread;
 mod series;
@@ -36,10 +37,12 @@ mod start;
 mod verifier;
 
 pub use error::RewardError;
+pub use evenkeel_judge::{JudgeError, JudgeSettings, RECORD_FILE};
+pub use judge::check_judge;
 pub use series::SERIES;
 pub use settings::{
-    CodeSettings, FunctionSettings, HttpSettings, LimitSettings, MathDefaults, ModeSetting, RewardSettings,
-    SandboxStart, UnsupportedSetting,
+    CodeSettings, FunctionSettings, FunctionTables, HttpSettings, LimitSettings, MathDefaults, ModeSetting,
+    RewardSettings, SandboxStart, UnsupportedSetting,
 };
 pub use start::{bind, bind_with_worker_processes, serve};
 pub use verifier::{CodeWork, MathWork, ReadProgram, SandboxError, Verifier, Work, WorkerProcesses};

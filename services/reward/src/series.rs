@@ -18,6 +18,13 @@ pub const SERIES: &[Series] = &[
     Series::counter("evenkeel_run_code_total", "requests to `/run_code`; `late` says nothing about the program")
         .by(&[("status", Values::Of(&["Success", "Failed", "SandboxError", "invalid", "late"]))])
         .only("programs over HTTP"),
+    Series::counter("evenkeel_judge_calls_total", "calls of the judge; `busy` ones are tried again and cost nothing")
+        .by(&[("result", Values::Of(&["reply", "timeout", "busy", "refused"]))])
+        .only("a judge"),
+    Series::counter("evenkeel_judge_tokens_total", "tokens of the judge's prompts and replies, as its endpoint counts")
+        .by(&[("of", Values::Of(&["prompts", "replies"]))])
+        .only("a judge"),
+    Series::counter("evenkeel_judge_recorded_total", "verdicts of the judge that were recorded before").only("a judge"),
     Series::gauge("evenkeel_sandbox_programs", "programs that are queued or running").only("programs"),
     Series::gauge("evenkeel_sandbox_worker_processes", "processes that run programs").only("programs"),
     Series::counter("evenkeel_sandbox_process_starts_total", "worker processes that were started").only("programs"),

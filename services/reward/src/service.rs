@@ -19,6 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::counts::VerdictCounts;
 use crate::functions::Functions;
+use crate::judge::RubricJudge;
 use crate::serial_thread::SerialThread;
 use crate::settings::RewardSettings;
 use crate::spans::record_span_of;
@@ -36,6 +37,7 @@ struct Worker {
     name: String,
     verifier: Arc<Verifier>,
     functions: Functions,
+    rubric_judge: Option<RubricJudge>,
     counts: VerdictCounts,
     /// Reads tests, one row at a time: decompressing takes a multiple of their memory.
     reading: SerialThread,
@@ -65,8 +67,7 @@ impl RewardService {
     /// The system cannot start a thread.
     pub(crate) fn new(
         settings: RewardSettings,
-        verifier: Arc<Verifier>,
-        functions: Functions,
+        (verifier, functions, rubric_judge): (Arc<Verifier>, Functions, Option<RubricJudge>),
         items: ItemServer<VerifyItems>,
         drain: Drain,
     ) -> std::io::Result<Self> {
@@ -74,7 +75,7 @@ impl RewardService {
         let submission = SerialThread::start("reward-programs")?;
         let name = settings.name.clone();
         let counts = VerdictCounts::default();
-        let worker = Worker { name, verifier, functions, counts, reading, submission };
+        let worker = Worker { name, verifier, functions, rubric_judge, counts, reading, submission };
         let info = ServerInfo::new(&settings.name, drain);
         Ok(Self { worker: Arc::new(worker), items, info, settings })
     }
@@ -89,8 +90,19 @@ impl Worker {
         let begun = Instant::now();
         let judged = if self.functions.judge_item(&item) {
             Ok(Some(self.by_functions(&context, item).await))
+        } else if let Some(judge) = self.rubric_judge.as_ref().filter(|judge| judge.is_verifier_of(&item)) {
+            // It waits for calls, not for a thread.
+            context.release_permit();
+            Ok(Some(Verdict { worker: self.name.clone(), ..judge.verdict(item).await }))
         } else {
-            self.judge(&context, item).await
+            let doubt = self.rubric_judge.as_ref().and_then(|judge| judge.doubt(&item));
+            match (self.judge(&context, item).await, &self.rubric_judge) {
+                (Ok(Some(verdict)), Some(judge)) if doubt.is_some() => {
+                    context.release_permit();
+                    Ok(Some(judge.decide(verdict, doubt).await))
+                }
+                (judged, _) => judged,
+            }
         };
         let (verdict, elapsed) = match judged {
             Ok(Some(verdict)) => (verdict, begun.elapsed()),
@@ -221,6 +233,11 @@ impl Reward for RewardService {
         _: Request<RewardGetStatusRequest>,
     ) -> Result<Response<RewardGetStatusResponse>, Status> {
         let default = self.settings.math.profile;
+        let judge = self.worker.rubric_judge.as_ref();
+        let mut components = self.worker.functions.components();
+        components.extend(judge.iter().flat_map(|judge| judge.components()));
+        components.sort();
+        components.dedup();
         let others = Profile::ALL.into_iter().filter(|profile| *profile != default);
         Ok(Response::new(RewardGetStatusResponse {
             server: Some(self.info.status()),
@@ -230,8 +247,8 @@ impl Reward for RewardService {
             code: self.worker.verifier.verifies_code(),
             verdicts: self.worker.counts.by_outcome(),
             max_completion_bytes: self.settings.max_completion.bytes(),
-            custom: !self.worker.functions.is_empty(),
-            components: self.worker.functions.components(),
+            custom: !self.worker.functions.is_empty() || judge.is_some_and(RubricJudge::is_verifier),
+            components,
         }))
     }
 }

@@ -13,6 +13,7 @@ use evenkeel_rpc::server::{HttpTokenAuth, Server, ServerError, ShutdownOutcome};
 
 use crate::error::RewardError;
 use crate::functions::Functions;
+use crate::judge::RubricJudge;
 use crate::run_code;
 use crate::service::RewardService;
 use crate::settings::{RewardSettings, SandboxStart};
@@ -40,7 +41,8 @@ pub fn bind_with_worker_processes(
 async fn start(settings: RewardSettings, processes: Option<WorkerProcesses>) -> Result<Server, RewardError> {
     settings.validate().map_err(RewardError::Setting)?;
     let verifier = Arc::new(verifier(&settings, processes).await?);
-    let functions = Functions::start(&settings.functions).await?;
+    let judge = RubricJudge::open(&settings)?;
+    let functions = Functions::start(&settings.functions, settings.function_tables).await?;
     let mut server = Server::bind(&settings.name, "reward.server", settings.server.clone()).await?;
     if !settings.http.listen.is_empty() {
         server = with_run_code(server, &settings, Arc::clone(&verifier)).await?;
@@ -53,8 +55,8 @@ async fn start(settings: RewardSettings, processes: Option<WorkerProcesses>) -> 
         grace: Duration::ZERO,
     };
     let items = ItemServer::new(limits, server.drain());
-    let service =
-        RewardService::new(settings, verifier, functions, items, server.drain()).map_err(RewardError::Threads)?;
+    let service = RewardService::new(settings, (verifier, functions, judge), items, server.drain())
+        .map_err(RewardError::Threads)?;
     let limit = server.max_message();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))
@@ -67,14 +69,15 @@ async fn with_run_code(
     verifier: Arc<Verifier>,
 ) -> Result<Server, RewardError> {
     let http = settings.http.clone();
-    let auth =
-        HttpTokenAuth::of_file("reward.http.token_file", http.token_file.as_deref()).map_err(ServerError::from)?;
+    let token_file = http.token_file.as_deref();
+    let auth = HttpTokenAuth::of_file("reward.http.token_file", token_file).map_err(ServerError::from)?;
+    let because = http.why_plaintext();
     let listen = http.listen.clone();
     let connections = http.max_connections;
     let router = run_code::router(verifier, http, settings.name.clone(), auth);
     let (server, address) = server.with_http("reward.http.listen", &listen, router, connections).await?;
     tracing::info!(server = settings.name, %address, "programs over HTTP at /run_code");
-    warn_of_plaintext("/run_code", address, "reward.http.insecure");
+    warn_of_plaintext("/run_code", address, because);
     Ok(server)
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn shared_context(
     }
     if adapters.head && engines.max_adapters > 0 {
         return Err(
-            "learner.lora.targets has lm_head, and engines that take adapters by name could not be proven with \
+            "learner.lora.targets has lm_head, and engines that take adapters by name could not be verified with \
              one of the head: take lm_head out, or use the embedded engine"
                 .to_owned(),
         );

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientError;
 use evenkeel_rpc::server::FileError;
+use evenkeel_trust::{SamplerFault, WeightsFault};
 use serde_json::json;
 use tonic::{Code, Status};
 
@@ -30,15 +31,45 @@ impl Category {
 pub(crate) struct Failure {
     pub(crate) category: Category,
     pub(crate) message: String,
+    /// For programs: why, where there is a name for it.
+    pub(crate) reason: Option<&'static str>,
 }
+
+/// The reason of samples that are refused because an engine has other weights.
+pub(crate) const WEIGHTS_UNPROVEN: &str = "WEIGHTS_UNPROVEN";
+
+/// The reason of samples that are refused because the weights themselves have blown up.
+pub(crate) const WEIGHTS_DIVERGED: &str = "WEIGHTS_DIVERGED";
 
 impl Failure {
     pub(crate) fn user(message: impl Into<String>) -> Self {
-        Self { category: Category::User, message: message.into() }
+        Self { category: Category::User, message: message.into(), reason: None }
     }
 
     pub(crate) fn server(message: impl Into<String>) -> Self {
-        Self { category: Category::Server, message: message.into() }
+        Self { category: Category::Server, message: message.into(), reason: None }
+    }
+}
+
+impl From<WeightsFault> for Failure {
+    /// Without the number of the load, which no client knows.
+    fn from(fault: WeightsFault) -> Self {
+        let (reason, message) = match fault {
+            WeightsFault::Diverged { mean, .. } => {
+                let what = "with these weights the learner's mean log-probability of a token is";
+                (WEIGHTS_DIVERGED, format!("{what} {mean:.0}: an update has blown them up"))
+            }
+            WeightsFault::Unproven { engine, message, .. } => {
+                (WEIGHTS_UNPROVEN, format!("engine {engine} does not have the weights that it reports: {message}"))
+            }
+        };
+        Self { reason: Some(reason), ..Self::server(message) }
+    }
+}
+
+impl From<SamplerFault> for Failure {
+    fn from(fault: SamplerFault) -> Self {
+        Self::server(fault.to_string())
     }
 }
 

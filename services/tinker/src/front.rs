@@ -14,8 +14,9 @@ use crate::admission::{Admission, Room};
 use crate::backend::Backend;
 use crate::error::{ApiError, Failure};
 use crate::futures::Futures;
+use crate::proof::Verdicts;
 use crate::sampling::SampleJob;
-use crate::sessions::Sessions;
+use crate::sessions::{Sessions, session_of};
 use crate::settings::TinkerSettings;
 use crate::store::{ClientSession, Live, Model, StoredState, now, remove_folders};
 use crate::training::Training;
@@ -34,6 +35,8 @@ pub(crate) struct Front {
     pub(crate) futures: Futures,
     pub(crate) admission: Admission,
     pub(crate) sessions: Sessions,
+    /// What is known of the weights that engines have loaded.
+    pub(crate) verdicts: Verdicts,
     pub(crate) samples: mpsc::UnboundedSender<SampleJob>,
     /// Requests for samples, by sampling session and number.
     pub(crate) sampled: Mutex<HashMap<(String, u64), SampleRequest>>,
@@ -43,6 +46,8 @@ pub(crate) struct Front {
     pub(crate) creating: tokio::sync::Mutex<()>,
     active: Mutex<Option<Arc<Training>>>,
     state: Mutex<StoredState>,
+    /// Held from a change until it is on the disk. The state itself can be read meanwhile.
+    writing: Mutex<()>,
     /// Distinguishes ids of this start from those of others.
     start: String,
     ids: AtomicU64,
@@ -94,7 +99,8 @@ impl Front {
             samples,
             state,
         } = parts;
-        let admission = Admission::new(settings.max_requests, settings.max_memory.bytes_usize());
+        let admission =
+            Admission::new(settings.max_requests, settings.max_memory.bytes_usize(), settings.max_body.bytes_usize());
         let sessions = Sessions::default();
         // Whoever was there when the server stopped has its time from now on.
         state.sessions.iter().filter(|(_, session)| !session.ended).for_each(|(id, _)| sessions.begin(id));
@@ -104,12 +110,14 @@ impl Front {
             futures: Futures::new(admission.clone()),
             admission,
             sessions,
+            verdicts: Verdicts::default(),
             samples,
             sampled: Mutex::default(),
             created: Mutex::default(),
             creating: tokio::sync::Mutex::default(),
             active: Mutex::default(),
             state: Mutex::new(state),
+            writing: Mutex::default(),
             start,
             ids: AtomicU64::new(0),
             settings,
@@ -127,27 +135,65 @@ impl Front {
         format!("{what}-{}-{}", self.start, self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Room for a request. Results that were fetched make place first.
+    /// Room for a body that is about to be read. Results that were fetched make place first.
     ///
     /// # Errors
     /// 429: there is none now.
-    pub(crate) fn admit(&self, bytes: usize) -> Result<Room, ApiError> {
-        self.admission.admit(bytes).or_else(|_| {
+    pub(crate) fn receive(&self, bytes: usize) -> Result<Room, ApiError> {
+        self.admission.receive(bytes).or_else(|_| {
             self.futures.forget_fetched(LOST);
-            self.admission.admit(bytes)
+            self.admission.receive(bytes)
         })
+    }
+
+    /// Counts a request that was received among those that wait. Results that were fetched make place first.
+    ///
+    /// # Errors
+    /// 429: there are too many now.
+    pub(crate) fn admit(&self, room: Room) -> Result<Room, ApiError> {
+        let admitted = self.admission.admit(room).or_else(|room| {
+            self.futures.forget_fetched(LOST);
+            self.admission.admit(room)
+        });
+        admitted.map_err(|_| ApiError::overloaded())
+    }
+
+    /// Runs what writes or removes files, so that no thread of the runtime waits for a disk.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let front = Arc::clone(self);
+        match tokio::task::spawn_blocking(move || work(&front)).await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime ends, and this task with it.
+                Err(_) => std::future::pending().await,
+            },
+        }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, StoredState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what survives. It is on the disk when this returns.
+    /// Changes what survives. It is on the disk when this returns, or else undone. Waits for the disk: handlers call it
+    /// by way of [`blocking`](Self::blocking).
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut StoredState) -> T) -> Result<T, Failure> {
-        let mut state = self.state();
-        let changed = change(&mut state);
-        let written = state.write(&self.settings.folder);
-        written.map_err(|error| Failure::server(format!("the server cannot write its state: {error}")))?;
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (changed, content) = {
+            let mut state = self.state();
+            (change(&mut state), state.content())
+        };
+        let folder = &self.settings.folder;
+        if let Err(error) = StoredState::write(folder, content) {
+            match StoredState::read(folder) {
+                Ok(before) => *self.state() = before,
+                Err(error) => tracing::warn!(%error, "a change that is not on the disk is not undone"),
+            }
+            return Err(Failure::server(format!("the server cannot write its state: {error}")));
+        }
         Ok(changed)
     }
 
@@ -191,15 +237,16 @@ impl Front {
         gone.unwrap_or_else(|| "the server stopped".to_owned())
     }
 
-    pub(crate) fn begin_session(&self) -> Result<String, Failure> {
-        let id = self.fresh_id("session");
+    /// Begins a session under that id, for which there is a place.
+    pub(crate) fn begin_session(&self, id: &str) -> Result<(), Failure> {
         let session = ClientSession { created: now(), ended: false };
-        self.change(|state| {
+        let removed = self.change(|state| {
             state.prune();
-            state.sessions.insert(id.clone(), session)
-        })?;
-        self.sessions.begin(&id);
-        Ok(id)
+            state.sessions.insert(id.to_owned(), session);
+            state.tidy(self.settings.keep_samplers, None)
+        });
+        remove_folders(&removed.inspect_err(|_| self.sessions.end(id))?);
+        Ok(())
     }
 
     /// Ends a session: its model, its results, and the weights that only it sampled from.
@@ -213,16 +260,11 @@ impl Front {
             if let Some(session) = state.sessions.get_mut(id) {
                 session.ended = true;
             }
-            let mut removed = Vec::new();
-            state.samplers.retain(|_, sampler| {
-                let is_removed = sampler.is_ephemeral && sampler.session == id;
-                removed.extend(sampler.weights.clone().filter(|_| is_removed));
-                !is_removed
-            });
-            state.unused(removed)
+            state.tidy(self.settings.keep_samplers, None)
         });
         remove_folders(&removed.unwrap_or_default());
-        self.sampled.lock().unwrap_or_else(PoisonError::into_inner).retain(|(sampler, _), _| !sampler.starts_with(id));
+        self.sampled.lock().unwrap_or_else(PoisonError::into_inner).retain(|(sampler, _), _| session_of(sampler) != id);
+        self.created.lock().unwrap_or_else(PoisonError::into_inner).retain(|model, _| session_of(model) != id);
         tracing::info!(session = id, why, "session ended");
     }
 
@@ -250,5 +292,46 @@ impl Front {
         if let Err(failure) = self.change(|state| state.live = live) {
             tracing::warn!(error = failure.message, "the model in training is not recorded");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn front(folder: &Path) -> Arc<Front> {
+        let settings = TinkerSettings { folder: folder.to_owned(), ..TinkerSettings::default() };
+        let nobody = "http://127.0.0.1:1";
+        Front::new(FrontParts {
+            backend: Backend::connect(nobody, nobody, &settings).unwrap(),
+            settings,
+            adapters: Adapters { rank: 8, mlp: true, attention: true, head: false },
+            architecture: String::new(),
+            context: 8,
+            vocabulary: 8,
+            has_tokenizer: false,
+            samples: mpsc::unbounded_channel().0,
+            state: StoredState::default(),
+        })
+    }
+
+    #[tokio::test]
+    async fn a_session_that_ends_leaves_nothing_behind_and_takes_nothing_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let front = front(folder.path());
+        // The name of the first begins that of the second.
+        for session in ["session-1", "session-10"] {
+            front.begin_session(session).unwrap();
+            front.created.lock().unwrap().insert(format!("{session}:train:0"), "request-1".to_owned());
+            let _room = front.admission.receive(1).unwrap();
+            let request = SampleRequest { digest: String::new(), id: "request-2".to_owned(), samples: 1, _room };
+            front.sampled.lock().unwrap().insert((format!("{session}:sample:0"), 1), request);
+        }
+        front.end_session("session-1", "it ended");
+        assert_eq!(front.created.lock().unwrap().keys().collect::<Vec<_>>(), ["session-10:train:0"]);
+        let sampled = front.sampled.lock().unwrap();
+        assert_eq!(sampled.keys().map(|(sampler, _)| sampler).collect::<Vec<_>>(), ["session-10:sample:0"]);
     }
 }

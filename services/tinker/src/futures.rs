@@ -34,7 +34,11 @@ impl OperationOutcome {
 
     /// A failure as clients read it.
     pub(crate) fn failure(failure: &Failure) -> Value {
-        json!({"error": failure.message, "category": failure.category.name()})
+        let mut body = json!({"error": failure.message, "category": failure.category.name()});
+        if let Some(reason) = failure.reason {
+            body["reason"] = reason.into();
+        }
+        body
     }
 }
 

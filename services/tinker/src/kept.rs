@@ -1,19 +1,27 @@
 //! Checkpoints and samplers: what is kept, found, and removed once its time is over.
 
+use std::path::Path;
 use std::sync::PoisonError;
 
 use crate::error::Failure;
 use crate::front::Front;
-use crate::store::{Checkpoint, CheckpointKind, Sampler, Weights, remove_folders};
+use crate::store::{Checkpoint, CheckpointKind, Sampler, Weights, remove_folder, remove_folders};
 
 impl Front {
-    /// Keeps a checkpoint, in the place of an earlier one of that path.
+    /// Keeps a checkpoint, in the place of an earlier one of that path, whose files are removed.
     pub(crate) fn keep_checkpoint(&self, path: String, checkpoint: Checkpoint) -> Result<(), Failure> {
-        let removed = self.change(|state| {
+        let (kept, new) = (checkpoint.folder.clone(), checkpoint.weights.clone());
+        let changed = self.change(|state| {
             let earlier = state.checkpoints.insert(path, checkpoint);
-            state.unused(earlier.and_then(|earlier| earlier.weights).into_iter().collect())
-        })?;
-        remove_folders(&removed);
+            let (folder, weights) = earlier.map_or((None, None), |earlier| (earlier.folder, earlier.weights));
+            (folder, state.tidy(self.settings.keep_samplers, weights))
+        });
+        let (folder, weights) = changed.inspect_err(|_| self.discard(kept.as_deref(), new))?;
+        // Saved by the same run it is the same folder.
+        if let Some(folder) = folder.filter(|folder| kept.as_ref() != Some(folder)) {
+            remove_folder(&folder);
+        }
+        remove_folders(&weights);
         Ok(())
     }
 
@@ -47,39 +55,36 @@ impl Front {
 
     /// Keeps what a session samples from; of weights without a name the newest.
     pub(crate) fn keep_sampler(&self, id: String, sampler: Sampler) -> Result<(), Failure> {
-        let most = self.settings.keep_samplers;
+        let new = sampler.weights.clone();
         let removed = self.change(|state| {
-            let session = sampler.session.clone();
             state.samplers.insert(id, sampler);
-            let of_session = |sampler: &Sampler| sampler.is_ephemeral && sampler.session == session;
-            let mut oldest: Vec<(u64, String)> = state
-                .samplers
-                .iter()
-                .filter(|(_, sampler)| of_session(sampler))
-                .filter_map(|(id, sampler)| Some((sampler.weights.as_ref()?.version, id.clone())))
-                .collect();
-            oldest.sort_unstable();
-            let beyond = oldest.len().saturating_sub(most);
-            let removed = oldest.into_iter().take(beyond).filter_map(|(_, id)| state.samplers.remove(&id)?.weights);
-            let removed = removed.collect();
-            state.unused(removed)
-        })?;
-        remove_folders(&removed);
+            state.tidy(self.settings.keep_samplers, None)
+        });
+        remove_folders(&removed.inspect_err(|_| self.discard(None, new))?);
         Ok(())
+    }
+
+    /// Removes the files of what could not be recorded, unless something else has them.
+    fn discard(&self, folder: Option<&Path>, weights: Option<Weights>) {
+        let state = self.state();
+        let has_folder = state.checkpoints.values().any(|checkpoint| checkpoint.folder.as_deref() == folder);
+        let used = state.used();
+        drop(state);
+        if let Some(folder) = folder.filter(|_| !has_folder) {
+            remove_folder(folder);
+        }
+        remove_folders(&weights.into_iter().filter(|weights| !used.contains(&weights.version)).collect::<Vec<_>>());
     }
 
     /// Deletes a checkpoint; `None` where there is none.
     pub(crate) fn delete_checkpoint(&self, path: &str) -> Result<Option<()>, Failure> {
         let deleted = self.change(|state| {
             let checkpoint = state.checkpoints.remove(path)?;
-            let weights = state.unused(checkpoint.weights.clone().into_iter().collect());
-            Some((checkpoint.folder, weights))
+            Some((checkpoint.folder, state.tidy(self.settings.keep_samplers, checkpoint.weights)))
         })?;
         let Some((folder, weights)) = deleted else { return Ok(None) };
-        if let Some(folder) = folder
-            && let Err(error) = std::fs::remove_dir_all(&folder)
-        {
-            tracing::warn!(path = %folder.display(), %error, "a checkpoint's folder is not removed");
+        if let Some(folder) = folder {
+            remove_folder(&folder);
         }
         remove_folders(&weights);
         Ok(Some(()))
@@ -90,7 +95,7 @@ impl Front {
         for session in self.sessions.silent(self.settings.session_expiry) {
             self.end_session(
                 &session,
-                "its session ended: the client was silent for session_expiry; load a checkpoint to go on",
+                "its session ended: the client was silent for session_expiry; load a checkpoint to continue",
             );
         }
         self.futures.forget_fetched(self.settings.keep_results);

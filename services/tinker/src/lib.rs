@@ -7,9 +7,9 @@
 //! [`RunningTinker::stop`] saves what is in memory.
 //!
 //! From the outside in: `routes` are the handlers, `operations` runs those of the model in `training` in the order of
-//! their numbers (`queue`), `sampling` runs requests for samples, `futures` keeps results, `store` what survives a
-//! restart (`kept`: checkpoints and samplers), `backend` calls the services, and `engines` checks at the start that
-//! they fit together.
+//! their numbers (`queue`), `sampling` runs requests for samples, once the engines' weights are proven (`proof`),
+//! `futures` keeps results, `store` what survives a restart (`kept`: checkpoints and samplers), `backend` calls the
+//! services, and `engines` checks at the start that they fit together.
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -21,6 +21,7 @@ mod front;
 mod futures;
 mod kept;
 mod operations;
+mod proof;
 mod queue;
 mod routes;
 mod sampling;
@@ -40,7 +41,6 @@ use evenkeel_model_folder::{Folder, Tokenizer};
 use evenkeel_proto::v1::operate_request::Kind;
 use evenkeel_proto::v1::{BeginOperation, LoadOperation, PublishOperation};
 use evenkeel_rpc::BoxFuture;
-use evenkeel_rpc::exposure::warn_of_plaintext;
 use evenkeel_rpc::reload::BearerTokens;
 use evenkeel_rpc::server::{HttpLimits, HttpPort, ServerCertificates};
 use tokio::net::TcpListener;
@@ -55,6 +55,7 @@ use backend::Backend;
 use engines::shared_context;
 use error::Failure;
 use front::{Front, FrontParts};
+use proof::{LoadedWeights, ProvenModel};
 use sampling::Sampler;
 use store::{Live, StoredState, Weights};
 use training::Training;
@@ -63,13 +64,6 @@ use training::Training;
 const SWEEP: Duration = Duration::from_secs(1);
 /// How long responses in progress may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
-/// Limits of a connection. Clients keep theirs open.
-const LIMITS: HttpLimits = HttpLimits {
-    header: Duration::from_secs(300),
-    handshake: Duration::from_secs(15),
-    unread: Duration::from_secs(60),
-    buffer: 64 << 10,
-};
 
 /// The adapters that the learner trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,10 +114,8 @@ async fn load_and_serve(settings: TinkerSettings, services: Services) -> Result<
     let address = listener.local_addr().map_err(listen)?;
     let keys = settings.token_file.as_deref().map(|path| BearerTokens::open("tinker.token_file", path)).transpose()?;
     let tls = settings.tls.as_ref().map(|tls| ServerCertificates::for_http1("tinker.tls", tls)).transpose()?;
-    if tls.is_none() {
-        warn_of_plaintext("Tinker's API", address, "tinker.insecure");
-    }
-    std::fs::create_dir_all(&settings.folder).map_err(TinkerError::State)?;
+    settings.protection().warn("Tinker's API", address, "tinker.insecure");
+    evenkeel_host::private_folder(&settings.folder).map_err(TinkerError::State)?;
     let mut state = StoredState::read(&settings.folder).map_err(TinkerError::State)?;
     let live = state.live.take();
     let tokenizer = Tokenizer::read(&Folder::new(&services.model))?.map(Arc::new);
@@ -132,6 +124,7 @@ async fn load_and_serve(settings: TinkerSettings, services: Services) -> Result<
     let refused =
         |what| move |status: tonic::Status| TinkerError::Backend { what, message: status.message().to_owned() };
     let learner = backend.learner().await.map_err(refused("the learner does not answer"))?;
+    let arithmetic = learner.arithmetic;
     let model = learner.model.unwrap_or_default();
     let engines = backend.generation().await.map_err(refused("the generation service does not answer"))?;
     let context = shared_context(&engines, &model, services.adapters).map_err(TinkerError::Engines)?;
@@ -139,13 +132,16 @@ async fn load_and_serve(settings: TinkerSettings, services: Services) -> Result<
     for (id, model) in &mut state.models {
         if live.as_ref().is_none_or(|live| live.model != *id) {
             model.gone.get_or_insert_with(|| {
-                "the server was restarted without saving the weights in training: load a checkpoint to go on".to_owned()
+                "the server was restarted without saving the weights in training: load a checkpoint to \
+                 continue"
+                    .to_owned()
             });
         }
     }
-    state.write(&settings.folder).map_err(TinkerError::State)?;
+    StoredState::write(&settings.folder, state.content()).map_err(TinkerError::State)?;
     let (samples, jobs) = mpsc::unbounded_channel();
     let connections = settings.max_connections;
+    let listen = settings.listen.clone();
     let front = Front::new(FrontParts {
         backend: backend.clone(),
         adapters: services.adapters,
@@ -157,16 +153,21 @@ async fn load_and_serve(settings: TinkerSettings, services: Services) -> Result<
         state,
         settings,
     });
-    publish_base(&front).await?;
+    let base = publish_base(&front).await?;
     if let Some(live) = live {
         continue_with(&front, live).await;
     }
-    tokio::spawn(Sampler { backend, vocabulary: front.vocabulary, tokenizer }.run(jobs));
+    let proven = ProvenModel { base, context, vocabulary: front.vocabulary, tokenizer: tokenizer.clone(), arithmetic };
+    let engines = LoadedWeights::new(backend.clone(), proven, &front.settings.proof, front.verdicts.clone());
+    tokio::spawn(Sampler { backend, engines, tokenizer }.run(jobs));
 
     let stop = CancellationToken::new();
     let router = routes::router(Arc::clone(&front), keys);
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let serving = HttpPort { listener, router, tls, connections, limits: LIMITS }.serve(stop.clone());
+    // Clients send bodies of many MiB, some at a time, over whatever line they have.
+    let limits = HttpLimits { body: Duration::from_secs(300), ..HttpLimits::default() };
+    let port = HttpPort { listener, listen, router, probes: None, tls, connections, limits };
+    let serving = port.serve(stop.clone());
     let sweeping = Arc::clone(&front);
     let server = tokio::spawn(async move {
         let sweeps = async {
@@ -186,22 +187,23 @@ async fn load_and_serve(settings: TinkerSettings, services: Services) -> Result<
     Ok(RunningTinker { address, scheme, front, stop: stop.drop_guard(), server })
 }
 
-/// Publishes the base model for samplers, unless an earlier start did.
-async fn publish_base(front: &Front) -> Result<(), TinkerError> {
-    let known = front.state().base.clone();
-    if known.is_some_and(|base| std::path::Path::new(&base.path).is_dir()) {
-        return Ok(());
-    }
+/// Publishes the base model for samplers, unless an earlier start did. The learner then has a version above all that
+/// were ever published, as it must to score with those.
+async fn publish_base(front: &Front) -> Result<Weights, TinkerError> {
     let what = "the learner does not publish the base model";
     let refused = |failure: Failure| TinkerError::Backend { what, message: failure.message };
     let version = front.fresh_version().map_err(refused)?;
     let run_id = format!("base.{version}");
     let begin = Kind::Begin(BeginOperation { version, adapter_seed: None });
     front.backend.operate(&run_id, 1, begin).await.map_err(|status| refused(status.into()))?;
+    let known = front.state().base.clone();
+    if let Some(base) = known.filter(|base| std::path::Path::new(&base.path).is_dir()) {
+        return Ok(base);
+    }
     let published = front.backend.operate(&run_id, 2, Kind::Publish(PublishOperation {})).await;
     let weights = published.map_err(|status| refused(status.into()))?.weights.and_then(Weights::of);
     let weights = weights.ok_or_else(|| refused(Failure::server("its answer has no folder")))?;
-    front.change(|state| state.base = Some(weights)).map_err(refused)
+    front.change(|state| state.base.insert(weights).clone()).map_err(refused)
 }
 
 /// Continues with the weights that were saved when the server stopped. Where that fails, their client is told.
@@ -225,7 +227,7 @@ async fn continue_with(front: &Arc<Front>, live: Live) {
             if let Some(Err(error)) = folder.map(std::fs::remove_dir_all) {
                 tracing::warn!(%error, "what was saved of the model in training is not removed");
             }
-            tracing::info!(model, done, "the model in training goes on");
+            tracing::info!(model, done, "the model in training continues");
             operations::activate(front, training);
         }
         Err(failure) => {
@@ -241,7 +243,7 @@ impl RunningTinker {
         self.address
     }
 
-    /// Its URL for clients on the same machine.
+    /// URL for clients on the same machine.
     pub fn endpoint(&self) -> String {
         let mut address = self.address;
         if address.ip().is_unspecified() {

@@ -69,7 +69,7 @@ impl Training {
     }
 
     /// Goes on without a request that never arrived, as if it had been refused.
-    async fn give_up(&self, front: &Front, number: u64) {
+    async fn give_up(&self, front: &Arc<Front>, number: u64) {
         let _turn = self.turn.lock().await;
         let limit = human(front.settings.missing_request);
         let reason = format!("the request with seq_id {number} did not arrive within {limit} (tinker.missing_request)");
@@ -83,28 +83,29 @@ impl Training {
     }
 
     /// One operation of the learner.
-    async fn operate(&self, front: &Front, kind: Kind) -> Result<OperateResponse, Failure> {
+    async fn operate(&self, front: &Arc<Front>, kind: Kind) -> Result<OperateResponse, Failure> {
         let sequence = {
             let mut queue = self.lock();
             queue.sequence += 1;
             queue.sequence
         };
-        let done = front.backend.operate(&self.run_id, sequence, kind).await;
-        done.map_err(|status| {
-            let is_lost =
-                [Reason::OutOfOrder, Reason::RunMismatch, Reason::Leased].iter().any(|&r| has_reason(&status, r))
-                    || status.code() == tonic::Code::Unavailable;
-            if is_lost {
-                let why =
-                    format!("the learner lost the weights of this model ({}): load a checkpoint", status.message());
-                front.end_model(&self.model, &why);
-                return Failure::server(why);
-            }
-            status.into()
-        })
+        let status = match front.backend.operate(&self.run_id, sequence, kind).await {
+            Ok(done) => return Ok(done),
+            Err(status) => status,
+        };
+        let is_lost = [Reason::OutOfOrder, Reason::RunMismatch, Reason::Leased].iter().any(|&r| has_reason(&status, r))
+            || status.code() == tonic::Code::Unavailable;
+        if !is_lost {
+            return Err(status.into());
+        }
+        let why = format!("the learner lost the weights of this model ({}): load a checkpoint", status.message());
+        let failure = Failure::server(why.clone());
+        let model = self.model.clone();
+        front.blocking(move |front| front.end_model(&model, &why)).await;
+        Err(failure)
     }
 
-    async fn execute(&self, front: &Front, operation: Operation) -> Result<OperationOutcome, Failure> {
+    async fn execute(&self, front: &Arc<Front>, operation: Operation) -> Result<OperationOutcome, Failure> {
         match operation {
             Operation::Accumulate(Ok(operation)) => {
                 let forward_only = operation.forward_only;
@@ -137,7 +138,7 @@ impl Training {
             Operation::SaveForSampler { target, keep } => self.publish(front, target, keep).await,
             Operation::Load { path, optimizer } => {
                 let (from_run_id, name) = front.training_checkpoint(&path)?;
-                let version = front.fresh_version()?;
+                let version = front.blocking(Front::fresh_version).await?;
                 self.lock().has_sum = false;
                 self.operate(front, Kind::Load(LoadOperation { name, from_run_id, optimizer, version })).await?;
                 Ok(OperationOutcome::Json(json!({"type": "load_weights", "path": path, "model_id": self.model})))
@@ -148,34 +149,42 @@ impl Training {
 
     async fn save(
         &self,
-        front: &Front,
+        front: &Arc<Front>,
         name: String,
         overwrite: bool,
         keep: Keep,
     ) -> Result<OperationOutcome, Failure> {
         let path = format!("tinker://{}/{}/{name}", self.model, CheckpointKind::Training.folder());
+        // The learner knows the names of this run of the model only, which begins anew when the server starts.
+        if !overwrite && front.has_checkpoint(&path) {
+            return Err(FieldError::quoted("path", name, "a name that no checkpoint of this model has").into());
+        }
         let save = SaveOperation { name: name.clone(), client_state: Vec::new(), overwrite };
         let response = self.operate(front, Kind::Save(save)).await?;
         let saved = response.checkpoint.ok_or_else(incomplete)?;
-        front.keep_checkpoint(
-            path.clone(),
-            Checkpoint {
-                model: self.model.clone(),
-                name,
-                kind: CheckpointKind::Training,
-                created: now(),
-                expires: keep.expires,
-                user_metadata: keep.user_metadata,
-                run_id: self.run_id.clone(),
-                folder: Some(saved.path.into()),
-                size_bytes: saved.size_bytes,
-                weights: None,
-            },
-        )?;
+        let checkpoint = Checkpoint {
+            model: self.model.clone(),
+            name,
+            kind: CheckpointKind::Training,
+            created: now(),
+            expires: keep.expires,
+            user_metadata: keep.user_metadata,
+            run_id: self.run_id.clone(),
+            folder: Some(saved.path.into()),
+            size_bytes: saved.size_bytes,
+            weights: None,
+        };
+        let at = path.clone();
+        front.blocking(move |front| front.keep_checkpoint(at, checkpoint)).await?;
         Ok(OperationOutcome::Json(json!({"type": "save_weights", "path": path})))
     }
 
-    async fn publish(&self, front: &Front, target: SamplerTarget, keep: Keep) -> Result<OperationOutcome, Failure> {
+    async fn publish(
+        &self,
+        front: &Arc<Front>,
+        target: SamplerTarget,
+        keep: Keep,
+    ) -> Result<OperationOutcome, Failure> {
         if let SamplerTarget::Path { name, overwrite: false } = &target
             && front.has_checkpoint(&self.sampler_path(name))
         {
@@ -186,32 +195,27 @@ impl Training {
         match target {
             SamplerTarget::Path { name, .. } => {
                 let path = self.sampler_path(&name);
-                front.keep_checkpoint(
-                    path.clone(),
-                    Checkpoint {
-                        model: self.model.clone(),
-                        name,
-                        kind: CheckpointKind::Sampler,
-                        created: now(),
-                        expires: keep.expires,
-                        user_metadata: keep.user_metadata,
-                        run_id: self.run_id.clone(),
-                        folder: None,
-                        size_bytes: weights.size_bytes(),
-                        weights: Some(weights),
-                    },
-                )?;
+                let checkpoint = Checkpoint {
+                    model: self.model.clone(),
+                    name,
+                    kind: CheckpointKind::Sampler,
+                    created: now(),
+                    expires: keep.expires,
+                    user_metadata: keep.user_metadata,
+                    run_id: self.run_id.clone(),
+                    folder: None,
+                    size_bytes: weights.size_bytes(),
+                    weights: Some(weights),
+                };
+                let at = path.clone();
+                front.blocking(move |front| front.keep_checkpoint(at, checkpoint)).await?;
                 Ok(OperationOutcome::Json(json!({"type": "save_weights_for_sampler", "path": path})))
             }
             SamplerTarget::Session(id) => {
-                let sampler = Sampler {
-                    session: self.session.clone(),
-                    path: None,
-                    weights: Some(weights),
-                    created: now(),
-                    is_ephemeral: true,
-                };
-                front.keep_sampler(id.clone(), sampler)?;
+                let session = self.session.clone();
+                let sampler = Sampler { session, path: None, weights: Some(weights), created: now() };
+                let new = id.clone();
+                front.blocking(move |front| front.keep_sampler(new, sampler)).await?;
                 Ok(OperationOutcome::Json(json!({"type": "save_weights_for_sampler", "sampling_session_id": id})))
             }
         }
@@ -222,7 +226,7 @@ impl Training {
     }
 
     /// Saves the weights as the server stops; nothing runs any more. `None` where that fails.
-    pub(crate) async fn park(&self, front: &Front) -> Option<Live> {
+    pub(crate) async fn park(&self, front: &Arc<Front>) -> Option<Live> {
         // What waits fails with this start of the server, and part of a sum may be among it.
         let last = self.lock().jobs.last();
         self.ended.cancel();
@@ -247,7 +251,7 @@ impl Training {
     }
 
     /// After a restart: what had been accumulated is lost, and its update has to know.
-    pub(crate) async fn lost_sum(&self, front: &Front) -> Result<(), Failure> {
+    pub(crate) async fn lost_sum(&self, front: &Arc<Front>) -> Result<(), Failure> {
         let reason = "the server was restarted after it was accumulated".to_owned();
         self.lock().has_sum = true;
         self.operate(front, Kind::Abandon(AbandonOperation { reason })).await.map(drop)

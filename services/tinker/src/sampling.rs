@@ -1,5 +1,6 @@
 //! Sampling: engines have one version of the weights at a time, so requests of one version run together, and those of
-//! another wait until these are done. Weights are proven each time that they were loaded.
+//! another wait until these are done. Weights are proven each time that they were loaded; where that fails, nothing is
+//! sampled.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,8 +16,12 @@ use tokio::task::JoinSet;
 use crate::backend::Backend;
 use crate::error::Failure;
 use crate::futures::{OperationOutcome, Promise};
+use crate::proof::{DrawnSample, LoadedWeights, SharedProof};
 use crate::store::Weights;
 use crate::wire::{SampleResponse, SampledSequence, floats};
+
+/// Waiting requests whose prompts weights are proven by.
+const PROVING_PROMPTS: usize = 64;
 
 /// A request for samples.
 pub(crate) struct SampleJob {
@@ -33,16 +38,17 @@ pub(crate) struct SampleJob {
 
 pub(crate) struct Sampler {
     pub(crate) backend: Backend,
-    pub(crate) vocabulary: u32,
+    pub(crate) engines: LoadedWeights,
     pub(crate) tokenizer: Option<Arc<Tokenizer>>,
 }
 
 impl Sampler {
     /// Runs requests until the last sender is gone.
-    pub(crate) async fn run(self, mut jobs: mpsc::UnboundedReceiver<SampleJob>) {
+    pub(crate) async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<SampleJob>) {
         let mut waiting: VecDeque<SampleJob> = VecDeque::new();
         let mut running = JoinSet::new();
         let mut loaded: Option<Weights> = None;
+        let shared = self.engines.shared();
         loop {
             tokio::select! {
                 job = jobs.recv() => match job {
@@ -56,15 +62,27 @@ impl Sampler {
             }
             while let Some(first) = waiting.front() {
                 let weights = first.weights.clone();
-                if loaded.as_ref() != Some(&weights) {
+                if loaded.as_ref() != Some(&weights) || self.engines.is_due() {
                     if !running.is_empty() {
                         break;
                     }
                     loaded = None;
-                    if let Err(failure) = self.backend.load(&weights, self.vocabulary).await {
+                    let same = waiting.iter().filter(|job| job.weights == weights).take(PROVING_PROMPTS);
+                    same.for_each(|job| shared.text.add(&job.prompt, &[]));
+                    if let Err(failure) = self.engines.load(&weights).await {
                         tracing::warn!(version = weights.version, error = failure.message, "weights not loaded");
-                        let job = waiting.pop_front();
-                        job.into_iter().for_each(|job| job.promise.complete(OperationOutcome::Failed(failure.clone())));
+                        // What is wrong with the weights is as wrong for all that wait for them.
+                        let is_of_weights = failure.reason.is_some();
+                        let is_failed =
+                            |at: usize, job: &SampleJob| at == 0 || (is_of_weights && job.weights == weights);
+                        let (failed, others): (Vec<_>, Vec<_>) = std::mem::take(&mut waiting)
+                            .into_iter()
+                            .enumerate()
+                            .partition(|(at, job)| is_failed(*at, job));
+                        waiting = others.into_iter().map(|(_, job)| job).collect();
+                        failed
+                            .into_iter()
+                            .for_each(|(_, job)| job.promise.complete(OperationOutcome::Failed(failure.clone())));
                         continue;
                     }
                     loaded = Some(weights.clone());
@@ -74,14 +92,14 @@ impl Sampler {
                 waiting = others;
                 let these: VecDeque<SampleJob> = these;
                 for job in these {
-                    running.spawn(answer(self.backend.clone(), self.tokenizer.clone(), job));
+                    running.spawn(answer(self.backend.clone(), Arc::clone(&shared), self.tokenizer.clone(), job));
                 }
             }
         }
     }
 }
 
-async fn answer(backend: Backend, tokenizer: Option<Arc<Tokenizer>>, mut job: SampleJob) {
+async fn answer(backend: Backend, proof: Arc<SharedProof>, tokenizer: Option<Arc<Tokenizer>>, mut job: SampleJob) {
     let promise = job.promise;
     let ids = std::mem::take(&mut job.prompt);
     let seed = job.sampling.seed.unwrap_or_default();
@@ -110,7 +128,15 @@ async fn answer(backend: Backend, tokenizer: Option<Arc<Tokenizer>>, mut job: Sa
         let mut done = Vec::new();
         while let Some(sample) = samples.join_next().await {
             let (number, rollout) = sample.map_err(|error| Failure::server(error.to_string()))?;
-            done.push((number, sequence(rollout?, job.weights.version, &job.stop_texts, tokenizer.as_deref())?));
+            let rollout = rollout?;
+            let version = job.weights.version;
+            proof.sampled(&rollout.engine, version);
+            let sample = DrawnSample { version, prompt: &ids, sampling: &job.sampling, rollout: &rollout };
+            proof.audit(&backend, sample).await?;
+            let response: Vec<u32> =
+                rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
+            proof.text.add(&ids, &response);
+            done.push((number, sequence(rollout, job.weights.version, &job.stop_texts, tokenizer.as_deref())?));
         }
         done.sort_by_key(|(number, _)| *number);
         let sequences = done.into_iter().map(|(_, sequence)| sequence).collect();

@@ -4,7 +4,18 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use tokio::sync::watch;
+
+use crate::error::ApiError;
+
+/// Sessions at once. A client that has ended leaves its place when it counts as gone.
+const MAX_SESSIONS: usize = 1024;
+
+/// The session that a model or a sampling session is of, by its id: `SESSION:train:0`, `SESSION:sample:3`.
+pub(crate) fn session_of(id: &str) -> &str {
+    id.split(':').next().unwrap_or_default()
+}
 
 /// The sessions whose clients count as present.
 #[derive(Clone, Default)]
@@ -19,6 +30,21 @@ impl Sessions {
         self.lock().insert(id.to_owned(), watch::channel(Instant::now()).0);
     }
 
+    /// Begins a session, unless there are too many.
+    ///
+    /// # Errors
+    /// 429.
+    pub(crate) fn begin_another(&self, id: &str) -> Result<(), ApiError> {
+        if self.lock().len() >= MAX_SESSIONS {
+            let message = format!(
+                "{MAX_SESSIONS} sessions are open: finish one, or wait until a silent one expires (session_expiry)"
+            );
+            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message));
+        }
+        self.begin(id);
+        Ok(())
+    }
+
     pub(crate) fn end(&self, id: &str) {
         self.lock().remove(id);
     }
@@ -31,7 +57,7 @@ impl Sessions {
         })
     }
 
-    /// Those that were silent for longer.
+    /// Ids of the sessions that were silent for at least `limit`.
     pub(crate) fn silent(&self, limit: Duration) -> Vec<String> {
         self.lock().iter().filter(|(_, seen)| seen.borrow().elapsed() >= limit).map(|(id, _)| id.clone()).collect()
     }
@@ -55,6 +81,21 @@ mod tests {
         assert!(!sessions.is_heard_again("a", Duration::from_millis(20)).await);
         assert_eq!(sessions.silent(Duration::from_millis(20)), ["a"]);
         assert!(!sessions.is_heard_again("unknown", Duration::from_secs(9)).await);
+    }
+
+    #[test]
+    fn there_are_only_so_many_and_one_that_ends_makes_room() {
+        let sessions = Sessions::default();
+        (0..MAX_SESSIONS).for_each(|number| sessions.begin_another(&number.to_string()).unwrap());
+        assert_eq!(sessions.begin_another("more").unwrap_err().status, StatusCode::TOO_MANY_REQUESTS);
+        sessions.end("0");
+        assert!(sessions.begin_another("more").is_ok());
+    }
+
+    #[test]
+    fn sessions_are_told_apart_by_their_whole_name() {
+        assert_eq!(session_of("session-a-1:sample:3"), "session-a-1");
+        assert_eq!(session_of("session-a-12:train:0"), "session-a-12");
     }
 
     #[tokio::test]

@@ -6,8 +6,9 @@ use std::time::Duration;
 use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;
-use evenkeel_rpc::exposure::{validate_address, validate_plaintext};
+use evenkeel_rpc::exposure::{Protection, validate_address};
 use evenkeel_rpc::server::ServerTlsSettings;
+use evenkeel_trust::ProofSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,8 @@ pub enum UnembedSetting {
 pub struct TinkerSettings {
     /// Address to listen on, `HOST:PORT`; port 0 takes any free one.
     pub listen: String,
-    /// Whether other machines may be served in plaintext.
+    /// Whether other machines may be served in plaintext, or with `tls` without credentials: `token_file` or
+    /// `tls.client_ca_file`.
     pub insecure: bool,
     /// TLS certificates. Absent: plaintext.
     pub tls: Option<ServerTlsSettings>,
@@ -40,7 +42,8 @@ pub struct TinkerSettings {
     pub model_name: String,
     /// The tokenizer that clients are told to load. Absent: `model_name`.
     pub tokenizer: Option<String>,
-    /// The folder of what survives a restart: sessions, checkpoints, weights.
+    /// The folder of what survives a restart: sessions, checkpoints, weights. It is made for its user alone; refused are
+    /// a link, a folder of another user, and one that others may write to.
     pub folder: PathBuf,
     /// What becomes of `train_unembed`, which clients set unless they are told not to.
     pub unembed: UnembedSetting,
@@ -60,12 +63,12 @@ pub struct TinkerSettings {
     pub keep_results: Duration,
     /// Largest request.
     pub max_body: ByteSize,
-    /// Memory for requests that wait and results that are kept. Further requests are answered 429. Not below twice
-    /// `max_body`.
+    /// Memory for requests that wait and results that are kept, beside twice `max_body` for requests that arrive. Further
+    /// ones are answered 429. Not below twice `max_body`.
     pub max_memory: ByteSize,
     /// Requests that wait or run; further ones are answered 429.
     pub max_requests: usize,
-    /// Connections at once; further ones wait.
+    /// Connections at once, at most half of what the process may open (`ulimit -n`); further ones wait.
     pub max_connections: usize,
     /// Weights without a name that a session may sample from: the newest of them. Those with a name, and checkpoints,
     /// are kept until they expire or are deleted.
@@ -76,9 +79,9 @@ pub struct TinkerSettings {
     /// How long the learner or the generation service may be unreachable before an operation fails.
     #[serde(with = "HumanDuration")]
     pub outage_timeout: Duration,
-    /// Mean absolute difference of log-probabilities between engines and learner, in nats, up to which weights that
-    /// engines have loaded count as proven; 0 proves nothing.
-    pub max_difference: f64,
+    /// Proof that engines have the weights that they load, before anything is sampled: as in a run, where every load is
+    /// a step. `every` is 1, or 0 for no proof.
+    pub proof: ProofSettings,
     /// Connections to the learner and the generation service.
     pub client: ClientSettings,
 }
@@ -105,13 +108,23 @@ impl Default for TinkerSettings {
             keep_samplers: 64,
             sample_deadline: Duration::from_secs(3600),
             outage_timeout: Duration::from_secs(300),
-            max_difference: 0.05,
+            proof: ProofSettings::default(),
             client: ClientSettings::default(),
         }
     }
 }
 
 impl TinkerSettings {
+    pub(crate) fn protection(&self) -> Protection {
+        Protection {
+            insecure: self.insecure,
+            tls: self.tls.is_some(),
+            authenticates: self.token_file.is_some()
+                || self.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some()),
+            credentials: "`token_file` or `tls.client_ca_file`",
+        }
+    }
+
     /// The tokenizer that clients are told to load.
     pub(crate) fn tokenizer_name(&self) -> &str {
         self.tokenizer.as_deref().unwrap_or(&self.model_name)
@@ -121,8 +134,7 @@ impl TinkerSettings {
 impl Settings for TinkerSettings {
     fn validate(&self) -> Result<(), FieldError> {
         validate_address("listen", &self.listen)?;
-        let remedy = "certificates (`tls`), or `insecure = true` next to it on a trusted network";
-        validate_plaintext("listen", &self.listen, self.insecure || self.tls.is_some(), remedy)?;
+        self.protection().validate("listen", &self.listen)?;
         if self.model_name.is_empty() {
             return Err(FieldError::missing("model_name", "a name, such as one of tinker-cookbook's table"));
         }
@@ -150,8 +162,22 @@ impl Settings for TinkerSettings {
             let allowed = format!("at least max_body, which is {}", self.max_body);
             return Err(FieldError::new("client.max_message", self.client.max_message, allowed));
         }
-        let allowed = "a finite number, 0 or above";
-        let finite = self.max_difference.is_finite() && self.max_difference >= 0.0;
-        FieldError::ensure(finite, "max_difference", self.max_difference, allowed)
+        self.proof.validate().map_err(|error| error.within("proof"))?;
+        FieldError::ensure(self.proof.every <= 1, "proof.every", self.proof.every, "1, or 0 for no proof")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_proven_at_each_load_or_never() {
+        let of = |every| {
+            let proof = ProofSettings { every, ..ProofSettings::default() };
+            TinkerSettings { model_name: "a".to_owned(), proof, ..TinkerSettings::default() }.validate()
+        };
+        assert_eq!((of(0), of(1)), (Ok(()), Ok(())));
+        assert_eq!(of(2).unwrap_err().to_string(), "proof.every is 2, allowed: 1, or 0 for no proof");
     }
 }

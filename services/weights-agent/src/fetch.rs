@@ -44,7 +44,7 @@ impl LearnerSource {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What it was; empty if there was none.
+    /// Last failure; empty if there was none.
     pub(crate) fn last_failure(&self) -> String {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -62,9 +62,9 @@ pub(crate) struct FileJob {
     pub(crate) version: u64,
     pub(crate) digest: String,
     pub(crate) file: WeightsFile,
-    /// Where it is written.
+    /// Path of the written file.
     pub(crate) path: PathBuf,
-    /// The same file of the copy before.
+    /// This file in the copy before.
     pub(crate) before: Option<(PathBuf, WeightsFile)>,
     /// Held by whatever writes, so that nothing writes after another pull has begun.
     pub(crate) turn: Arc<Turn>,
@@ -130,7 +130,13 @@ impl FileJob {
             let file = &self.file.name;
             let at = writer.written();
             let status = status.message();
-            tracing::info!(learner = source.address, file, at, status, "fetching weights was cut, and goes on");
+            tracing::info!(
+                learner = source.address,
+                file,
+                at,
+                status,
+                "fetching weights was interrupted and continues"
+            );
             // Its policy has no limit: the pull has.
             let pause = retries.next_retry().map_or(Duration::ZERO, |retry| retry.pause);
             tokio::time::sleep(pause).await;
@@ -227,7 +233,8 @@ impl FileJob {
             version: self.version,
             digest: self.digest.clone(),
             file: self.file.clone(),
-            path: self.path.with_extension("part"),
+            // No file of a version has such a name.
+            path: self.path.with_file_name(format!(".{}.part", self.file.name)),
             before: None,
             turn: Arc::clone(&self.turn),
         };

@@ -1,18 +1,20 @@
 //! The copies of this node: one folder for each version and digest, complete or absent under its name.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use evenkeel_host::{Size, free_space};
-use evenkeel_model_folder::{Folder, VersionMarker, weights_digest};
+use evenkeel_host::{Size, free_space, private_folder};
+use evenkeel_model_folder::{Folder, VersionMarker, folder_files_digest, weight_digests, weights_digest_of};
 use evenkeel_proto::v1::WeightsDescribeResponse;
 use evenkeel_rpc::error::ServiceError;
 use prost::Message;
 use tokio::sync::OwnedMutexGuard;
+
+use crate::description::{Wanted, digest_of_all};
 
 /// The file that agents of one folder lock.
 const LOCK: &str = ".lock";
@@ -26,9 +28,9 @@ pub(crate) struct Folders {
     folder: PathBuf,
     keep: usize,
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Copies whose digest this process knows to be that of their marker: a machine that lost its power may have kept
-    /// less than it had written.
-    verified: Mutex<BTreeSet<String>>,
+    /// Copies whose weights this process knows to be those of their marker, with the digest of all their files: a
+    /// machine that lost its power may have kept less than it had written.
+    verified: Mutex<BTreeMap<String, String>>,
 }
 
 /// The right to change the folder, against other calls and against other agents. Whatever still writes holds a clone.
@@ -42,10 +44,10 @@ impl Folders {
     /// Makes the folder. At most `keep` copies stay in it.
     ///
     /// # Errors
-    /// A folder that cannot be made or written.
+    /// A folder that cannot be made or written, or that is not private.
     pub(crate) fn open(folder: &Path, keep: usize) -> io::Result<Self> {
         let folder = std::path::absolute(folder)?;
-        fs::create_dir_all(&folder)?;
+        private_folder(&folder)?;
         File::options().append(true).create(true).open(folder.join(LOCK))?;
         Ok(Self { folder, keep, turn: Arc::default(), verified: Mutex::default() })
     }
@@ -75,22 +77,25 @@ impl Folders {
         format!("{version}-{}", digits.get(..DIGITS).unwrap_or(digits))
     }
 
-    /// A copy that is whole. One that is not what its marker says is removed.
-    pub(crate) fn find(&self, version: u64, digest: &str) -> Result<Option<PathBuf>, ServiceError> {
-        let name = Self::name(version, digest);
+    /// A copy that is whole. One that is not what its marker says, or has other files than wanted, is removed.
+    pub(crate) fn find(&self, wanted: &Wanted) -> Result<Option<PathBuf>, ServiceError> {
+        let Wanted { version, digest, files_digest } = wanted;
+        let name = Self::name(*version, digest);
         let path = self.folder.join(&name);
         let folder = Folder::new(&path);
-        let is_marked =
-            VersionMarker::read(&folder).is_ok_and(|marker| (marker.version, &*marker.digest) == (version, digest));
+        // What a link leads to is not this agent's.
+        let is_marked = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir())
+            && VersionMarker::read(&folder).is_ok_and(|marker| (marker.version, &marker.digest) == (*version, digest));
         if !is_marked {
             return Ok(None);
         }
-        let is_verified = self.verified().contains(&name);
-        if is_verified || weights_digest(&folder).is_ok_and(|found| found == digest) {
-            self.verified().insert(name);
+        let known = self.verified().get(&name).cloned();
+        let files = known.or_else(|| read_files_digest(&folder, digest));
+        if let Some(files) = files.filter(|files| files_digest.is_empty() || files == files_digest) {
+            self.verified().insert(name, files);
             return Ok(Some(path));
         }
-        tracing::warn!(path = %path.display(), "a copy is not what its marker says, and is fetched again");
+        tracing::warn!(path = %path.display(), "a copy has other files than those wanted, and is fetched again");
         self.remove(&path)?;
         Ok(None)
     }
@@ -107,7 +112,7 @@ impl Folders {
         Some((self.folder.join(&name), WeightsDescribeResponse::decode(&*description).ok()?))
     }
 
-    /// Makes room for a copy that takes so many bytes: old copies, and all that was begun of others, are removed.
+    /// Makes room for a copy of this many bytes: removes old copies and unfinished ones.
     ///
     /// # Errors
     /// A disk without room.
@@ -137,7 +142,7 @@ impl Folders {
         self.remove(&path)?;
         evenkeel_host::replace(&self.description(name), description.encode_to_vec()).map_err(failed)?;
         fs::rename(self.partial(name), &path).map_err(failed)?;
-        self.verified().insert(name.to_owned());
+        self.verified().insert(name.to_owned(), digest_of_all(&description.files));
         self.remove_old(self.keep)?;
         Ok(path)
     }
@@ -174,9 +179,11 @@ impl Folders {
         Ok(())
     }
 
-    /// Removes a folder, if it exists.
+    /// Removes a folder, a link or a file, if it exists. What a link leads to stays.
     pub(crate) fn remove(&self, path: &Path) -> Result<(), ServiceError> {
-        match fs::remove_dir_all(path) {
+        let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+        let removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ServiceError::file(path.display(), &error)),
             _ => Ok(()),
         }
@@ -186,7 +193,14 @@ impl Folders {
         self.folder.join(format!(".{name}.files"))
     }
 
-    fn verified(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+    fn verified(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The digest of all files of a copy; `None` if it does not have the weights of that digest.
+fn read_files_digest(folder: &Folder, digest: &str) -> Option<String> {
+    let known = weight_digests(folder).ok()?;
+    let files = folder_files_digest(folder, &known).ok()?;
+    (weights_digest_of(known) == digest).then_some(files)
 }

@@ -11,7 +11,7 @@ use evenkeel_rpc::retry::is_retryable;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::description::validate;
+use crate::description::{Wanted, validate};
 use crate::fetch::{ByteCounts, FileJob, LearnerSource, refused};
 use crate::folders::{Folders, Turn};
 
@@ -34,20 +34,22 @@ impl Puller {
     ///
     /// # Errors
     /// Weights that the learner does not have, or not any more; a full disk; bytes that stay damaged.
-    pub(crate) async fn pull(&self, version: u64, digest: &str) -> Result<Pulled, ServiceError> {
+    pub(crate) async fn pull(&self, wanted: &Wanted) -> Result<Pulled, ServiceError> {
         let turn = self.folders.turn().await?;
         let folders = Arc::clone(&self.folders);
-        let wanted = digest.to_owned();
-        let found = blocking(&turn, move || folders.find(version, &wanted)).await?;
+        let sought = wanted.clone();
+        let found = blocking(&turn, move || folders.find(&sought)).await?;
         if let Some(path) = found {
             return Ok(Pulled { path, counts: ByteCounts::default(), was_present: true });
         }
         self.source.forget_failure();
+        let Wanted { version, digest, .. } = wanted;
+        let version = *version;
         let description = self.describe(version, digest).await?;
         let inconsistent = |error: FieldError| ServiceError::DataLoss {
             message: format!("what the learner at {} says of version {version}: {error}", self.source.address),
         };
-        validate(&description, digest).map_err(inconsistent)?;
+        validate(&description, wanted).map_err(inconsistent)?;
         let name = Folders::name(version, digest);
         let begun = begin(&self.folders, &turn, &name, &description).await?;
         let fetched = self.fetch(version, digest, &turn, &begun, &description).await;
@@ -138,12 +140,15 @@ async fn begin(
         let partial = folders.partial(&name);
         let failed = |error: std::io::Error| ServiceError::file(partial.display(), &error);
         let names: BTreeSet<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        if !std::fs::symlink_metadata(&partial).is_ok_and(|found| found.is_dir()) {
+            folders.remove(&partial)?;
+        }
         let mut there = 0;
         for entry in std::fs::read_dir(&partial).into_iter().flatten().flatten() {
             if entry.file_name().to_str().is_some_and(|name| names.contains(name)) {
                 there += entry.metadata().map_or(0, |metadata| metadata.len())
             } else {
-                std::fs::remove_file(entry.path()).map_err(failed)?
+                folders.remove(&entry.path())?
             }
         }
         let needed = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.size_bytes));

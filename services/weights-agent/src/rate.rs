@@ -13,7 +13,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// At most so many; absent for no bound.
+    /// `per_second`: bytes a second; absent for no limit.
     pub(crate) fn new(per_second: Option<u64>) -> Self {
         Self { per_second: per_second.map(|bytes| bytes as f64), paid: Mutex::new(None) }
     }

@@ -12,6 +12,7 @@ use evenkeel_rpc::server::ServerInfo;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
+use crate::description::Wanted;
 use crate::pull::{Pulled, Puller, too_late};
 
 /// Name of the server.
@@ -26,7 +27,12 @@ pub(crate) struct WeightsAgentService {
 impl WeightsAgentService {
     async fn pull_within(&self, request: &PullRequest, deadline: Deadline) -> Result<Pulled, ServiceError> {
         validate_digest("digest", &request.digest)?;
-        let pulling = self.puller.pull(request.version, &request.digest);
+        if !request.files_digest.is_empty() {
+            validate_digest("files_digest", &request.files_digest)?;
+        }
+        let PullRequest { version, digest, files_digest } = request.clone();
+        let wanted = Wanted { version, digest, files_digest };
+        let pulling = self.puller.pull(&wanted);
         deadline.run(pulling).await.unwrap_or_else(|late| Err(too_late(&self.puller.source, &late)))
     }
 }

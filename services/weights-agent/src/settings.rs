@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one, human};
+use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, human};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;
 use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Files that the learner serves to one host at once.
+const MAX_FILES: usize = 8;
 
 /// The agent beside engines that fetches published weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,14 +23,15 @@ pub struct WeightsAgentSettings {
     pub learner: String,
     /// The connection to it.
     pub client: ClientSettings,
-    /// The folder of this node's copies, on a disk or in memory (`/dev/shm/...`). Engines read them under the same
-    /// path. Agents that share it share the copies.
+    /// The folder of this node's copies, on a disk or in memory (`/dev/shm/USER-weights`). Engines read them under the
+    /// same path. Agents that share it share the copies. It is made for its user alone; refused are a link, a folder of
+    /// another user, and one that others may write to.
     pub folder: PathBuf,
     /// Copies that are kept, the newest included; at least 2, since engines may still read the one before.
     pub keep: usize,
     /// Most bytes a second that are fetched, over all files. Absent: as many as the network carries.
     pub max_rate: Option<ByteSize>,
-    /// Files that are fetched at once.
+    /// Files that are fetched at once, 1 to 8. The learner serves no more to one host; further ones wait.
     pub max_files: usize,
     /// Time limit of a pull; what was fetched by then is kept for the next one.
     #[serde(with = "HumanDuration")]
@@ -75,9 +79,9 @@ impl Settings for WeightsAgentSettings {
         if self.keep < 2 {
             return Err(FieldError::new("keep", self.keep, "at least 2, since engines may still read the one before"));
         }
-        at_least_one(&[("max_files", self.max_files as u64)])?;
-        if let Some(rate) = self.max_rate.filter(|rate| *rate < ByteSize::kib(1)) {
-            return Err(FieldError::new("max_rate", rate, "at least 1KiB, or absent for no limit"));
+        FieldError::ensure((1..=MAX_FILES).contains(&self.max_files), "max_files", self.max_files, "1 to 8")?;
+        if let Some(rate) = self.max_rate.filter(|rate| *rate < ByteSize::kib(8)) {
+            return Err(FieldError::new("max_rate", rate, "at least 8KiB, or absent for no limit"));
         }
         at_least_1ms(&[
             ("pull_timeout", self.pull_timeout),
@@ -109,6 +113,7 @@ mod tests {
         assert_eq!(refused(|settings| settings.folder = PathBuf::new()), "folder");
         assert_eq!(refused(|settings| settings.keep = 1), "keep");
         assert_eq!(refused(|settings| settings.max_files = 0), "max_files");
+        assert_eq!(refused(|settings| settings.max_files = 9), "max_files");
         assert_eq!(refused(|settings| settings.max_rate = Some(ByteSize::b(5))), "max_rate");
         assert_eq!(refused(|settings| settings.pull_timeout = Duration::ZERO), "pull_timeout");
         assert_eq!(refused(|settings| settings.retry_max = Duration::ZERO), "retry_max");

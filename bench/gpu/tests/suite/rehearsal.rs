@@ -66,8 +66,11 @@ fn every_step_has_a_row_in_the_table() {
     let rows: Vec<(&str, &str)> = table.lines().skip(2).map(|row| (row[..22].trim(), row[22..32].trim())).collect();
     let correct = ["goldens", "torch", "curve", "resume", "layer"].map(|part| format!("correct-{part}"));
     let speed = ["torch", "model", "memory", "publish", "layer", "roofline"].map(|part| format!("speed-{part}"));
-    let names =
-        ["probe".to_owned()].into_iter().chain(correct).chain(speed).chain(["train".into(), "train-vllm".into()]);
+    let names = ["probe".to_owned()]
+        .into_iter()
+        .chain(correct)
+        .chain(speed)
+        .chain(["train", "train-lora", "train-vllm"].map(str::to_owned));
     assert_eq!(
         rows.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>(),
         names.collect::<Vec<_>>(),
@@ -76,6 +79,25 @@ fn every_step_has_a_row_in_the_table() {
     let passed = |name: &str| if name == "train-vllm" { "skipped" } else { "passed" };
     assert!(rows.iter().all(|(name, result)| *result == passed(name)), "{table}");
     assert!(text.contains("evenkeel: train --recipe arithmetic --out"), "{text}");
+    assert!(text.contains("learner.lora.rank=16"), "{text}");
+    assert!(text.contains("== train-vllm (needs a card, evenkeel with CUDA, vLLM)"), "{text}");
+}
+
+#[test]
+fn all_results_are_in_one_file_and_on_one_page() {
+    let out = rehearsal().0.path();
+    let all: Value = serde_json::from_slice(&std::fs::read(out.join("first-hour.json")).unwrap()).unwrap();
+    let steps = all["steps"].as_array().unwrap();
+    let rows = std::fs::read_to_string(out.join("first-hour.txt")).unwrap().lines().skip(2).count();
+    assert_eq!(steps.len(), rows);
+    assert_eq!(
+        (&steps[0]["name"], &steps[0]["needs"], &steps[0]["result"]),
+        (&"probe".into(), &"nothing".into(), &"passed".into())
+    );
+    assert_eq!(all["files"]["speed-model"]["complete"], true);
+    let page = std::fs::read_to_string(out.join("first-hour.md")).unwrap();
+    assert!(page.contains("| probe | nothing | passed |") && page.contains("## speed-model: pass"), "{page}");
+    assert!(page.contains("| ok |") && !page.contains("FAILED"), "{page}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(super) async fn slow(round: Round) -> Result<(), Failed> {
         let to = port(&round, index);
         held.push(wire::tcp(round.from, to).await?);
     }
-    let header = format!("GET /metrics HTTP/1.1\r\nHost: slow\r\nX: {}", "x".repeat(1000));
+    let header = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(1000));
     for byte in header.bytes().take(50) {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let mut left = Vec::new();
@@ -42,7 +42,7 @@ fn port(round: &Round, index: usize) -> SocketAddr {
 
 fn post(path: &str, length: usize, body: &str) -> String {
     format!(
-        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
         Connection: close\r\n\r\n{body}"
     )
 }
@@ -76,10 +76,11 @@ pub(super) async fn requests(round: Round) -> Result<(), Failed> {
         load("/proc/self/root/etc"),
         load(&"/".repeat(100_000)),
         load(&foreign.to_string_lossy()),
-        format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(200_000)),
+        format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(200_000)),
         format!("GET /health HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(10_000)),
         "GET /health HTTP/9.9\r\n\r\n".to_owned(),
-        "POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n{".to_owned(),
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n{"
+            .to_owned(),
         "\0\0\0\0".to_owned(),
     ];
     for (index, request) in requests.iter().enumerate() {

@@ -111,7 +111,7 @@ pub(super) async fn weights(round: Round) -> Result<(), Failed> {
     for (index, source) in sources.into_iter().enumerate() {
         let digest = format!("sha256:{}", "0".repeat(64));
         let version = if index % 2 == 0 { u64::MAX } else { 1 };
-        let weights = Some(WeightsRef { version, digest, source: Some(source) });
+        let weights = Some(WeightsRef { version, digest, source: Some(source), ..WeightsRef::default() });
         let request = UpdateWeightsRequest { weights, ..UpdateWeightsRequest::default() };
         round.call(&channel, "/evenkeel.v1.Generation/UpdateWeights", wire::encoded(&request)).await?;
     }

@@ -2,22 +2,27 @@
 
 use std::fmt::Write;
 
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 
+use super::super::shell;
 use super::{cell, hold};
-use crate::arguments::Arguments;
+use crate::arguments;
 
 const TITLE: &str = "# The command line
 
-As `evenkeel COMMAND --help` prints it.";
+`evenkeel COMMAND --help` prints a summary of this page: one line for each argument.";
+
+/// Most lines and columns of a command's help.
+const SCREEN: (usize, usize) = (45, 100);
 
 /// A command with its arguments, and those within it.
 fn section(command: &mut Command, text: &mut String) {
     let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
     let usage = command.render_usage().to_string();
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
-    write!(text, "\n## {name}\n\n{}\n\n```text\n{}\n```\n", sentence(&about), usage.trim_start_matches("Usage: "))
-        .unwrap();
+    let usage = usage.trim_start_matches("Usage: ");
+    write!(text, "\n## {name}\n\n{}\n\n```text\n{usage}\n```\n", sentence(&about)).unwrap();
+    write!(text, "\nFor example:\n\n```sh\n{}\n```\n", example(command)).unwrap();
     let is_root = command.get_name() == "evenkeel";
     let shown = |arg: &&Arg| !arg.is_hide_set() && (is_root || !arg.is_global_set()) && !is_help(arg);
     let mut arguments: Vec<&Arg> = command.get_positionals().filter(shown).collect();
@@ -37,6 +42,12 @@ fn section(command: &mut Command, text: &mut String) {
     }
 }
 
+/// The example of a command's help.
+fn example(command: &Command) -> String {
+    let example = command.get_after_help().map(ToString::to_string);
+    example.unwrap_or_else(|| panic!("{} has no example", command.get_name())).trim().to_owned()
+}
+
 fn is_help(argument: &Arg) -> bool {
     matches!(argument.get_action(), ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version)
 }
@@ -54,7 +65,7 @@ fn written(argument: &Arg) -> String {
     format!("{short}{long}{gap}{value}")
 }
 
-/// What it is, its values, its default, and by which other name it goes.
+/// Description of an argument: help, values, default and other name.
 fn explained(argument: &Arg) -> String {
     let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut text = sentence(&help.replace("\n\n", "\u{2029}").replace('\n', " ").replace('\u{2029}', "\n"));
@@ -85,7 +96,7 @@ fn sentence(text: &str) -> String {
 }
 
 fn page() -> String {
-    let mut command = Arguments::command();
+    let mut command = arguments::command();
     let mut text = String::new();
     command.build();
     section(&mut command, &mut text);
@@ -106,4 +117,47 @@ fn each_command_has_a_section_and_each_argument_a_word() {
     assert!(page.contains("| `--set KEY=VALUE` | ") && page.contains("| `RECIPE...` | "), "{page}");
     assert!(!page.contains("sandbox-worker") && !page.contains("--with-parent"), "what is hidden stays hidden");
     assert!(!page.lines().any(|line| line.starts_with("| `") && line.ends_with("|  |")), "{page}");
+}
+
+/// A command and those within it, but for hidden ones.
+fn each(command: &mut Command, check: &mut impl FnMut(&mut Command)) {
+    check(command);
+    command.get_subcommands_mut().filter(|command| !command.is_hide_set()).for_each(|command| each(command, check));
+}
+
+#[test]
+fn the_help_of_each_command_fits_a_screen() {
+    let (most_lines, most_columns) = SCREEN;
+    let mut command = arguments::command();
+    command.build();
+    each(&mut command, &mut |command: &mut Command| {
+        let help = command.render_help().to_string();
+        let longest = help.lines().max_by_key(|line| line.chars().count()).unwrap();
+        assert!(help.lines().count() <= most_lines, "{help}");
+        assert!(longest.chars().count() <= most_columns, "{longest}");
+    });
+}
+
+#[test]
+fn help_begins_with_what_a_command_does_and_an_example_that_the_program_takes() {
+    let mut command = arguments::command();
+    command.build();
+    each(&mut command, &mut |command: &mut Command| {
+        let help = command.render_help().to_string();
+        let example = example(command);
+        let about = command.get_about().unwrap();
+        assert!(help.starts_with(&format!("{about}\n\n  {example}\n\nUsage: ")), "{help}");
+        let typed = example.split(" > ").next().unwrap();
+        for words in shell::commands(typed).unwrap() {
+            let taken = arguments::command().try_get_matches_from(words);
+            assert!(taken.is_ok(), "{example}: {}", taken.unwrap_err());
+        }
+    });
+}
+
+#[test]
+fn both_help_flags_print_the_same() {
+    let help = |flag| arguments::command().try_get_matches_from(["evenkeel", "train", flag]).unwrap_err().to_string();
+    assert_eq!(help("-h"), help("--help"));
+    assert!(help("-h").contains("\nDry run:\n"), "{}", help("-h"));
 }

@@ -1,6 +1,8 @@
 //! The pages of docs/reference that are written from the code.
 
 mod commands;
+mod messages;
+mod other_names;
 mod reasons;
 mod settings;
 mod words;

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use evenkeel_proto::{JudgeFailure, Label};
+
 use super::{cell, hold};
 
 const TITLE: &str = "# Reason codes
@@ -68,6 +70,13 @@ fn page() -> String {
         evenkeel_sandbox::Reason::ALL
             .iter()
             .map(|reason| vec![code(reason.code()), code(reason.outcome().name()), cell(reason.meaning())]),
+    );
+    table(
+        &mut text,
+        "Judges",
+        "All are `INVALID` and have no reward; a verdict of a judge has the reason `judged` ([judges](../judges.md)).",
+        "| reason | |",
+        JudgeFailure::ALL.iter().map(|failure| vec![code(failure.label()), cell(failure.meaning())]),
     );
     table(
         &mut text,

@@ -25,11 +25,11 @@ A setting is written as `[section]` and `key = value` in a recipe, as `--set sec
 /// The tables of one tree of settings, a heading and a table for each section.
 struct Tables<'a> {
     text: String,
-    /// The defaults.
+    /// Defaults of all settings.
     defaults: toml::Value,
     /// Sections that are described elsewhere, and where.
     elsewhere: &'a [(&'a str, &'a str)],
-    /// Before each heading.
+    /// Text before each heading.
     of: &'a str,
 }
 
@@ -93,6 +93,7 @@ fn of_verifier(key: &str) -> Option<String> {
         "python" => format!("\"{}\"", python.display()),
         // As `OnError::Limit` is written.
         "on_error" => "\"limit\"".to_owned(),
+        "judge" => "false".to_owned(),
         "require_all" => require_all.to_string(),
         "timeout" => format!("\"{}\"", human(timeout)),
         "max_memory" => format!("\"{max_memory}\""),

@@ -103,7 +103,7 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     }
     if checks.control_text > 0 {
         print_err!(
-            "{} prompts spell control tokens of the model, which they are then, as in transformers; \
+            "{} prompts contain the text of control tokens, which become control tokens, as in transformers; \
              data.control_text = \"refuse\" leaves such rows out",
             checks.control_text
         );
@@ -113,7 +113,7 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     }
     let is_needed = |name: &String| problems.iter().any(|problem| problem.task.verifier() == Some(name));
     for name in settings.verifiers.keys().filter(|name| !is_needed(name)) {
-        print_err!("data.verifiers.{name} judges no row; data.verifier = \"{name}\" has it judge all");
+        print_err!("data.verifiers.{name} judges no row; set data.verifier = \"{name}\" to judge all rows with it");
         failed = true;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -130,8 +130,8 @@ fn dropped(report: &DataReport) -> Option<String> {
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     (dropped > 0).then(|| {
         format!(
-            "{dropped} of {rows} rows give no prompt: {} (a run leaves them out; data.invalid_rows = \"refuse\" ends \
-            it instead)",
+            "{dropped} of {rows} rows give no prompt: {} (a run skips them; with data.invalid_rows = \"refuse\" \
+             it ends instead)",
             reasons.join(", ")
         )
     })

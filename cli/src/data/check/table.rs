@@ -71,11 +71,11 @@ impl<W: Write> PromptTable<W> {
 
     fn examples(&mut self, report: &DataReport) -> io::Result<()> {
         for (name, examples) in &report.examples {
-            let of = |file: &evenkeel_data::FileReport| {
+            let dropped_of = |file: &evenkeel_data::FileReport| {
                 let dropped = file.dropped.iter().filter(|(reason, _)| reason.name() == name).map(|(_, count)| count);
                 dropped.chain(file.suspicious.get(name)).sum::<u64>()
             };
-            let mut count: u64 = report.files.iter().map(of).sum();
+            let mut count: u64 = report.files.iter().map(dropped_of).sum();
             if name == "duplicate" {
                 count = report.files.iter().map(|file| file.duplicates).sum();
             }

@@ -25,7 +25,7 @@ pub(super) struct Question {
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) question_id: String,
-    /// Its label, or its index in the row.
+    /// Label of the case, or its index in the row.
     pub(super) name: Value,
     answer: Answer,
     /// Unique in the file.

@@ -31,7 +31,7 @@ impl AnswerRow {
         };
         let task = fields.task(row)?;
         if task.kind() != TaskKind::Math {
-            let allowed = "one with a gold answer (see `evenkeel verify --help`)";
+            let allowed = "one with a gold answer (see `evenkeel verify math --help`)";
             return Err(FieldError::new("the row", format_args!("a {} task", task.kind().name()), allowed).into());
         }
         let number = row.number();

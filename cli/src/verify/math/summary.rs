@@ -84,7 +84,7 @@ impl fmt::Display for Summary {
             write!(f, ", {:.0} checks per second", checks as f64 / self.seconds)?;
         }
         if let Some(undecided) = Undecided::counted(checks as u64, self.undecided.clone()) {
-            write!(f, "; {undecided}")?;
+            write!(f, "; undecided: {undecided}")?;
             if undecided.is_notable() {
                 f.write_str(", a large share: see docs/math.md, \"Undecided\"")?;
             }

@@ -39,7 +39,7 @@ fn all(Rest(mut args): Rest<Value>, named: Kwargs) -> Vec<Value> {
     args
 }
 
-/// `default(value, default_value="", boolean=False)`.
+/// Jinja's `default(value, default_value="", boolean=False)`.
 fn default(args: &[Value]) -> Result<Value, Error> {
     let mut call = Call::new("default", args);
     let value = call.required("value")?;
@@ -65,7 +65,7 @@ fn title(text: &str) -> String {
     out
 }
 
-/// `trim(value, chars=None)`.
+/// Jinja's `trim(value, chars=None)`.
 fn trim(args: &[Value]) -> Result<String, Error> {
     let mut call = Call::new("trim", args);
     let value = call.required("value")?;
@@ -102,7 +102,7 @@ fn items(value: &Value) -> Result<Vec<Value>, Error> {
     limits::items(value)
 }
 
-/// `join(value, d="", attribute=None)`.
+/// Jinja's `join(value, d="", attribute=None)`.
 fn join(args: &[Value]) -> Result<String, Error> {
     let mut call = Call::new("join", args);
     let value = call.required("value")?;

@@ -2,7 +2,7 @@
 //! without bound.
 //!
 //! The engine's fuel bounds how much it computes, but not what our own functions build at once, nor how deep values are
-//! nested: a value that is stored in itself (`{% set ns.a = ns %}`) has no end for whoever walks through it.
+//! nested: a value that is stored in itself (`{% set ns.a = ns %}`) has no end for code that walks through it.
 
 use minijinja::value::Value;
 use minijinja::{Error, ErrorKind, State};
@@ -20,9 +20,9 @@ pub(super) const MAX_DEPTH: usize = 64;
 pub(super) const MAX_WRITTEN_DEPTH: usize = 127 + MAX_DEPTH;
 /// Values that may be nested in those of a list or a dictionary that a template makes.
 pub(super) const MAX_NESTED: usize = 10_000;
-/// Values that are looked at for one unit of fuel.
+/// Values that one unit of fuel pays for.
 pub(super) const VALUES_PER_FUEL: usize = 8;
-/// Bytes that are looked at for one unit of fuel, as the engine counts.
+/// Bytes that one unit of fuel pays for, as the engine counts.
 const BYTES_PER_FUEL: usize = 64;
 
 /// The error for a text that would be too long.

@@ -1,4 +1,4 @@
-//! Lists.
+//! Lists in templates, which compare and print as Python's do.
 
 use std::fmt;
 use std::sync::Arc;

@@ -57,7 +57,7 @@ pub struct TurnSettings {
 pub enum Observation<'a> {
     /// The result of a call.
     Tool { id: &'a str, name: &'a str, content: &'a str },
-    /// Something that the user says.
+    /// A message of the user.
     User(&'a str),
 }
 
@@ -78,7 +78,7 @@ pub struct PastTurn<'a> {
     pub content: &'a str,
     /// The calls of tools: id, name and arguments.
     pub calls: Vec<(&'a str, &'a str, Value)>,
-    /// All of it but reasoning, as it was written: where the template knows no tools.
+    /// The turn without its reasoning, as it was written: for templates that know no tools.
     pub said: &'a str,
     pub observations: Vec<Observation<'a>>,
 }
@@ -89,11 +89,11 @@ pub struct TurnRenderer {
     prompts: PromptRenderer,
     tools_in: ToolsIn,
     end_of_turn: u32,
-    /// As the template writes it.
+    /// The end of a turn, as the template writes it.
     end_text: String,
     /// The fixed turn before an observation.
     said: Message,
-    /// The same before results of tools. `None`: the template takes none, or what it writes depends on the turns
+    /// The fixed turn before results of tools. `None`: the template takes none, or what it writes depends on the turns
     /// before.
     called: Option<Message>,
     /// Renders what stands between turns without the tools, which are most of the text. `None`: the template writes it
@@ -109,8 +109,13 @@ impl TurnRenderer {
     /// end turns with a special token, rewrites earlier turns, or writes observations that depend on the turns before
     /// them.
     pub fn new(prompts: &PromptRenderer, settings: &TurnSettings) -> Result<Self, FieldError> {
-        let no_template =
-            || FieldError::new("chat template", "absent", "one, since episodes with several turns are chats");
+        let no_template = || {
+            FieldError::new(
+                "chat template",
+                "absent",
+                "one in the folder of the model, as chat models have: episodes are chats",
+            )
+        };
         let template = prompts.template().ok_or_else(no_template)?;
         let in_template = settings.tools_in == ToolsIn::Template;
         if in_template && !settings.tools.is_empty() && !template.mentions("tools") {
@@ -231,7 +236,8 @@ impl TurnRenderer {
         Ok(all.split_off(before.len()))
     }
 
-    /// The same from the end of the turn alone: a special token, at which tokenizers take texts apart.
+    /// The tokens that [`behind`](Self::behind) gives, from the end of the turn alone: a special token, at which
+    /// tokenizers split texts.
     fn behind_turn(&self, text: &str) -> Result<Vec<u32>, PromptError> {
         let end = self.through_turn(text).map_or(0, str::len).saturating_sub(self.end_text.len());
         let behind = text.get(end..).unwrap_or_default();
@@ -252,14 +258,14 @@ impl TurnRenderer {
     /// Observations as messages, whose control text is text.
     fn messages(&self, observations: &[Observation<'_>]) -> Result<Vec<Message>, PromptError> {
         let foreign = |text: &str| self.prompts.foreign(text, ControlTokens::All);
-        let of = |observation: &Observation<'_>| match *observation {
+        let message = |observation: &Observation<'_>| match *observation {
             Observation::User(content) => Ok(Message::text("user", &foreign(content)?)),
             Observation::Tool { id, name, content } => Ok(Message::of(json!({
                 "role": "tool", "content": foreign(content)?, "tool_call_id": foreign(id)?, "name": foreign(name)?
             }))),
         };
         if self.tools_in == ToolsIn::Template {
-            return observations.iter().map(of).collect();
+            return observations.iter().map(message).collect();
         }
         // One message, since many templates want the roles to alternate.
         let text = |observation: &Observation<'_>| match *observation {

@@ -203,7 +203,7 @@ fn observed(by_user: bool, content: &str) -> Observation<'_> {
     if by_user { Observation::User(content) } else { Observation::Tool { id: "call_1_1", name: PROBE_TOOL, content } }
 }
 
-/// The same turn without the word by which a turn is found.
+/// The turn without the word by which a turn is found.
 fn without_probe(turn: &Message) -> Message {
     let text = Value::Object(turn.fields().clone()).to_string().replace(PROBE, "earlier");
     serde_json::from_str(&text).map_or_else(|_| turn.clone(), Message::of)

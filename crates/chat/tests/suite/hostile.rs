@@ -1,4 +1,4 @@
-//! Templates of somebody who means harm: each ends in an error or in a text, soon, within bounded memory, and aborts
+//! Templates of an attacker: each ends in an error or in a text, soon, within bounded memory, and aborts
 //! nothing.
 
 use std::time::{Duration, Instant};
@@ -154,7 +154,7 @@ fn sources_are_bounded_in_length_and_depth() {
         refused(&format!("{{{{ {}{inner}{} }}}}", open.repeat(9000), close.repeat(9000)), "");
     }
     refused(&("{% if 1 %}".repeat(9000) + &"{% endif %}".repeat(9000)), "");
-    // Chains, which are long and not deep: whatever becomes of them.
+    // Chains, which are long and not deep: any outcome will do.
     for (first, link) in [
         ("1", "+1"),
         ("'a'", "~'a'"),

@@ -180,12 +180,12 @@ fn tools_have_a_template_of_their_own_and_others_are_asked_for_by_name() {
         let arguments = TemplateArguments::new(&TemplateValue::from(&arguments)).unwrap();
         template.render(&conversation, &arguments).map_err(|error| error.to_string())
     };
-    let with = |arguments| rendered(templates.clone(), arguments).unwrap();
-    assert_eq!(with(json!({})), "plain");
-    assert_eq!(with(json!({"tools": [{"name": "f"}]})), "tools 1");
-    assert_eq!(with(json!({"tools": [{"name": "f"}], "chat_template": "default"})), "plain");
-    assert_eq!(with(json!({"chat_template": "rag"})), "rag");
-    assert_eq!(with(json!({"chat_template": "a {{ messages[0].role }}"})), "a user");
+    let rendered_with = |arguments| rendered(templates.clone(), arguments).unwrap();
+    assert_eq!(rendered_with(json!({})), "plain");
+    assert_eq!(rendered_with(json!({"tools": [{"name": "f"}]})), "tools 1");
+    assert_eq!(rendered_with(json!({"tools": [{"name": "f"}], "chat_template": "default"})), "plain");
+    assert_eq!(rendered_with(json!({"chat_template": "rag"})), "rag");
+    assert_eq!(rendered_with(json!({"chat_template": "a {{ messages[0].role }}"})), "a user");
     let without_default = ChatTemplates { default: None, ..templates.clone() };
     let error = rendered(without_default, json!({})).unwrap_err();
     assert!(error.ends_with("Available template names are ['rag', 'tool_use']."), "{error}");

@@ -8,11 +8,12 @@ use crate::measure::Measure;
 use crate::pairs::FEWEST_SEEDS;
 use crate::task::TaskComparison;
 
-/// Of all arms of a task.
+/// What is concluded about the arms of a task, each on its own.
 pub(super) fn sentences(task: &TaskComparison) -> Vec<Sentence> {
     let collapsed = task.arms.iter().filter_map(collapsed);
     let failed = task.arms.iter().filter_map(failed);
-    drops(task).into_iter().chain(collapsed).chain(failed).chain(unknown_noise(task)).collect()
+    let unverified = task.arms.iter().filter_map(unverified);
+    drops(task).into_iter().chain(collapsed).chain(failed).chain(unverified).chain(unknown_noise(task)).collect()
 }
 
 /// Drops that chance does not explain, arm by arm; the others share a sentence.
@@ -42,7 +43,7 @@ struct PeakDrop<'a> {
     label: &'a str,
     mean: f64,
     chance: ByChance,
-    /// Of what chance does not explain.
+    /// Interval of the part of the drop that chance does not explain.
     interval: Interval,
 }
 
@@ -112,6 +113,18 @@ fn failed(arm: &ArmSummary) -> Option<Sentence> {
         count(seeds.len(), "seed"),
         arm.label,
         if seeds.len() == 1 { "is" } else { "are" },
+        list(&seeds),
+    );
+    (!seeds.is_empty()).then_some((ConclusionKind::Caution, text))
+}
+
+fn unverified(arm: &ArmSummary) -> Option<Sentence> {
+    let seeds: Vec<String> = arm.unverified.iter().map(u64::to_string).collect();
+    let text = format!(
+        "Evaluations of {} of {} were not verified: seed {}. Whether the engine answered as the weights do was not looked \
+         at, or could not be.",
+        count(seeds.len(), "seed"),
+        arm.label,
         list(&seeds),
     );
     (!seeds.is_empty()).then_some((ConclusionKind::Caution, text))

@@ -1,11 +1,12 @@
-//! The paper's criterion and its other claims: where the runs lie, what is expected there, and what became of that.
+//! The paper's criterion and its other claims: where the runs lie, what is expected there, and whether it held.
 
 use super::{ConclusionKind, Sentence, count, list, p_value};
 use crate::criterion::{Claim, ClaimKind, NoWorse, OrderedTasks, Verdict};
 use crate::pairs::{Finding, PairedDifference};
 use crate::task::TaskComparison;
 
-/// Of one task: where it lies, then each expectation. Nothing without arms that differ in their rule alone.
+/// What is concluded about one task: where it lies in the plane, then each expectation. Nothing without arms that
+/// differ only in their rule.
 pub(super) fn sentences(task: &TaskComparison) -> Vec<Sentence> {
     let Some(criterion) = task.criterion.as_ref().filter(|criterion| !criterion.claims.is_empty()) else {
         return Vec::new();
@@ -20,8 +21,8 @@ pub(super) fn sentences(task: &TaskComparison) -> Vec<Sentence> {
     std::iter::once(place).chain(alike.map(|claims| of_claims(task, claims))).collect()
 }
 
-/// Whether one sentence can say what became of both: that an arm is robust against two others, or that this is open for
-/// one reason.
+/// Whether one sentence can state the verdicts on both: that an arm is robust against two others, or that this is open
+/// for one reason.
 fn are_alike(task: &TaskComparison, one: &Claim, other: &Claim) -> bool {
     let about = |claim: &Claim| (claim.kind, claim.arm, claim.measure, claim.verdict);
     let alike = match one.verdict {
@@ -32,7 +33,7 @@ fn are_alike(task: &TaskComparison, one: &Claim, other: &Claim) -> bool {
     one.kind != ClaimKind::Preferred && about(one) == about(other) && alike
 }
 
-/// Of claims that are alike.
+/// One sentence for claims of the same kind.
 fn of_claims(task: &TaskComparison, claims: &[Claim]) -> Sentence {
     let claim = &claims[0];
     let others: Vec<String> = claims.iter().map(|claim| task.arms[claim.other].label.clone()).collect();
@@ -126,7 +127,7 @@ fn why(task: &TaskComparison, claim: &Claim) -> (ConclusionKind, String) {
     }
 }
 
-/// Of tasks that are ordered in the plane. Pairs of tasks without enough seeds share a sentence.
+/// What is concluded about tasks that are ordered in the plane. Pairs of tasks without enough seeds share a sentence.
 pub(super) fn between_tasks(ordered: &[OrderedTasks]) -> Vec<Sentence> {
     let is_few = |pair: &&OrderedTasks| pair.verdict == Verdict::Open && pair.difference.seeds < pair.needed;
     let mut sentences: Vec<Sentence> = ordered.iter().filter(|pair| !is_few(pair)).map(of_tasks).collect();

@@ -1,4 +1,4 @@
-//! Differences between arms.
+//! Conclusions about differences between two arms of a task.
 
 use evenkeel_statistics::{Interval, smallest_p};
 
@@ -7,7 +7,7 @@ use crate::measure::Measure;
 use crate::pairs::{Finding, PairedDifference};
 use crate::task::TaskComparison;
 
-/// The primary measure, then what is shown in the others. Pairs about which the same is said share a sentence.
+/// The primary measure, then what is shown in the others. Pairs with the same conclusion share a sentence.
 pub(super) fn sentences(task: &TaskComparison) -> Vec<Sentence> {
     let Some(primary) = task.primary else { return Vec::new() };
     let family: Vec<&PairedDifference> = task.pairs.iter().filter(|pair| pair.measure == primary).collect();

@@ -28,9 +28,9 @@ pub struct Conclusion {
 pub enum ConclusionKind {
     /// A difference is shown.
     Shown,
-    /// None is shown, though there were enough seeds.
+    /// No difference is shown, though there were enough seeds.
     NotShown,
-    /// Nothing can be concluded, and why.
+    /// Evidence from which nothing can be concluded, with the reason.
     Inconclusive,
     /// What must be known to read the numbers.
     Caution,

@@ -1,10 +1,10 @@
-//! Over several tasks.
+//! Conclusions across several tasks.
 
 use super::{ConclusionKind, Sentence, count};
 use crate::across::{AcrossTasks, PairAcrossTasks};
 use crate::pairs::FEWEST_SEEDS;
 
-/// Of the first measure that all tasks have. Pairs about which the same is said share a sentence.
+/// Sentences about the first measure that all tasks have. Pairs with the same conclusion share a sentence.
 pub(super) fn sentences(across: &[AcrossTasks]) -> Vec<Sentence> {
     let Some(across) = across.first() else { return Vec::new() };
     let mut few = Vec::new();

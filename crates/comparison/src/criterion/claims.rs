@@ -29,7 +29,7 @@ pub struct Claim {
     /// The arm that it is compared with.
     pub other: usize,
     pub measure: Measure,
-    /// What became of it.
+    /// Whether the expectation held.
     pub verdict: Verdict,
     /// The test of [`ClaimKind::Robust`]; absent for others, and where the arms share no seed.
     pub no_worse: Option<NoWorse>,
@@ -39,7 +39,7 @@ pub struct Claim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimKind {
-    /// Of token and sequence this one is better here.
+    /// This arm, token or sequence, is the better of the two here.
     Preferred,
     /// Balanced is robust: no worse than token or sequence anywhere, by the margin of the options.
     Robust,
@@ -47,15 +47,15 @@ pub enum ClaimKind {
     LargestDrop,
 }
 
-/// What became of an expectation. A difference counts where it is [shown](Finding).
+/// Verdict on an expectation. A difference counts where it is [shown](Finding).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is shown: the arm is better, no worse, or falls further, as was expected.
+    /// What was expected is shown: the arm is better, no worse, or falls further.
     Held,
     /// The opposite is shown.
     Contradicted,
-    /// Neither is: what was expected is neither supported nor refuted.
+    /// The evidence neither supports nor refutes what was expected.
     Open,
 }
 
@@ -71,7 +71,7 @@ impl Verdict {
 }
 
 impl Claim {
-    /// What is expected of the arm, and what became of it, for a cell of a table.
+    /// What is expected of the arm, and the verdict, for a cell of a table.
     pub(crate) fn words(&self, other: &str) -> String {
         let expected = match self.kind {
             ClaimKind::Preferred => "better than",
@@ -150,11 +150,11 @@ impl Judged<'_> {
 /// Arms of one of these and one of the other rules that have everything else in common, in the order of the rules.
 pub(super) fn twins(arms: &[ArmSummary], one: &[&str], other: &[&str]) -> Vec<(usize, usize)> {
     let of_rules = |rules: &[&str]| -> Vec<usize> {
-        let of = |rule: &&str| {
+        let arms_with = |rule: &&str| {
             let rule = (*rule).to_owned();
             (0..arms.len()).filter(move |arm| arms[*arm].rule.as_deref() == Some(rule.as_str()))
         };
-        rules.iter().flat_map(of).collect()
+        rules.iter().flat_map(arms_with).collect()
     };
     let rest = |arm: usize| -> BTreeMap<&String, &String> {
         arms[arm].arm.0.iter().filter(|(key, _)| *key != SETTING).collect()

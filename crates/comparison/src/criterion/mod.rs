@@ -35,7 +35,7 @@ pub struct Criterion {
     pub start: PlanePoint,
     /// What the criterion prefers there.
     pub preference: Preference,
-    /// Each arm with lengths.
+    /// Course of each arm with known lengths.
     pub arms: Vec<ArmCourse>,
     /// What follows for the arms, and whether it held. Empty without arms that differ in their rule alone.
     pub claims: Vec<Claim>,
@@ -55,7 +55,7 @@ pub struct ArmCourse {
 }
 
 impl Criterion {
-    /// Of a task's finished runs by arm. `None` where none of them knows its lengths.
+    /// Checks the criterion on a task's finished runs, grouped by arm. `None` where none of them knows its lengths.
     ///
     /// # Errors
     /// Values that are not finite.
@@ -66,9 +66,10 @@ impl Criterion {
         primary: Option<Measure>,
         options: &Options,
     ) -> Result<Option<Self>, FieldError> {
-        let all = || runs.iter().flatten().filter(|run| !run.lengths.is_empty());
-        let start =
-            PlanePoint::mean(all().filter_map(|run| PlanePoint::of(&run.lengths[..ENDS.min(run.lengths.len())])));
+        let runs_with_lengths = || runs.iter().flatten().filter(|run| !run.lengths.is_empty());
+        let start = PlanePoint::mean(
+            runs_with_lengths().filter_map(|run| PlanePoint::of(&run.lengths[..ENDS.min(run.lengths.len())])),
+        );
         let Some(start) = start else { return Ok(None) };
         let course = |(arm, runs): (usize, &Vec<&Run>)| {
             let known: Vec<&[Lengths]> =

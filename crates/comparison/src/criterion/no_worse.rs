@@ -20,11 +20,11 @@ pub struct NoWorse {
     pub margin: f64,
     /// How much better the arm is, mean over the seeds that both have: positive is better, also for drops.
     pub gain: f64,
-    /// Its interval of 95 %; absent where seeds do not differ.
+    /// 95 % interval of the gain; absent where seeds do not differ.
     pub interval: Option<Interval>,
     /// The p-value of the sign-flip test of the gains plus the margin; two-sided.
     pub p: f64,
-    /// The same after Holm's correction over the arms that it is compared with.
+    /// The p-value after Holm's correction over the arms that this one is compared with.
     pub adjusted_p: f64,
     /// The seeds that both arms have.
     pub seeds: usize,

@@ -93,7 +93,8 @@ fn is_before(one: &PlanePoint, other: &PlanePoint) -> bool {
     one.variation >= MORE * other.variation && one.relative_gap().abs() + APART <= other.relative_gap().abs()
 }
 
-/// By seed how much better token is than sequence. Of several pairs of arms the first: the paper's token before verl's.
+/// By seed how much better token is than sequence. Uses the first of several pairs of arms: the paper's token before
+/// verl's.
 fn gains(task: &TaskInPlane<'_>, measure: Measure) -> Vec<(u64, f64)> {
     let Some((token, sequence)) = twins(task.arms, &TOKEN, &SEQUENCE).first().copied() else {
         return Vec::new();

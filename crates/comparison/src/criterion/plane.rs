@@ -39,9 +39,9 @@ pub enum Preference {
     Token,
     /// Sequence to token: the gap is one deviation of length or more.
     Sequence,
-    /// Neither: the gap is between half a deviation and one.
+    /// No preference: the gap is between half a deviation and one.
     Neither,
-    /// Nothing: lengths hardly differ, and so do the rules.
+    /// No preference: lengths hardly differ, and so do the rules.
     Alike,
 }
 
@@ -104,7 +104,7 @@ impl PlanePoint {
 }
 
 impl Preference {
-    /// What it is in a table.
+    /// Name in a table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Token => "token",
@@ -176,8 +176,9 @@ mod tests {
 
     #[test]
     fn a_course_has_the_steps_that_all_runs_have() {
-        let at = |step, gap| Lengths { step, variation: 0.5, gap, mean: 10.0 };
-        let course = mean_course(&[&[at(0, 1.0), at(1, 2.0)], &[at(1, 4.0), at(2, 5.0)]]);
-        assert_eq!(course, [at(1, 3.0)]);
+        let lengths_at = |step, gap| Lengths { step, variation: 0.5, gap, mean: 10.0 };
+        let course =
+            mean_course(&[&[lengths_at(0, 1.0), lengths_at(1, 2.0)], &[lengths_at(1, 4.0), lengths_at(2, 5.0)]]);
+        assert_eq!(course, [lengths_at(1, 3.0)]);
     }
 }

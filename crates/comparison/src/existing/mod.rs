@@ -41,7 +41,7 @@ impl Existing {
     /// Reads directories: each is a run, or a folder with runs at any depth up to four.
     ///
     /// # Errors
-    /// The same directory twice, directories without any run, and settings that are wrong.
+    /// A directory that is named twice, directories without any run, and settings that are wrong.
     pub fn read(directories: &[String], recipes: &impl ComparedRecipes) -> Result<Self> {
         let (found, mut remarks) = folders::runs(directories);
         let mut read: Vec<StoredRun> = Vec::new();

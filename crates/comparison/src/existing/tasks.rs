@@ -7,7 +7,7 @@ use crate::stored_run::{MODEL_PARTS, StoredRun, TRAINED_ON};
 
 /// The parts of a run's identity that make its task.
 const PARTS: [&str; 4] = ["model.", MODEL_PARTS, "data.", TRAINED_ON];
-/// Those of the model.
+/// The parts of a run's identity that name its model.
 const MODEL: [&str; 2] = ["model.", MODEL_PARTS];
 
 /// The name of each run's task.
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn another_model_or_other_data_is_another_task() {
         let here = || run("Qwen3-1.7B", "dapo", "runs", &[("model.x", "1"), ("data.x", "1")]);
-        // The same files in a folder of another name.
+        // Equal files in a folder of another name.
         let there = run("copy", "dapo", "runs", &[("model.x", "1"), ("data.x", "1")]);
         let other = || run("Qwen3-1.7B", "polaris", "runs", &[("model.x", "1"), ("data.x", "2")]);
         let found = named(&[here(), there, other()]);

@@ -130,7 +130,7 @@ impl ComparisonPlan {
     /// The settings of all runs.
     pub fn common(&self) -> impl Iterator<Item = String> {
         let threads = self.threads;
-        // Nobody looks at the pages of so many runs.
+        // A study has too many runs for anyone to watch their pages.
         let page = "page.listen=off".to_owned();
         let threads = [page, format!("learner.compute.threads={threads}"), format!("engine.threads={threads}")];
         threads.into_iter().chain(self.set.iter().cloned())

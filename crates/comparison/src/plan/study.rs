@@ -138,9 +138,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         fs::write(&path, text).unwrap();
-        let said = |error: anyhow::Error| format!("{error:#}");
-        let study = Study::find(&path.display().to_string()).map_err(said)?.ok_or("no study")?;
-        study.request(changes, &FakeRecipes).map_err(said)
+        let message = |error: anyhow::Error| format!("{error:#}");
+        let study = Study::find(&path.display().to_string()).map_err(message)?.ok_or("no study")?;
+        study.request(changes, &FakeRecipes).map_err(message)
     }
 
     fn quick() -> StudyChanges {
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn what_no_study_can_be_is_refused_by_name() {
         let error = |text: &str| read(text, StudyChanges::default()).unwrap_err();
-        let with = |recipes: &str, rest: &str| {
+        let error_with = |recipes: &str, rest: &str| {
             error(&format!("[study]\nrecipes = {recipes}\n[vary]\na.b = [\"1\", \"2\"]\n{rest}"))
         };
         for (said, words) in [
@@ -191,11 +191,11 @@ mod tests {
             (error("[study]\nrecipes = [\"arithmetic\"]\n[vary]\na.b = 1"), "`vary.a.b` is 1"),
             (error("[study]\nrecipes = [\"arithmetic\"]\n[vary]\na.b = [1]"), "two values or more"),
             (error("[study]\nrecipes = [\"arithmetic\"]\n[vary]\nrun.seed = [1, 2]"), "--seeds says how many"),
-            (with("[\"arithmetic\"]", "[set]\na.b = 1"), "`set.a.b` is 1"),
-            (with("[\"arithmetic\"]", "[quick]\nseeds = 1\n[quick.set]\na.b = 1"), "`quick.set.a.b` is 1"),
-            (with("[\"arithmetic\"]", "[quick.set]\na.c = 1"), "`quick.seeds` is 0"),
-            (with("[\"arithmetic\"]", "[vary_in.code]\na.b = [1, 2]"), "`vary_in.code` is set"),
-            (with("[\"arithmetic\"]", "[sampling]\ngroup_size = 2"), "unknown key `sampling`"),
+            (error_with("[\"arithmetic\"]", "[set]\na.b = 1"), "`set.a.b` is 1"),
+            (error_with("[\"arithmetic\"]", "[quick]\nseeds = 1\n[quick.set]\na.b = 1"), "`quick.set.a.b` is 1"),
+            (error_with("[\"arithmetic\"]", "[quick.set]\na.c = 1"), "`quick.seeds` is 0"),
+            (error_with("[\"arithmetic\"]", "[vary_in.code]\na.b = [1, 2]"), "`vary_in.code` is set"),
+            (error_with("[\"arithmetic\"]", "[sampling]\ngroup_size = 2"), "unknown key `sampling`"),
         ] {
             assert!(said.contains(words), "{words}: {said}");
         }

@@ -18,14 +18,14 @@ pub(super) struct StudyFile {
     pub(super) study: StudySection,
     /// Settings with a list of values each, as a recipe nests them.
     pub(super) vary: Table,
-    /// The same in place of `vary`, by the name of a task.
+    /// Settings with a list of values each, by the name of a task; in place of `vary`.
     pub(super) vary_in: BTreeMap<String, Table>,
     /// Settings of all runs.
     pub(super) set: Table,
     pub(super) quick: QuickSection,
 }
 
-/// Section `study`.
+/// Section `study` of a study file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct StudySection {
@@ -93,14 +93,14 @@ fn flat(table: &Table) -> Vec<(String, &Value)> {
         .collect()
 }
 
-/// As `--set` takes them.
+/// Settings as assignments that `--set` takes.
 pub(super) fn assignments(table: &Table) -> Vec<String> {
     flat(table).into_iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
 /// The settings of a table, each with its values.
 pub(super) fn varied(field: &str, table: &Table) -> Result<Vec<Varied>, FieldError> {
-    let of = |(key, value): (String, &Value)| {
+    let varied = |(key, value): (String, &Value)| {
         let refused = |allowed: &str| FieldError::new(format!("{field}.{key}"), value, allowed.to_owned());
         let Value::Array(values) = value else { return Err(refused("a list of values")) };
         let values = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
@@ -108,5 +108,5 @@ pub(super) fn varied(field: &str, table: &Table) -> Result<Vec<Varied>, FieldErr
         varied.validate().map_err(|fault| refused(&fault.to_string()))?;
         Ok(varied)
     };
-    flat(table).into_iter().map(of).collect()
+    flat(table).into_iter().map(varied).collect()
 }

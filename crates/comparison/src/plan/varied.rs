@@ -11,7 +11,7 @@ use crate::run::Arm;
 /// A setting and the values that it takes in turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Varied {
-    /// Its key, as `learner.objective.aggregation`.
+    /// Key of the setting, such as `learner.objective.aggregation`.
     pub key: String,
     /// The values, as `--set` takes them.
     pub values: Vec<String>,
@@ -80,12 +80,12 @@ impl Varied {
 pub(super) fn arms(varied: &[Varied]) -> Vec<Arm> {
     let mut arms = vec![BTreeMap::new()];
     for Varied { key, values } in varied {
-        let with = |arm: &BTreeMap<String, String>, value: &String| {
+        let arm_with = |arm: &BTreeMap<String, String>, value: &String| {
             let mut arm = arm.clone();
             arm.insert(key.clone(), value.clone());
             arm
         };
-        arms = arms.iter().flat_map(|arm| values.iter().map(move |value| with(arm, value))).collect();
+        arms = arms.iter().flat_map(|arm| values.iter().map(move |value| arm_with(arm, value))).collect();
     }
     arms.into_iter().map(Arm).collect()
 }
@@ -127,11 +127,11 @@ mod tests {
         let labels: Vec<_> =
             arms(&varied(&["a.rule=token,balanced", "a.rate=1e-4,2e-4"])).iter().map(Arm::label).collect();
         let expected = ["token, 1e-4", "token, 2e-4", "balanced, 1e-4", "balanced, 2e-4"];
-        let of = |text: &str| {
+        let swapped = |text: &str| {
             let (rule, rate) = text.split_once(", ").unwrap();
             format!("rate={rate}, rule={rule}")
         };
-        assert_eq!(labels, expected.map(of));
+        assert_eq!(labels, expected.map(swapped));
         let names: Vec<_> = arms(&varied(&["a.b=[1, 2],x/y"])).iter().map(Arm::file_name).collect();
         assert_eq!(names, ["_1__2_", "x_y"]);
     }

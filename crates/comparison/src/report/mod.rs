@@ -114,7 +114,11 @@ mod tests {
             arm: Arm(BTreeMap::from([("a.x".to_owned(), "1".to_owned()), ("a.y".to_owned(), "2".to_owned())])),
             seed: 3,
             identity: BTreeMap::new(),
-            evaluations: vec![Evaluation { step: 2, benchmarks: BTreeMap::from([("math".to_owned(), scores)]) }],
+            evaluations: vec![Evaluation {
+                step: 2,
+                verified: None,
+                benchmarks: BTreeMap::from([("math".to_owned(), scores)]),
+            }],
             rewards: vec![(0, 0.125)],
             training: BTreeMap::from([(Training::Loss, vec![(0, -0.5)])]),
             rule: None,

@@ -102,7 +102,7 @@ fn training(task: &TaskComparison, of: Training) -> Chart {
 
 /// Mean and interval over seeds by step, an arm in each colour.
 fn curves(task: &TaskComparison) -> Vec<Figure> {
-    let of = |quantity: &Quantity, title: &str, caption: &str| {
+    let chart = |quantity: &Quantity, title: &str, caption: &str| {
         let series = task.bands.iter().filter(|band| band.quantity == *quantity).map(|band| {
             // An interval of Student's may leave the range that accuracies have.
             let (least, most) =
@@ -118,9 +118,9 @@ fn curves(task: &TaskComparison) -> Vec<Figure> {
         Figure::from(series.fold(Chart::new(title, caption).measured_in(axis), Chart::with))
     };
     let mut all = vec![
-        of(&Quantity::Reward, "Reward", "Mean raw reward of a step over seeds, with its interval"),
-        of(&Quantity::Accuracy, "Accuracy", "mean@k over seeds, with its interval"),
-        of(&Quantity::Best, "best@k", "Any of k samples correct, over seeds"),
+        chart(&Quantity::Reward, "Reward", "Mean raw reward of a step over seeds, with its interval"),
+        chart(&Quantity::Accuracy, "Accuracy", "mean@k over seeds, with its interval"),
+        chart(&Quantity::Best, "best@k", "Any of k samples correct, over seeds"),
     ];
     all.extend(Training::ALL.into_iter().filter(|of| !of.is_pooled()).map(|of| Figure::from(training(task, of))));
     let mut named: Vec<&Quantity> = Vec::new();
@@ -129,7 +129,7 @@ fn curves(task: &TaskComparison) -> Vec<Figure> {
             && !named.contains(&&band.quantity)
         {
             named.push(&band.quantity);
-            all.push(of(&band.quantity, benchmark, "mean@k over seeds, with its interval"));
+            all.push(chart(&band.quantity, benchmark, "mean@k over seeds, with its interval"));
         }
     }
     all
@@ -202,6 +202,7 @@ mod tests {
         let score = |step| Score { value: noise(step, salt), sampling_error: Some(0.01), standard_error: Some(0.02) };
         let evaluation = |step| Evaluation {
             step,
+            verified: Some(true),
             benchmarks: BTreeMap::from([(
                 "<b>sums".to_owned(),
                 Scores { samples: 8, mean: score(step), best: Some(score(step + 1)), drawn: Some(noise(step, salt)) },

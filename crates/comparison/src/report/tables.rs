@@ -14,7 +14,7 @@ pub(super) const NONE: &str = "–";
 /// The columns of the paper's Table 1.
 const TABLE_1: [Measure; 4] = [Measure::PeakAccuracy, Measure::PeakBest, Measure::LastAccuracy, Measure::LastBest];
 
-/// An arm in each row, with what chance makes of peaks and drops in brackets.
+/// An arm in each row, with the part of peaks and drops that chance explains in brackets.
 pub(super) fn arms(task: &TaskComparison) -> Html {
     let measures: Vec<Measure> = Measure::ALL
         .into_iter()

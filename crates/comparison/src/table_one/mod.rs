@@ -36,7 +36,7 @@ pub struct Columns<T> {
 }
 
 impl<T: Copy> Columns<T> {
-    /// In the order of the paper.
+    /// Values in the order of the paper's columns.
     pub(crate) fn values(&self) -> [T; 4] {
         [self.peak_accuracy, self.peak_best, self.last_accuracy, self.last_best]
     }
@@ -67,7 +67,7 @@ pub struct TableOneRow {
     pub task: String,
     /// How tables call the arm.
     pub arm: String,
-    /// Seeds that finished.
+    /// Number of seeds that finished.
     pub seeds: usize,
     /// Absent where the runs lack best@k.
     pub columns: Columns<Option<Mean>>,
@@ -101,7 +101,7 @@ pub struct BenchmarkOverTasks {
 }
 
 impl TableOne {
-    /// Of several tasks, or of one that the paper reports. `None` for others, and without accuracies.
+    /// The table of several tasks, or of one that the paper reports. `None` for others, and without accuracies.
     pub(crate) fn of(tasks: &[TaskComparison]) -> Option<Self> {
         let mut left_out = Vec::new();
         let mut rows = Vec::new();
@@ -191,7 +191,7 @@ fn columns<T>(of: impl Fn(Measure) -> T) -> Columns<T> {
 }
 
 fn over_tasks(tasks: &[&TaskComparison], arms: &[Arm]) -> Vec<OverTasks> {
-    let of = |arm: &Arm| {
+    let row = |arm: &Arm| {
         let summaries: Vec<&ArmSummary> = tasks.iter().filter_map(|task| found(task, arm)).collect();
         let by_seed = |measure: Measure| {
             let values = summaries.iter().map(|summary| Some(summary.measure(measure)?.by_seed.as_slice()));
@@ -207,7 +207,7 @@ fn over_tasks(tasks: &[&TaskComparison], arms: &[Arm]) -> Vec<OverTasks> {
         };
         OverTasks { arm: arm.label(), columns: columns(by_seed), published: papers.map(mean) }
     };
-    arms.iter().map(of).collect()
+    arms.iter().map(row).collect()
 }
 
 /// The mean over tasks of each seed, then over seeds: as many as the task with the fewest has.

@@ -121,13 +121,13 @@ mod tests {
 
     #[test]
     fn a_run_is_set_beside_the_papers_by_its_model_its_data_and_its_rule() {
-        let of = |model: &str, data: &str, rule: &str| {
+        let last_accuracy = |model: &str, data: &str, rule: &str| {
             published(&Setting { model: model.to_owned(), data: data.to_owned() }, rule).map(|row| row.last_accuracy)
         };
-        assert_eq!(of("Qwen3-1.7B", "dapo-math-17k", "balanced-count"), Some(0.4695));
-        assert_eq!(of("qwen3-1.7b", "polaris-53k", "batch-token"), Some(0.4349));
-        assert_eq!(of("Qwen3-1.7B", "dapo-math-17k", "vl-norm"), None);
-        assert_eq!(of("Qwen3-1.7B-Base", "dapo-math-17k", "token"), None);
-        assert_eq!(of("Qwen3-1.7B", "sums", "token"), None);
+        assert_eq!(last_accuracy("Qwen3-1.7B", "dapo-math-17k", "balanced-count"), Some(0.4695));
+        assert_eq!(last_accuracy("qwen3-1.7b", "polaris-53k", "batch-token"), Some(0.4349));
+        assert_eq!(last_accuracy("Qwen3-1.7B", "dapo-math-17k", "vl-norm"), None);
+        assert_eq!(last_accuracy("Qwen3-1.7B-Base", "dapo-math-17k", "token"), None);
+        assert_eq!(last_accuracy("Qwen3-1.7B", "sums", "token"), None);
     }
 }

@@ -189,11 +189,11 @@ fn others(readings: &OtherReadings) -> [Option<Mean>; 4] {
 
 /// A mean with half the width of its interval, where it has one.
 fn shown(mean: Option<&Mean>) -> String {
-    let of = |mean: &Mean| {
+    let cell = |mean: &Mean| {
         let half = mean.interval.map(|ends| format!(" ± {:.4}", (ends.high - ends.low) / 2.0));
         format!("{:.4}{}", mean.value, half.unwrap_or_default())
     };
-    mean.map_or_else(|| NONE.to_owned(), of)
+    mean.map_or_else(|| NONE.to_owned(), cell)
 }
 
 fn of_paper(published: Option<Published>, column: usize) -> String {

@@ -26,13 +26,13 @@ fn the_peak_of_25_evaluations_stands_0_02_above_the_truth_by_chance() {
 
 #[test]
 fn a_drop_is_a_loss_only_beyond_chance() {
-    let of = |lost| compare(&(0..8).map(|seed| constant("token", seed, lost)).collect::<Vec<_>>());
-    let text = said(&of(0.0), ConclusionKind::NotShown);
+    let comparison = |lost| compare(&(0..8).map(|seed| constant("token", seed, lost)).collect::<Vec<_>>());
+    let text = said(&comparison(0.0), ConclusionKind::NotShown);
     assert!(
         text.contains("0.020 is expected by chance, being the highest of 25 noisy evaluations; a loss beyond"),
         "{text}"
     );
-    let text = said(&of(0.1), ConclusionKind::Shown);
+    let text = said(&comparison(0.1), ConclusionKind::Shown);
     assert!(text.contains("is a loss"), "{text}");
 }
 

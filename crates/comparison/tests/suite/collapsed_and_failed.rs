@@ -47,6 +47,19 @@ fn a_failed_seed_stands_with_its_reason_and_the_rest_goes_on() {
 }
 
 #[test]
+fn a_seed_with_an_evaluation_that_was_not_verified_is_named() {
+    let mut runs = arm("token", &[0.5, 0.5, 0.5, 0.6]);
+    let verified = [Some(true), None, Some(false), Some(false)];
+    for (run, verified) in runs.iter_mut().zip(verified) {
+        run.evaluations.iter_mut().for_each(|evaluation| evaluation.verified = verified);
+    }
+    let comparison = compare(&runs);
+    assert_eq!(comparison.tasks[0].arms[0].unverified, [2, 3]);
+    let text = said(&comparison, ConclusionKind::Caution);
+    assert!(text.contains("Evaluations of 2 seeds of token were not verified: seed 2 and 3."), "{text}");
+}
+
+#[test]
 fn an_arm_of_which_every_seed_failed_is_still_listed() {
     let mut runs = arm("balanced", &[0.5, 0.6]);
     runs.push(failed(run("token", 0, &[]), "x"));

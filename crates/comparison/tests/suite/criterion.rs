@@ -1,4 +1,4 @@
-//! The paper's criterion: where runs lie, what it expects there, and what became of it.
+//! The paper's criterion: where runs lie, what it expects there, and whether that held.
 
 use evenkeel_comparison::{
     ClaimKind, Comparison, ConclusionKind, Criterion, Lengths, Measure, Preference, Run, Verdict,
@@ -16,14 +16,14 @@ fn at(variation: f64, gap: f64, runs: Vec<Run>) -> Vec<Run> {
 }
 
 fn on(task: &str, runs: Vec<Run>) -> Vec<Run> {
-    let on = |run: Run| Run { task: task.to_owned(), name: format!("{task}/{}", run.name), ..run };
-    runs.into_iter().map(on).collect()
+    let on_task = |run: Run| Run { task: task.to_owned(), name: format!("{task}/{}", run.name), ..run };
+    runs.into_iter().map(on_task).collect()
 }
 
 /// Three rules with these accuracies over 8 seeds.
 fn rules([token, sequence, balanced]: [f64; 3]) -> Vec<Run> {
-    let of = |name: &str, level: f64, kind: u64| arm(name, &around(level, 8, kind));
-    [of("token", token, 1), of("sequence", sequence, 2), of("balanced", balanced, 3)].concat()
+    let runs = |name: &str, level: f64, kind: u64| arm(name, &around(level, 8, kind));
+    [runs("token", token, 1), runs("sequence", sequence, 2), runs("balanced", balanced, 3)].concat()
 }
 
 fn judged(comparison: &Comparison) -> (&Criterion, Vec<(ClaimKind, String, String, Verdict)>) {
@@ -193,8 +193,8 @@ fn runs_of_one_rule_have_a_place_and_no_verdict() {
 fn between_tasks_their_order_in_the_plane_is_enough() {
     let varied = |accuracies| on("varied", at(0.6, 1.0, rules(accuracies)));
     let gapped = |accuracies| on("gapped", at(0.4, 8.0, rules(accuracies)));
-    let of = |one, other| compare(&[varied(one), gapped(other)].concat());
-    let held = of([0.6, 0.4, 0.5], [0.4, 0.6, 0.5]);
+    let comparison = |one, other| compare(&[varied(one), gapped(other)].concat());
+    let held = comparison([0.6, 0.4, 0.5], [0.4, 0.6, 0.5]);
     let [pair] = &held.criterion[..] else { panic!("one pair: {:?}", held.criterion) };
     assert_eq!((pair.token_favoured.as_str(), pair.sequence_favoured.as_str()), ("varied", "gapped"));
     assert_eq!(pair.verdict, Verdict::Open, "the same noise on both tasks has no spread");

@@ -102,10 +102,10 @@ fn impossible_values_are_named() {
 fn nothing_and_impossible_options_are_refused() {
     assert_eq!(Comparison::of(&[], &options()).unwrap_err().to_string(), "runs is empty, allowed: one run or more");
     let runs = arm("token", &[0.5]);
-    let with = |options: Options| Comparison::of(&runs, &options).unwrap_err().to_string();
-    assert_eq!(with(Options { resamples: 10, ..options() }), "options.resamples is 10, allowed: 199 to 10000000");
+    let error = |options: Options| Comparison::of(&runs, &options).unwrap_err().to_string();
+    assert_eq!(error(Options { resamples: 10, ..options() }), "options.resamples is 10, allowed: 199 to 10000000");
     assert_eq!(
-        with(Options { reward: Some(f64::NAN), ..options() }),
+        error(Options { reward: Some(f64::NAN), ..options() }),
         "options.reward is NaN, allowed: a finite number"
     );
 }

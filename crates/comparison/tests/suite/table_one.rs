@@ -10,14 +10,14 @@ use crate::support::{arm, compare, options, run};
 fn of(model: &str, data: &str, runs: Vec<Run>) -> Vec<Run> {
     let setting = Setting { model: model.to_owned(), data: data.to_owned() };
     let task = format!("{model} on {data}");
-    let on = |run: Run| Run {
+    let on_task = |run: Run| Run {
         task: task.clone(),
         name: format!("{task}/{}", run.name),
         setting: Some(setting.clone()),
         identity: BTreeMap::from([("data".to_owned(), data.to_owned())]),
         ..run
     };
-    runs.into_iter().map(on).collect()
+    runs.into_iter().map(on_task).collect()
 }
 
 /// A second benchmark, whose accuracies are those of the first in another order of steps.

@@ -4,7 +4,7 @@ use evenkeel_comparison::{Comparison, ConclusionKind, Measure, Options, Quantity
 
 use crate::support::{arm, around, compare, options, said};
 
-/// The same runs on another task, with accuracies moved.
+/// Copies the runs to another task and moves their accuracies by `by`.
 fn on(task: &str, runs: &[Run], by: f64) -> Vec<Run> {
     let moved = |run: &Run| {
         let mut run = Run { task: task.to_owned(), name: format!("{task}/{}", run.name), ..run.clone() };

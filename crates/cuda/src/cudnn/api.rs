@@ -83,7 +83,7 @@ impl Api {
         })
     }
 
-    /// As its package is named: `9.19.0`.
+    /// Version of the library, as its package is named: `9.19.0`.
     pub(super) fn version(&self) -> String {
         format!("{}.{}.{}", self.version / 10_000, self.version % 10_000 / 100, self.version % 100)
     }

@@ -86,7 +86,7 @@ mod tests {
     fn a_pass_names_each_array_once_and_gives_scratch_only_where_it_is_used() {
         let shared = FusedShape { sequences: 2, longest: 256, heads: 4, kv_heads: 2, dim: 64 };
         let own = FusedShape { kv_heads: 4, ..shared };
-        let of = |shape, pass| {
+        let bound_arrays = |shape, pass| {
             let arrays = FusedArrays::default();
             let gradients = FusedGradients::default();
             let workspace = Pointer::NULL;
@@ -97,10 +97,10 @@ mod tests {
             assert_eq!(distinct.len(), ids.len());
             distinct
         };
-        let backward = of(shared, FusedPass::Backward);
-        assert!(of(shared, FusedPass::Forward).is_subset(&backward));
+        let backward = bound_arrays(shared, FusedPass::Backward);
+        assert!(bound_arrays(shared, FusedPass::Forward).is_subset(&backward));
         let without = |set: &BTreeSet<i64>| backward.difference(set).copied().collect::<Vec<_>>();
-        assert_eq!(without(&of(own, FusedPass::Backward)), [DK_HEADS, DV_HEADS]);
-        assert_eq!(without(&of(shared, FusedPass::DeterministicBackward)), [DQ_SUM]);
+        assert_eq!(without(&bound_arrays(own, FusedPass::Backward)), [DK_HEADS, DV_HEADS]);
+        assert_eq!(without(&bound_arrays(shared, FusedPass::DeterministicBackward)), [DQ_SUM]);
     }
 }

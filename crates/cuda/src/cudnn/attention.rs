@@ -28,7 +28,7 @@ pub(super) fn graph(api: &'static Api, shape: FusedShape, pass: FusedPass) -> Re
 struct Attention {
     graph: Graph,
     shape: FusedShape,
-    /// Of queries, and of keys.
+    /// Layout of the queries, and of everything that has their shape.
     of_queries: Layout,
     of_keys: Layout,
     /// One value for each query.

@@ -147,13 +147,16 @@ mod tests {
 
     #[test]
     fn plans_are_kept_in_the_folder_that_is_named_or_in_the_users_cache() {
-        let of = |set: &'static [(&str, &str)]| {
+        let folder_with = |set: &'static [(&str, &str)]| {
             folder(|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
         };
-        assert_eq!(of(&[(CACHE, "/plans"), ("HOME", "/home/a")]), Some("/plans".into()));
-        assert_eq!(of(&[(CACHE, ""), ("HOME", "/home/a")]), None);
-        assert_eq!(of(&[("XDG_CACHE_HOME", "/cache"), ("HOME", "/home/a")]), Some("/cache/evenkeel".into()));
-        assert_eq!(of(&[("XDG_CACHE_HOME", "relative"), ("HOME", "/home/a")]), Some("/home/a/.cache/evenkeel".into()));
-        assert_eq!(of(&[]), None);
+        assert_eq!(folder_with(&[(CACHE, "/plans"), ("HOME", "/home/a")]), Some("/plans".into()));
+        assert_eq!(folder_with(&[(CACHE, ""), ("HOME", "/home/a")]), None);
+        assert_eq!(folder_with(&[("XDG_CACHE_HOME", "/cache"), ("HOME", "/home/a")]), Some("/cache/evenkeel".into()));
+        assert_eq!(
+            folder_with(&[("XDG_CACHE_HOME", "relative"), ("HOME", "/home/a")]),
+            Some("/home/a/.cache/evenkeel".into())
+        );
+        assert_eq!(folder_with(&[]), None);
     }
 }

@@ -18,7 +18,7 @@ macro_rules! constants {
 
 /// What an attribute can hold.
 pub(super) trait Value: Copy {
-    /// Its `cudnnBackendAttributeType_t`.
+    /// Code of the type in `cudnnBackendAttributeType_t`.
     const KIND: i32;
 }
 
@@ -42,7 +42,7 @@ impl Value for u8 {
 }
 
 constants! {
-    /// `cudnnDataType_t`.
+    /// Element types, cuDNN's `cudnnDataType_t`.
     DataType: 1 {
         F32 = 0,
         I32 = 4,
@@ -52,7 +52,7 @@ constants! {
 }
 
 constants! {
-    /// `cudnnBackendHeurMode_t`.
+    /// Ways to choose an engine, cuDNN's `cudnnBackendHeurMode_t`.
     Heuristic: 8 {
         A = 3,
         Fallback = 2,
@@ -60,7 +60,7 @@ constants! {
 }
 
 constants! {
-    /// `cudnnPointwiseMode_t`.
+    /// Elementwise operations, cuDNN's `cudnnPointwiseMode_t`.
     Pointwise: 14 {
         Add = 0,
         Multiply = 1,
@@ -78,14 +78,14 @@ constants! {
 }
 
 constants! {
-    /// `cudnnReduceTensorOp_t`.
+    /// Reductions, cuDNN's `cudnnReduceTensorOp_t`.
     Reduction: 18 {
         Sum = 0,
         Max = 3,
     }
 }
 
-/// `cudnnBackendDescriptorType_t`.
+/// Types of descriptors, cuDNN's `cudnnBackendDescriptorType_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(super) enum DescriptorType {

@@ -23,7 +23,7 @@ impl Layout {
         Self { dimensions, strides: [b * c * d, c * d, d, 1] }
     }
 
-    /// With the last two dimensions exchanged.
+    /// This layout with the last two dimensions exchanged.
     pub(super) fn t(self) -> Self {
         let [a, b, c, d] = self.dimensions;
         let [i, j, k, l] = self.strides;

@@ -108,8 +108,8 @@ impl Cudnn {
         Ok(Self { api, target, handle: Some(handle), cache, plans: Mutex::default() })
     }
 
-    /// For a device that is only described, under the names of cuDNN's device properties. Its plans can be looked at
-    /// and kept in a folder, if one is given, and not be run.
+    /// Opens the library for a device that is only described, by the names of cuDNN's device properties. Plans can be
+    /// inspected, and kept in the folder `cache`, but not run.
     ///
     /// # Errors
     /// The library is missing, of another version, or refuses the description.
@@ -120,7 +120,7 @@ impl Cudnn {
         Ok(Self { api, target, handle: None, cache, plans: Mutex::default() })
     }
 
-    /// As its package is named: `9.19.0`.
+    /// Version of the library, as its package is named: `9.19.0`.
     pub fn version(&self) -> String {
         self.api.version()
     }

@@ -47,7 +47,7 @@ pub struct Device {
     /// Threads on a multiprocessor.
     #[serde(rename = "maxThreadsPerSM")]
     pub max_threads_per_sm: i32,
-    /// On the PCI bus.
+    /// Number of the device on the PCI bus.
     pub pci_device_id: i32,
     /// 1 with the TCC driver of Windows.
     pub is_tcc_driver: i32,

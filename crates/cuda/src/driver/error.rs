@@ -15,7 +15,7 @@ pub enum DriverError {
     #[error("{call} failed with error {code}: {name}")]
     Call {
         call: &'static str,
-        /// The `CUresult`.
+        /// Number of the driver's `CUresult`.
         code: i32,
         /// What the driver calls it.
         name: String,
@@ -46,12 +46,12 @@ pub enum DriverError {
     },
 }
 
-/// `9.0` of 900.
+/// A compute capability in words: `9.0` for 900.
 pub(crate) fn capability_text(capability: i32) -> String {
     format!("{}.{}", capability / 100, capability % 100 / 10)
 }
 
-/// `13.0` of 13000.
+/// A version of CUDA in words: `13.0` for 13000.
 pub(crate) fn version(number: i32) -> String {
     format!("{}.{}", number / 1000, number % 1000 / 10)
 }

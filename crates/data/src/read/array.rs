@@ -29,7 +29,7 @@ enum Element {
 }
 
 impl<'a> JsonArray<'a> {
-    /// Of a file whose first character is `[`.
+    /// Opens a file whose first character is `[`.
     ///
     /// # Errors
     /// A file that is no text.
@@ -108,7 +108,7 @@ impl<'a> JsonArray<'a> {
     fn end(&mut self) -> Result<(), DataError> {
         match self.next_mark()? {
             None => Ok(()),
-            Some(_) => Err(self.refused("goes on after the end of its JSON array, allowed: one array")),
+            Some(_) => Err(self.refused("continues after the end of its JSON array, allowed: one array")),
         }
     }
 }
@@ -127,7 +127,7 @@ impl RowReader for JsonArray<'_> {
         }
         let most_rows = self.limits.max_rows;
         if self.rows >= most_rows {
-            let message = format!("row {}: is one more than {most_rows} rows (limits.max_rows)", self.rows + 1);
+            let message = format!("row {}: exceeds the limit of {most_rows} rows (limits.max_rows)", self.rows + 1);
             return Err(self.refused(message).into());
         }
         self.rows += 1;
@@ -175,7 +175,7 @@ mod tests {
         for (text, words) in [
             ("[{\"a\": 1}, {\"a\": ", "element 2 does not end: the file is cut off"),
             ("[", "element 1 does not end"),
-            ("[{\"a\": 1}]\n[{\"a\": 2}]", "goes on after the end of its JSON array"),
+            ("[{\"a\": 1}]\n[{\"a\": 2}]", "continues after the end of its JSON array"),
         ] {
             let error = answers("rows.json", text.as_bytes(), &none).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
@@ -191,6 +191,6 @@ mod tests {
         assert!(answers("rows.json", text.as_bytes(), &limits).is_err());
         let limits = ReadLimits { max_rows: 1, ..ReadLimits::default() };
         let error = answers("rows.json", b"[{\"a\": 1}, {\"a\": 2}]", &limits).unwrap_err();
-        assert!(error.contains("row 2: is one more than 1 rows"), "{error}");
+        assert!(error.contains("row 2: exceeds the limit of 1 rows"), "{error}");
     }
 }

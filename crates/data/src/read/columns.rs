@@ -1,11 +1,11 @@
 //! Which columns of a file are read.
 
-/// The columns that somebody asks for. Formats that store columns apart read no others.
+/// The columns that a reader needs. Formats that store columns apart read no others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Columns {
-    /// Every column.
+    /// Every column of the file.
     All,
-    /// Those of these paths, with dots into structures.
+    /// The columns at these paths, with dots into structures.
     Of(Vec<String>),
 }
 
@@ -23,7 +23,7 @@ impl Columns {
         self
     }
 
-    /// Whether a leaf is read, by the names on the way to it: it lies at or below a path that somebody asks for.
+    /// Whether a leaf is read, by the names on the way to it: it lies at or below a path that is asked for.
     pub(crate) fn take(&self, leaf: &[String]) -> bool {
         let Self::Of(paths) = self else { return true };
         paths.iter().any(|path| {

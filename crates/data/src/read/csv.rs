@@ -205,7 +205,7 @@ impl RowReader for Csv<'_> {
         let Some(Record { line, values }) = self.record()? else { return Ok(None) };
         let most_rows = self.limits.max_rows;
         if self.rows >= most_rows {
-            let message = format!("line {line}: is one more than {most_rows} rows (limits.max_rows)");
+            let message = format!("line {line}: exceeds the limit of {most_rows} rows (limits.max_rows)");
             return Err(self.refused(message).into());
         }
         self.rows += 1;

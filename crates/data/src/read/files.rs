@@ -1,4 +1,4 @@
-//! From names in settings to files.
+//! Finds the files that names in settings stand for.
 
 use std::path::{Path, PathBuf};
 

@@ -89,7 +89,7 @@ impl RowReader for JsonLines<'_> {
             return Err(self.refused(format!("has more than {most_bytes} bytes (limits.max_data)")).into());
         }
         if self.rows >= most_rows {
-            let message = format!("line {}: is one more than {most_rows} rows (limits.max_rows)", line.number);
+            let message = format!("line {}: exceeds the limit of {most_rows} rows (limits.max_rows)", line.number);
             return Err(self.refused(message).into());
         }
         self.rows += 1;

@@ -22,22 +22,22 @@ pub struct Lines<R> {
 /// A line that is not blank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Its number, from 1 on.
+    /// Number of the line in the file, from 1 on.
     pub number: usize,
-    /// Its text, or why it has none.
+    /// Text of the line, or why there is none.
     pub text: Result<String, LineError>,
 }
 
 /// Why a line has no text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// It is not held in memory.
+    /// The line is too long to be held in memory.
     #[error("longer than {max_bytes} bytes, allowed: at most {max_bytes}")]
     TooLong {
         /// The longest that is.
         max_bytes: usize,
     },
-    /// It is in another encoding, or in none.
+    /// The line is in another encoding, or in none.
     #[error("byte {byte} is not UTF-8, allowed: a JSON object in UTF-8")]
     NotUtf8 {
         /// The first byte that is wrong, from 1 on.

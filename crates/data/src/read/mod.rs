@@ -91,7 +91,7 @@ const PARQUET: [&[u8; 4]; 2] = [b"PAR1", b"PARE"];
 /// The rows of a data file, one after the other, so that rows that are not kept are never in memory together: a parquet
 /// file, recognised by its first bytes or its name; comma-separated values, recognised by the name (`.csv`, `.tsv`);
 /// the elements of a JSON array, recognised by its bracket; or else a JSON object on each line. Texts may be compressed
-/// with gzip or zstd. Of a parquet file only `columns` are read. Ends at the first [`ReadError::File`].
+/// with gzip or zstd. Only `columns` of a parquet file are read. Ends at the first [`ReadError::File`].
 ///
 /// # Errors
 /// A file that cannot be opened, is no regular file, is larger than the limit, or is a parquet file that is cut off or

@@ -18,8 +18,7 @@ pub(super) enum OpenError {
     Io(#[from] io::Error),
 }
 
-/// Opens the text of a file. Of one that is compressed at most `max_bytes` and one more are ever given, however small
-/// it is.
+/// Opens the text of a file. A compressed file gives at most `max_bytes` and one more byte, however small it is.
 ///
 /// # Errors
 /// A file that cannot be read, or in another encoding.

@@ -1,4 +1,4 @@
-//! Parquet files, record by record, and only the columns that somebody asked for.
+//! Parquet files, record by record, and only the columns that are asked for.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -107,7 +107,7 @@ impl RowReader for ParquetRows<'_> {
         let most_rows = self.limits.max_rows;
         let place = RowLocation::Row(self.next_row + 1);
         if self.next_row >= most_rows {
-            let message = format!("{place}: is one more than {most_rows} rows (limits.max_rows)");
+            let message = format!("{place}: exceeds the limit of {most_rows} rows (limits.max_rows)");
             return Err(self.refused(message).into());
         }
         self.next_row += 1;

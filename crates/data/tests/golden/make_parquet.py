@@ -188,8 +188,22 @@ def whole():
     pq.write_table(pa.table(columns), HERE / "whole.parquet")
 
 
+def nulls():
+    """Rows whose objects have different keys, and the same ones as JSON lines: a table has every key in every row."""
+    rows = [
+        {"prompt": "a", "answer": "1", "meta": {"unit": "m", "limits": {"low": 1}}, "steps": [{"x": 1}, {"y": None}], "seen": [1, None]},
+        {"prompt": "b", "answer": "2", "meta": {"level": None, "limits": {"high": 2}}, "steps": [{"y": 2}], "seen": []},
+        {"prompt": "c", "answer": "3", "meta": {"unit": None}, "note": None},
+        {"prompt": "d", "answer": "4", "note": "x"},
+    ]
+    names = ["prompt", "answer", "meta", "steps", "seen", "note"]
+    pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), HERE / "nulls.parquet")
+    (HERE / "nulls.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 OUT.mkdir(exist_ok=True)
 whole()
+nulls()
 text_types()
 verl_rows()
 other_writers()

@@ -64,6 +64,25 @@ fn rows_for_a_function(path: &Path) -> Vec<Problem> {
 }
 
 #[test]
+fn a_function_gets_the_same_of_parquet_and_of_json_lines_whatever_keys_each_row_has() {
+    let payloads = |name: &str| -> Vec<Value> {
+        let payload = |problem: &Problem| match problem.task.message() {
+            Task::Custom(task) => serde_json::from_slice(&task.payload).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        rows_for_a_function(&golden(name)).iter().map(payload).collect()
+    };
+    let lines = payloads("nulls.jsonl");
+    assert_eq!(payloads("nulls.parquet"), lines);
+    assert_eq!(lines[0]["meta"], serde_json::json!({"unit": "m", "limits": {"low": 1}}));
+    assert_eq!(
+        (&lines[0]["steps"], &lines[0]["seen"]),
+        (&serde_json::json!([{"x": 1}, {}]), &serde_json::json!([1, null]))
+    );
+    assert_eq!(lines[3], serde_json::json!({"prompt": "d", "answer": "4", "note": "x"}));
+}
+
+#[test]
 fn a_function_gets_every_column_with_its_type_and_the_model_no_argument_without_a_value() {
     let problems = rows_for_a_function(&golden("whole.parquet"));
     let Task::Custom(task) = problems[0].task.message() else { panic!("{:?}", problems[0].task) };
@@ -78,7 +97,7 @@ fn a_function_gets_every_column_with_its_type_and_the_model_no_argument_without_
     let calls = &prompt(&problems[0])[1]["tool_calls"];
     assert_eq!(calls[0]["function"]["arguments"], serde_json::json!({"city": "Paris"}));
     assert_eq!(calls[1]["function"]["arguments"], serde_json::json!({"ticker": "A"}));
-    // The same rows as lines of JSON are the same to the function.
+    // The function cannot tell these rows from equal rows as lines of JSON.
     let dir = tempfile::tempdir().unwrap();
     let lines = dir.path().join("whole.jsonl");
     columns.insert("prompt".to_owned(), prompt(&problems[0]));
@@ -170,7 +189,7 @@ fn no_damaged_byte_ends_the_process() {
 fn limits_hold_for_tables() {
     let path = golden("parquet/verl.parquet");
     let error = collect_within(&path, &ReadLimits { max_rows: 2, ..ReadLimits::default() }).unwrap_err();
-    assert!(error.contains("row 3: is one more than 2 rows (limits.max_rows)"), "{error}");
+    assert!(error.contains("row 3: exceeds the limit of 2 rows (limits.max_rows)"), "{error}");
     let error = collect_within(&path, &ReadLimits { max_bytes: 100, ..ReadLimits::default() }).unwrap_err();
     assert!(error.contains("allowed: at most 100"), "{error}");
     let (problems, report) = collect_within(&path, &ReadLimits { max_row_bytes: 60, ..ReadLimits::default() }).unwrap();

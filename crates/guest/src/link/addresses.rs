@@ -1,6 +1,6 @@
 //! Folds constants that are added to an address into the offset of the instruction that uses it.
 //!
-//! The interpreter is compiled with `-fno-strict-overflow`. Its compiler must therefore assume that `p + 8` may wrap
+//! The interpreter is compiled with `-fno-strict-overflow`. The compiler must therefore assume that `p + 8` may wrap
 //! around, which offsets of WebAssembly instructions do not, and accesses every field of every object by an addition
 //! and a load. But the first MiB of the guest's memory, where its stack used to be, is unused (see [`super::stack`]):
 //! an address that wraps around by adding less than that is never valid. The constant can therefore become the offset

@@ -134,31 +134,37 @@ fn body(interpreter: u32, enabled: u32, collect: u32) -> Function {
     const STATE: u32 = 1;
     const ALL: u32 = 2;
     const LAST: u32 = 3;
-    let at = |offset: u32| MemArg { offset: offset.into(), align: 2, memory_index: 0 };
+    let argument = |offset: u32| MemArg { offset: offset.into(), align: 2, memory_index: 0 };
     let mut function = Function::new([(3, ValType::I32)]);
     let code: &mut InstructionSink<'_> = &mut function.instructions();
     code.block(BlockType::Empty);
-    code.local_get(THREAD).i32_load(at(interpreter)).i32_const(enabled.cast_signed()).i32_add().local_tee(STATE);
-    code.i32_load(at(0)).i32_eqz().br_if(0);
-    code.local_get(STATE).i32_load(at(field::ALL)).local_set(ALL);
+    code.local_get(THREAD).i32_load(argument(interpreter)).i32_const(enabled.cast_signed()).i32_add().local_tee(STATE);
+    code.i32_load(argument(0)).i32_eqz().br_if(0);
+    code.local_get(STATE).i32_load(argument(field::ALL)).local_set(ALL);
 
-    code.local_get(STATE).i32_load(at(field::FIRST)).i32_eqz().if_(BlockType::Empty);
+    code.local_get(STATE).i32_load(argument(field::FIRST)).i32_eqz().if_(BlockType::Empty);
     code.local_get(STATE);
-    code.local_get(ALL).local_get(STATE).i32_load(at(field::COUNT)).i32_sub().local_tee(LAST);
-    code.i32_store(at(field::FIRST));
-    code.local_get(STATE).local_get(LAST).i32_store(at(field::LAST)).end();
+    code.local_get(ALL).local_get(STATE).i32_load(argument(field::COUNT)).i32_sub().local_tee(LAST);
+    code.i32_store(argument(field::FIRST));
+    code.local_get(STATE).local_get(LAST).i32_store(argument(field::LAST)).end();
 
-    code.local_get(STATE).i32_const(0).i32_store(at(field::COUNT));
-    code.local_get(ALL).local_get(STATE).i32_load(at(field::LAST)).local_tee(LAST).i32_lt_s();
+    code.local_get(STATE).i32_const(0).i32_store(argument(field::COUNT));
+    code.local_get(ALL).local_get(STATE).i32_load(argument(field::LAST)).local_tee(LAST).i32_lt_s();
     code.if_(BlockType::Empty).local_get(ALL).local_set(LAST).end();
-    code.local_get(STATE).local_get(LAST).i32_store(at(field::LAST));
+    code.local_get(STATE).local_get(LAST).i32_store(argument(field::LAST));
 
-    code.local_get(ALL).local_get(LAST).i32_sub().local_get(STATE).i32_load(at(field::THRESHOLD)).i32_le_s().br_if(0);
+    code.local_get(ALL)
+        .local_get(LAST)
+        .i32_sub()
+        .local_get(STATE)
+        .i32_load(argument(field::THRESHOLD))
+        .i32_le_s()
+        .br_if(0);
     code.local_get(ALL).local_get(LAST).i32_sub().i32_const(GROWTH).i32_mul();
-    code.local_get(LAST).local_get(STATE).i32_load(at(field::FIRST)).i32_sub().i32_lt_s().br_if(0);
+    code.local_get(LAST).local_get(STATE).i32_load(argument(field::FIRST)).i32_sub().i32_lt_s().br_if(0);
 
     code.local_get(THREAD).i32_const(FULL).i32_const(0).call(collect).drop();
-    code.local_get(STATE).local_get(STATE).i32_load(at(field::ALL)).i32_store(at(field::LAST));
+    code.local_get(STATE).local_get(STATE).i32_load(argument(field::ALL)).i32_store(argument(field::LAST));
     code.end().end();
     function
 }

@@ -68,7 +68,7 @@ pub(super) struct Defined {
 }
 
 enum CoreInstance<'a> {
-    /// Of a module in [`Graph::modules`].
+    /// An instance of the module at this index of [`Graph::modules`].
     Module(usize),
     Exports(HashMap<&'a str, (ExternalKind, u32)>),
     Shim,
@@ -137,7 +137,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The only memory.
+    /// The memory of the component, which must have exactly one.
     pub(super) fn memory(&mut self) -> Result<&mut MemoryType, LinkError> {
         let mut memories = self.modules.iter_mut().flat_map(|module| &mut module.memories);
         match (memories.next(), memories.next()) {

@@ -52,7 +52,7 @@ impl Image {
         bytes.map_or(0, u32::from_le_bytes)
     }
 
-    /// Overwrites bytes.
+    /// Overwrites the bytes from `address` on.
     pub(super) fn write(&mut self, address: u32, bytes: &[u8]) -> Result<(), LinkError> {
         let at = address as usize;
         let target = self.0.get_mut(at..at + bytes.len());

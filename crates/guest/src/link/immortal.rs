@@ -6,7 +6,7 @@
 use super::image::Image;
 use super::{LinkError, unexpected};
 
-/// As in `immortal.py`.
+/// Words that mark the list of addresses in the memory, as in `immortal.py`.
 const MARK: [u32; 4] = [0xE7E2_0004, 0xE7E2_0003, 0xE7E2_0002, 0xE7E2_0001];
 
 /// The count of an immortal object with 32-bit pointers (`_Py_IMMORTAL_INITIAL_REFCNT` of CPython 3.14, refcount.h).

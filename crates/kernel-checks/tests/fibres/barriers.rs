@@ -73,11 +73,11 @@ fn norm_rotary(kind: Type) -> Subject {
     let mut inputs: Vec<Buffer> = [(); 2].map(|()| Buffer::values(kind, &case.of(kind, count), 0)).into();
     inputs.extend([64, angles, angles].map(|count| Buffer::f32(&case.normal(count))));
     inputs.push(Buffer::u32(&case.ids(20, 40)));
-    let at = |which: usize| inputs[which].pointer();
-    let tables = HeadTables { weight: at(2), cosines: at(3), sines: at(4), positions: at(5) };
+    let pointer = |which: usize| inputs[which].pointer();
+    let tables = HeadTables { weight: pointer(2), cosines: pointer(3), sines: pointer(4), positions: pointer(5) };
     let outputs = vec![Buffer::blank(kind, count), Buffer::blank_f32(heads.partial_rows(CHIP) * 64)];
     let to = [outputs[0].pointer(), outputs[1].pointer()];
-    let launch = heads.backward(CHIP, [at(0), at(1)], tables, to).unwrap();
+    let launch = heads.backward(CHIP, [pointer(0), pointer(1)], tables, to).unwrap();
     Subject { launch, outputs, _inputs: inputs, barriers: vec![0] }
 }
 

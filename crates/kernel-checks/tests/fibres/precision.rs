@@ -33,8 +33,8 @@ const GOLDENS: Gap = Gap { largest: 0.09, mean: 0.045 };
 /// order of rounding; 0.0437 and 0.0121 were seen. It rounds logits to bf16, which these kernels do not.
 const WIDE: Gap = Gap { largest: 0.05, mean: 0.0125 };
 
-/// The same with attention as cuDNN computes it, whose probabilities are rounded before they are divided by their sum:
-/// 0.0443 and 0.0124 were seen.
+/// Bounds as in [`WIDE`] for attention by cuDNN, which rounds probabilities before it divides them by their sum; 0.0443
+/// and 0.0124 were measured.
 const WIDE_BY_LIBRARY: Gap = Gap { largest: 0.055, mean: 0.0135 };
 /// All gradients of a small network of four layers, relative. PyTorch's own bf16 is 0.023 off on four layers of
 /// Qwen3-1.7B (docs/gpu.md).
@@ -45,7 +45,7 @@ const LIBRARY: f64 = 1.1;
 /// How attention is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    /// By the kernels, in blocks.
+    /// Attention by the kernels, in blocks of queries.
     Blocks,
     Library,
 }
@@ -210,14 +210,14 @@ pub(crate) fn gradients(shim: &Shim) {
     };
     let parameters = Parameters::random(&config, 7, 0.05, &Device::Cpu).unwrap();
     let batch = packed(&config, [70, 100]);
-    let of = |network: &mut dyn TrainableModel| {
+    let gradients_of = |network: &mut dyn TrainableModel| {
         network.accumulate(std::slice::from_ref(&batch), 1.0, &Alternating).unwrap();
         network.take_gradients().unwrap()
     };
-    let wanted = of(&mut in_fp32(&config, &parameters));
+    let wanted = gradients_of(&mut in_fp32(&config, &parameters));
     let [blocks, library] = [By::Blocks, By::Library].map(|by| {
         let runner = Emulated { shim, by };
-        distance(&of(&mut emulated(&runner, &config, &parameters)), &wanted)
+        distance(&gradients_of(&mut emulated(&runner, &config, &parameters)), &wanted)
     });
     println!("gradients: {blocks} in blocks, {library} by the library");
     for (error, limit) in [(blocks, GRADIENTS), (library, GRADIENTS.min(LIBRARY * blocks))] {

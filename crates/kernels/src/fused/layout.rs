@@ -65,9 +65,9 @@ mod tests {
 
     #[test]
     fn sequences_for_which_there_is_no_room_are_refused() {
-        let of = |sequences: &[(usize, usize)]| FusedLayout::new(SHAPE, sequences).unwrap_err().to_string();
-        assert_eq!(of(&[(0, 1); 4]), "sequences of attention is 4, allowed: up to 3");
-        assert_eq!(of(&[(0, 301)]), "tokens of a sequence is 301, allowed: up to 300");
-        assert_eq!(of(&[(9_000_000, 1)]), "rows of attention is 9000001, allowed: up to 8388607");
+        let error = |sequences: &[(usize, usize)]| FusedLayout::new(SHAPE, sequences).unwrap_err().to_string();
+        assert_eq!(error(&[(0, 1); 4]), "sequences of attention is 4, allowed: up to 3");
+        assert_eq!(error(&[(0, 301)]), "tokens of a sequence is 301, allowed: up to 300");
+        assert_eq!(error(&[(9_000_000, 1)]), "rows of attention is 9000001, allowed: up to 8388607");
     }
 }

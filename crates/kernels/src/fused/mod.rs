@@ -24,9 +24,9 @@ pub struct FusedArrays {
     pub lengths: Pointer,
     /// Values before each sequence in the queries and, last, before the end: one more than sequences.
     pub query_offsets: Pointer,
-    /// The same of the keys.
+    /// Values before each sequence in the keys and, last, before the end.
     pub key_offsets: Pointer,
-    /// The same of the logarithms.
+    /// Values before each sequence in the logarithms and, last, before the end.
     pub sum_offsets: Pointer,
 }
 
@@ -47,7 +47,7 @@ pub struct FusedGradients {
     pub dq_sum: Pointer,
     /// The gradient of the keys by query head, bf16, as queries; null where each query head has its own keys.
     pub dk_heads: Pointer,
-    /// The same of the values.
+    /// The gradient of the values by query head, bf16, as queries; null where each query head has its own values.
     pub dv_heads: Pointer,
 }
 
@@ -64,7 +64,7 @@ pub struct FusedAttention {
     pub arrays: FusedArrays,
     /// What a backward pass has.
     pub gradients: FusedGradients,
-    /// As many bytes as the library asks for.
+    /// Workspace, of as many bytes as the library asks for.
     pub workspace: Pointer,
 }
 
@@ -118,7 +118,7 @@ impl FusedAttention {
         ]
     }
 
-    /// What it is called in a table.
+    /// Name in a table.
     pub fn name(&self) -> &'static str {
         match self.pass {
             FusedPass::Forward => "attention by cuDNN, forward",
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn operations_are_those_of_unmasked_pairs_and_bytes_those_of_the_arrays() {
-        let of = |pass, kv_heads| FusedAttention {
+        let attention = |pass, kv_heads| FusedAttention {
             shape: FusedShape { kv_heads, ..SHAPE },
             pass,
             tokens: 10,
@@ -145,12 +145,12 @@ mod tests {
             gradients: FusedGradients::default(),
             workspace: Pointer::NULL,
         };
-        assert_eq!(of(FusedPass::Forward, 2).flops(), 2 * 2 * 55 * 256);
-        assert_eq!(of(FusedPass::Backward, 2).flops(), 2 * 5 * 55 * 256);
+        assert_eq!(attention(FusedPass::Forward, 2).flops(), 2 * 2 * 55 * 256);
+        assert_eq!(attention(FusedPass::Backward, 2).flops(), 2 * 5 * 55 * 256);
         // Queries and output, keys and values, logarithms.
-        assert_eq!(of(FusedPass::Forward, 2).bytes(), 10 * (2 * 512 + 2 * 256 + 16));
+        assert_eq!(attention(FusedPass::Forward, 2).bytes(), 10 * (2 * 512 + 2 * 256 + 16));
         let back = 10 * (4 * 512 + 4 * 512 + 3 * 16);
-        assert_eq!(of(FusedPass::DeterministicBackward, 4).bytes(), back);
-        assert_eq!(of(FusedPass::Backward, 4).bytes(), back + 10 * 4 * 512);
+        assert_eq!(attention(FusedPass::DeterministicBackward, 4).bytes(), back);
+        assert_eq!(attention(FusedPass::Backward, 4).bytes(), back + 10 * 4 * 512);
     }
 }

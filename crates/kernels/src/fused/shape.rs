@@ -203,10 +203,13 @@ mod tests {
     fn as_many_sequences_fit_as_their_workspace_allows() {
         let shape = FusedShape { longest: 4096, heads: 16, ..SHAPE };
         // 512 MiB each.
-        let of = |workspace| shape.sequences_within(workspace);
-        assert_eq!([of(0), of(512 << 20), of(513 << 20), of(4 << 30)], [0, 0, 1, 6]);
+        let sequences_within = |workspace| shape.sequences_within(workspace);
+        assert_eq!(
+            [sequences_within(0), sequences_within(512 << 20), sequences_within(513 << 20), sequences_within(4 << 30)],
+            [0, 0, 1, 6]
+        );
         for workspace in (0..40usize).map(|n| n << 28) {
-            let sequences = of(workspace);
+            let sequences = sequences_within(workspace);
             if sequences > 0 {
                 let room = FusedShape { sequences, ..shape }.rounded_up();
                 assert!(room.workspace(FusedPass::DeterministicBackward) <= workspace, "{sequences} in {workspace}");

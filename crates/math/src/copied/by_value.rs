@@ -1,11 +1,13 @@
-//! Signatures that look through arithmetic within an expression: `\binom{30 + 1}{28}` and `\sum_{k=1}^{1} \binom{31}{28}`
-//! are `\binom{31}{28}`, as numbers are computed while functions stay as they are.
+//! Signatures that look through arithmetic within an expression: `\binom{30 + 1}{28}` and
+//! `\sum_{k=1}^{1} \binom{31}{28}` are `\binom{31}{28}`, as numbers are computed while functions stay as they are.
 
 use dashu_ratio::RBig;
 
 use super::signature::{Signature, both};
+use crate::Fuel;
+use crate::evaluate::exact;
 use crate::evaluate::prime::{PRIMES, add, inverse, multiply, negate, reduce, reduce_unsigned};
-use crate::expr::{Expr, Function, Node};
+use crate::expr::{Builder, Expr, Function, Node, NodeId};
 
 const PRIME: u64 = PRIMES[1];
 
@@ -13,25 +15,43 @@ const PRIME: u64 = PRIMES[1];
 #[derive(Debug, Clone, Copy)]
 struct Known {
     signature: Signature,
-    /// Its value where it is a small integer.
+    /// Value of the node where it is a small integer.
     small: Option<i64>,
     /// Whether it has a function, which is not computed.
     has_function: bool,
 }
 
 /// The signatures of all nodes, in their order; `None` for those with variables, and those that are arithmetic alone.
-pub(super) fn of_nodes(expr: &Expr) -> Vec<Option<Signature>> {
+pub(super) fn of_nodes(expr: &Expr, fuel: &mut Fuel) -> Vec<Option<Signature>> {
     let mut found: Vec<Option<Known>> = Vec::with_capacity(expr.len());
     for (index, node) in expr.nodes().iter().enumerate() {
-        let at = |id: &u32| found.get(*id as usize).copied().flatten();
+        let value_of = |id: &u32| found.get(*id as usize).copied().flatten();
         let last = found.last().copied().flatten();
         let known = match node {
-            Node::Symbol(name) => only_value(expr, index, *name).and_then(|from| at(&from)),
-            node => of_node(node, &at, last),
+            Node::Symbol(name) => only_value(expr, index, *name).and_then(|from| value_of(&from)),
+            node => of_node(node, &value_of, last),
         };
-        found.push(known);
+        // A sum of several terms counts by its value.
+        let known = match (node, known) {
+            (Node::Fold { .. }, None) => integer(expr, index as NodeId, fuel).map(|small| Known {
+                signature: reduce(&small.into(), PRIME),
+                small: Some(small),
+                has_function: true,
+            }),
+            (_, known) => known,
+        };
+        // The value of a function counts where it is an argument: `\binom{31}{\binom{8}{2}}`.
+        let is_open = |known: &Known| known.small.is_none() && known.has_function;
+        let small = known.filter(is_open).and_then(|_| integer(expr, index as NodeId, fuel));
+        found.push(known.map(|known| Known { small: known.small.or(small), ..known }));
     }
     found.into_iter().map(|known| known.filter(|known| known.has_function).map(|known| known.signature)).collect()
+}
+
+/// The value of a node that is a small integer.
+fn integer(expr: &Expr, id: NodeId, fuel: &mut Fuel) -> Option<i64> {
+    let value = exact(&Builder::part(expr, id), fuel).ok()??.as_rational()?;
+    if value.is_int() { i64::try_from(value.numerator()).ok() } else { None }
 }
 
 /// The lower bound of the sum whose variable stands at a node: the variable's value where the sum has one term.
@@ -46,17 +66,13 @@ fn only_value(expr: &Expr, index: usize, name: u32) -> Option<u32> {
 }
 
 fn of_node(node: &Node, at: &impl Fn(&u32) -> Option<Known>, last: Option<Known>) -> Option<Known> {
-    // The value of a part that was computed.
-    let at = &|id: &u32| {
-        let known = at(id)?;
-        let value = known.small.map(|small| reduce(&small.into(), PRIME));
-        Some(Known { signature: value.unwrap_or(known.signature), ..known })
-    };
+    // An argument counts by its value.
+    let argument = |known: Known| known.small.map_or(known.signature, |small| reduce(&small.into(), PRIME));
     let arithmetic = |a: Known, b: Known, value: Option<Signature>, small: Option<i64>| {
         Some(Known { signature: value?, small, has_function: a.has_function || b.has_function })
     };
     let function = |kind: u64, a: Known, b: Option<Known>| {
-        let signature = both(kind, a.signature, b.map_or(0, |b| b.signature));
+        let signature = both(kind, argument(a), b.map_or(0, argument));
         Some(Known { signature, small: None, has_function: true })
     };
     match node {

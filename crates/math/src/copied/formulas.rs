@@ -88,7 +88,7 @@ fn is_mathematical(word: &str) -> bool {
         && (letters == 1 && signs == 0 && word.len() == 1 || signs > 0 && !is_hyphenated(word))
 }
 
-/// `two-digit`, `(see`
+/// Whether a word is text in spite of its signs, such as `two-digit` or `(see`.
 fn is_hyphenated(word: &str) -> bool {
     let letters_only = word.trim_matches(['(', ')', '[', ']', '!']);
     letters_only.chars().count() > 2 && letters_only.chars().all(|c| c.is_alphabetic() || c == '-')

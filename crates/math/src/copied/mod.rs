@@ -60,10 +60,11 @@ fn has_copied_part(answer: &Value, gold: &Value, known: &Formulas, rules: &Rules
         _ => return false,
     };
     let written = signature::of_nodes(expr);
-    let by_value = by_value::of_nodes(expr);
+    let mut fuel = Fuel::new(rules.limits.fuel);
+    let by_value = by_value::of_nodes(expr, &mut fuel);
     // A gold answer that is left unevaluated in the same way is an answer.
     let own: HashSet<Signature> = match gold {
-        Value::Expr(gold) => by_value::of_nodes(gold).into_iter().flatten().collect(),
+        Value::Expr(gold) => by_value::of_nodes(gold, &mut fuel).into_iter().flatten().collect(),
         _ => HashSet::new(),
     };
     let is_known = |at: usize| {
@@ -72,9 +73,8 @@ fn has_copied_part(answer: &Value, gold: &Value, known: &Formulas, rules: &Rules
             || by_value.is_some_and(|signature| known.by_value.contains(&signature) && !own.contains(&signature))
     };
     let copied = expr.nodes().iter().enumerate().filter(|(at, node)| signature::is_operation(node) && is_known(*at));
-    let mut fuel = Fuel::new(rules.limits.fuel);
     copied.take(MAX_PARTS).any(|(id, _)| {
-        let part = Value::Expr(Builder::prefix(expr, id as NodeId));
+        let part = Value::Expr(Builder::part(expr, id as NodeId));
         equality::compare(gold, &part, rules, &mut fuel).outcome() == CheckOutcome::Equal
     })
 }
@@ -136,7 +136,7 @@ fn is_unevaluated(value: &Value) -> bool {
 }
 
 impl Formulas {
-    /// Those of a text, with all of their parts.
+    /// The formulas of a text, with all of their parts.
     fn of(prompt: &str) -> Self {
         let start = prompt.ceil_char_boundary(prompt.len().saturating_sub(MAX_PROMPT_BYTES));
         let mut fuel = Fuel::new(FUEL);
@@ -147,7 +147,7 @@ impl Formulas {
                     parts_of(&value, &mut found.written);
                     value.any(&mut |part| {
                         if let Value::Expr(expr) = part {
-                            found.by_value.extend(by_value::of_nodes(expr).into_iter().flatten());
+                            found.by_value.extend(by_value::of_nodes(expr, &mut fuel).into_iter().flatten());
                         }
                         false
                     });

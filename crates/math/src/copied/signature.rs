@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use dashu_ratio::RBig;
 
 use crate::evaluate::prime::{PRIMES, add, hash, inverse, mix, multiply, negate, power};
-use crate::expr::{Constant, Expr, Function, Node};
+use crate::expr::{Constant, Expr, Function, Node, NodeId};
 use crate::{Magnitude, Number, Region, Relation, Sign, Value};
 
 /// An expression as written, up to its disguises.
@@ -61,7 +61,7 @@ pub(super) fn of_nodes(expr: &Expr) -> Vec<Signature> {
     let is_one = |id: u32| matches!(expr.node(id), Node::Literal(number) if number.exact() == Some(&RBig::ONE));
     let mut found: Vec<Signature> = Vec::with_capacity(expr.len());
     for node in expr.nodes() {
-        let at = |id: &u32| found.get(*id as usize).copied().unwrap_or(0);
+        let signature_of = |id: &u32| found.get(*id as usize).copied().unwrap_or(0);
         let raised = |base: Signature, exponent: Signature, written: Option<&Number>| {
             // Small exponents are products: `x \cdot x` is `x^2`.
             let small = written.and_then(Number::exact).filter(|value| value.is_int());
@@ -83,38 +83,41 @@ pub(super) fn of_nodes(expr: &Expr) -> Vec<Signature> {
                 Constant::I => 103,
             }),
             Node::Symbol(name) => match bound.get(found.len()).copied().flatten() {
-                Some(depth) => random(500 + depth as u64),
+                // The variable of a sum with one term is its bound.
+                Some(Bound { from, to, .. }) if signature_of(&from) == signature_of(&to) => signature_of(&from),
+                Some(Bound { depth, .. }) => random(500 + depth as u64),
                 None => random(hash(expr.name(*name)) ^ 7),
             },
-            Node::Negate(a) => negate(at(a), PRIME),
+            Node::Negate(a) => negate(signature_of(a), PRIME),
             Node::Add(a, b) => {
                 let term = |id: &u32| match expr.node(*id) {
                     _ if is_one(*id) => random(ONE),
                     Node::Negate(inner) if is_one(*inner) => negate(random(ONE), PRIME),
-                    _ => at(id),
+                    _ => signature_of(id),
                 };
                 add(term(a), term(b), PRIME)
             }
-            Node::Multiply(a, b) => multiply(at(a), at(b), PRIME),
-            Node::Divide(a, b) => multiply(at(a), inverse(at(b), PRIME).unwrap_or(0), PRIME),
+            Node::Multiply(a, b) => multiply(signature_of(a), signature_of(b), PRIME),
+            Node::Divide(a, b) => multiply(signature_of(a), inverse(signature_of(b), PRIME).unwrap_or(0), PRIME),
             Node::Power(a, b) => {
                 let written = match expr.node(*b) {
                     Node::Literal(number) => Some(number),
                     _ => None,
                 };
-                if at(b) == 1 { at(a) } else { raised(at(a), at(b), written) }
+                if signature_of(b) == 1 { signature_of(a) } else { raised(signature_of(a), signature_of(b), written) }
             }
-            Node::Call(Function::Sqrt, a) => both(1, at(a), half()),
-            Node::Call2(Function::Root, a, n) => both(1, at(a), inverse(at(n), PRIME).unwrap_or(0)),
-            Node::Call(Function::Exp, a) => both(1, random(102), at(a)),
-            Node::Call(function, a) => both(100 + *function as u64, at(a), 0),
-            Node::Call2(function, a, b) => both(200 + *function as u64, at(a), at(b)),
-            Node::Apply(name, a) => both(hash(expr.name(*name)) ^ 9, at(a), 0),
+            Node::Call(Function::Sqrt, a) => both(1, signature_of(a), half()),
+            Node::Call2(Function::Root, a, n) => both(1, signature_of(a), inverse(signature_of(n), PRIME).unwrap_or(0)),
+            Node::Call(Function::Exp, a) => both(1, random(102), signature_of(a)),
+            Node::Call(function, a) => both(100 + *function as u64, signature_of(a), 0),
+            Node::Call2(function, a, b) => both(200 + *function as u64, signature_of(a), signature_of(b)),
+            Node::Apply(name, a) => both(hash(expr.name(*name)) ^ 9, signature_of(a), 0),
             Node::Term(_) => 0,
             Node::Fold { product, from, to, .. } => {
                 // The node before it is the root of its term.
                 let term = found.last().copied().unwrap_or(0);
-                both(300 + u64::from(*product), both(2, at(from), at(to)), term)
+                let (from, to) = (signature_of(from), signature_of(to));
+                if from == to { term } else { both(300 + u64::from(*product), both(2, from, to), term) }
             }
         };
         found.push(signature);
@@ -122,10 +125,18 @@ pub(super) fn of_nodes(expr: &Expr) -> Vec<Signature> {
     found
 }
 
-/// For each node, how many sums and products are around the one that binds it. `None` where none does.
-fn bound_variables(expr: &Expr) -> Vec<Option<usize>> {
+/// Where a variable is bound: how many sums and products are around the one that binds it, and the bounds of that one.
+#[derive(Clone, Copy)]
+struct Bound {
+    depth: usize,
+    from: NodeId,
+    to: NodeId,
+}
+
+/// For each node, where it is bound. `None` where it is not.
+fn bound_variables(expr: &Expr) -> Vec<Option<Bound>> {
     let folds = expr.nodes().iter().enumerate().filter_map(|(end, node)| match node {
-        Node::Fold { variable, begin, .. } => Some((*begin as usize, end, *variable)),
+        Node::Fold { variable, begin, from, to, .. } => Some((*begin as usize, end, *variable, *from, *to)),
         _ => None,
     });
     let folds: Vec<_> = folds.collect();
@@ -134,11 +145,11 @@ fn bound_variables(expr: &Expr) -> Vec<Option<usize>> {
     }
     let mut bound = vec![None; expr.len()];
     // Inner ones come first.
-    for (begin, end, variable) in &folds {
-        let depth = folds.iter().filter(|(outer, last, _)| outer < begin && end < last).count();
+    for (begin, end, variable, from, to) in &folds {
+        let depth = folds.iter().filter(|(outer, last, ..)| outer < begin && end < last).count();
         for (node, bound) in expr.nodes().iter().zip(&mut bound).take(*end).skip(*begin) {
             if *node == Node::Symbol(*variable) {
-                bound.get_or_insert(depth);
+                bound.get_or_insert(Bound { depth, from: *from, to: *to });
             }
         }
     }
@@ -166,7 +177,7 @@ pub(super) fn is_computed(region: &Region) -> bool {
 
 /// The signature of a value. `None` where it has none.
 pub(super) fn of_value(value: &Value) -> Option<Signature> {
-    let all = |kind: u64, items: &[Value]| {
+    let in_order = |kind: u64, items: &[Value]| {
         items.iter().try_fold(random(kind), |sum, item| Some(both(kind, sum, of_value(item)?)))
     };
     let in_any_order = |kind: u64, items: &[Value]| {
@@ -182,9 +193,9 @@ pub(super) fn of_value(value: &Value) -> Option<Signature> {
             .try_fold(random(11), |sum, relation| Some(add(sum, both(11, of_relation(relation)?, 0), PRIME))),
         Value::List(items) => in_any_order(12, items),
         Value::Set(items) => in_any_order(13, items),
-        Value::Tuple(tuple) => all(14 + u64::from(tuple.open) * 256 + u64::from(tuple.close), &tuple.items),
-        Value::Ratio(items) => all(15, items),
-        Value::Matrix(matrix) => all(1000 + matrix.columns as u64, &matrix.cells),
+        Value::Tuple(tuple) => in_order(14 + u64::from(tuple.open) * 256 + u64::from(tuple.close), &tuple.items),
+        Value::Ratio(items) => in_order(15, items),
+        Value::Matrix(matrix) => in_order(1000 + matrix.columns as u64, &matrix.cells),
         Value::Region(region) => Some(random(hash(&region.to_string()))),
         Value::Based(_) | Value::Infinite { .. } | Value::Time(_) | Value::Comprehension(_) | Value::Text(_) => {
             Some(random(hash(&value.to_string())))
@@ -192,7 +203,7 @@ pub(super) fn of_value(value: &Value) -> Option<Signature> {
     }
 }
 
-/// The same for both directions of a relation, and for its terms moved to one side.
+/// The signature of a relation: equal for both of its directions, and for its terms moved to one side.
 fn of_relation(relation: &Relation) -> Option<Signature> {
     if let ([left, right], [sign]) = (relation.members.as_slice(), relation.signs.as_slice())
         && let (Some(left), Some(right)) = (of_value(left), of_value(right))

@@ -67,10 +67,32 @@ fn a_part_that_is_the_whole_answer_is_a_copy() {
         "\\binom{30+1}{28}",
         "\\binom{31}{4 \\cdot 7}",
         "\\sum_{k=1}^{1}\\binom{31}{28}",
+        "\\sum_{k=a}^{a}\\binom{31}{28}",
+        "\\sum_{k=a+1}^{1+a}\\binom{31}{28}",
+        "\\prod_{k=1}^{1}\\binom{31}{28}",
+        "\\prod_{k=a}^{a}\\binom{31}{28}",
+        "\\sum_{k=28}^{28}\\binom{31}{k}",
+        "\\sum_{k=1}^{1}\\prod_{j=b}^{b}\\binom{31}{28}",
+        "\\sum_{k=1}^{2}\\frac12\\binom{31}{28}",
+        "\\binom{\\binom{31}{1}}{28}",
+        "\\binom{31}{\\binom{8}{2}}",
+        "\\binom{31}{4!+4}",
+        "\\binom{31}{\\sum_{k=1}^{7}4}",
+        "\\binom{\\lfloor 31.5\\rfloor}{\\max(28,1)}",
     ] {
         assert!(copied("4495", answer, prompt), "{answer}");
     }
     assert!(!copied("4496", "\\binom{31}{28} + 1", prompt));
+    for answer in ["\\sum_{k=1}^{1}(x+1)(x-1)", "\\prod_{k=a}^{a}(x+1)(x-1)"] {
+        assert!(copied("x^2 - 1", answer, "Expand $(x+1)(x-1)$."), "{answer}");
+    }
+    for answer in ["\\sum_{k=1}^{1}17\\cdot 23", "\\sum_{k=17}^{17}k\\cdot 23", "\\prod_{k=17}^{17}23k"] {
+        assert!(copied("391", answer, "Compute $17\\cdot 23$."), "{answer}");
+    }
+    // Another expression of the same value is no copy.
+    for answer in ["2\\binom52", "\\binom63", "\\sum_{k=2}^{3}\\binom{5}{2}"] {
+        assert!(!copied("20", answer, "Compute $\\binom52+\\binom53$."), "{answer}");
+    }
     assert!(copied("385", "\\sum_{n=1}^{10} n^2", "Find $\\sum_{k=1}^{10} k^2$."));
     assert!(copied("x^2 - 1", "(x-1)(x+1)", "Expand $(x+1)(x-1)$."));
 }

@@ -17,7 +17,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
             let conditions = compare_values(&a.condition, &answer.condition, rules, fuel);
             if is_equal(conditions) { Reason::EqualSet } else { conditions }
         }
-        // `2x` for x > 1 may be an interval: what a term makes of a set is not computed.
+        // `2x` for x > 1 may be an interval: the image of a set under a term is not computed.
         (Value::Comprehension(_), Value::Number(_)) | (Value::Number(_), Value::Comprehension(_)) => {
             Reason::DifferentKind
         }

@@ -23,6 +23,10 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
         // Conditions on several names, or with terms that have no order, are equal one by one.
         found => {
             let one_by_one = compare_values(&as_list(gold), &as_list(answer), rules, fuel);
+            // A list of inequalities gives alternatives: `x > 0 or y > 0`.
+            if is_equal(one_by_one) && matches!((gold, answer), (Value::List(_), _) | (_, Value::List(_))) {
+                return Reason::NotUnderstood;
+            }
             match found {
                 Some(reason) if one_by_one.outcome() == CheckOutcome::NotEqual => reason,
                 _ => one_by_one,

@@ -28,7 +28,7 @@ pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, rules: &Rules, fuel: &
             }
         }
     }
-    // Both are assignments, and the names or the values differ.
+    // Two assignments whose names or values differ.
     if gold.0.is_name() && answer.0.is_name() && is_closed(gold.1) && is_closed(answer.1) {
         return Reason::DifferentRelation;
     }
@@ -77,17 +77,20 @@ fn same_left_side(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) 
             Node::Apply(_, argument) => Some(Builder::prefix(expr, *argument)),
             _ => None,
         };
+        // `f(2) = 2x + 1` does not define `y`.
+        let is_general =
+            |expr: &Expr| expr.as_application().is_some() && !argument(expr).is_some_and(|at| at.is_closed());
         let mut is_same_point = || match (argument(a), argument(b)) {
             (Some(a), Some(b)) if a.is_closed() || b.is_closed() => {
                 is_equal(compare_values(&Value::Expr(a), &Value::Expr(b), rules, fuel))
             }
-            // `f(t) = x^2` says nothing of `f(x)`.
+            // `f(t) = x^2` does not define `f(x)`.
             (Some(a), Some(b)) => a.as_symbol().is_none() || a.as_symbol() == b.as_symbol(),
             _ => true,
         };
         if both.is_some_and(|(a, b)| a == b && !a.ends_with('_')) && is_same_point()
-            || (a.as_application().is_some() && is_value(b))
-            || (is_value(a) && b.as_application().is_some())
+            || (is_value(b) && is_general(a))
+            || (is_value(a) && is_general(b))
         {
             return Reason::EqualForm;
         }
@@ -103,6 +106,11 @@ pub(super) fn difference((left, right): Sides<'_>) -> Option<Expr> {
 
 /// Whether one is the other times a nonzero constant (a positive one if `positive`).
 pub(super) fn proportional(gold: &Expr, answer: &Expr, positive: bool, fuel: &mut Fuel) -> Reason {
+    // Products of matrices are compared as they stand.
+    let is_same = |answer: &Expr, fuel: &mut Fuel| scalar::matrices::same(gold, answer, fuel);
+    if !is_same(answer, fuel) && (positive || !is_same(&Builder::unary(answer, Node::Negate), fuel)) {
+        return Reason::NotSeparated;
+    }
     let outcome = if positive { Ok(None) } else { proportional_modulo_primes(gold, answer, fuel) };
     match outcome {
         // The primes are public, so an answer could be built to differ by a multiple of them.

@@ -56,6 +56,13 @@ pub(super) fn compare_set(gold: &Value, answer: &Value, rules: &Rules, fuel: &mu
     if has_sets(gold) != has_sets(answer) {
         return Reason::DifferentKind;
     }
+    // `x = 2, y = 3` is a pair, and not the set of both values.
+    let names_several = |value: &Value| {
+        value.items().and_then(Assignments::of).is_some_and(|assigned| assigned.common_name().is_none())
+    };
+    if names_several(gold) && !names_several(answer) {
+        return Reason::DifferentKind;
+    }
     if let (Some(a), Some(b)) = (gold.items(), answer.items()) {
         let reason = compare_items(a, b, rules, fuel);
         if is_equal(reason) || reason.outcome() == CheckOutcome::Undecided {
@@ -74,6 +81,8 @@ pub(super) fn compare_set(gold: &Value, answer: &Value, rules: &Rules, fuel: &mu
         return reason;
     }
     match (single(gold), single(answer)) {
+        // `\\{x\\}` may be the fractional part.
+        (Some(Value::Expr(item)), _) | (_, Some(Value::Expr(item))) if !item.is_closed() => Reason::NotUnderstood,
         (Some(item), _) => compare_values(item, answer, rules, fuel),
         (_, Some(item)) => compare_values(gold, item, rules, fuel),
         _ => Reason::DifferentKind,

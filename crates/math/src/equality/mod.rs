@@ -39,6 +39,7 @@ pub fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> 
         }
         // Identical parses are equal, whatever the kind.
         _ if gold == answer => same(gold),
+        (Value::Expr(gold), Value::Number(_) | Value::Expr(_)) if gold.is_capitals() => Reason::NotUnderstood,
         (Value::Comprehension(_), _) | (_, Value::Comprehension(_)) => {
             comprehension::compare(gold, answer, rules, fuel)
         }

@@ -8,7 +8,7 @@ use crate::{Decimals, Magnitude, Notation, Number, Percent, Reason, Rules, Units
 
 /// Digits after the point from which a gold decimal stands for every number that rounds to it.
 const GOLD_DIGITS: usize = 2;
-/// The same for a decimal of the answer.
+/// Digits after the point from which a decimal of the answer stands for every number that rounds to it.
 const ANSWER_DIGITS: usize = 3;
 /// Longest decimal that counts as rounded.
 const MAX_ROUNDED_PLACES: usize = 1000;
@@ -222,9 +222,9 @@ mod tests {
     fn currencies_agree_where_they_must() {
         assert_eq!(default("10", "\\$10"), Reason::EqualInteger);
         assert_eq!(default("\\$10", "10€"), Reason::DifferentUnit);
-        let with = |units| Rules { units, ..Rules::default() };
-        assert_eq!(judged("\\$10", "10", &with(Units::Require)), Reason::MissingUnit);
-        assert_eq!(judged("\\$10", "10€", &with(Units::Ignore)), Reason::EqualInteger);
+        let rules_with = |units| Rules { units, ..Rules::default() };
+        assert_eq!(judged("\\$10", "10", &rules_with(Units::Require)), Reason::MissingUnit);
+        assert_eq!(judged("\\$10", "10€", &rules_with(Units::Ignore)), Reason::EqualInteger);
     }
 
     #[test]

@@ -73,6 +73,10 @@ fn degrees(expr: &Expr) -> Option<Value> {
 }
 
 pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
+    // `\\$5\\%` is neither an amount nor a share.
+    if is_share_of_money(gold) != is_share_of_money(answer) {
+        return Reason::NotUnderstood;
+    }
     let gold_side = Measured::of(gold);
     let answer_side = Measured::of(answer);
     let is_share = |value: &Value| matches!(value, Value::Number(number) if number.percent);
@@ -104,10 +108,15 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
             Reason::MissingUnit
         }
         _ => {
-            let plain = amounts(&gold_side.amount, &answer_side.amount, rules, fuel);
-            // `25 cents` is 0.25 dollars.
+            // `25 cents` is 0.25 dollars, and `0.25 cents` is not.
             let cents =
                 answer_side.unit.as_ref().filter(|unit| **unit == Unit::known("cent").unwrap_or_else(Unit::none));
+            let is_part = matches!(gold, Value::Number(number) if number.exact().is_some_and(|value| !value.is_int()));
+            let plain = if cents.is_some() && is_part {
+                Reason::DifferentUnit
+            } else {
+                amounts(&gold_side.amount, &answer_side.amount, rules, fuel)
+            };
             if let (false, None, Some(unit)) = (is_equal(plain), &gold_side.unit, cents)
                 && let Some(dollars) = times(&answer_side.amount, unit.factor())
                 && is_equal(amounts(gold, &dollars, rules, fuel))
@@ -127,6 +136,15 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
                 _ => plain,
             }
         }
+    }
+}
+
+fn is_share_of_money(value: &Value) -> bool {
+    let is_share = |value: &Value| matches!(value, Value::Number(number) if number.percent);
+    match value {
+        Value::Quantity(quantity) => is_share(&quantity.amount) && quantity.unit == Unit::currency('$'),
+        Value::Number(number) => number.percent && number.currency.is_some(),
+        _ => false,
     }
 }
 

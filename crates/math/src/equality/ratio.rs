@@ -13,7 +13,8 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
                 Reason::DifferentNumber
             }
         }
-        (Value::Time(time), Value::Ratio(ratio)) => proportional(&time.ratio, ratio, rules, fuel),
+        // `20:60` is not half past ten.
+        (Value::Time(_), Value::Ratio(_)) => Reason::NotUnderstood,
         (Value::Ratio(ratio), Value::Time(time)) => proportional(ratio, &time.ratio, rules, fuel),
         (Value::Ratio(gold), Value::Ratio(answer)) => proportional(gold, answer, rules, fuel),
         (Value::Ratio(terms), other) => quotient(terms, other, false, rules, fuel),

@@ -72,6 +72,8 @@ fn as_region(value: &Value) -> Option<Region> {
                         let solved = solved(relation)?;
                         (*name.get_or_insert_with(|| solved.name.clone()) == solved.name).then_some(solved.region)
                     }
+                    // `(2, 3), (3, 2)` are points: no interval ends before it begins.
+                    Value::Tuple(tuple) if is_backward(tuple) => None,
                     item => Region::of(item),
                 })
                 .collect();
@@ -79,6 +81,12 @@ fn as_region(value: &Value) -> Option<Region> {
         }
         value => Region::of(value),
     }
+}
+
+/// Whether two items are numbers of which the second is not above the first.
+fn is_backward(tuple: &Tuple) -> bool {
+    let exact = |item: &Value| if let Value::Number(number) = item { number.exact().cloned() } else { None };
+    matches!(tuple.items.as_slice(), [low, high] if exact(low).zip(exact(high)).is_some_and(|(low, high)| low >= high))
 }
 
 pub(super) fn regions(gold: &Region, answer: &Region, rules: &Rules, fuel: &mut Fuel) -> Reason {

@@ -52,7 +52,8 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
     }
 }
 
-/// The values of `(b, a) = (3, 5)` in the order of the names, where these are letters: (5, 3). `None` for anything else.
+/// The values of `(b, a) = (3, 5)` in the order of the names, where these are letters: (5, 3). `None` for anything
+/// else.
 fn in_order_of_names(relation: &Relation) -> Option<Value> {
     let ([Value::Tuple(names), Value::Tuple(values)], [Sign::Equal]) =
         (relation.members.as_slice(), relation.signs.as_slice())
@@ -262,7 +263,7 @@ fn congruences(gold: &Relation, answer: &Relation, rules: &Rules, fuel: &mut Fue
     member_by_member(gold, answer, rules, fuel)
 }
 
-/// The same members and signs, in either direction.
+/// Compares members and signs one by one, in either direction.
 fn member_by_member(gold: &Relation, answer: &Relation, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if gold.members.len() != answer.members.len() {
         return Reason::DifferentRelation;

@@ -8,11 +8,16 @@ use crate::{Fuel, Reason, Rules, Tuple, Value};
 pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     match (gold, answer) {
         (Value::Tuple(a), Value::Tuple(b)) => tuples(a, b, rules, fuel),
-        // `[3, 8)` is an interval, and no pair.
-        (Value::Tuple(tuple), Value::List(_)) | (Value::List(_), Value::Tuple(tuple))
-            if matches!((tuple.open, tuple.close), ('(', ']') | ('[', ')')) =>
-        {
+        (Value::Tuple(tuple), Value::List(_)) | (Value::List(_), Value::Tuple(tuple)) if is_half_open(tuple) => {
             Reason::DifferentBrackets
+        }
+        // `[1, 2]` may be an interval, whose brackets count.
+        (Value::Tuple(Tuple { open: '[', close: ']', items }), Value::List(_)) if items.len() == 2 => {
+            Reason::NotUnderstood
+        }
+        // `x = 2, x = 3` are two values of one name, and no pair.
+        (Value::Tuple(_), Value::List(items)) | (Value::List(items), Value::Tuple(_)) if are_alternatives(items) => {
+            Reason::NotUnderstood
         }
         (Value::Tuple(tuple), Value::List(items)) => in_order(&tuple.items, &assigned(items), rules, fuel),
         (Value::List(items), Value::Tuple(tuple)) => in_order(&assigned(items), &tuple.items, rules, fuel),
@@ -28,6 +33,16 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
         },
         _ => Reason::DifferentKind,
     }
+}
+
+/// Whether the brackets are those of an interval such as `[3, 8)`, which is no pair.
+fn is_half_open(tuple: &Tuple) -> bool {
+    matches!((tuple.open, tuple.close), ('(', ']') | ('[', ')'))
+}
+
+/// Whether a list gives several values of one name.
+fn are_alternatives(items: &[Value]) -> bool {
+    items.len() > 1 && Assignments::of(items).is_some_and(|assigned| assigned.share_a_name())
 }
 
 /// The values of assignments, or the items of any other list.
@@ -77,7 +92,9 @@ pub(super) fn compare_matrix(gold: &Value, answer: &Value, rules: &Rules, fuel: 
                         pairwise(pairs().map(|(a, b)| (b, a)), Reason::EqualMatrix, Reason::DifferentItem, rules, fuel)
                     };
                 }
+                Value::Tuple(tuple) if is_half_open(tuple) => return Reason::DifferentBrackets,
                 Value::Tuple(tuple) => &tuple.items,
+                Value::List(items) if are_alternatives(items) => return Reason::NotUnderstood,
                 Value::List(items) => items,
                 other => match matrix.cells.as_slice() {
                     [cell] => return super::compare(cell, other, rules, fuel),

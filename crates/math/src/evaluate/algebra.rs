@@ -73,7 +73,7 @@ pub(crate) trait Algebra {
     fn as_integer(&self, a: &Self::Value) -> Option<i64>;
 }
 
-/// Evaluates an expression.
+/// Evaluates an expression in an algebra.
 pub(crate) fn evaluate<A: Algebra>(expr: &Expr, algebra: &mut A, fuel: &mut Fuel) -> Result<A::Value, EvalError> {
     let mut run = Evaluator { expr, algebra, values: Vec::with_capacity(expr.len()), bound: Vec::new() };
     run.range(0, expr.len(), fuel)?;

@@ -26,7 +26,6 @@ impl Complex {
         Self { re, im }
     }
 
-    /// Its imaginary part.
     pub(crate) fn imaginary(&self) -> Real {
         self.im.clone().unwrap_or_else(|| Real::integer(0))
     }
@@ -152,7 +151,7 @@ impl Precision {
         }
     }
 
-    /// The principal logarithm.
+    /// The principal branch of the logarithm.
     pub(super) fn ln_complex(&mut self, a: &Complex) -> Result<Complex> {
         let size = self.abs_complex(a)?;
         let re = self.ln(&size)?;

@@ -14,8 +14,8 @@ const INTEGERS: [&str; 8] = ["n", "m", "k", "j", "N", "M", "K", "l"];
 pub(crate) struct Variables {
     /// Variables that bound sums or occur in factorials: small integers.
     integer_valued: Vec<String>,
-    /// Whether names that usually denote integers do: where one stands in an exponent, a floor or a remainder. Elsewhere
-    /// `\\sin(m\\pi)` is not 0.
+    /// Whether names that usually denote integers do: where one stands in an exponent, a floor or a remainder.
+    /// Elsewhere `\\sin(m\\pi)` is not 0.
     has_integers: bool,
     /// Whether integers behave specially: floors, remainders, powers of negative numbers.
     pub(crate) discrete: bool,
@@ -147,7 +147,7 @@ impl Variables {
     }
 }
 
-/// A point.
+/// A point at which expressions are evaluated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point<'n> {
     pub(crate) variables: &'n Variables,

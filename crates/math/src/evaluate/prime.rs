@@ -4,7 +4,7 @@ use dashu_int::UBig;
 use dashu_int::ops::UnsignedAbs;
 use dashu_int::{IBig, Sign};
 
-/// Both are 1 modulo 4, so that -1 has a root.
+/// Primes that are 1 modulo 4, so that -1 has a root.
 pub(crate) const PRIMES: [u64; 2] = [2_305_843_009_213_691_357, 2_305_843_009_213_688_909];
 /// A root of -1 modulo each.
 pub(crate) const ROOTS_OF_MINUS_ONE: [u64; 2] = [1_018_197_504_712_963_086, 1_184_352_285_803_117_425];

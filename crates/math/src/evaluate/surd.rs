@@ -29,7 +29,7 @@ impl Surd {
         Self { terms: vec![(-1, RBig::ONE)] }
     }
 
-    /// Its value, if rational.
+    /// The value, if it is rational.
     pub(crate) fn as_rational(&self) -> Option<RBig> {
         match self.terms.as_slice() {
             [] => Some(RBig::ZERO),

@@ -16,6 +16,7 @@ const MAX_NAMES: usize = 128;
 pub(crate) struct Builder {
     nodes: Vec<Node>,
     names: Vec<String>,
+    matrices: Vec<String>,
 }
 
 impl Builder {
@@ -25,7 +26,18 @@ impl Builder {
         if root as usize + 1 != self.nodes.len() {
             return None;
         }
-        Some(Expr { nodes: self.nodes, names: self.names })
+        Some(self.expr())
+    }
+
+    fn expr(self) -> Expr {
+        Expr { nodes: self.nodes, names: self.names, matrices: self.matrices }
+    }
+
+    /// Notes that a name was written as a matrix or vector.
+    pub(crate) fn mark_as_matrix(&mut self, name: &str) {
+        if !self.matrices.iter().any(|matrix| matrix == name) {
+            self.matrices.push(name.to_owned());
+        }
     }
 
     /// Whether there are more nodes than an expression may have.
@@ -106,7 +118,7 @@ impl Builder {
         let left = builder.append(left);
         let right = builder.append(right);
         builder.push(node(left, right));
-        Expr { nodes: builder.nodes, names: builder.names }
+        builder.expr()
     }
 
     /// `op(operand)` of an expression.
@@ -114,15 +126,15 @@ impl Builder {
         let mut builder = Self::default();
         let operand = builder.append(operand);
         builder.push(node(operand));
-        Expr { nodes: builder.nodes, names: builder.names }
+        builder.expr()
     }
 
-    /// The same with any number of new nodes.
+    /// Wraps the root of an expression in any number of new nodes.
     pub(crate) fn with(operand: &Expr, wrap: impl FnOnce(&mut Self, NodeId) -> NodeId) -> Expr {
         let mut builder = Self::default();
         let operand = builder.append(operand);
         wrap(&mut builder, operand);
-        Expr { nodes: builder.nodes, names: builder.names }
+        builder.expr()
     }
 
     /// The expression with some nodes replaced by one of their operands, and without what is then unused. `None` if it
@@ -160,11 +172,11 @@ impl Builder {
             nodes.push(moved);
             *places.get_mut(at)? = place;
         }
-        Some(Expr { nodes, names: expr.names.clone() })
+        Some(Expr { nodes, ..expr.names_alone() })
     }
 
-    /// The expression with the application of a name as a product: `P(1 - r)`. `None` if it has sums, whose terms have a
-    /// place.
+    /// The expression with the application of a name as a product: `P(1 - r)`. `None` if it has sums, whose terms have
+    /// a place.
     pub(crate) fn applied_as_factor(expr: &Expr, name: &str) -> Option<Expr> {
         let mut places = vec![0; expr.nodes.len()];
         let mut nodes = Vec::with_capacity(expr.nodes.len() + 4);
@@ -172,6 +184,16 @@ impl Builder {
             let place = |id: NodeId| places.get(id as usize).copied().unwrap_or(0);
             let moved = match node {
                 Node::Term(_) | Node::Fold { .. } => return None,
+                // `P(1 + r)^t`: the power is that of the factor in brackets.
+                Node::Power(base, exponent)
+                    if let Node::Apply(index, a) = expr.node(*base)
+                        && expr.name(*index) == name =>
+                {
+                    nodes.push(Node::Symbol(*index));
+                    nodes.push(Node::Power(place(*a), place(*exponent)));
+                    let at = NodeId::try_from(nodes.len()).ok()?;
+                    Node::Multiply(at - 2, at - 1)
+                }
                 Node::Apply(index, a) if expr.name(*index) == name => {
                     nodes.push(Node::Symbol(*index));
                     Node::Multiply(NodeId::try_from(nodes.len() - 1).ok()?, place(*a))
@@ -182,17 +204,24 @@ impl Builder {
             nodes.push(moved);
             *places.get_mut(at)? = place;
         }
-        Some(Expr { nodes, names: expr.names.clone() })
+        Some(Expr { nodes, ..expr.names_alone() })
     }
 
     /// The sub-expression whose root is this node, if its nodes come first.
     pub(crate) fn prefix(expr: &Expr, last: NodeId) -> Expr {
-        Expr { nodes: expr.nodes.iter().take(last as usize + 1).cloned().collect(), names: expr.names.clone() }
+        Expr { nodes: expr.nodes.iter().take(last as usize + 1).cloned().collect(), ..expr.names_alone() }
+    }
+
+    /// The sub-expression whose root is this node, also within the term of a sum.
+    pub(crate) fn part(expr: &Expr, id: NodeId) -> Expr {
+        let prefix = Self::prefix(expr, id);
+        Self::mapped(&prefix, |_| None).unwrap_or(prefix)
     }
 
     /// Appends a copy of an expression and returns its root.
     pub(crate) fn append(&mut self, expr: &Expr) -> NodeId {
         let base = self.nodes.len() as NodeId;
+        expr.matrices.iter().for_each(|name| self.mark_as_matrix(name));
         let names: Vec<u32> = expr.names.iter().map(|name| self.name(name)).collect();
         // Every node's name is among them.
         let renamed = |name: u32| names.get(name as usize).copied().unwrap_or(name);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Constant, Expr, Function, Node, NodeId};
 
-/// A pending piece.
+/// A piece that is still to be written.
 enum Piece {
     Text(&'static str),
     /// A node, parenthesised if its precedence is lower than this.

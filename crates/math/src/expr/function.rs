@@ -4,14 +4,16 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
     Sqrt,
-    /// Of the radicand and the index.
+    /// A root, with radicand and index as arguments.
     Root,
     Exp,
-    /// The natural logarithm.
+    /// The logarithm to the base e.
     Ln,
     /// The logarithm without a base: natural or decimal, depending on the author.
     Log,
-    /// Of the argument and the base.
+    /// The decimal logarithm.
+    Lg,
+    /// A logarithm, with argument and base as arguments.
     LogBase,
     Sin,
     Cos,
@@ -34,9 +36,9 @@ pub(crate) enum Function {
     Ceiling,
     Factorial,
     DoubleFactorial,
-    /// Of n and k.
+    /// A binomial coefficient of n and k.
     Binomial,
-    /// Of the dividend and the modulus.
+    /// The remainder of the dividend by the modulus.
     Modulo,
     Gcd,
     Lcm,
@@ -51,6 +53,12 @@ const NAMES: &[(&str, Function)] = &[
     ("arcsinh", Function::Arcsinh),
     ("arccosh", Function::Arccosh),
     ("arctanh", Function::Arctanh),
+    ("arsinh", Function::Arcsinh),
+    ("arcosh", Function::Arccosh),
+    ("artanh", Function::Arctanh),
+    ("asinh", Function::Arcsinh),
+    ("acosh", Function::Arccosh),
+    ("atanh", Function::Arctanh),
     ("arcsin", Function::Arcsin),
     ("arccos", Function::Arccos),
     ("arctan", Function::Arctan),
@@ -76,7 +84,7 @@ const NAMES: &[(&str, Function)] = &[
     ("exp", Function::Exp),
     ("log", Function::Log),
     ("abs", Function::Abs),
-    ("lg", Function::Log),
+    ("lg", Function::Lg),
     ("ln", Function::Ln),
     ("gcd", Function::Gcd),
     ("lcm", Function::Lcm),
@@ -117,7 +125,7 @@ impl Function {
         })
     }
 
-    /// Its canonical name.
+    /// Name of the function in canonical spelling.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Root => "root",

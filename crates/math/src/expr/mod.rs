@@ -18,9 +18,8 @@ pub(crate) type NodeId = u32;
 /// One operation or leaf of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
-    /// A rational number.
+    /// A rational number, as it was written.
     Literal(Number),
-    /// A constant.
     Constant(Constant),
     /// A variable, by its index among the expression's names.
     Symbol(u32),
@@ -101,20 +100,28 @@ impl Node {
     }
 }
 
-/// Named constants.
+/// Constants that have a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Constant {
     Pi,
     E,
-    /// The imaginary unit.
     I,
 }
 
 /// A scalar expression: numbers, constants, variables and operations on them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Expr {
     nodes: Vec<Node>,
     names: Vec<String>,
+    /// Names that were written as matrices or vectors, whose products have an order.
+    matrices: Vec<String>,
+}
+
+/// As the operations are in the same order, it makes no difference which of the names are matrices.
+impl PartialEq for Expr {
+    fn eq(&self, other: &Self) -> bool {
+        self.nodes == other.nodes && self.names == other.names
+    }
 }
 
 impl Expr {
@@ -128,12 +135,25 @@ impl Expr {
         &self.names
     }
 
+    /// Names whose products have an order: those written in bold, operators with a hat, and where one is transposed, all
+    /// capitals.
+    pub(crate) fn matrices(&self) -> Vec<&str> {
+        let is_capital = |name: &str| matches!(name.as_bytes(), [letter] if letter.is_ascii_uppercase());
+        let has_transpose = self.has_transpose();
+        let is_matrix = |name: &&str| {
+            self.matrices.iter().any(|matrix| matrix == name)
+                || name.starts_with("hat(")
+                || has_transpose && *name != "T" && is_capital(name)
+        };
+        self.names.iter().map(String::as_str).filter(is_matrix).collect()
+    }
+
     /// A node; a missing one is a term without a value.
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         self.nodes.get(id as usize).unwrap_or(&Node::NONE)
     }
 
-    /// The root.
+    /// Node that the whole expression evaluates to.
     pub(crate) fn root(&self) -> &Node {
         // A builder never returns an empty expression.
         self.nodes.last().unwrap_or(&Node::NONE)
@@ -144,10 +164,29 @@ impl Expr {
         self.names.get(index as usize).map_or("", String::as_str)
     }
 
-    /// The same expression with a variable of another name, which it must not have yet.
+    /// Renames a variable; the new name must not occur yet.
     pub(crate) fn renamed(&self, from: &str, to: &str) -> Self {
-        let names = self.names.iter().map(|name| if name == from { to.to_owned() } else { name.clone() });
-        Self { nodes: self.nodes.clone(), names: names.collect() }
+        let renamed = |names: &[String]| {
+            names.iter().map(|name| if name == from { to.to_owned() } else { name.clone() }).collect::<Vec<_>>()
+        };
+        Self { nodes: self.nodes.clone(), names: renamed(&self.names), matrices: renamed(&self.matrices) }
+    }
+
+    /// Whether a capital has the exponent T.
+    pub(crate) fn has_transpose(&self) -> bool {
+        let is_letter = |id: &NodeId, is: fn(&u8) -> bool| match self.node(*id) {
+            Node::Symbol(name) => matches!(self.name(*name).as_bytes(), [letter] if is(letter)),
+            _ => false,
+        };
+        self.any(|node| match node {
+            Node::Power(a, b) => is_letter(a, u8::is_ascii_uppercase) && is_letter(b, |letter| *letter == b'T'),
+            _ => false,
+        })
+    }
+
+    /// The names without any node.
+    fn names_alone(&self) -> Self {
+        Self { nodes: Vec::new(), names: self.names.clone(), matrices: self.matrices.clone() }
     }
 
     /// Whether any node satisfies the predicate.
@@ -189,6 +228,17 @@ impl Expr {
             })
     }
 
+    /// Whether it is capitals in a row, which may be a word and no product: `HHT`, `IV`.
+    pub(crate) fn is_capitals(&self) -> bool {
+        let is_capital = |name: u32| matches!(self.name(name).as_bytes(), [letter] if letter.is_ascii_uppercase());
+        matches!(self.root(), Node::Multiply(..))
+            && self.nodes.iter().all(|node| match node {
+                Node::Multiply(..) => true,
+                Node::Symbol(name) => is_capital(*name),
+                _ => false,
+            })
+    }
+
     /// Number of nodes, a measure of work.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
@@ -197,6 +247,6 @@ impl Expr {
 
 impl From<Number> for Expr {
     fn from(number: Number) -> Self {
-        Self { nodes: vec![Node::Literal(number)], names: Vec::new() }
+        Self { nodes: vec![Node::Literal(number)], names: Vec::new(), matrices: Vec::new() }
     }
 }

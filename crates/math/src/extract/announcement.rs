@@ -3,48 +3,14 @@
 
 use memchr::{memmem, memrchr_iter, memrchr2_iter};
 
-use super::{NoAnswer, boxes, line, sentence};
+use super::{NoAnswer, boxes, foreign, line, sentence};
 use crate::slicing::SafeSlice;
-use crate::words::Known;
 
 /// Empty announcements after which the search stops, since each scans the rest of its line.
 const MAX_EMPTY: usize = 8;
-/// What may stand around words for emphasis.
-const EMPHASIS: [char; 4] = [' ', '\t', '*', '_'];
 /// Verbs between "answer" and the answer, longest first.
 const VERBS: [&str; 11] =
     ["is equal to", "comes out to be", "would be", "will be", "should be", "must be", "equals", "are", "is", "be", "→"];
-/// The word in other languages.
-const FOREIGN: [&str; 24] = [
-    "答案",
-    "答",
-    "故选",
-    "答え",
-    "정답",
-    "Antwort",
-    "Ergebnis",
-    "Respuesta",
-    "respuesta",
-    "Réponse",
-    "réponse",
-    "Resposta",
-    "resposta",
-    "Risposta",
-    "risposta",
-    "Antwoord",
-    "Odpowiedź",
-    "Cevap",
-    "Đáp án",
-    "Ответ",
-    "ответ",
-    "الجواب",
-    "उत्तर",
-    "คำตอบ",
-];
-/// What may stand between it and the answer.
-const FOREIGN_VERBS: [&str; 13] =
-    ["是", "为", "為", "は", "은", "final es", "finale est", "lautet", "ist", "est", "es", "é", "è"];
-
 /// The last announced answer.
 ///
 /// # Errors
@@ -53,7 +19,10 @@ pub(super) fn last(text: &str) -> Result<Option<&str>, NoAnswer> {
     if let Some(found) = tagged(text)? {
         return Ok(Some(found));
     }
-    Ok(announced_last(text)?.or_else(|| abbreviated(text)).or_else(|| option(text)).or_else(|| foreign(text)))
+    match announced_last(text)?.or_else(|| abbreviated(text)).or_else(|| option(text)) {
+        Some(found) => Ok(Some(found)),
+        None => foreign::last(text),
+    }
 }
 
 /// Names of the tags around an answer, in any case.
@@ -113,7 +82,7 @@ fn announced_last(text: &str) -> Result<Option<&str>, NoAnswer> {
             };
         }
         // Words alone give no value: `this answer is reasonable`.
-        if has_value(answer) {
+        if line::has_value(answer) {
             unclear = unclear.or(Some(answer));
         }
         empty += 1;
@@ -124,7 +93,7 @@ fn announced_last(text: &str) -> Result<Option<&str>, NoAnswer> {
     if unclear.is_some() { Err(NoAnswer::NotUnderstood) } else { Ok(None) }
 }
 
-/// Longest clause before "answer" that is looked at.
+/// Longest clause before "answer" that is read.
 const MAX_CLAUSE_BYTES: usize = 400;
 
 /// The last sentence of a text, as far as it goes.
@@ -142,14 +111,7 @@ fn clause(text: &str) -> &str {
         .trim_matches(|c: char| c.is_whitespace() || matches!(c, '#' | '*' | '_' | '-' | '•' | '>' | '\\' | '[' | '$'))
 }
 
-fn has_value(answer: &str) -> bool {
-    let answer = answer.trim();
-    answer.contains(|c: char| c.is_ascii_digit() || c == '\\')
-        || answer.trim_end_matches('.').chars().nth(2).is_none()
-        || crate::choice::of_answer(answer, &Known::default()).is_some()
-}
-
-/// "Ans: 42"
+/// The answer after an abbreviated announcement, such as "Ans: 42".
 fn abbreviated(text: &str) -> Option<&str> {
     let at =
         ["Ans:", "Ans.", "ANS:"].iter().filter_map(|word| memmem::rfind(text.as_bytes(), word.as_bytes())).max()?;
@@ -170,10 +132,13 @@ pub(super) fn at_start(text: &str) -> Option<&str> {
     announced("", words.suffix_from(start)).map(line::value)
 }
 
+/// Longest line before "answer" in a heading.
+const MAX_HEADING_BYTES: usize = 64;
+
 /// The text after the announcement formed by `before`, the word "answer" and `after`. `None` if they form none.
 fn announced<'a>(before: &str, after: &'a str) -> Option<&'a str> {
     let after = after.strip_prefix(['s', 'S']).unwrap_or(after);
-    let direct = after.trim_start_matches(EMPHASIS);
+    let direct = after.trim_start_matches(line::EMPHASIS);
     if let Some(rest) = direct.strip_prefix([':', '：', '=']) {
         return Some(rest);
     }
@@ -181,15 +146,23 @@ fn announced<'a>(before: &str, after: &'a str) -> Option<&'a str> {
         if let Some(rest) = direct.strip_prefix(verb)
             && !rest.starts_with(char::is_alphanumeric)
         {
-            let rest = rest.trim_start_matches(EMPHASIS);
+            let rest = rest.trim_start_matches(line::EMPHASIS);
             return Some(rest.strip_prefix([':', '：']).unwrap_or(rest));
         }
     }
-    // A heading: the line has no other words.
-    let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
+    // A heading: the line has no other words, so that a few bytes show it.
+    if !direct.starts_with(['\n', '\r']) {
+        return None;
+    }
+    let near = before.suffix_from(before.ceil_char_boundary(before.len().saturating_sub(MAX_HEADING_BYTES)));
+    let line = match near.rsplit_once('\n') {
+        Some((_, line)) => line,
+        None if near.len() == before.len() => near,
+        None => return None,
+    };
     let others = line.trim_matches(|c: char| c.is_whitespace() || matches!(c, '#' | '*' | '_'));
     let is_heading = ["", "final", "the", "the final", "my"].iter().any(|words| others.eq_ignore_ascii_case(words));
-    (is_heading && direct.starts_with(['\n', '\r'])).then_some(direct)
+    is_heading.then_some(direct)
 }
 
 /// "The correct option is B."
@@ -200,25 +173,6 @@ fn option(text: &str) -> Option<&str> {
         ["correct", "right", "best", "Correct"].iter().any(|word| before.ends_with(word)).then_some(at + words.len())
     });
     let answer = line::value(text.suffix_from(ends.max()?));
-    (!answer.trim().is_empty()).then_some(answer)
-}
-
-fn foreign(text: &str) -> Option<&str> {
-    const ASCII: [&str; 6] = ["ntwort", "spuesta", "sposta", "ntwoord", "Cevap", "rgebnis"];
-    if text.is_ascii() && !ASCII.iter().any(|part| memmem::find(text.as_bytes(), part.as_bytes()).is_some()) {
-        return None;
-    }
-    let found = FOREIGN.iter().filter_map(|word| {
-        let end = memmem::rfind(text.as_bytes(), word.as_bytes())? + word.len();
-        let after = text.suffix_from(end).trim_start_matches(EMPHASIS);
-        let after = match after.strip_prefix([':', '：']) {
-            Some(rest) => rest,
-            None => FOREIGN_VERBS.iter().find_map(|verb| after.strip_prefix(verb))?,
-        };
-        Some((end, after.strip_prefix([':', '：']).unwrap_or(after)))
-    });
-    let (_, rest) = found.max_by_key(|(end, _)| *end)?;
-    let answer = line::value(rest);
     (!answer.trim().is_empty()).then_some(answer)
 }
 

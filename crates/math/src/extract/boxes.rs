@@ -1,20 +1,21 @@
 //! The last balanced `\boxed{}` or `\fbox{}`, with the boxes adjacent to it.
 
+mod adjacent;
+
 use std::ops::Range;
 
-use memchr::{memmem, memrchr2_iter, memrchr3_iter};
+use memchr::{memmem, memrchr3_iter};
 
-use super::{Extracted, NoAnswer, number};
+use super::{Extracted, NoAnswer, before, beside, number};
 use crate::slicing::SafeSlice;
+use adjacent::{adjacent_before, adjacent_before_name, is_alternative};
 
 /// Commands that draw a box.
 const COMMANDS: [&str; 3] = ["\\boxed", "\\fbox", "\\framebox"];
+
 /// Adjacent boxes that are joined into one list.
 pub(super) const MAX_ADJACENT: usize = 256;
-/// Longest text before "and" between adjacent boxes: `\\text{ for part (a) and }`.
-const MAX_CONJUNCTION_BYTES: usize = 40;
-/// Longest name before a box: `y_2 = \\boxed{...}`.
-const MAX_NAME_BYTES: usize = 24;
+
 /// Braces that may be open at once during the search. Beyond this the outermost half is dropped to bound memory; no
 /// real answer is nested that deeply.
 const MAX_OPEN: usize = 1 << 16;
@@ -24,40 +25,74 @@ const MAX_OPEN: usize = 1 << 16;
 struct Span {
     /// Start of its command.
     start: usize,
-    /// Its content.
+    /// Range of the content, without braces.
     inner: Range<usize>,
+}
+
+impl Span {
+    /// End of the box, with the closing brace if it has one.
+    fn end(&self, text: &str) -> usize {
+        self.inner.end
+            + usize::from(
+                text.suffix_from(self.inner.end).starts_with('}')
+                    && text.slice(self.start..self.inner.start).ends_with('{'),
+            )
+    }
 }
 
 /// The content of the last box, or of the adjacent boxes that end with it. `None` if there is no box.
 pub(super) fn last(text: &str) -> Result<Option<Extracted<'_>>, NoAnswer> {
+    Ok(found(text)?.map(|(content, _)| content))
+}
+
+/// As [`last`], where the words before the box do not deny it and it is no part of a larger formula. A percent sign after
+/// it is none of the answer `in_percent`.
+pub(super) fn asserted(text: &str, in_percent: bool) -> Result<Option<Extracted<'_>>, NoAnswer> {
+    match found(text)? {
+        Some((_, whole)) if before::denies(text, whole.start) || beside::is_part(text, whole.clone(), in_percent) => {
+            Err(NoAnswer::NotUnderstood)
+        }
+        found => Ok(found.map(|(content, _)| content)),
+    }
+}
+
+/// The content of the last box or of the adjacent boxes that end with it, and the range from the first of them to the end
+/// of the last.
+fn found(text: &str) -> Result<Option<(Extracted<'_>, Range<usize>)>, NoAnswer> {
     let Some(span) = last_span(text) else { return Ok(None) };
     let content = |span: &Span| text.slice(span.inner.clone());
-    let before = |start| adjacent_before(text, start).or_else(|| adjacent_before_name(text, start));
+    let neighbour_before = |start| adjacent_before(text, start).or_else(|| adjacent_before_name(text, start));
     let mut start = span.start;
     let mut spans = Vec::new();
-    while let Some(neighbour) = before(start) {
+    let mut alternatives = false;
+    while let Some(neighbour) = neighbour_before(start) {
         if spans.is_empty() {
             spans.push(span.clone());
         }
         if spans.len() == MAX_ADJACENT {
             return Err(NoAnswer::TooManyBoxes);
         }
+        alternatives |= is_alternative(text.slice(neighbour.end(text)..start));
         start = neighbour.start;
         spans.push(neighbour);
     }
+    let check = |content: &str| if content.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(()) };
     if spans.is_empty() {
         // A single box, as in nearly all texts.
         let content = content(&span);
-        return if content.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Extracted::One(content))) };
+        check(content)?;
+        return Ok(Some((Extracted::One(content), start..span.end(text))));
     }
+    let whole = start..span.end(text);
     let contents: Vec<&str> = spans.iter().rev().map(content).collect();
-    // The same box twice is one answer stated twice.
+    // Two equal boxes are one answer stated twice.
     if let [first, others @ ..] = contents.as_slice()
         && others.iter().all(|content| content.trim() == first.trim())
     {
-        return if first.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Extracted::One(first))) };
+        check(first)?;
+        return Ok(Some((Extracted::One(first), whole)));
     }
-    Ok(Some(Extracted::Several(contents)))
+    Ok(Some((Extracted::Several { answers: contents, alternatives }, whole)))
 }
 
 /// The content of the last box of one line. `None` if it has none.
@@ -112,80 +147,6 @@ fn last_span(text: &str) -> Option<Span> {
     found
 }
 
-/// The box that precedes `start`, with nothing but separators between.
-fn adjacent_before(text: &str, start: usize) -> Option<Span> {
-    let boxes = strip_separators(text.prefix_to(start));
-    let close = boxes.strip_suffix('}')?.len();
-    if is_escaped(text, close) {
-        return None;
-    }
-    let mut depth = 0_usize;
-    for at in memrchr2_iter(b'{', b'}', boxes.as_bytes()) {
-        if is_escaped(text, at) {
-            continue;
-        }
-        if text.suffix_from(at).starts_with('}') {
-            depth += 1;
-            continue;
-        }
-        depth = depth.checked_sub(1)?;
-        if depth == 0 {
-            return command_before(text, at).map(|start| Span { start, inner: at + 1..close });
-        }
-    }
-    None
-}
-
-/// The adjacent box before a name: `\\boxed{1} and y = \\boxed{2}`.
-fn adjacent_before_name(text: &str, start: usize) -> Option<Span> {
-    let before = text.prefix_to(start).trim_end().strip_suffix('=')?.trim_end();
-    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '{' | '}');
-    // Names longer than this are not looked for.
-    let rest = before.trim_end_matches(is_of_name);
-    let name = before.suffix_from(rest.len());
-    if rest.is_empty() || name.len() >= MAX_NAME_BYTES {
-        return None;
-    }
-    // A name is a letter with a subscript, separated from the preceding box.
-    let is_name = name.chars().next().is_some_and(char::is_alphabetic) && name.chars().nth(1).is_none_or(|c| c == '_');
-    if !is_name || strip_separators(rest).len() == rest.trim_end().len() {
-        return None;
-    }
-    adjacent_before(text, rest.len())
-}
-
-/// The text without a separator between adjacent boxes at its end.
-fn strip_separators(mut text: &str) -> &str {
-    loop {
-        let trimmed = text.trim_end();
-        let stripped =
-            [",", ";", "=", "\\neq", "\\ne", "$", "\\[", "\\]", "\\(", "\\)", "\\quad", "\\qquad", "\\,", "\\;"]
-                .iter()
-                .find_map(|mark| trimmed.strip_suffix(mark));
-        match stripped.or_else(|| strip_conjunction(trimmed)).or_else(|| strip_text_conjunction(trimmed)) {
-            Some(rest) => text = rest,
-            None => return trimmed,
-        }
-    }
-}
-
-/// The text without a final "and" or "or".
-fn strip_conjunction(text: &str) -> Option<&str> {
-    let rest = text.strip_suffix("and").or_else(|| text.strip_suffix("or"))?;
-    (!rest.ends_with(|before: char| before.is_alphanumeric() || before == '\\')).then_some(rest)
-}
-
-/// The text without a final `\text{ and }` or `\text{ or }`.
-fn strip_text_conjunction(text: &str) -> Option<&str> {
-    let inner = strip_conjunction(text.strip_suffix('}')?.trim_end())?;
-    let inner = inner.trim_end().trim_end_matches(',').trim_end();
-    let begin = inner.ceil_char_boundary(inner.len().saturating_sub(MAX_CONJUNCTION_BYTES));
-    let at = begin + inner.suffix_from(begin).rfind('{')?;
-    let is_plain = !inner.suffix_from(at).contains(['}', '\\', '$']);
-    let commands = ["\\text", "\\textrm", "\\mathrm", "\\mbox"];
-    commands.iter().find_map(|command| inner.prefix_to(at).strip_suffix(command)).filter(|_| is_plain)
-}
-
 /// Start of the box command before the brace at `at`. `None` if it is not a box command.
 fn command_before(text: &str, at: usize) -> Option<usize> {
     // Nearly every brace belongs to something else, which the preceding byte shows.
@@ -225,7 +186,7 @@ mod tests {
 
     fn several(text: &str) -> Vec<&str> {
         match last(text) {
-            Ok(Some(Extracted::Several(answers))) => answers,
+            Ok(Some(Extracted::Several { answers, .. })) => answers,
             other => panic!("{text} holds {other:?}"),
         }
     }

@@ -1,7 +1,8 @@
 //! What follows an answer changes it only by a retraction, or by another value or choice.
 
 use super::Extracted;
-use super::sentence::{has_another_number, words_of};
+use super::restated::{self, Answered};
+use super::sentence::{drawn, has_another_number, sentences, words_of};
 use crate::slicing::SafeSlice;
 
 /// Most bytes after an answer that are read.
@@ -22,12 +23,35 @@ const CUES: [&str; 12] = [
     "alternatively",
     "actually",
 ];
+/// Words that no check may follow: `Correction: x = 8`, but not `Alternatively, 6 + 1 = 7`.
+const CORRECTIONS: [&str; 8] = ["wait", "oops", "sorry", "correction", "scratch", "nevermind", "nope", "whoops"];
 /// Subjects that stand for the answer.
 const SUBJECTS: [&str; 9] = ["it", "this", "that", "which", "answer", "result", "value", "mine", "truth"];
+/// Words that say which answer is meant.
+const PLACES: [&str; 9] = ["above", "previous", "boxed", "final", "box", "earlier", "last", "given", "old"];
 /// Words before such a subject.
 const LEADS: [&str; 6] = ["but", "and", "so", "however", "clearly", "no"];
-/// What is said of an answer that is denied: `that is not correct`.
-const PRAISES: [&str; 10] = ["correct", "right", "true", "possible", "valid", "be", "the", "it", "what", "acceptable"];
+/// Phrases that deny an answer: `that is not correct`.
+const PRAISES: [&str; 16] = [
+    "correct",
+    "right",
+    "true",
+    "possible",
+    "valid",
+    "be",
+    "the",
+    "it",
+    "what",
+    "acceptable",
+    "work",
+    "works",
+    "satisfy",
+    "hold",
+    "fit",
+    "sense",
+];
+/// Words that deny it at the end of a sentence: `this is a guess`, but not `this is the error bound`.
+const DEFECTS: [&str; 6] = ["nonsense", "nonsensical", "absurd", "fails", "error", "guess"];
 /// Words that deny it.
 const DENIALS: [&str; 15] = [
     "not",
@@ -53,7 +77,7 @@ const BEFORE_OTHERS: [&str; 9] = ["or", "but", "however", "no", "instead", "rath
 pub(super) fn takes_back(found: &Extracted<'_>, text: &str) -> bool {
     let last = match found {
         Extracted::One(answer) => *answer,
-        Extracted::Several(answers) => answers.last().copied().unwrap_or_default(),
+        Extracted::Several { answers, .. } => answers.last().copied().unwrap_or_default(),
     };
     // The answer is a part of the text.
     let end = (last.as_ptr() as usize + last.len()).wrapping_sub(text.as_ptr() as usize);
@@ -61,41 +85,57 @@ pub(super) fn takes_back(found: &Extracted<'_>, text: &str) -> bool {
         return false;
     }
     let rest = text.suffix_from(end);
-    if !rest.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+    if !rest.bytes().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii()) {
         return false;
     }
     let rest = rest.prefix_to(rest.floor_char_boundary(rest.len().min(MAX_BYTES)));
-    sentences(rest).skip(1).any(|sentence| denies(sentence, last)) || first(rest, last)
+    // `</answer>` is no word of the sentence after it.
+    let tag = rest.trim_start().strip_prefix("</").and_then(|tag| tag.split_once('>'));
+    let rest = tag.map_or(rest, |(_, rest)| rest);
+    let answered = Answered::new(text.prefix_to(end.saturating_sub(last.len())), last);
+    let is_other = |sentence: &str| {
+        let next = rest.suffix_from((sentence.as_ptr() as usize + sentence.len()).wrapping_sub(rest.as_ptr() as usize));
+        denies(sentence, last) || !restated::is_mark(sentence, next) && restated::takes_back(sentence, &answered)
+    };
+    first(rest, &answered)
+        || drawn(rest).enumerate().any(|(at, part)| sentences(part).skip(usize::from(at == 0)).any(is_other))
 }
 
 /// The rest of the answer's own sentence: only what is outside of the markup around a box.
-fn first(rest: &str, answer: &str) -> bool {
+fn first(rest: &str, answered: &Answered<'_>) -> bool {
+    let answer = answered.text;
     let Some(sentence) = sentences(rest).next() else { return false };
     let words = words_of(sentence.trim_start_matches(['}', '$', ')', ']', '\\', '*']));
     let has = |listed: &[&str]| words.iter().any(|word| listed.contains(&word.as_str()));
     let begins =
         |listed: &[&str]| words.iter().find(|word| *word != ",").is_some_and(|word| listed.contains(&word.as_str()));
-    (begins(&["is", "which", "isn't", "can't", "cannot", "but", "was"]) && has(&DENIALS))
+    let goes_on = sentence.trim_start_matches(['}', '$', ')', ' ', ',', '-']);
+    // `and y = 3` is the value of another name.
+    let is_continued =
+        begins(&["and", "or", "but", "no"]) && !goes_on.contains('=') && restated::takes_back(goes_on, answered);
+    is_continued
+        || (begins(&["is", "which", "isn't", "can't", "cannot", "but", "was"]) && has(&DENIALS))
         || (begins(&["or", "but"]) && has_another_number(sentence, answer))
-}
-
-/// The sentences and lines of a text.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    text.split('\n')
-        .flat_map(|line| line.split(". "))
-        .flat_map(|part| part.split("; "))
-        .flat_map(|part| part.split(", so "))
+        || begins(&CORRECTIONS)
+        || corrects(
+            &words.iter().map(String::as_str).filter(|word| !is_mark(word)).collect::<Vec<_>>(),
+            sentence,
+            answer,
+        )
 }
 
 /// Whether a sentence takes back the answer before it: `Wait, that is wrong`, `It could also be 8`, `Or 20.`
 fn denies(sentence: &str, answer: &str) -> bool {
+    let words = words_of(sentence);
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !is_mark(word)).collect();
+    let Some(first) = words.first() else { return false };
+    if CORRECTIONS.contains(first) || corrects(&words, sentence, answer) {
+        return true;
+    }
     // A line with a formula of its own checks the answer.
-    if sentence.contains('=') && !sentence.trim_start().to_lowercase().starts_with("wait") {
+    if sentence.contains('=') {
         return false;
     }
-    let words = words_of(sentence);
-    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !matches!(*word, "," | ":" | ";")).collect();
-    let Some(first) = words.first() else { return false };
     let has = |listed: &[&str]| words.iter().any(|word| listed.contains(word));
     if CUES.contains(first)
         || (*first == "no" && words.len() < 3)
@@ -106,11 +146,23 @@ fn denies(sentence: &str, answer: &str) -> bool {
     }
     // The subject stands first, or after a word such as "but".
     let at = usize::from(LEADS.contains(first));
-    let is_subject = |at: usize| words.get(at).is_some_and(|word| SUBJECTS.contains(word));
-    let after = match words.get(at) {
-        _ if is_subject(at) => at + 1,
-        Some(&("the" | "my")) if is_subject(at + 1) => at + 2,
-        _ => 0,
+    let is_number = |at: usize| words.get(at) == Some(&"#") && !has_another_number(sentence, answer);
+    let is_subject = |at: usize| words.get(at).is_some_and(|word| SUBJECTS.contains(word)) || is_number(at);
+    let is_article = matches!(words.get(at), Some(&("the" | "my" | "our")));
+    // `the boxed answer above`
+    let place = |at: usize| words.get(at).is_some_and(|word| PLACES.contains(word));
+    let noun = at + 1 + usize::from(place(at + 1));
+    let noun = if is_subject(noun) || !place(noun) { noun } else { noun + 1 };
+    let after = match () {
+        () if is_subject(at) => at + 1,
+        () if is_article && is_subject(noun) => noun + 1,
+        () if is_article && place(at + 1) => at + 2,
+        () => 0,
+    };
+    let after = match words.get(after..) {
+        Some(["in", "the", "box", ..]) if after > 0 => after + 3,
+        Some([word, ..]) if after > 0 && PLACES.contains(word) => after + 1,
+        _ => after,
     };
     let rest = words.get(after..).unwrap_or_default();
     if after > 0 && is_denied(rest) {
@@ -132,8 +184,42 @@ fn denies(sentence: &str, answer: &str) -> bool {
         && !has(&DENIALS)
 }
 
+fn is_mark(word: &str) -> bool {
+    matches!(word, "," | ":" | ";")
+}
+
+/// Whether a sentence says that the answer before it is another one, or none: `Incorrect.`, `Not 7 but 8`, `Edit: 8`.
+fn corrects(words: &[&str], sentence: &str, answer: &str) -> bool {
+    let Some((first, rest)) = words.split_first() else { return false };
+    let next = rest.first().copied().unwrap_or_default();
+    match *first {
+        "incorrect" | "wrong" | "false" => rest.len() < 2,
+        "not" if words == ["not", "#"] => true,
+        "not" => matches!(next, "correct" | "right" | "quite" | "really") || has_another_number(sentence, answer),
+        "hold" | "hang" => next == "on",
+        "i" => {
+            matches!(next, "retract" | "withdraw" | "misread" | "miscalculated" | "erred")
+                || (next == "take" && rest.contains(&"back"))
+        }
+        "edit" | "edited" | "erratum" => has_another_number(sentence, answer),
+        "corrected" | "revised" | "updated" | "amended" | "new" => {
+            matches!(next, "answer" | "result" | "value" | "solution" | "to" | "final")
+                && has_another_number(sentence, answer)
+        }
+        _ => false,
+    }
+}
+
 /// Whether what follows a subject denies it: `is wrong`, `cannot be right`, `contradicts the assumption`.
 fn is_denied(rest: &[&str]) -> bool {
+    let has_defect = match rest {
+        [.., article, "error" | "guess"] => matches!(*article, "a" | "an"),
+        [.., last] => DEFECTS.contains(last),
+        [] => false,
+    };
+    if has_defect && rest.len() < 5 && !rest.contains(&"not") {
+        return true;
+    }
     let Some(at) = rest.iter().take(4).position(|word| DENIALS.contains(word)) else { return false };
     let is_weak = matches!(rest.get(at), Some(&("not" | "cannot" | "never" | "isn't" | "can't" | "doesn't")));
     // `This is not 8`, `it is not necessary`.
@@ -164,6 +250,16 @@ mod tests {
             "7} is wrong.",
             "7. But that cannot be right.",
             "7. That is not correct.",
+            "7. Nope.",
+            "7! Incorrect.",
+            "7\nNot 7 but 8",
+            "7. Hold on, this is wrong",
+            "7. I take it back.",
+            "7\n\nEdit: 8",
+            "7. Corrected answer: 8",
+            "7. Correction: x = 8",
+            "7} Wait, no.",
+            "7</answer> is wrong.",
         ] {
             assert!(taken_back(text), "{text}");
         }
@@ -186,6 +282,10 @@ mod tests {
             "7, so the farmer earns that much.",
             "7}$ apples.",
             "7. The other options are wrong.",
+            "7. Alternatively, 6 + 1 = 7.",
+            "7. Not a prime, but it need not be.",
+            "7</answer> is right.",
+            "7. Incorrect options were removed first.",
         ] {
             assert!(!taken_back(text), "{text}");
         }

@@ -1,11 +1,11 @@
-//! Answers after `####`, as in GSM8K. The same hashes begin headings of Markdown, which are no answers.
+//! Answers after `####`, as in GSM8K. Headings of Markdown also begin with hashes and are no answers.
 
 use memchr::memrchr_iter;
 
 use super::{announcement, boxes, line};
 use crate::slicing::SafeSlice;
 
-/// Longest line that is looked at as an answer within a line.
+/// Longest line that is searched for an answer within it.
 const MAX_INLINE_BYTES: usize = 64;
 
 /// The text after the last `####` that is no heading.
@@ -20,7 +20,9 @@ pub(super) fn after_hashes(text: &str) -> Option<&str> {
         let before = text.prefix_to(at).trim_end_matches([' ', '\t']);
         let begins_line = before.is_empty() || before.ends_with('\n');
         let rest = text.suffix_from(end + 1);
-        let marked = line::first_line(rest);
+        // Within a line only a few bytes are read: it may have many hashes.
+        let near = rest.prefix_to(rest.floor_char_boundary(rest.len().min(MAX_INLINE_BYTES + 4)));
+        let marked = line::first_line(if begins_line { rest } else { near });
         if !begins_line && (before.len() == at || !is_inline_answer(marked)) {
             continue;
         }

@@ -6,6 +6,10 @@ use super::boxes;
 use super::sentence::without_reason;
 use super::span::formula_at_start;
 use crate::slicing::SafeSlice;
+use crate::words::Known;
+
+/// What may stand around words for emphasis.
+pub(super) const EMPHASIS: [char; 4] = [' ', '\t', '*', '_'];
 
 /// The announced answer: on the same line, or on the next non-empty one.
 pub(super) fn value(rest: &str) -> &str {
@@ -99,4 +103,12 @@ fn ends_statement(rest: &str) -> bool {
 pub(super) fn first_line(text: &str) -> &str {
     let end = memchr(b'\n', text.as_bytes()).unwrap_or(text.len());
     text.prefix_to(end)
+}
+
+/// Whether an announced answer holds a value, and not words alone: `this answer is reasonable`.
+pub(super) fn has_value(answer: &str) -> bool {
+    let answer = answer.trim();
+    answer.contains(|c: char| c.is_ascii_digit() || c == '\\')
+        || answer.trim_end_matches('.').chars().nth(2).is_none()
+        || crate::choice::of_answer(answer, &Known::default()).is_some()
 }

@@ -4,32 +4,42 @@
 //! cost as much as ten megabytes of prose.
 
 mod announcement;
+mod another;
+mod before;
+mod beside;
 mod boxes;
 mod follow;
+mod foreign;
 mod hashes;
 mod line;
 mod number;
+mod restated;
 mod sentence;
 mod span;
 mod unmarked;
 
 use crate::{Marker, Reason, Rules, Thinking};
 
-/// An extracted answer.
+/// The final answer that was found in a completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Extracted<'a> {
-    /// One answer.
+    /// A single answer, as it was written.
     One(&'a str),
-    /// The contents of adjacent boxes, in order; at least two.
-    Several(Vec<&'a str>),
+    /// Adjacent boxes; at least two.
+    Several {
+        /// The contents of the boxes, in order.
+        answers: Vec<&'a str>,
+        /// Whether one of them is meant: "or" stands between two.
+        alternatives: bool,
+    },
 }
 
 impl Extracted<'_> {
-    /// Its length in bytes.
+    /// Length of all answers in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::One(answer) => answer.len(),
-            Self::Several(answers) => answers.iter().map(|answer| answer.len()).sum(),
+            Self::Several { answers, .. } => answers.iter().map(|answer| answer.len()).sum(),
         }
     }
 }
@@ -40,7 +50,7 @@ pub enum NoAnswer {
     /// The text is empty.
     #[error("the completion is empty")]
     EmptyCompletion,
-    /// `<think>` without `</think>`.
+    /// The completion has `<think>` without `</think>`.
     #[error("the thinking never ended")]
     UnclosedThinking,
     /// None of the rules' markers occurs.
@@ -77,6 +87,18 @@ impl NoAnswer {
 
 /// The final answer of a completion, by the first of the rules' markers that occurs.
 pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, NoAnswer> {
+    marked(completion, rules, false)
+}
+
+/// The content of a box before a percent sign, or the word. `None` where it is no answer even so.
+pub(crate) fn in_percent<'a>(completion: &'a str, rules: &Rules) -> Option<&'a str> {
+    match marked(completion, rules, true) {
+        Ok(Extracted::One(answer)) => Some(answer),
+        _ => None,
+    }
+}
+
+fn marked<'a>(completion: &'a str, rules: &Rules, in_percent: bool) -> Result<Extracted<'a>, NoAnswer> {
     if completion.trim_start().is_empty() {
         return Err(NoAnswer::EmptyCompletion);
     }
@@ -88,7 +110,7 @@ pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, 
     let mut unclear = NoAnswer::NothingMarked;
     for marker in &rules.markers {
         let found = match marker {
-            Marker::Boxed => boxes::last(text)?,
+            Marker::Boxed => boxes::asserted(text, in_percent)?,
             Marker::Hashes => hashes::after_hashes(text).map(Extracted::One),
             Marker::AnswerLine => match announcement::last(text) {
                 Ok(found) => found.map(|answer| Extracted::One(announced(answer, rules))),
@@ -104,6 +126,10 @@ pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, 
         let Some(found) = found else { continue };
         // A number at the end of a text has nothing after it.
         if *marker != Marker::Unmarked && follow::takes_back(&found, text) {
+            return Err(NoAnswer::TakenBack);
+        }
+        // The last announcement has none after it, but a box or a tag may.
+        if matches!(marker, Marker::Boxed | Marker::AnswerLine) && another::announces(&found, text) {
             return Err(NoAnswer::TakenBack);
         }
         return Ok(found);
@@ -141,6 +167,11 @@ fn announced<'a>(answer: &'a str, rules: &Rules) -> &'a str {
     answer
 }
 
+/// The last box of a published solution, or the boxes adjacent to it, whatever surrounds it. `None` where it has none.
+pub fn last_box(solution: &str) -> Option<Extracted<'_>> {
+    boxes::last(solution).ok()?
+}
+
 /// The content of the last box of an answer given by itself, closed or not. `None` if there is no box.
 pub(crate) fn boxed(answer: &str) -> Result<Option<Extracted<'_>>, NoAnswer> {
     Ok(match boxes::last(answer)? {
@@ -160,12 +191,12 @@ mod tests {
 
     #[test]
     fn the_first_marker_that_is_found_wins() {
-        let text = "#### 1\nAnswer: 2\n\\boxed{3}\nso 4";
-        let by = |markers: &[Marker]| extract(text, &Rules { markers: markers.to_vec(), ..Rules::default() });
-        assert_eq!(by(&[Marker::Boxed, Marker::Hashes]), Ok(Extracted::One("3")));
-        assert_eq!(by(&[Marker::Hashes, Marker::Boxed]), Ok(Extracted::One("1")));
-        assert_eq!(by(&[Marker::AnswerLine]), Ok(Extracted::One("2")));
-        assert_eq!(by(&[Marker::Unmarked]), Ok(Extracted::One("4")));
+        let text = "#### 1\nAnswer: B\n\\boxed{C}\nThere are 4";
+        let extracted_by = |markers: &[Marker]| extract(text, &Rules { markers: markers.to_vec(), ..Rules::default() });
+        assert_eq!(extracted_by(&[Marker::Boxed, Marker::Hashes]), Ok(Extracted::One("C")));
+        assert_eq!(extracted_by(&[Marker::Hashes, Marker::Boxed]), Ok(Extracted::One("1")));
+        assert_eq!(extracted_by(&[Marker::AnswerLine]), Ok(Extracted::One("B")));
+        assert_eq!(extracted_by(&[Marker::Unmarked]), Ok(Extracted::One("4")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::slicing::SafeSlice;
 use crate::words::{self, Known, MAX_PHRASE_WORDS, Role};
 
-/// Most words before "answer" that are looked at; a longer clause is not understood.
+/// Most words before "answer" that are read; a longer clause is not understood.
 const MAX_WORDS: usize = 40;
 
 /// The words of a text in lower case; formulas and numbers are `#`, commas and colons stay.
@@ -174,6 +174,22 @@ pub(super) fn has_another_number(text: &str, answer: &str) -> bool {
         is_after_order = is_order && word.ends_with(['<', '>', '≤', '≥', '≠', 'e', 'q', 't']);
     }
     numbers(&rest).iter().any(|number| !own.contains(number))
+}
+
+/// A text without its drawings, `[asy]...[/asy]`.
+pub(super) fn drawn(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split("[asy]").enumerate();
+    parts.map(|(at, part)| if at == 0 { part } else { part.split_once("[/asy]").map_or("", |(_, after)| after) })
+}
+
+/// The sentences and lines of a text.
+pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    text.split('\n')
+        .flat_map(|line| line.split(". "))
+        .flat_map(|part| part.split("! "))
+        .flat_map(|part| part.split("; "))
+        .flat_map(|part| part.split(", so "))
+        .flat_map(|part| part.split(['。', '！', '？']))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::slicing::SafeSlice;
 const DELIMITERS: [(&str, &str, bool); 4] =
     [("$$", "$$", true), ("\\[", "\\]", true), ("\\(", "\\)", true), ("$", "$", false)];
 
-/// A formula.
+/// A formula between delimiters, and what follows it.
 pub(super) struct Formula<'a> {
     /// The text between the delimiters.
     pub(super) inner: &'a str,
@@ -30,11 +30,11 @@ pub(super) fn formula_at_start(text: &str) -> Option<Formula<'_>> {
 /// How a text ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TextEnd<'a> {
-    /// With a complete formula.
+    /// The text ends with a complete formula.
     Formula(&'a str),
-    /// With a closing delimiter that has no opening one, such as one on a line of its own.
+    /// The text ends with a closing delimiter that has no opening one, such as one on a line of its own.
     Broken,
-    /// With anything else.
+    /// The text ends with anything else.
     Other,
 }
 

@@ -8,7 +8,13 @@ const MAX_NUMBER_BYTES: usize = 256;
 
 /// The formula at the end of the text, or else the last number. `None` if there is neither.
 pub(super) fn last(text: &str) -> Option<&str> {
-    let text = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '*' | '!'));
+    let end = |c: char| c.is_whitespace() || matches!(c, '*' | '!');
+    let text = text.trim_end_matches(end);
+    // `0.5...` is a decimal that goes on.
+    if text.trim_end_matches('.').len() + 2 <= text.len() && has_decimal_at_end(text.trim_end_matches('.')) {
+        return None;
+    }
+    let text = text.trim_end_matches(|c: char| end(c) || c == '.');
     match text_end(text) {
         TextEnd::Formula(formula) => return Some(formula),
         TextEnd::Broken => return None,
@@ -40,6 +46,12 @@ pub(super) fn last(text: &str) -> Option<&str> {
         return None;
     }
     Some(text.slice(start..end + percent_length(text.suffix_from(end))))
+}
+
+/// Whether the last word of a text has a decimal point.
+fn has_decimal_at_end(text: &str) -> bool {
+    let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
+    word.ends_with(|c: char| c.is_ascii_digit()) && word.contains('.')
 }
 
 /// Start of the number that ends at `end`: digits with points, separators, a slash, and the integer part of a mixed
@@ -135,13 +147,13 @@ fn expression(text: &str, digit: usize) -> Option<&str> {
     (special || (words > 2 && !is_number)).then_some(if special && words == 1 { right } else { found })
 }
 
-/// `1e5`
+/// Whether a word is a number with an exponent, such as `1e5`.
 fn is_scientific(word: &str) -> bool {
     let Some((digits, exponent)) = word.split_once(['e', 'E']) else { return false };
-    let are = |text: &str| {
+    let is_numeric = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+'))
     };
-    are(digits) && are(exponent)
+    is_numeric(digits) && is_numeric(exponent)
 }
 
 /// Whether a space before `start` separates thousands: three digits follow, and up to three precede.

@@ -91,21 +91,21 @@ pub(super) fn readable(plain: &str) -> Result<(), ParseError> {
 }
 
 fn raised(character: char) -> Option<Raised> {
-    let of = |plain, is_super| Some(Raised { plain, is_super });
+    let raised = |plain, is_super| Some(Raised { plain, is_super });
     match character {
-        '⁰' => of('0', true),
-        '¹' => of('1', true),
-        '²' => of('2', true),
-        '³' => of('3', true),
-        '⁴'..='⁹' => of(char::from_digit(u32::from(character) - u32::from('⁰'), 10)?, true),
-        '⁺' => of('+', true),
-        '⁻' => of('-', true),
-        'ⁿ' => of('n', true),
-        'ˣ' => of('x', true),
-        '₀'..='₉' => of(char::from_digit(u32::from(character) - u32::from('₀'), 10)?, false),
-        '₊' => of('+', false),
-        '₋' => of('-', false),
-        'ₙ' => of('n', false),
+        '⁰' => raised('0', true),
+        '¹' => raised('1', true),
+        '²' => raised('2', true),
+        '³' => raised('3', true),
+        '⁴'..='⁹' => raised(char::from_digit(u32::from(character) - u32::from('⁰'), 10)?, true),
+        '⁺' => raised('+', true),
+        '⁻' => raised('-', true),
+        'ⁿ' => raised('n', true),
+        'ˣ' => raised('x', true),
+        '₀'..='₉' => raised(char::from_digit(u32::from(character) - u32::from('₀'), 10)?, false),
+        '₊' => raised('+', false),
+        '₋' => raised('-', false),
+        'ₙ' => raised('n', false),
         _ => None,
     }
 }

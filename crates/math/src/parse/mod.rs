@@ -28,10 +28,10 @@ use crate::{Fuel, Number, OutOfFuel, Relation, Sign, Value};
 /// Why an answer cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// It is empty.
+    /// A text without an answer in it.
     #[error("the answer is empty")]
     Empty,
-    /// An unmatched brace.
+    /// A brace without its partner.
     #[error("unmatched brace")]
     Unbalanced,
     /// A denominator is zero.
@@ -54,7 +54,7 @@ impl From<OutOfFuel> for ParseError {
     }
 }
 
-/// Parses an answer.
+/// Parses the text of an answer.
 pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
     fuel.spend(1)?;
     if let Some(integer) = small_integer(text.trim()) {
@@ -86,7 +86,12 @@ pub(crate) fn reading(text: &str, side: Side, known: &Known, fuel: &mut Fuel) ->
         return found;
     }
     let Ok(tokens) = token::tokens(&plain, fuel).map_err(ParseError::from).and_then(Tokens::of) else { return found };
-    let Some((formula, offer)) = spoken::formula(&tokens, known) else { return found };
+    let whole = tokens.trimmed(tokens.all());
+    // A gold answer may be a rounded value.
+    let rounded = (side == Side::Gold
+        && matches!(tokens.kind(whole.start), token::TokenKind::Command("approx" | "sim")))
+    .then(|| (tokens.trimmed(whole.start + 1..whole.end), None));
+    let Some((formula, offer)) = rounded.or_else(|| spoken::formula(&tokens, known)) else { return found };
     let read = |range: Range<usize>, fuel: &mut Fuel| {
         shape::value(&mut shape::Context::new(&tokens, fuel), range)
             .ok()
@@ -115,6 +120,20 @@ pub(crate) fn reading(text: &str, side: Side, known: &Known, fuel: &mut Fuel) ->
         }
     }
     found
+}
+
+/// Whether a text is two numbers that a dash joins, with spaces around it or without: `1-2`, `\$5 - \$6`.
+pub(crate) fn is_range(text: &str, fuel: &mut Fuel) -> bool {
+    let Ok(plain) = plain(text) else { return false };
+    let Ok(tokens) = token::tokens(&plain, fuel).map_err(ParseError::from).and_then(Tokens::of) else { return false };
+    shape::designation::is_range_of_unit(&tokens, tokens.trimmed(tokens.all()))
+}
+
+/// Whether a text gives values of which one is meant: `2 or 3`.
+pub(crate) fn offers_alternatives(text: &str, fuel: &mut Fuel) -> bool {
+    let Ok(plain) = plain(text) else { return false };
+    let Ok(tokens) = token::tokens(&plain, fuel).map_err(ParseError::from).and_then(Tokens::of) else { return false };
+    tokens.all().any(|at| tokens.kind(at).is_or())
 }
 
 /// The reading with a last single letter after a number and a space as a unit: `36 s`. `None` without such a letter.

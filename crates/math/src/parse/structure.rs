@@ -1,6 +1,9 @@
 //! Pairs brackets, removes wrappers and splits lists.
 
+mod applied;
+mod items;
 mod meant;
+mod wrappers;
 
 use std::ops::Range;
 
@@ -21,6 +24,10 @@ pub(super) struct Tokens<'a> {
     kinds: Vec<TokenKind<'a>>,
     /// The index of a bracket's partner; its own index if it has none.
     partners: Vec<usize>,
+    /// Letters that are bold somewhere.
+    bold: Vec<&'a str>,
+    /// Letters that are functions by the way they are used.
+    functions: Vec<&'a str>,
 }
 
 impl<'a> Tokens<'a> {
@@ -39,7 +46,7 @@ impl<'a> Tokens<'a> {
         let mut open: Vec<(usize, Opener)> = Vec::new();
         let mut has_small_groups = false;
         let mut has_circles = false;
-        let (mut has_wrappers, mut has_groups) = (false, false);
+        let (mut has_wrappers, mut has_groups, mut has_brackets) = (false, false, false);
         for (at, kind) in kinds.iter().enumerate() {
             match kind {
                 TokenKind::GroupOpen => {
@@ -47,7 +54,10 @@ impl<'a> Tokens<'a> {
                     open.push((at, Opener::Group));
                 }
                 TokenKind::Wrapper(_) | TokenKind::Command("qty") => has_wrappers = true,
-                TokenKind::Open(_) => open.push((at, Opener::Written)),
+                TokenKind::Open(bracket) => {
+                    has_brackets |= *bracket == '(';
+                    open.push((at, Opener::Written));
+                }
                 TokenKind::Begin(_) => open.push((at, Opener::Environment)),
                 TokenKind::End(_) => {
                     // Brackets left open within the environment stay unpaired; those around it are unaffected.
@@ -80,7 +90,7 @@ impl<'a> Tokens<'a> {
         if open.iter().any(|(_, opener)| *opener == Opener::Group) {
             return Err(ParseError::Unbalanced);
         }
-        let mut tokens = Self { kinds, partners };
+        let mut tokens = Self { kinds, partners, bold: Vec::new(), functions: Vec::new() };
         if has_wrappers {
             tokens.dissolve_wrappers();
             tokens.read_spoken_operators();
@@ -94,51 +104,26 @@ impl<'a> Tokens<'a> {
         if has_circles {
             tokens.read_letter_circles();
         }
+        if has_brackets {
+            tokens.functions = applied::functions(&tokens.kinds, &tokens.partners);
+        }
         Ok(tokens)
     }
 
-    /// `\text{ cm}` becomes ` cm`: wrapper commands and their braces turn into white space.
-    fn dissolve_wrappers(&mut self) {
-        for at in 0..self.kinds.len() {
-            // `\\qty{9.8}{m/s^2}`
-            if *self.kind(at) == TokenKind::Command("qty")
-                && let Some(amount) = self.partner(at + 1, self.kinds.len())
-                && let Some(unit) = self.partner(amount + 1, self.kinds.len())
-            {
-                self.label(amount + 1..unit);
-                [at, at + 1, amount, amount + 1, unit].into_iter().for_each(|at| self.blank(at));
-            }
-            let TokenKind::Wrapper(is_text) = *self.kind(at) else { continue };
-            self.blank(at);
-            let next = if matches!(self.kind(at + 1), TokenKind::Space) { at + 2 } else { at + 1 };
-            if matches!(self.kind(next), TokenKind::GroupOpen) {
-                // Every brace has a partner.
-                let Some(close) = self.partner(next, self.kinds.len()) else { continue };
-                self.blank(next);
-                self.blank(close);
-                if is_text {
-                    self.label(next..close);
-                }
-            }
-        }
+    /// Whether a letter, with or without an index, is bold somewhere.
+    pub(super) fn is_bold(&self, name: &str) -> bool {
+        !self.bold.is_empty() && name.split('_').next().is_some_and(|letter| self.bold.contains(&letter))
+    }
+
+    /// Whether a letter is a function by the way it is used.
+    pub(super) fn is_function(&self, name: &str) -> bool {
+        self.functions.contains(&name)
     }
 
     /// Replaces a token by white space.
     fn blank(&mut self, at: usize) {
         if let Some(kind) = self.kinds.get_mut(at) {
             *kind = TokenKind::Space;
-        }
-    }
-
-    /// Turns the words of a text into labels. Each is visited once, since an inner wrapper finds none left.
-    fn label(&mut self, range: Range<usize>) {
-        for kind in self.kinds.get_mut(range).unwrap_or_default() {
-            match kind {
-                TokenKind::Word(word) => *kind = TokenKind::Label(word),
-                // Nested text is handled already, or will be.
-                TokenKind::Wrapper(_) => *kind = TokenKind::Wrapper(false),
-                _ => {}
-            }
         }
     }
 
@@ -200,92 +185,6 @@ impl<'a> Tokens<'a> {
             }
             range = self.stripped(range.start..range.end - 1);
         }
-    }
-
-    /// The items of a list: separated by commas, semicolons, "and" and "or" outside of brackets. `None` if there is
-    /// only one, or if one is empty.
-    ///
-    /// If both occur, semicolons separate first: `p = 5, q = 2; p = 7, q = 2` is a list of two.
-    pub(super) fn items(&self, range: Range<usize>) -> Option<Vec<Range<usize>>> {
-        let outer = self.has_both_separators(range.clone());
-        let mut items = Vec::new();
-        let mut start = range.start;
-        let mut after_comma = false;
-        let mut at = range.start;
-        while at < range.end {
-            let conjunction = match self.kind(at) {
-                TokenKind::GroupOpen | TokenKind::Open(_) | TokenKind::Begin(_) => {
-                    at = self.partner(at, range.end).unwrap_or(at) + 1;
-                    continue;
-                }
-                TokenKind::Symbol(';') => false,
-                TokenKind::Symbol(',') if !outer => false,
-                TokenKind::Word("and" | "or") | TokenKind::Label("and" | "or") if !outer => true,
-                _ => {
-                    at += 1;
-                    continue;
-                }
-            };
-            let item = self.trimmed(start..at);
-            // ", and" is one separator.
-            if !(conjunction && after_comma && item.is_empty()) {
-                items.push(item);
-            }
-            after_comma = !conjunction;
-            at += 1;
-            start = at;
-        }
-        items.push(self.trimmed(start..range.end));
-        (items.len() > 1 && items.iter().all(|item| !item.is_empty())).then_some(items)
-    }
-
-    /// Whether both semicolons and commas occur outside of brackets.
-    fn has_both_separators(&self, range: Range<usize>) -> bool {
-        let mut commas = false;
-        let mut semicolons = false;
-        let mut at = range.start;
-        while at < range.end {
-            match self.kind(at) {
-                TokenKind::GroupOpen | TokenKind::Open(_) | TokenKind::Begin(_) => {
-                    at = self.partner(at, range.end).unwrap_or(at)
-                }
-                TokenKind::Symbol(',') => commas = true,
-                TokenKind::Symbol(';') => semicolons = true,
-                _ => {}
-            }
-            at += 1;
-        }
-        commas && semicolons
-    }
-
-    /// `$10,200 + $255` without its currency signs, and the sign: amounts of one currency with plus and minus between
-    /// them. `None` for anything else.
-    pub(super) fn sum_of_money(&self, range: Range<usize>) -> Option<(Self, char)> {
-        let mut sign = None;
-        let (mut amounts, mut operators) = (0, 0);
-        for at in range.clone() {
-            match self.kind(at) {
-                TokenKind::Currency(found) if sign.is_none_or(|sign| sign == *found) => {
-                    sign = Some(*found);
-                    amounts += 1;
-                    if !matches!(self.kind(at + 1), TokenKind::Numeral(_)) {
-                        return None;
-                    }
-                }
-                TokenKind::Numeral(_) if at > range.start && matches!(self.kind(at - 1), TokenKind::Currency(_)) => {}
-                TokenKind::Symbol('+' | '-') => operators += 1,
-                TokenKind::Space => {}
-                _ => return None,
-            }
-        }
-        let sign = sign.filter(|_| operators > 0 && amounts > 1)?;
-        let mut bare = Self { kinds: self.kinds.clone(), partners: self.partners.clone() };
-        for at in range {
-            if matches!(bare.kind(at), TokenKind::Currency(_)) {
-                bare.blank(at);
-            }
-        }
-        Some((bare, sign))
     }
 
     /// The index of the first matching token outside of brackets.

@@ -35,7 +35,6 @@ fn without_parentheses(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize>
 /// The last thing written, as far as white space after it matters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Last {
-    /// Digits.
     Digits,
     /// More than one letter.
     Word,
@@ -146,7 +145,7 @@ impl Writer {
         self.other("}");
     }
 
-    /// Digits or letters.
+    /// Writes a piece of digits or letters.
     fn piece(&mut self, kind: Last, parts: &[&str]) {
         let separate = match (self.last, kind) {
             // A letter would extend the command's name; digits are separated for uniformity.

@@ -7,15 +7,15 @@ use super::{Tuple, Value, separated};
 /// A set of real numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Region {
-    /// All real numbers.
+    /// The set of all real numbers.
     Reals,
     /// All numbers between two endpoints.
     Interval(End, End),
-    /// Single points.
+    /// A finite set of points.
     Points(Vec<Value>),
-    /// A union.
+    /// A union of sets.
     Union(Vec<Self>),
-    /// An intersection.
+    /// An intersection of sets.
     Intersection(Vec<Self>),
     /// A difference: the first without the second.
     Minus(Box<Self>, Box<Self>),

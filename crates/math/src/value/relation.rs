@@ -7,34 +7,34 @@ use super::Value;
 /// Members with signs between them: `a = b`, `0 < x ≤ 1`. There is one sign fewer than members, and at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relation {
-    /// The related values.
+    /// The values between which the signs stand.
     pub members: Vec<Value>,
     /// The signs between them.
     pub signs: Vec<Sign>,
 }
 
-/// A relation sign.
+/// Sign between two members of a relation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// `=`
+    /// The sign `=`, for equality.
     Equal,
-    /// `≠`
+    /// The sign `≠` in any spelling.
     NotEqual,
-    /// `<`
+    /// The sign `<`, less than.
     Less,
-    /// `≤`
+    /// The sign `≤` in any spelling.
     LessOrEqual,
-    /// `>`
+    /// The sign `>`, greater than.
     Greater,
-    /// `≥`
+    /// The sign `≥` in any spelling.
     GreaterOrEqual,
     /// Membership in a set.
     In,
-    /// Approximate equality.
+    /// Approximate equality, such as `≈`.
     Approximately,
-    /// Congruence or identity.
+    /// Congruence or identity, such as `≡`.
     Congruent,
-    /// An arrow.
+    /// An arrow, such as `→`.
     To,
 }
 
@@ -93,12 +93,24 @@ impl Relation {
             _ => self.members.len().saturating_sub(1),
         };
         let members = self.members.get(..=end)?;
+        // `f(x) \\approx x^2` is no equation; `x \\approx 3.14` gives a rounded value.
+        if first_rounded == Some(0) && !members.last().is_some_and(is_decimal) {
+            return None;
+        }
         match members {
             [value, name] if name.is_name() && !value.is_name() => Some(value),
             members if members.iter().any(|member| matches!(member, Value::Text(_)) && !member.is_name()) => None,
             members if members.iter().any(Value::is_name) => members.last(),
             _ => None,
         }
+    }
+}
+
+fn is_decimal(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => matches!(number.notation, crate::Notation::Decimal { .. }),
+        Value::Quantity(quantity) => is_decimal(&quantity.amount),
+        _ => false,
     }
 }
 

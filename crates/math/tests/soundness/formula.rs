@@ -2,7 +2,7 @@
 
 use super::random::Random;
 
-/// A scalar.
+/// A random scalar expression, with its value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Scalar {
     Integer(i64),
@@ -31,8 +31,8 @@ pub(crate) enum Shape {
     Family(Scalar),
 }
 
-/// Letters of formulas, without those that have a meaning of their own (e, i) or denote functions (f, g, h, F, G, H, P, W)
-/// or a constant of integration (C, K, k).
+/// Letters of formulas, without those that have a meaning of their own (e, i) or denote functions (f, g, h, F, G, H, P,
+/// W) or a constant of integration (C, K, k).
 pub(crate) const LETTERS: [&str; 30] = [
     "a", "b", "c", "d", "m", "n", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z", "A", "B", "D", "M", "N", "Q",
     "R", "T", "V", "\\alpha", "\\beta", "\\theta", "\\omega",
@@ -183,7 +183,7 @@ pub(crate) fn changed(random: &mut Random, scalar: &Scalar) -> Scalar {
     }
 }
 
-/// The same value written in another order.
+/// An equal value written in another order.
 pub(crate) fn reordered(random: &mut Random, scalar: &Scalar) -> Scalar {
     use Scalar::{Call, Difference, Negative, Power, Product, Quotient, Root, Sum};
     let other = |random: &mut Random, part: &Scalar| Box::new(reordered(random, part));

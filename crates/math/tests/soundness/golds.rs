@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use super::random::Random;
 
-/// The benchmarks.
+/// Files of the benchmarks whose gold answers are changed.
 pub(crate) const FILES: [&str; 7] = [
     "data/math/math500.jsonl",
     "data/math/aime24.jsonl",
@@ -43,7 +43,7 @@ fn golds(data: &Path) -> Vec<String> {
 fn variants(gold: &str, random: &mut Random) -> Vec<String> {
     let mut found = Vec::new();
     let characters: Vec<char> = gold.chars().collect();
-    let with = |at: usize, character: char| {
+    let changed_at = |at: usize, character: char| {
         let mut changed = characters.clone();
         changed[at] = character;
         changed.into_iter().collect::<String>()
@@ -59,24 +59,24 @@ fn variants(gold: &str, random: &mut Random) -> Vec<String> {
             digit @ '0'..='9' => {
                 let value = digit.to_digit(10).unwrap();
                 let other = char::from_digit((value + 1 + random.below(8) as u32) % 10, 10).unwrap();
-                found.push(with(at, other));
+                found.push(changed_at(at, other));
             }
             letter if letter.is_ascii_alphabetic() && !is_in_command(at) && !has_words => {
                 let letters: Vec<char> = ('a'..='z').chain('A'..='Z').filter(|c| !gold.contains(*c)).collect();
-                found.push(with(at, *random.of(&letters)));
+                found.push(changed_at(at, *random.of(&letters)));
                 // Another case is another letter, but in a word.
                 let is_word = characters.get(at + 1).is_some_and(|c| c.is_alphabetic())
                     || (at > 0 && characters[at - 1].is_alphabetic());
                 if !is_word {
                     let swapped =
                         if letter.is_uppercase() { letter.to_ascii_lowercase() } else { letter.to_ascii_uppercase() };
-                    found.push(with(at, swapped));
+                    found.push(changed_at(at, swapped));
                 }
             }
-            '+' => found.push(with(at, '-')),
-            '-' => found.push(with(at, '+')),
-            '[' if gold.contains(',') => found.push(with(at, '(')),
-            ']' if gold.contains(',') => found.push(with(at, ')')),
+            '+' => found.push(changed_at(at, '-')),
+            '-' => found.push(changed_at(at, '+')),
+            '[' if gold.contains(',') => found.push(changed_at(at, '(')),
+            ']' if gold.contains(',') => found.push(changed_at(at, ')')),
             _ => {}
         }
     }
@@ -142,7 +142,8 @@ fn decimal(text: &str) -> Option<(i128, i128)> {
     is_number.then(|| (digits.parse().unwrap(), 10_i128.pow(fraction.len() as u32)))
 }
 
-/// Changes that leave the value, reviewed by hand: `1E11`, another case of a unit, another letter of a constant function.
+/// Changes that leave the value, reviewed by hand: `1E11`, another case of a unit, another letter of a constant
+/// function.
 fn is_same(gold: &str, variant: &str) -> bool {
     let is_numeral = gold.starts_with(|c: char| c.is_ascii_digit()) && (gold.contains('e') || gold.contains("\\mbox"));
     let is_constant = gold.starts_with("$f(") && (gold.contains("=1$") || gold.contains("=-1$"));
@@ -193,8 +194,8 @@ fn bare(text: &str) -> String {
     bare
 }
 
-/// Pairs that are equal under the default rules, reviewed by hand: other names, a value and its name, order, units that one
-/// side has not, degrees and radians, decimals that are rounded, a comma as a point, digits without their base.
+/// Pairs that are equal under the default rules, reviewed by hand: other names, a value and its name, order, units that
+/// one side has not, degrees and radians, decimals that are rounded, a comma as a point, digits without their base.
 const REVIEWED: [[&str; 2]; 37] = [
     ["$f(n)=n$", "$f(z)=z$"],
     ["$f(x)=1$", "1"],

@@ -1,10 +1,10 @@
 //! A stream of pseudo-random numbers (splitmix64), the same on every machine.
 
-/// A stream.
+/// A stream of pseudo-random numbers.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// The next number.
+    /// The next number of the stream.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -18,7 +18,7 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// One of several.
+    /// One of several items, chosen at random.
     pub(crate) fn of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }

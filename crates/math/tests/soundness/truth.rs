@@ -51,7 +51,7 @@ fn scalars(a: &Scalar, b: &Scalar, random: &mut Random) -> bool {
 
 /// The value modulo a prime; the last coordinate stands for pi. `None` for roots and functions.
 fn residue(scalar: &Scalar, point: &[u64], prime: u64) -> Option<u64> {
-    let of = |part: &Scalar| residue(part, point, prime);
+    let residue_of = |part: &Scalar| residue(part, point, prime);
     let times = |a: u64, b: u64| (u128::from(a) * u128::from(b) % u128::from(prime)) as u64;
     let power = |base: u64, exponent: u64| {
         let (mut result, mut square, mut left) = (1, base, exponent);
@@ -68,24 +68,24 @@ fn residue(scalar: &Scalar, point: &[u64], prime: u64) -> Option<u64> {
         Scalar::Integer(n) => n.rem_euclid(prime as i64) as u64,
         Scalar::Letter(at) => point[*at],
         Scalar::Pi => *point.last()?,
-        Scalar::Sum(a, b) => (of(a)? + of(b)?) % prime,
-        Scalar::Difference(a, b) => (of(a)? + prime - of(b)?) % prime,
+        Scalar::Sum(a, b) => (residue_of(a)? + residue_of(b)?) % prime,
+        Scalar::Difference(a, b) => (residue_of(a)? + prime - residue_of(b)?) % prime,
         Scalar::Product(factors) => {
             let mut product = 1;
             for factor in factors {
-                product = times(product, of(factor)?);
+                product = times(product, residue_of(factor)?);
             }
             product
         }
         Scalar::Quotient(a, b) => {
-            let below = of(b)?;
+            let below = residue_of(b)?;
             if below == 0 {
                 return None;
             }
-            times(of(a)?, power(below, prime - 2))
+            times(residue_of(a)?, power(below, prime - 2))
         }
-        Scalar::Power(a, n) => power(of(a)?, u64::from(*n)),
-        Scalar::Negative(a) => (prime - of(a)?) % prime,
+        Scalar::Power(a, n) => power(residue_of(a)?, u64::from(*n)),
+        Scalar::Negative(a) => (prime - residue_of(a)?) % prime,
         Scalar::Root(_) | Scalar::Call(..) => return None,
     })
 }
@@ -105,7 +105,7 @@ fn around(low: f64, high: f64) -> Option<Interval> {
 }
 
 fn interval(scalar: &Scalar, point: &[f64]) -> Option<Interval> {
-    let of = |part: &Scalar| interval(part, point);
+    let interval_of = |part: &Scalar| interval(part, point);
     let product = |a: Interval, b: Interval| {
         let ends = [a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high];
         around(
@@ -118,29 +118,29 @@ fn interval(scalar: &Scalar, point: &[f64]) -> Option<Interval> {
         Scalar::Letter(at) => around(point[*at], point[*at]),
         Scalar::Pi => around(std::f64::consts::PI, std::f64::consts::PI),
         Scalar::Sum(a, b) => {
-            let (a, b) = (of(a)?, of(b)?);
+            let (a, b) = (interval_of(a)?, interval_of(b)?);
             around(a.low + b.low, a.high + b.high)
         }
         Scalar::Difference(a, b) => {
-            let (a, b) = (of(a)?, of(b)?);
+            let (a, b) = (interval_of(a)?, interval_of(b)?);
             around(a.low - b.high, a.high - b.low)
         }
         Scalar::Product(factors) => {
             let mut found = around(1.0, 1.0)?;
             for factor in factors {
-                found = product(found, of(factor)?)?;
+                found = product(found, interval_of(factor)?)?;
             }
             Some(found)
         }
         Scalar::Quotient(a, b) => {
-            let (a, b) = (of(a)?, of(b)?);
+            let (a, b) = (interval_of(a)?, interval_of(b)?);
             if b.low <= 0.0 && b.high >= 0.0 {
                 return None;
             }
             product(a, around(1.0 / b.high, 1.0 / b.low)?)
         }
         Scalar::Power(a, n) => {
-            let base = of(a)?;
+            let base = interval_of(a)?;
             let mut found = base;
             for _ in 1..*n {
                 found = product(found, base)?;
@@ -148,11 +148,11 @@ fn interval(scalar: &Scalar, point: &[f64]) -> Option<Interval> {
             Some(found)
         }
         Scalar::Root(a) => {
-            let a = of(a)?;
+            let a = interval_of(a)?;
             if a.low < 0.0 { None } else { around(a.low.sqrt(), a.high.sqrt()) }
         }
         Scalar::Call(name, a) => {
-            let a = of(a)?;
+            let a = interval_of(a)?;
             match *name {
                 "\\exp" => around(a.low.exp(), a.high.exp()),
                 "\\ln" if a.low > 0.0 => around(a.low.ln(), a.high.ln()),
@@ -167,7 +167,7 @@ fn interval(scalar: &Scalar, point: &[f64]) -> Option<Interval> {
             }
         }
         Scalar::Negative(a) => {
-            let a = of(a)?;
+            let a = interval_of(a)?;
             around(-a.high, -a.low)
         }
     }

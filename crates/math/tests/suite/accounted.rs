@@ -26,7 +26,9 @@ fn nothing_is_removed_from_a_formula() {
 fn products_of_letters_have_no_order_and_case_counts() {
     all("mgh", &["hgm", "m g h", "m\\cdot g\\cdot h"], &["mgH", "MGH", "mg"]);
     all("nRT", &["RTn"], &["NRT", "nrt"]);
-    all("BIL", &["LIB"], &["bil"]);
+    // Capitals alone may be a word: `DNA`, `HHT`.
+    all("BIL", &["BIL", "B \\cdot I \\cdot L"], &["bil", "LIB"]);
+    all("2BIL", &["2LIB"], &["2bil"]);
     all("GMmr", &["mrGM"], &["GMMr"]);
     all("xyz=1", &["zyx=1"], &["XYZ=1"]);
     // Points and choices have their order, words are words.
@@ -160,4 +162,19 @@ fn right_answers_in_other_words_and_letters() {
     );
     all("(3,5)", &["(a,b)=(3,5)", "(b,a)=(5,3)"], &["(b,a)=(3,5)"]);
     all("5\\text{ N}", &["5\\text{ kg}\\cdot\\text{m}/\\text{s}^2", "\\qty{5}{N}"], &["5\\text{ J}"]);
+}
+
+#[test]
+fn the_sign_of_an_exponent_in_braces_is_that_of_the_whole_exponent() {
+    all(
+        "e^{-x^2}",
+        &["\\exp(-x^2)", "e^{-(x^2)}", "\\frac{1}{e^{x^2}}", "e^(-x^2)"],
+        &["e^{x^2}", "\\exp(x^2)", "e^{(-x)^2}"],
+    );
+    all("xe^{-x^2/2}", &["\\frac{x}{e^{x^2/2}}"], &["xe^{x^2/2}"]);
+    all("e^{-(x-1)^2}", &["\\exp(-(x-1)^2)"], &["e^{(x-1)^2}"]);
+    all("2^{-3^2}", &["\\frac{1}{512}"], &["512"]);
+    all("2^{1\\frac12}", &["2^{3/2}", "2\\sqrt2"], &["\\sqrt2"]);
+    // Without braces the exponent is one operand.
+    all("2^-3x", &["\\frac{x}{8}"], &["8^{-x}"]);
 }

@@ -20,7 +20,7 @@ fn a_verdict_says_why() {
 fn what_was_found_is_shown_even_where_it_is_wrong() {
     let verdict = check("7", CheckInput::Completion("\\boxed{1} or \\boxed{2}"), &Rules::default());
     assert_eq!(verdict.reason, Reason::DifferentKind);
-    assert_eq!(verdict.extracted.as_deref(), Some("1, 2"));
+    assert_eq!(verdict.extracted.as_deref(), Some("1 or 2"));
     assert_eq!(verdict.canonical().as_deref(), Some("1, 2"));
     let broken = check("7", CheckInput::Extracted("\\frac{7}{0}"), &Rules::default());
     assert_eq!((broken.reason, broken.value), (Reason::UndefinedAnswer, None));

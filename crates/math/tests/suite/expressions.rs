@@ -4,7 +4,7 @@
 use evenkeel_math::{CheckInput, CheckOutcome, Decimals, Rules, check};
 use proptest::prelude::*;
 
-/// An expression.
+/// An expression that both sides are printed from.
 #[derive(Debug, Clone)]
 enum Tree {
     Number(i64),
@@ -20,7 +20,7 @@ enum Tree {
 use Tree::{Add, Call, Divide, Multiply, Name, Number, Power, Subtract};
 
 impl Tree {
-    /// As LaTeX.
+    /// The expression as LaTeX.
     fn tex(&self) -> String {
         match self {
             Number(n) if *n < 0 => format!("({n})"),
@@ -35,7 +35,7 @@ impl Tree {
         }
     }
 
-    /// As plain text.
+    /// The expression as plain text.
     fn plain(&self) -> String {
         match self {
             Number(n) => format!("({n})"),
@@ -49,7 +49,7 @@ impl Tree {
         }
     }
 
-    /// The same, in another form: terms and factors exchanged, products multiplied out, nothing added and one
+    /// An equal expression in another form: terms and factors exchanged, products multiplied out, nothing added and one
     /// multiplied.
     fn other(&self, bits: u64) -> Self {
         let left = bits.rotate_left(7);
@@ -96,7 +96,7 @@ fn rational() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// Expressions with functions.
+/// Random expressions with functions.
 fn any_tree() -> impl Strategy<Value = Tree> {
     let name = prop_oneof![Just("sqrt"), Just("sin"), Just("cos"), Just("exp"), Just("ln"), Just("arctan")];
     (rational(), name, rational()).prop_map(|(a, name, b)| Add(Box::new(Call(name, Box::new(a))), Box::new(b)))

@@ -179,6 +179,16 @@ fn signs_and_formatting_around_a_number() {
 }
 
 #[test]
+fn inverse_hyperbolic_functions_and_angles_have_several_names() {
+    all(
+        "\\ln\\left(x+\\sqrt{x^2+1}\\right)",
+        &["\\operatorname{arsinh}(x)", "\\operatorname{arcsinh} x", "\\sinh^{-1} x", "asinh(x)"],
+        &["\\operatorname{arcosh}(x)", "\\operatorname{artanh}(x)", "\\sinh x"],
+    );
+    all("30", &["\\ang{30}", "30^\\circ"], &["\\ang{31}"]);
+}
+
+#[test]
 fn amounts_are_no_shares_and_sets_no_lists_of_sets() {
     all("\\$5", &["5", "\\$5.00"], &["5\\%"]);
     all("30^\\circ", &["30"], &["30\\%"]);

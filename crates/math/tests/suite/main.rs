@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod accounted;
+mod around;
 mod bounds;
 mod checks;
 mod expressions;
@@ -9,8 +10,12 @@ mod expressions;
 mod judged;
 mod kinds;
 mod laws;
+mod listed;
+mod meant;
+mod notations;
 mod random;
 mod refusals;
+mod retracted;
 mod rules;
 mod spellings;
 mod unicode;

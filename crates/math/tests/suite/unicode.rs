@@ -98,7 +98,7 @@ fn every_sign_of_minus_is_one() {
         }
         assert!(is_equal("-1/2", &format!("{minus}½")), "{minus}");
         assert!(is_equal("-2.74", &format!("{minus}2,74")), "{minus}");
-        assert!(is_equal("3", &format!("8{minus}5")), "{minus}");
+        assert!(is_equal("3", &format!("8 {minus} 5")), "{minus}");
         assert!(!is_equal("5", &format!("{minus}5")), "{minus}");
     }
 }

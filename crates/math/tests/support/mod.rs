@@ -10,7 +10,7 @@ use std::path::Path;
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Seeded by splitmix64.
+    /// A stream that splitmix64 seeds.
     pub(crate) fn new(seed: u64) -> Self {
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -46,7 +46,7 @@ pub(crate) fn count(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |count| count.parse().expect("a number of inputs"))
 }
 
-/// Writes completions.
+/// Writes random completions from pieces of text.
 pub(crate) struct Writer {
     random: Random,
     /// Texts of data sets.
@@ -72,7 +72,7 @@ impl Writer {
         Self { random: Random::new(case), texts: std::sync::Arc::clone(texts), marked: String::new() }
     }
 
-    /// The generator.
+    /// The writer's random numbers.
     pub(crate) fn random(&mut self) -> &mut Random {
         &mut self.random
     }
@@ -125,7 +125,7 @@ impl Writer {
         if self.random.once_in(3) { self.marked.clone() } else { self.answer() }
     }
 
-    /// A plain answer.
+    /// A plain answer, without markup.
     pub(crate) fn plain_answer(&mut self) -> &'static str {
         self.random.pick(shapes::ANSWERS)
     }

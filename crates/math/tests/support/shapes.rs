@@ -57,7 +57,7 @@ pub(super) const FRAMES: &[&str] = &[
     "\\}", "\\{", "$", "$$", "\\[", "\\]", "\\(", "\\)", "```", "\u{feff}", "\0",
 ];
 
-/// Lead-ins of answers.
+/// Lead-ins before an answer.
 #[rustfmt::skip]
 pub(super) const LEADS: &[&str] = &[
     "", "So √25 = ", "所以，x=", "sin 30° = ", "x = ", "y_2 = ", "f(π) = ", "因此 aₙ＝", "Ответ: ", "الجواب = ", "答案是：",

@@ -18,17 +18,17 @@ use crate::error::Result;
 pub struct Architecture(&'static Mapping);
 
 impl Architecture {
-    /// Qwen2 and Qwen2.5.
+    /// Architecture of Qwen2 and Qwen2.5.
     pub const QWEN2: Self = Self(&qwen2::MAPPING);
-    /// Qwen3.
+    /// Architecture of Qwen3, whose attention normalises queries and keys.
     pub const QWEN3: Self = Self(&qwen3::MAPPING);
     /// Llama 2 and 3, and what has its layers.
     pub const LLAMA: Self = Self(&llama::MAPPING);
     /// Mistral without a sliding window.
     pub const MISTRAL: Self = Self(&mistral::MAPPING);
-    /// SmolLM3.
+    /// Architecture of SmolLM3, some of whose layers have no positions.
     pub const SMOLLM3: Self = Self(&smollm3::MAPPING);
-    /// All of them.
+    /// Every supported architecture, in alphabetical order.
     pub const ALL: &[Self] = &[Self::LLAMA, Self::MISTRAL, Self::QWEN2, Self::QWEN3, Self::SMOLLM3];
 
     /// The value of `architectures` in `config.json`.

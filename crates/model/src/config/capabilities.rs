@@ -3,11 +3,11 @@
 /// Which of a layer's projections have biases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Biases {
-    /// The query projection.
+    /// Whether the query projection has one.
     pub query: bool,
-    /// The key projection.
+    /// Whether the key projection has one.
     pub key: bool,
-    /// The value projection.
+    /// Whether the value projection has one.
     pub value: bool,
     /// The projection of the attention's output.
     pub output: bool,
@@ -16,11 +16,11 @@ pub struct Biases {
 }
 
 impl Biases {
-    /// No projection.
+    /// No projection has a bias.
     pub const NONE: Self = Self { query: false, key: false, value: false, output: false, mlp: false };
     /// Queries, keys and values.
     pub const QKV: Self = Self { query: true, key: true, value: true, ..Self::NONE };
-    /// All of attention.
+    /// All projections of attention have biases.
     pub const ATTENTION: Self = Self { output: true, ..Self::QKV };
 }
 

@@ -25,7 +25,7 @@ pub(super) const MAPPING: Mapping = Mapping {
     tensors: &TensorNames::COMMON,
 };
 
-/// As `attention_bias` and `mlp_bias` say.
+/// Which projections have biases, by `attention_bias` and `mlp_bias`.
 pub(super) fn biases(json: &Value) -> Result<Biases> {
     let attention = if flag(json, "attention_bias", false)? { Biases::ATTENTION } else { Biases::NONE };
     Ok(Biases { mlp: flag(json, "mlp_bias", false)?, ..attention })

@@ -42,9 +42,9 @@ pub struct Config {
     pub hidden_size: usize,
     /// Width of the feed-forward block.
     pub intermediate_size: usize,
-    /// Decoder layers.
+    /// Number of decoder layers.
     pub num_layers: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub num_heads: usize,
     /// Key and value heads; divides `num_heads`.
     pub num_kv_heads: usize,

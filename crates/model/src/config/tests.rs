@@ -55,13 +55,13 @@ fn qwen2_has_query_biases_and_divides_its_heads() {
 
 #[test]
 fn qwen3_has_norms_of_heads_and_biases_of_attention_only_where_it_says_so() {
-    let of = |json: &Value| {
+    let capabilities = |json: &Value| {
         let config = Config::from_json(json).unwrap();
         assert_eq!(Config::from_json(&config.to_json().unwrap()).unwrap(), config);
         (config.architecture, config.query_key_norm, config.biases)
     };
-    assert_eq!(of(&qwen3()), (Architecture::QWEN3, true, Biases::NONE));
-    assert_eq!(of(&with("attention_bias", json!(true))), (Architecture::QWEN3, true, Biases::ATTENTION));
+    assert_eq!(capabilities(&qwen3()), (Architecture::QWEN3, true, Biases::NONE));
+    assert_eq!(capabilities(&with("attention_bias", json!(true))), (Architecture::QWEN3, true, Biases::ATTENTION));
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub(super) fn refuse(json: &Value) -> Result<()> {
             "vision_config" | "audio_config" | "text_config" => "only text decoders are computed",
             _ => {
                 if !KNOWN.contains(&key.as_str()) && !is_off(value) {
-                    tracing::warn!(key, %value, "config.json has a key that is not known here and is ignored");
+                    tracing::warn!(key, %value, "config.json has an unknown key, which is ignored");
                 }
                 continue;
             }

@@ -12,32 +12,32 @@ const SLIDING: &str = "sliding_attention";
 
 /// The window in which some layers attend.
 pub(super) struct Window {
-    /// In tokens, the attending one included.
+    /// Width in tokens, the attending one included.
     width: usize,
 }
 
 impl Window {
-    /// Of an architecture that has none.
+    /// The window of an architecture that has none.
     pub(super) fn none(json: &Value) -> Result<Option<Self>> {
         refuse_sliding_layers(json)?;
         Ok(None)
     }
 
-    /// Of one whose layers all attend in `sliding_window`, unless it is null.
+    /// The window of an architecture whose layers all attend in `sliding_window`, unless it is null.
     pub(super) fn of_all_layers(json: &Value) -> Result<Option<Self>> {
         refuse_sliding_layers(json)?;
         width(json, Some(DEFAULT_WIDTH))
     }
 
-    /// Of Qwen: `use_sliding_window` switches it on, for the layers from `max_window_layers` on, or those that
-    /// `layer_types` lists.
+    /// The window of Qwen: `use_sliding_window` switches it on, for the layers from `max_window_layers` on, or those
+    /// that `layer_types` lists.
     pub(super) fn of_upper_layers(json: &Value) -> Result<Option<Self>> {
         let layers = optional_size(json, "num_hidden_layers")?.unwrap_or(0);
         let full = optional_size(json, "max_window_layers")?.unwrap_or(28);
         Self::switched(json, full < layers, Some(DEFAULT_WIDTH))
     }
 
-    /// Of SmolLM3: `use_sliding_window` switches it on, for layers without rotary positions, or those that
+    /// The window of SmolLM3: `use_sliding_window` switches it on, for layers without rotary positions, or those that
     /// `layer_types` lists.
     pub(super) fn of_layers_without_rope(json: &Value, has_any: bool) -> Result<Option<Self>> {
         Self::switched(json, has_any, None)
@@ -119,13 +119,13 @@ mod tests {
 
     #[test]
     fn a_window_is_refused_where_some_layer_attends_in_it_and_sequences_may_be_longer() {
-        let on = |max_window_layers: usize, width: usize| json!({"use_sliding_window": true, "max_window_layers": max_window_layers, "sliding_window": width});
-        let mut listed = on(4, 4096);
+        let switched_on = |from: usize, width: usize| json!({"use_sliding_window": true, "max_window_layers": from, "sliding_window": width});
+        let mut listed = switched_on(4, 4096);
         listed["layer_types"] = json!(["full_attention", "full_attention", "full_attention", "sliding_attention"]);
         for (class, keys, width) in [
             ("MistralForCausalLM", json!({}), 4096),
             ("MistralForCausalLM", json!({"sliding_window": 8191}), 8191),
-            ("Qwen2ForCausalLM", on(3, 4096), 4096),
+            ("Qwen2ForCausalLM", switched_on(3, 4096), 4096),
             ("Qwen3ForCausalLM", listed, 4096),
             ("SmolLM3ForCausalLM", json!({"use_sliding_window": true, "sliding_window": 512}), 512),
         ] {

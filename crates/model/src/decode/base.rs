@@ -25,7 +25,7 @@ pub struct BaseWeights {
     head: OnceLock<Tensor>,
 }
 
-/// Those of this process that somebody holds, by their files.
+/// Weights that are in use in this process, with the stamps of their files.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 struct Held {
@@ -54,8 +54,8 @@ impl BaseWeights {
         Self::of(config, weights)
     }
 
-    /// The same with matrices in bf16, which take half the memory and compute to the same bits: the files store them
-    /// so.
+    /// Reads the weights with matrices in bf16. They take half the memory and compute to equal bits, since the files
+    /// store them in bf16.
     ///
     /// # Errors
     /// As [`load`](Self::load); a matrix that is stored in another type.
@@ -68,7 +68,7 @@ impl BaseWeights {
         Self::of(config, weights)
     }
 
-    /// Those that [`load`](Self::load) reads, or those that somebody in this process holds of the same files, in
+    /// Reads weights as [`load`](Self::load) does, or shares those that this process already has of these files, in
     /// whichever type.
     ///
     /// # Errors
@@ -77,13 +77,13 @@ impl BaseWeights {
         Self::held_or(folder, config, Self::load)
     }
 
-    /// Those that [`load_in_bf16`](Self::load_in_bf16) reads, or those that somebody in this process holds of the same
-    /// files, in whichever type.
+    /// Reads weights as [`load_in_bf16`](Self::load_in_bf16) does, or shares those that this process already has of
+    /// these files, in whichever type.
     ///
     /// # Errors
     /// As [`load_in_bf16`](Self::load_in_bf16).
     pub fn shared_in_bf16(folder: &Path, config: Config) -> Result<Arc<Self>> {
-        // Also where somebody holds them: the answer must not depend on who came first.
+        // Also if the weights are held already: the answer must not depend on who came first.
         StoredParameters::open(folder, &config)?.refuse_wider_than_bf16()?;
         Self::held_or(folder, config, Self::load_in_bf16)
     }
@@ -110,7 +110,7 @@ impl BaseWeights {
         Ok(Self { config, weights, head: OnceLock::new() })
     }
 
-    /// The model's shape.
+    /// Sizes and capabilities of the model.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -179,7 +179,7 @@ mod tests {
             }
         }
         assert!(100 * bytes[0] < 60 * bytes[1], "{bytes:?}: norms alone stay as they were");
-        // Whoever comes second shares them, whatever it would have read.
+        // The second caller shares them, whichever type it would have read.
         let first = BaseWeights::shared_in_bf16(narrow.path(), tiny()).unwrap();
         assert!(Arc::ptr_eq(&first, &BaseWeights::shared(narrow.path(), tiny()).unwrap()));
         assert_eq!(first.parameters().unwrap().values()[0].dtype(), DType::BF16);

@@ -37,7 +37,7 @@ pub(super) fn layout(
     })
 }
 
-/// The same matrix, stored by its columns.
+/// Copies a matrix into storage by columns.
 pub(super) fn transposed(value: &Tensor) -> Result<Tensor> {
     let (rows, columns) = value.dims2()?;
     let (storage, place) = value.storage_and_layout();

@@ -121,7 +121,7 @@ impl<K: DecoderKernels> Decoder<K> {
         Self::over(base, &parameters, kernels, threads)
     }
 
-    /// The same with an adapter on a disk.
+    /// Creates a decoder with an adapter that is read from a disk.
     ///
     /// # Errors
     /// As [`with_adapters`](Self::with_adapters), and a file that cannot be read, or that brings another head than the
@@ -163,12 +163,12 @@ impl<K: DecoderKernels> Decoder<K> {
         &self.base
     }
 
-    /// The model's shape.
+    /// Sizes and capabilities of the model.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// An empty cache.
+    /// An empty cache for a new sequence.
     pub fn sequence(&self) -> Result<KvCache<K>> {
         let shape = HeadShape::of(&self.config);
         let layers = (0..self.config.num_layers).map(|_| self.kernels.new_cache(shape)).collect::<Result<_>>()?;

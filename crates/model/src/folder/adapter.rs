@@ -24,9 +24,9 @@ const BASE: &str = "base";
 /// The model that adapters belong to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdapterBase {
-    /// Its folder or name, for PEFT.
+    /// Folder or name of the model, for PEFT.
     pub name: String,
-    /// Its revision on the hub; empty where it has none.
+    /// Revision of the model on the hub; empty where there is none.
     pub revision: String,
     /// The digest of its tensors: see [`evenkeel_model_folder::tensors_digest`]. `None` where it was not written down.
     pub digest: Option<String>,
@@ -200,7 +200,7 @@ impl StoredAdapter {
         self.tensors.read(&self.specs[number].name, device)
     }
 
-    /// All of them.
+    /// Reads every tensor of the adapter, in order.
     ///
     /// # Errors
     /// As [`read`](Self::read).

@@ -11,7 +11,7 @@ pub(super) struct NonFinite {
     pub(super) count: usize,
     /// Where the first one is, in row order.
     pub(super) first: usize,
-    /// The first one.
+    /// The first value that is not finite.
     pub(super) value: f32,
 }
 

@@ -89,7 +89,7 @@ impl StoredParameters {
         }
     }
 
-    /// These parameters in fp32, in their order, for a CPU several at the same time.
+    /// Reads parameters in fp32, in the order of `ids`; for a CPU several at a time.
     ///
     /// # Errors
     /// As [`read`](Self::read), of the first that fails.

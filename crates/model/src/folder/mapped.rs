@@ -24,8 +24,8 @@ pub(super) fn map(path: &Path) -> Result<MmapedSafetensors> {
     })
 }
 
-/// A tensor in the type that it is stored in. Its pages of the file are no longer this process's afterwards: they would
-/// count as its memory, once more beside the tensors, until the last one is read.
+/// A tensor in the type that it is stored in. The process releases the tensor's pages of the file afterwards: they
+/// would count as its memory, once more beside the tensors, until the last one is read.
 pub(super) fn read(file: &MmapedSafetensors, name: &str, device: &Device) -> Result<Tensor> {
     let tensor = file.load(name, device)?;
     leave(file.get(name)?.data());
@@ -40,13 +40,13 @@ fn leave(bytes: &[u8]) {
     let range = bytes.as_ptr_range();
     let start = range.start.map_addr(|address| address & !(PAGE - 1));
     #[expect(unsafe_code, reason = "a call of the system")]
-    // SAFETY: pages of a file that is mapped to be read; whoever reads them again gets them from the file, with the
+    // SAFETY: pages of a file that is mapped to be read; a later read gets them from the file, with the
     // same bytes.
     unsafe {
         libc::madvise(start.cast_mut().cast(), range.end.addr() - start.addr(), libc::MADV_DONTNEED);
     }
 }
 
-/// Other systems decide by themselves.
+/// Does nothing: other systems decide when to release pages.
 #[cfg(not(target_os = "linux"))]
 fn leave(_: &[u8]) {}

@@ -51,7 +51,7 @@ pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOpti
     save_on(threads(), folder, parameters, options)
 }
 
-/// The same with so many shards at a time.
+/// Writes parameters as [`save_parameters`] does, with `threads` shards at a time.
 pub(super) fn save_on(
     threads: usize,
     folder: &Path,

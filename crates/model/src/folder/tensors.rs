@@ -32,9 +32,9 @@ pub enum Values<'a> {
 pub(super) struct NamedValues<'a> {
     /// The name in the file.
     pub(super) name: String,
-    /// Row-major.
+    /// Size of each dimension, the outermost first.
     pub(super) shape: &'a [usize],
-    /// Row by row.
+    /// Values in row-major order.
     pub(super) values: Values<'a>,
 }
 
@@ -67,7 +67,7 @@ impl Values<'_> {
 pub struct NamedShape<'a> {
     /// The name in the file.
     pub name: String,
-    /// Row-major.
+    /// Size of each dimension, the outermost first.
     pub shape: &'a [usize],
 }
 
@@ -97,11 +97,11 @@ struct Checks {
     synced: bool,
 }
 
-/// A safetensors file of one type (F32, BF16 or F16) that is written tensor by tensor, in the order of their names. Its
-/// digest is made on the way. The bytes are those that the safetensors library writes.
+/// A safetensors file of one type (F32, BF16 or F16) that is written tensor by tensor, in the order of their names. The
+/// digest is computed while it is written. The bytes are those that the safetensors library writes.
 pub struct TensorsFile<'a> {
     path: PathBuf,
-    /// By name.
+    /// Shapes of the tensors, ordered by name.
     tensors: Vec<NamedShape<'a>>,
     written: usize,
     dtype: DType,
@@ -276,18 +276,18 @@ mod tests {
     #[test]
     fn the_same_tensors_have_the_same_bytes_however_much_is_said_of_them() {
         let folder = tempfile::tempdir().unwrap();
-        let said = || (0..20).map(|number| (format!("key {number}"), format!("\"{number}\"")));
+        let metadata = || (0..20).map(|number| (format!("key {number}"), format!("\"{number}\"")));
         let path = folder.path().join("x.safetensors");
         let host = [1.0];
         let digests = [(); 4].map(|()| {
             let tensors = vec![NamedValues { name: "a".into(), shape: &[1], values: Values::Host(&host) }];
-            write_tensors(&path, tensors, DType::F32, Some(said().collect())).unwrap()
+            write_tensors(&path, tensors, DType::F32, Some(metadata().collect())).unwrap()
         });
         assert!(digests.iter().all(|digest| *digest == digests[0]));
         let (_, read) = safetensors::SafeTensors::read_metadata(&std::fs::read(&path).unwrap()).unwrap();
-        assert_eq!(read.metadata().clone().unwrap().into_iter().collect::<BTreeMap<_, _>>(), said().collect());
+        assert_eq!(read.metadata().clone().unwrap().into_iter().collect::<BTreeMap<_, _>>(), metadata().collect());
         // Also of a file without tensors.
-        write_tensors(&path, Vec::new(), DType::F32, Some(said().collect())).unwrap();
+        write_tensors(&path, Vec::new(), DType::F32, Some(metadata().collect())).unwrap();
         assert!(safetensors::SafeTensors::deserialize(&std::fs::read(&path).unwrap()).unwrap().is_empty());
     }
 

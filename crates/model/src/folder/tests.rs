@@ -129,7 +129,7 @@ fn a_tensor_of_integers_is_refused_with_its_type() {
     assert!(error.contains("model.norm.weight") && error.contains("U32"), "{error}");
 }
 
-/// A tied model whose head is written out, in files of at most so many bytes.
+/// A tied model whose head is written out, in files of at most that many bytes.
 fn written_out(folder: &Path, max_shard_bytes: usize) -> Parameters {
     let tied = Config { tie_word_embeddings: true, ..config() };
     let parameters = Parameters::random(&tied, 3, 0.1, &Device::Cpu).unwrap();

@@ -66,7 +66,7 @@ impl StoredTrained {
         }
     }
 
-    /// These parameters in fp32, in their order.
+    /// Reads parameters in fp32, in the order of `numbers`.
     ///
     /// # Errors
     /// As [`read`](Self::read), of the first that fails.

@@ -21,9 +21,9 @@ pub struct FreshShape {
     pub hidden_size: usize,
     /// Width of the feed-forward block.
     pub intermediate_size: usize,
-    /// Decoder layers.
+    /// Number of decoder layers.
     pub layers: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub heads: usize,
     /// Key and value heads; divides `heads`.
     pub kv_heads: usize,

@@ -16,7 +16,7 @@ pub(super) const ROPE_FACTORS: &str = "rope_freqs.weight";
 /// The architectures whose tensors and metadata are known here.
 const ARCHITECTURES: [&str; 3] = ["llama", "qwen2", "qwen3"];
 
-/// An open file.
+/// An open GGUF file, with its metadata and the places of its tensors.
 pub(super) struct GgufFile {
     path: PathBuf,
     reader: BufReader<File>,
@@ -61,7 +61,7 @@ impl GgufFile {
         format!("{}.{name}", self.architecture)
     }
 
-    /// A whole number.
+    /// A whole number of the metadata; `None` where the key is absent.
     pub(super) fn size(&self, key: &str) -> Result<Option<u64>> {
         self.typed(key, "a whole number", |value| match value {
             Value::U8(n) => Some(u64::from(*n)),
@@ -79,7 +79,7 @@ impl GgufFile {
         })
     }
 
-    /// A number.
+    /// A number of the metadata; `None` where the key is absent.
     pub(super) fn number(&self, key: &str) -> Result<Option<f64>> {
         self.typed(key, "a number", |value| match value {
             // The shortest decimal number that is the f32: what the file was made from.
@@ -89,12 +89,12 @@ impl GgufFile {
         })
     }
 
-    /// True or false.
+    /// A boolean of the metadata; `None` where the key is absent.
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>> {
         self.typed(key, "true or false", |value| value.to_bool().ok())
     }
 
-    /// A text.
+    /// A text of the metadata; `None` where the key is absent.
     pub(super) fn text(&self, key: &str) -> Result<Option<&str>> {
         self.typed(key, "a text", |value| value.to_string().ok().map(String::as_str))
     }

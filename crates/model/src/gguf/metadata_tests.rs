@@ -53,7 +53,7 @@ fn rope(keys: &[(&str, Metadata)], factors: Option<&[f32]>) -> Result<Value> {
 
 /// The factors as llama.cpp's converter computes them from Llama 3's scaling.
 fn llama3_factors(factor: f64) -> Vec<f32> {
-    let of = |pair: usize| {
+    let scale = |pair: usize| {
         let frequency = f64::from(THETA).powf(-2.0 * pair as f64 / HEAD_DIM as f64);
         let turns = 8192.0 * frequency / TAU;
         match turns {
@@ -65,7 +65,7 @@ fn llama3_factors(factor: f64) -> Vec<f32> {
             }
         }
     };
-    (0..HEAD_DIM / 2).map(|pair| of(pair) as f32).collect()
+    (0..HEAD_DIM / 2).map(|pair| scale(pair) as f32).collect()
 }
 
 #[test]

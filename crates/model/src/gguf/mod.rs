@@ -21,12 +21,12 @@ use crate::folder::{SaveOptions, save_config, save_parameters};
 use crate::parameters::{Parameters, parameter_specs};
 use file::GgufFile;
 
-/// What was imported.
+/// What an import wrote.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// The model's sizes and capabilities.
     pub config: Config,
-    /// Number of scalars.
+    /// Number of scalars in all parameters.
     pub parameters: usize,
     /// Whether the file has a chat template.
     pub has_chat_template: bool,

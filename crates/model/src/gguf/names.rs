@@ -48,8 +48,8 @@ pub(super) fn of(ids: &ModelIds, count: usize) -> Vec<String> {
     names
 }
 
-/// The parameters whose rows llama.cpp keeps in pairs, with the number of heads. Of those known here, only `llama` has
-/// them: it rotates neighbouring values where Hugging Face rotates halves.
+/// The parameters whose rows llama.cpp keeps in pairs, with the number of heads. Only `llama` has them among the
+/// architectures known here: it rotates neighbouring values where Hugging Face rotates halves.
 pub(super) fn permuted(ids: &ModelIds, config: &Config, architecture: &str) -> BTreeMap<usize, usize> {
     let mut heads = BTreeMap::new();
     if architecture == "llama" {

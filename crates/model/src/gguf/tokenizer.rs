@@ -8,14 +8,14 @@ use crate::error::Result;
 
 /// Longest token, in bytes: [`implied`] looks at every cut of it.
 const MAX_TOKEN: usize = 4096;
-/// Kinds of tokens.
+/// Kinds of tokens in `tokenizer.ggml.token_type`.
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 
 /// How a text is split before its parts become tokens.
 #[derive(Clone, Copy)]
 enum Split {
-    /// As GPT-2 does.
+    /// As GPT-2 splits texts.
     Gpt2,
     /// Each digit apart, and the rest as GPT-2 does.
     DigitsApart,
@@ -29,7 +29,7 @@ const LLAMA3: Split = Split::By(
 const QWEN2: Split = Split::By(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
-/// By `tokenizer.ggml.pre`. Absent: as GPT-2 does.
+/// How to split, by `tokenizer.ggml.pre`. Absent: as GPT-2 does.
 const SPLITS: [(&str, Split); 9] = [
     ("default", Split::Gpt2),
     ("gpt-2", Split::Gpt2),
@@ -44,11 +44,11 @@ const SPLITS: [(&str, Split); 9] = [
     ("deepseek-r1-qwen", QWEN2),
 ];
 
-/// A tokenizer's files.
+/// Contents of a tokenizer's files.
 pub(super) struct Files {
-    /// `tokenizer.json`.
+    /// Becomes `tokenizer.json` of the folder.
     pub(super) file: Value,
-    /// `tokenizer_config.json`.
+    /// Becomes `tokenizer_config.json` of the folder.
     pub(super) config: Value,
     pub(super) chat_template: Option<String>,
 }
@@ -97,7 +97,7 @@ pub(super) fn of(file: &GgufFile) -> Result<Files> {
     Ok(Files { file: json, config, chat_template })
 }
 
-/// BPE over bytes.
+/// A tokenizer with BPE over bytes.
 fn byte_level(file: &GgufFile, tokens: &[&str]) -> Result<Value> {
     let key = "tokenizer.ggml.merges";
     let merges = file.texts(key)?.ok_or_else(|| file.refused(key, "absent", "a list of texts"))?;
@@ -200,7 +200,7 @@ fn vocabulary(file: &GgufFile, tokens: impl Iterator<Item = String>) -> Result<M
 /// Tokens that are found in a text as they are: special ones, and those of the vocabulary's makers.
 fn added(tokens: &[&str], kinds: &[i64], is_llama: bool) -> Value {
     let spelling = Spelling::new();
-    let of = |(id, (token, &kind)): (usize, (&&str, &i64))| {
+    let added_token = |(id, (token, &kind)): (usize, (&&str, &i64))| {
         let is_spelled = is_llama || spelling.of(token) == **token;
         let is_special = kind == CONTROL;
         ((is_special || kind == USER_DEFINED) && is_spelled).then(|| {
@@ -208,7 +208,7 @@ fn added(tokens: &[&str], kinds: &[i64], is_llama: bool) -> Value {
                    "special": is_special})
         })
     };
-    tokens.iter().zip(kinds).enumerate().filter_map(of).collect()
+    tokens.iter().zip(kinds).enumerate().filter_map(added_token).collect()
 }
 
 /// What is put around every text.

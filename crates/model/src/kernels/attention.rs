@@ -8,16 +8,16 @@ use crate::segment::Segment;
 /// How query heads share key and value heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadShape {
-    /// Query heads.
+    /// Number of query heads.
     pub heads: usize,
     /// Key and value heads, a divisor of `heads`; query head h reads head h / (heads / kv_heads).
     pub kv_heads: usize,
-    /// Width of each.
+    /// Width of each head.
     pub dim: usize,
 }
 
 impl HeadShape {
-    /// Of a model.
+    /// The heads of a model.
     pub fn of(config: &Config) -> Self {
         Self { heads: config.num_heads, kv_heads: config.num_kv_heads, dim: config.head_dim }
     }
@@ -31,7 +31,7 @@ impl HeadShape {
 /// How a GPU computes attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionOptions {
-    /// By cuDNN where it can. Otherwise, and in any case without this, in blocks of queries.
+    /// Whether cuDNN computes attention where it can. Other attention is computed in blocks of queries.
     pub library: bool,
     /// Gradients whose bits are the same each time, for more time or memory.
     pub deterministic: bool,
@@ -72,13 +72,13 @@ pub trait Attention: Arrays {
 
 /// The arguments and results of [`Attention::attention`].
 pub struct AttentionForward<'a, M> {
-    /// Queries.
+    /// Queries, (n, heads * d).
     pub q: &'a M,
-    /// Keys.
+    /// Keys, (n, kv_heads * d).
     pub k: &'a M,
-    /// Values.
+    /// Values, (n, kv_heads * d).
     pub v: &'a M,
-    /// The output.
+    /// Output of the forward pass, (n, heads * d).
     pub out: &'a M,
     /// The logarithms of the denominators.
     pub log_sum: &'a M,
@@ -88,7 +88,7 @@ pub struct AttentionForward<'a, M> {
 pub trait CachedAttention: Arrays {
     /// The keys and values of one sequence in one layer.
     type Cache: Send;
-    /// An empty cache.
+    /// An empty cache for one layer.
     fn new_cache(&self, shape: HeadShape) -> Result<Self::Cache>;
     /// A cache of the first `tokens` of a sequence, at most as many as it has.
     fn prefix(&self, of: &Self::Cache, tokens: usize, shape: HeadShape) -> Result<Self::Cache>;

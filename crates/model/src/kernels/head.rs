@@ -8,7 +8,7 @@ use crate::error::Result;
 /// The input of the head, besides the hidden states.
 #[derive(Debug)]
 pub struct HeadInput<'a, M> {
-    /// (vocabulary, hidden).
+    /// Weight of the head, (vocabulary, hidden).
     pub weight: &'a Tensor,
     /// What an adapter adds to the logits, if the head has one.
     pub adapter: Option<HeadAdapter<'a, M>>,
@@ -49,18 +49,18 @@ impl<M> Copy for HeadAdapter<'_, M> {}
 /// The sums that the head adds its gradients to, of those that are wanted.
 #[derive(Debug)]
 pub struct HeadGradients<'a, G> {
-    /// That of the weight.
+    /// Sum for the weight.
     pub weight: Option<&'a mut G>,
-    /// That of the adapter's B.
+    /// Sum for the adapter's B.
     pub b: Option<&'a mut G>,
 }
 
 /// The gradients of the head's inputs.
 #[derive(Debug)]
 pub struct HeadInputGradients<M> {
-    /// Of the hidden states, by the weight alone.
+    /// Gradient of the hidden states, by the weight alone.
     pub hidden: M,
-    /// Of [`HeadAdapter::inner`], if there is an adapter.
+    /// Gradient of [`HeadAdapter::inner`], if there is an adapter.
     pub inner: Option<M>,
 }
 

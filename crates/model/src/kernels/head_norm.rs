@@ -11,13 +11,13 @@ pub struct HeadNormInput<'a, T> {
     pub weight: &'a Tensor,
     /// Added to the mean of squares.
     pub epsilon: f64,
-    /// Cosines and sines.
+    /// Cosines and sines of the rotation.
     pub table: &'a T,
-    /// Of each row.
+    /// Position of each row in its sequence.
     pub positions: &'a [u32],
 }
 
-/// Both together: kernels may do it in one pass over memory.
+/// Norm and rotation of heads. Kernels may do both in one pass over memory.
 pub trait HeadNorm: RmsNorm + Rotary {
     /// Normalises and rotates the heads of x (n, heads * head_dim).
     fn norm_rotary(&self, x: &Self::Matrix, input: &HeadNormInput<'_, Self::RotaryTable>) -> Result<Self::Matrix> {

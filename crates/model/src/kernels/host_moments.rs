@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 /// fp32 values in memory of the host, page-locked where that matters.
 pub trait HostValues: Send + Sync {
-    /// The values.
+    /// Values in the order of the parameter.
     fn values(&self) -> &[f32];
     /// The values, to be changed.
     fn values_mut(&mut self) -> &mut [f32];
@@ -30,14 +30,14 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// Both.
+    /// The first moment, then the second.
     pub const ALL: [Self; 2] = [Self::First, Self::Second];
 }
 
 /// Values that a thread copies at a time.
 const PIECE: usize = 1 << 18;
 
-/// Both moments of every parameter.
+/// The moments of every parameter, in memory of the host.
 pub struct HostMoments {
     first: Vec<Box<dyn HostValues>>,
     second: Vec<Box<dyn HostValues>>,
@@ -46,7 +46,7 @@ pub struct HostMoments {
 }
 
 impl HostMoments {
-    /// Of these memories, one of each for a parameter.
+    /// Moments in these memories, one of each for a parameter.
     pub fn new(first: Vec<Box<dyn HostValues>>, second: Vec<Box<dyn HostValues>>) -> Self {
         Self { first, second, saved: Vec::new() }
     }

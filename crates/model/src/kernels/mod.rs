@@ -119,7 +119,7 @@ pub trait RmsNorm: Arrays {
     ) -> Result<Self::Matrix>;
 }
 
-/// silu(gate) * up.
+/// The gated activation silu(gate) * up.
 pub trait SwiGlu: Arrays {
     /// gate and up (n, inner).
     fn swiglu(&self, gate: &Self::Matrix, up: &Self::Matrix) -> Result<Self::Matrix>;

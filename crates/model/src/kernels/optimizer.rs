@@ -1,4 +1,4 @@
-//! The optimizer's passes.
+//! Kernels of the optimizer: norms of gradients and the AdamW update.
 
 use candle_core::Tensor;
 use evenkeel_kernels::{AdamW, Clip};
@@ -9,13 +9,13 @@ use crate::error::Result;
 /// A parameter's or all parameters' arrays, in the order of the parameters: fp32 on the kernels' device.
 #[derive(Clone, Copy, Debug)]
 pub struct UpdateArrays<'a> {
-    /// Changed in place.
+    /// Weights, which are changed in place.
     pub weights: &'a [Tensor],
     /// Running means of gradients, changed in place.
     pub first: &'a [Tensor],
     /// Running means of their squares, changed in place.
     pub second: &'a [Tensor],
-    /// Gradients.
+    /// Gradients of the weights.
     pub gradients: &'a [Tensor],
 }
 

@@ -1,4 +1,4 @@
-//! Rotary position embedding.
+//! Rotary position embedding: the operation and its tables.
 
 use super::Arrays;
 use crate::config::Config;
@@ -7,9 +7,9 @@ use crate::error::Result;
 /// The direction of [`Rotary::rotary`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RotaryDirection {
-    /// By the position's angle.
+    /// Rotates by the position's angle.
     Forward,
-    /// By its negative: the backward pass of a rotation is its inverse, with the same amplitude.
+    /// Rotates by the negative angle: the backward pass of a rotation is its inverse, with the same amplitude.
     Backward,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct GradientBlock<G> {
 }
 
 impl<G: Send> GradientBlock<G> {
-    /// Sums of zero.
+    /// Sums of zero, one for each trained parameter.
     pub(super) fn new<K: Arrays<Gradient = G>>(kernels: &K, parameters: &Parameters) -> Result<Self> {
         let ids = parameters.ids();
         let embedding = ids.embedding;
@@ -55,13 +55,13 @@ impl<G: Send> GradientBlock<G> {
     pub(super) fn fail(&self, micro_batch: usize) {
         self.failed.fetch_min(micro_batch, Ordering::SeqCst);
         for slot in self.slots.iter().chain(&self.tied_embedding) {
-            // Under the lock: whoever is about to wait has either not looked at `failed` yet, or waits already.
+            // Under the lock: a thread that is about to wait has either not read `failed` yet, or waits already.
             let _turns = slot.lock();
             slot.changed.notify_all();
         }
     }
 
-    /// What was summed.
+    /// The sums, once every slot is complete.
     pub(super) fn into_sums(self, kernels: &impl Arrays<Gradient = G>) -> Result<GradientSet<G>> {
         let mut sums: Vec<_> = self.slots.into_iter().map(Slot::into_sum).collect();
         if let Some(embedding) = self.tied_embedding.map(Slot::into_sum) {

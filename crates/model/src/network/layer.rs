@@ -36,11 +36,11 @@ pub(crate) struct Saved<M> {
     gated: Option<M>,
 }
 
-/// Queries or keys.
+/// Queries or keys that a forward pass kept.
 enum Rotated<M> {
-    /// Without a norm: as attention reads them.
+    /// Values without a norm, as attention reads them.
     Plain(M),
-    /// As projected, which the norm's backward pass reads, and as attention reads them.
+    /// Values as projected, which the norm's backward pass reads, and as attention reads them.
     Normed { raw: M, rotated: Option<M> },
 }
 

@@ -21,7 +21,7 @@ use crate::kernels::portable::Portable;
 use crate::kernels::{AttentionOptions, Coefficients, Kernels, OptimizerKernels, Scores};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
-use crate::sampling::{SampledFrom, SampledToken};
+use crate::sampling::{SampledFrom, SampledToken, TokenDraw};
 use crate::segment::Segment;
 use gradients::GradientSet;
 pub use gradients::gradients_of_sums;
@@ -88,7 +88,7 @@ pub struct PartialGradient {
 
 /// A trainable model, independent of its kernels.
 pub trait TrainableModel: Send {
-    /// Sizes and capabilities.
+    /// Sizes and capabilities of the model.
     fn config(&self) -> &Config;
     /// The fp32 master parameters.
     fn parameters(&self) -> &Parameters;
@@ -99,9 +99,8 @@ pub trait TrainableModel: Send {
     /// Log-probabilities and entropies of each micro-batch's scored tokens, logits divided by `temperature`.
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>>;
     /// For the scored tokens of each micro-batch, the statistics of the distributions that they were sampled from. A
-    /// row's numbers do not depend on which other rows are computed with it. `numbers`: of each micro-batch the random
-    /// number in [0, 1) that each scored token was drawn with, to be drawn again; NaN, and lists that are not there,
-    /// draw nothing.
+    /// row's numbers do not depend on which other rows are computed with it. `draws`: of each micro-batch what is known
+    /// of the draw of each scored token; of lists that are not there, nothing is.
     ///
     /// # Errors
     /// Logits that are not finite, a failure of the device.
@@ -109,7 +108,7 @@ pub trait TrainableModel: Send {
         &self,
         batches: &[Packed],
         from: SampledFrom<'_>,
-        numbers: &[Vec<f64>],
+        draws: &[Vec<TokenDraw>],
     ) -> Result<Vec<Vec<SampledToken>>>;
     /// Forward and backward passes over the micro-batches; gradients are added to the current sums. Blocks ascend, also
     /// from call to call: within a block gradients are summed in the order of its micro-batches, whatever calls they
@@ -174,7 +173,7 @@ pub struct Network<K: Kernels> {
     table: K::RotaryTable,
     options: NetworkOptions,
     workers: Workers,
-    /// From the first [`TrainableModel::accumulate`] until [`TrainableModel::take_gradients`].
+    /// Sums from the first [`TrainableModel::accumulate`] until [`TrainableModel::take_gradients`].
     sums: Option<Sums<K::Gradient>>,
 }
 
@@ -225,12 +224,12 @@ impl<K: Kernels> TrainableModel for Network<K> {
         &self,
         batches: &[Packed],
         from: SampledFrom<'_>,
-        numbers: &[Vec<f64>],
+        draws: &[Vec<TokenDraw>],
     ) -> Result<Vec<Vec<SampledToken>>> {
         validate_temperature(|| "temperature".to_owned(), from.temperature)?;
         let costs: Vec<_> = batches.iter().map(cost).collect();
-        let numbers = |index: usize| numbers.get(index).map_or(&[][..], Vec::as_slice);
-        self.workers.run(&costs, |index| self.score_sampled_batch(&batches[index], from, numbers(index)))
+        let draws = |index: usize| draws.get(index).map_or(&[][..], Vec::as_slice);
+        self.workers.run(&costs, |index| self.score_sampled_batch(&batches[index], from, draws(index)))
     }
 
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()> {

@@ -9,7 +9,7 @@ use super::{Network, Recompute, TokenLoss};
 use crate::error::{ModelError, Result};
 use crate::kernels::{Kernels, Scores, chunks};
 use crate::pack::{Packed, validate_ids};
-use crate::sampling::{DrawOptions, NotFinite, SampledFrom, SampledToken, Sampler};
+use crate::sampling::{DrawOptions, NotFinite, SampledFrom, SampledToken, Sampler, TokenDraw, exclude};
 use crate::segment::Segment;
 
 /// Rows whose logits are on the host at once: enough to share among threads, few enough to stay small (75 MB at most
@@ -38,7 +38,7 @@ impl<K: Kernels> Network<K> {
         &self,
         batch: &Packed,
         from: SampledFrom<'_>,
-        numbers: &[f64],
+        draws: &[TokenDraw],
     ) -> Result<Vec<SampledToken>> {
         let pass = self.pass(batch.positions())?;
         let x = self.last_layer(&pass, batch)?;
@@ -51,15 +51,18 @@ impl<K: Kernels> Network<K> {
             let mut logits = pass.head_logits(&hidden, ids.head, from.temperature)?;
             // The logits are already divided.
             let options = DrawOptions { temperature: 1.0, truncation: from.truncation, excluded: &[], logprobs: None };
-            let of_row = |sampler: &mut Sampler, (row, &(target, number)): (&mut [f32], &(u32, Option<f64>))| {
+            let of_row = |sampler: &mut Sampler, (row, &(target, of_token)): (&mut [f32], &(u32, TokenDraw))| {
+                if of_token.cannot_end {
+                    exclude(row, from.end_tokens);
+                }
                 let token = sampler.statistics(row, target, from);
                 let draw = |number| Ok(sampler.draw(row, options, number, &mut Vec::new())?.id);
-                let drawn = number.map(draw).transpose();
+                let drawn = of_token.number.map(draw).transpose();
                 let both = token.and_then(|token| Ok(SampledToken { drawn: drawn?, ..token }));
                 both.map_err(|NotFinite| ModelError::NotFiniteLogits)
             };
-            let number = |at: usize| numbers.get(at).copied().filter(|number| !number.is_nan());
-            let targets: Vec<_> = range.map(|at| (batch.targets()[at], number(at))).collect();
+            let of_token = |at: usize| draws.get(at).copied().unwrap_or_default();
+            let targets: Vec<_> = range.map(|at| (batch.targets()[at], of_token(at))).collect();
             tokens.extend(self.workers.rows(&mut logits, &targets, self.is_on_cpu(), of_row)?);
         }
         Ok(tokens)

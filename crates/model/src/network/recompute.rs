@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Recompute {
-    /// Nothing.
+    /// Nothing is recomputed: the most memory.
     #[default]
     None,
     /// Norms, with the rotation after them, and the gated activation: a third less memory, hardly any extra work.
@@ -17,7 +17,7 @@ pub enum Recompute {
 }
 
 impl Recompute {
-    /// All of them, from the most memory to the least.
+    /// Every choice, from the most memory to the least.
     pub const ALL: [Self; 3] = [Self::None, Self::Selective, Self::Full];
 
     /// The name in settings.

@@ -52,7 +52,7 @@ pub fn sum_of_nodes(places: usize, nodes: impl IntoIterator<Item = (TreeNode, Op
 
 /// The sums that wait for their neighbours.
 pub(super) struct Tree<T> {
-    /// From the leaves to the root: what is complete and has not been combined, by its position in the level.
+    /// Sums that are complete and not combined yet, by level from the leaves to the root and by position in the level.
     levels: Vec<BTreeMap<usize, Option<T>>>,
 }
 
@@ -74,7 +74,7 @@ impl<T> Tree<T> {
         self.close_node(TreeNode { level: 0, position: place }, sum, add)
     }
 
-    /// The same of a node, none of whose places was closed.
+    /// Adds the sum of a node, none of whose places was closed.
     fn close_node<E>(
         &mut self,
         node: TreeNode,

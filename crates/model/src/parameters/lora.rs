@@ -18,13 +18,13 @@ pub(crate) const LORA_B: &str = ".lora_B.weight";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum LinearModule {
-    /// Query projection.
+    /// Projection of attention's input to queries.
     #[serde(rename = "q_proj")]
     Query,
-    /// Key projection.
+    /// Projection of attention's input to keys.
     #[serde(rename = "k_proj")]
     Key,
-    /// Value projection.
+    /// Projection of attention's input to values.
     #[serde(rename = "v_proj")]
     Value,
     /// Projection of the attention's output.
@@ -45,10 +45,10 @@ pub enum LinearModule {
 }
 
 impl LinearModule {
-    /// Those of every decoder layer, in the order of its parameters.
+    /// The layers of every decoder layer, in the order of its parameters.
     pub const OF_LAYERS: [Self; 7] =
         [Self::Query, Self::Key, Self::Value, Self::Output, Self::Gate, Self::Up, Self::Down];
-    /// All of them, the head last.
+    /// All targets, the head last.
     pub const ALL: [Self; 8] =
         [Self::Query, Self::Key, Self::Value, Self::Output, Self::Gate, Self::Up, Self::Down, Self::Head];
 
@@ -66,7 +66,7 @@ impl LinearModule {
         }
     }
 
-    /// Its parameters in a decoder layer; `None` for the head.
+    /// Parameters of the layer in a decoder layer; `None` for the head.
     const fn in_layer(self, layer: &mut LayerIds) -> Option<&mut LinearIds> {
         match self {
             Self::Query => Some(&mut layer.query),
@@ -161,7 +161,7 @@ impl LoraShape {
         }
     }
 
-    /// The same without a base.
+    /// Refuses what no adapter of any base has.
     ///
     /// # Errors
     /// As [`validate`](Self::validate).

@@ -1,14 +1,14 @@
-//! One draw.
+//! Draws one token from a row of logits.
 
 use super::normalizer::Normalizer;
 use super::truncate::{keep, likelier};
 use super::weights::{exponentials, index_at, largest};
-use super::{DrawOptions, LogprobsMode, LogprobsRequest};
+use super::{DrawOptions, LogprobsMode, LogprobsRequest, exclude};
 
 /// A token and its log-probability in the configured mode, if it was requested.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawn {
-    /// The token's id.
+    /// Id of the token in the vocabulary.
     pub id: u32,
     /// Log-probability, if it is asked for.
     pub logprob: Option<f32>,
@@ -67,9 +67,7 @@ impl Sampler {
             id: id as u32,
             logprob: raw.map(|normalizer| normalizer.log_probability(logit)),
         };
-        for &id in excluded {
-            row[id as usize] = f32::NEG_INFINITY;
-        }
+        exclude(row, excluded);
         let processed = alternatives(LogprobsMode::ProcessedLogprobs);
         if temperature == 0.0 {
             let (id, highest) = finite(row)?;
@@ -123,7 +121,7 @@ impl Sampler {
         Ok(Score { logprob: Normalizer::of_all(row).log_probability(logit), rank })
     }
 
-    /// Draws from `kept`.
+    /// Draws a token from `kept`, and returns its index there.
     fn draw_kept(&self, uniform: f64) -> usize {
         let weight = |id: u32| f64::from(self.weights[id as usize]);
         let total: f64 = self.kept.iter().map(|&id| weight(id)).sum();

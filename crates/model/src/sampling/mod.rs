@@ -11,7 +11,7 @@ mod weights;
 
 pub use draw::{Drawn, NotFinite, Sampler, Score};
 use serde::{Deserialize, Serialize};
-pub use statistics::{COMMON_RANKS, FLOOR, SURPRISE_BOUND, SampledFrom, SampledToken, TokenStatistics};
+pub use statistics::{COMMON_RANKS, FLOORS, SURPRISE_BOUND, SampledFrom, SampledToken, TokenDraw, TokenStatistics};
 pub use truncate::Truncation;
 
 /// How a token is sampled.
@@ -27,10 +27,17 @@ pub struct DrawOptions<'a> {
     pub logprobs: Option<LogprobsRequest>,
 }
 
+/// Excludes ids from a row of logits, for what draws from it and for what is said of the draw.
+pub(crate) fn exclude(row: &mut [f32], ids: &[u32]) {
+    for &id in ids {
+        row[id as usize] = f32::NEG_INFINITY;
+    }
+}
+
 /// The log-probabilities that are reported with a sampled token: its own, and those of alternatives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogprobsRequest {
-    /// Under which distribution.
+    /// Distribution that the log-probabilities belong to.
     pub mode: LogprobsMode,
     /// Number of most likely tokens to report.
     pub alternatives: usize,
@@ -49,7 +56,7 @@ pub enum LogprobsMode {
 }
 
 impl LogprobsMode {
-    /// As vLLM's `--logprobs-mode` spells it.
+    /// Name of the mode, as vLLM's `--logprobs-mode` spells it.
     pub fn name(self) -> &'static str {
         match self {
             Self::ProcessedLogprobs => "processed_logprobs",

@@ -1,4 +1,5 @@
-//! From logits to log-probabilities: the one place, for what an engine reports and for what the learner compares it with.
+//! Turns logits into log-probabilities: the one place, for what an engine reports and for what the learner compares it
+//! with.
 
 use crate::kernels::cpu;
 

@@ -8,10 +8,10 @@ use super::weights::exponentials;
 
 /// Bound of the surprise, in nats.
 pub const SURPRISE_BOUND: f64 = 4.0;
-/// Tokens beyond this place have their mass in [`TokenStatistics::beyond_rank`].
-pub const COMMON_RANKS: usize = 50;
-/// Tokens below this share of the largest probability have their mass in [`TokenStatistics::below_floor`].
-pub const FLOOR: f32 = 0.05;
+/// Tokens beyond each of these places have their mass in [`TokenStatistics::beyond_rank`].
+pub const COMMON_RANKS: [usize; 2] = [5, 50];
+/// Tokens below each of these shares of the largest probability have their mass in [`TokenStatistics::below_floor`].
+pub const FLOORS: [f32; 2] = [0.01, 0.05];
 
 const LANES: usize = 8;
 
@@ -22,12 +22,21 @@ pub struct SampledFrom<'a> {
     pub temperature: f32,
     /// Which tokens were too unlikely to be drawn.
     pub truncation: Truncation,
-    /// Distinct ids whose joint mass is wanted.
+    /// Distinct ids whose joint mass is wanted, and which some tokens were drawn without.
     pub end_tokens: &'a [u32],
 }
 
-/// Of the distribution p at the token x. Logarithms are natural, masses are probabilities. Tokens are ordered by p,
-/// most likely first, equally likely ones by their ids.
+/// What is known of the draw of a token.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TokenDraw {
+    /// The random number in [0, 1) that it was drawn with, to be drawn again.
+    pub number: Option<f64>,
+    /// Whether it could be none of the end tokens.
+    pub cannot_end: bool,
+}
+
+/// Statistics of the distribution p at the token x. Logarithms are natural, masses are probabilities. Tokens are
+/// ordered by p, most likely first, equally likely ones by their ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TokenStatistics {
     /// log p(x); minus infinity outside the support.
@@ -44,12 +53,12 @@ pub struct TokenStatistics {
     pub equally_likely: f64,
     /// Place of x in the order, from 1; outside the support one more than its size.
     pub rank: u32,
-    /// Mass of the tokens whose place is above [`COMMON_RANKS`].
-    pub beyond_rank: f64,
+    /// Mass of the tokens whose place is above each of [`COMMON_RANKS`].
+    pub beyond_rank: [f64; COMMON_RANKS.len()],
     /// log p of the most likely token.
     pub largest_log_probability: f64,
-    /// Mass of the tokens whose p is below [`FLOOR`] times the largest.
-    pub below_floor: f64,
+    /// Mass of the tokens whose p is below each of [`FLOORS`] times the largest.
+    pub below_floor: [f64; FLOORS.len()],
     /// Mass of the end tokens.
     pub end_probability: f64,
 }
@@ -61,7 +70,7 @@ pub struct SampledToken {
     pub logp: f32,
     /// Entropy at the temperature, without truncation.
     pub entropy: f32,
-    /// With truncation.
+    /// Statistics of the distribution with truncation.
     pub statistics: TokenStatistics,
     /// The token that a random number draws, if one is given.
     pub drawn: Option<u32>,
@@ -102,13 +111,13 @@ impl Sampler {
 struct Support<'a> {
     /// Divided by the temperature.
     logits: &'a [f32],
-    /// exp(logit - top).
+    /// Weights of the tokens, exp(logit - top).
     weights: &'a [f32],
     /// The largest logit, which is always in the support.
     top: f32,
 }
 
-/// Of the logits less the largest.
+/// Moments of the logits less the largest.
 #[derive(Clone, Copy)]
 struct Moments {
     total: f64,
@@ -122,15 +131,15 @@ impl Moments {
     }
 }
 
-/// Sums over the support, relative to a token and to the token at place [`COMMON_RANKS`].
+/// Sums over the support, relative to a token and to the tokens at the places [`COMMON_RANKS`].
 #[derive(Clone, Copy, Default)]
 struct Sums {
     squares: f64,
     bounded: f64,
     less: f64,
     equal: f64,
-    below_floor: f64,
-    rare: f64,
+    below_floor: [f64; FLOORS.len()],
+    rare: [f64; COMMON_RANKS.len()],
 }
 
 impl Support<'_> {
@@ -153,21 +162,25 @@ impl Support<'_> {
         if weight > 0.0 { f64::from(weight) * (f64::from(logit) - f64::from(self.top)) } else { 0.0 }
     }
 
-    fn sums(&self, mean: f64, logit_of_target: f32, rare_below: f32) -> Sums {
+    fn sums(&self, mean: f64, logit_of_target: f32, rare_below: [f32; COMMON_RANKS.len()]) -> Sums {
         let mut lanes = [Sums::default(); LANES];
         for (logits, weights) in self.logits.chunks(LANES).zip(self.weights.chunks(LANES)) {
             for (lane, (&logit, &weight)) in logits.iter().zip(weights).enumerate() {
                 let sums = &mut lanes[lane];
                 let mass = f64::from(weight);
-                let of = |condition: bool| if condition { mass } else { 0.0 };
+                let mass_if = |condition: bool| if condition { mass } else { 0.0 };
                 // Also of a logit of minus infinity, which has no mass.
                 let surprise = (f64::from(logit) - f64::from(self.top) - mean).max(-1e3);
                 sums.squares += mass * surprise * surprise;
                 sums.bounded += mass * surprise.clamp(-SURPRISE_BOUND, SURPRISE_BOUND);
-                sums.less += of(logit < logit_of_target);
-                sums.equal += of(logit == logit_of_target);
-                sums.below_floor += of(weight < FLOOR);
-                sums.rare += of(logit < rare_below);
+                sums.less += mass_if(logit < logit_of_target);
+                sums.equal += mass_if(logit == logit_of_target);
+                for (sum, floor) in sums.below_floor.iter_mut().zip(FLOORS) {
+                    *sum += mass_if(weight < floor);
+                }
+                for (sum, below) in sums.rare.iter_mut().zip(rare_below) {
+                    *sum += mass_if(logit < below);
+                }
             }
         }
         lanes.iter().fold(Sums::default(), |a, b| Sums {
@@ -175,8 +188,8 @@ impl Support<'_> {
             bounded: a.bounded + b.bounded,
             less: a.less + b.less,
             equal: a.equal + b.equal,
-            below_floor: a.below_floor + b.below_floor,
-            rare: a.rare + b.rare,
+            below_floor: std::array::from_fn(|at| a.below_floor[at] + b.below_floor[at]),
+            rare: std::array::from_fn(|at| a.rare[at] + b.rare[at]),
         })
     }
 
@@ -191,14 +204,16 @@ impl Support<'_> {
     ) -> TokenStatistics {
         let Moments { total, log_total, mean } = moments;
         // The last of the common ones. With fewer tokens it is minus infinity, and none is rare.
-        let common = nth_largest(self.logits.iter().copied(), COMMON_RANKS);
+        let common = COMMON_RANKS.map(|ranks| nth_largest(self.logits.iter().copied(), ranks));
         let sums = self.sums(mean, logit, common);
         let count = |condition: &dyn Fn(f32) -> bool| self.logits.iter().filter(|&&other| condition(other)).count();
-        // Of those as likely as the last common one, the first by their ids are common as well.
-        let beyond =
-            if common > f32::NEG_INFINITY { count(&|other| other >= common).saturating_sub(COMMON_RANKS) } else { 0 };
-        let weight_of = |logit: f32| self.logits.iter().position(|&other| other == logit).map(|at| self.weights[at]);
-        let tied = if beyond > 0 { f64::from(weight_of(common).unwrap_or(0.0)) * beyond as f64 } else { 0.0 };
+        // Tokens as likely as the last common one are common as well, the first by their ids.
+        let tied = |ranks: usize, common: f32| {
+            let is_rare = common > f32::NEG_INFINITY;
+            let beyond = if is_rare { count(&|other| other >= common).saturating_sub(ranks) } else { 0 };
+            let of_common = || self.logits.iter().position(|&other| other == common).map(|at| self.weights[at]);
+            if beyond > 0 { f64::from(of_common().unwrap_or(0.0)) * beyond as f64 } else { 0.0 }
+        };
         let place_of_target = place(target);
         let (log_probability, surprise, rank) = match place_of_target {
             Some(at) => {
@@ -217,9 +232,9 @@ impl Support<'_> {
             less_likely: sums.less / total,
             equally_likely: sums.equal / total,
             rank: rank as u32,
-            beyond_rank: (sums.rare + tied) / total,
+            beyond_rank: std::array::from_fn(|at| (sums.rare[at] + tied(COMMON_RANKS[at], common[at])) / total),
             largest_log_probability: -log_total,
-            below_floor: sums.below_floor / total,
+            below_floor: sums.below_floor.map(|mass| mass / total),
             end_probability: end / total,
         }
     }
@@ -253,9 +268,9 @@ mod tests {
             less_likely: mass(&|id| row[id] < row[target]),
             equally_likely: mass(&|id| row[id] == row[target]),
             rank: rank(target) as u32,
-            beyond_rank: mass(&|id| rank(id) > 50),
+            beyond_rank: [mass(&|id| rank(id) > 5), mass(&|id| rank(id) > 50)],
             largest_log_probability: largest.ln(),
-            below_floor: mass(&|id| p(id) < 0.05 * largest),
+            below_floor: [mass(&|id| p(id) < 0.01 * largest), mass(&|id| p(id) < 0.05 * largest)],
             end_probability: mass(&|id| end_tokens.contains(&(id as u32))),
         }
     }
@@ -269,9 +284,11 @@ mod tests {
                 s.surprise,
                 s.less_likely,
                 s.equally_likely,
-                s.beyond_rank,
+                s.beyond_rank[0],
+                s.beyond_rank[1],
                 s.largest_log_probability,
-                s.below_floor,
+                s.below_floor[0],
+                s.below_floor[1],
                 s.end_probability,
             ]
         };
@@ -333,17 +350,21 @@ mod tests {
             truncation in truncation(),
         ) {
             let from = SampledFrom { temperature: 1.0, truncation, end_tokens: &[0] };
-            let at = |id: usize| Sampler::default().statistics(&row, id as u32, from).unwrap().statistics;
+            let statistics_at = |id: usize| Sampler::default().statistics(&row, id as u32, from).unwrap().statistics;
             let all: Vec<(f64, TokenStatistics)> =
-                (0..row.len()).map(at).map(|statistics| (statistics.log_probability.exp(), statistics)).collect();
+                (0..row.len()).map(statistics_at).map(|found| (found.log_probability.exp(), found)).collect();
             let mean = |of: &dyn Fn(&TokenStatistics) -> f64| all.iter().map(|(p, at)| p * of(at)).sum::<f64>();
             let event = |of: &dyn Fn(&TokenStatistics) -> bool| mean(&|at| f64::from(u8::from(of(at))));
             let first = all[0].1;
             prop_assert!((mean(&|_| 1.0) - 1.0).abs() < 1e-5);
             prop_assert!(mean(&|at| at.surprise).abs() < 2e-5);
-            prop_assert!((event(&|at| at.rank > 50) - first.beyond_rank).abs() < 1e-5);
-            let below = |at: &TokenStatistics| at.log_probability < at.largest_log_probability + f64::from(FLOOR).ln();
-            prop_assert!((event(&below) - first.below_floor).abs() < 1e-5);
+            for (ranks, mass) in COMMON_RANKS.into_iter().zip(first.beyond_rank) {
+                prop_assert!((event(&|at| at.rank as usize > ranks) - mass).abs() < 1e-5);
+            }
+            for (floor, mass) in FLOORS.map(f64::from).into_iter().zip(first.below_floor) {
+                let below = |at: &TokenStatistics| at.log_probability < at.largest_log_probability + floor.ln();
+                prop_assert!((event(&below) - mass).abs() < 1e-5);
+            }
             // less likely + u × equally likely is uniform: its mean is a half.
             prop_assert!((mean(&|at| at.less_likely + at.equally_likely / 2.0) - 0.5).abs() < 1e-5);
         }

@@ -22,7 +22,7 @@ pub struct Truncation {
 }
 
 impl Truncation {
-    /// Excludes nothing.
+    /// A truncation that excludes nothing.
     pub const NONE: Self = Self { top_k: 0, top_p: 1.0, min_p: 0.0 };
 
     /// Whether any of them can exclude a token of the vocabulary.

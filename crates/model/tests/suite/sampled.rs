@@ -3,7 +3,9 @@
 use candle_core::{Device, Tensor};
 use evenkeel_model::decode::DecodeStep;
 use evenkeel_model::kernels::cpu::Cpu;
-use evenkeel_model::sampling::{DrawOptions, LogprobsMode, LogprobsRequest, SampledFrom, Sampler, Truncation};
+use evenkeel_model::sampling::{
+    DrawOptions, LogprobsMode, LogprobsRequest, SampledFrom, Sampler, TokenDraw, Truncation,
+};
 use evenkeel_model::{
     Architecture, Config, Decoder, KvCache, LinearModule, LoraShape, NetworkOptions, Packed, Parameters, TrainableModel,
 };
@@ -31,12 +33,16 @@ impl Sample {
     }
 }
 
+/// The tokens that end a sample.
+const ENDS: [u32; 1] = [1];
+
 /// Draws a sample of each length and temperature behind a prompt, all in one batch, over copies of the prompt's keys.
+/// The first `early` tokens are drawn without the ends.
 fn sample(
     decoder: &Decoder,
     prompt: &[u32],
     samples: &[(usize, f32)],
-    truncation: Truncation,
+    (truncation, early): (Truncation, usize),
     random: &mut ChaCha8Rng,
 ) -> Vec<Sample> {
     let (&last, first) = prompt.split_last().unwrap();
@@ -51,9 +57,10 @@ fn sample(
     let mut all: Vec<Sample> = samples.iter().map(begin).collect();
     let mut sampler = Sampler::default();
     let logprobs = Some(LogprobsRequest { mode: LogprobsMode::ProcessedLogprobs, alternatives: 0 });
-    // The logits are already divided.
-    let options = DrawOptions { temperature: 1.0, truncation, excluded: &[], logprobs };
     for number in 0..samples.iter().map(|(length, _)| *length).max().unwrap_or(0) {
+        let excluded: &[u32] = if number < early { &ENDS } else { &[] };
+        // The logits are already divided.
+        let options = DrawOptions { temperature: 1.0, truncation, excluded, logprobs };
         let open = || |sample: &&mut Sample| number < sample.length;
         let steps = all.iter_mut().filter(open()).map(|sample| DecodeStep {
             cache: &mut sample.cache,
@@ -104,7 +111,7 @@ fn assert_equal(
 ) -> usize {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let decoder = Decoder::new(config.clone(), parameters, Cpu::new().unwrap(), 1 + seed as usize % 3).unwrap();
-    let all = sample(&decoder, prompt, samples, Truncation::NONE, &mut random);
+    let all = sample(&decoder, prompt, samples, (Truncation::NONE, 0), &mut random);
     let mut compared = 0;
     for temperature in samples.iter().map(|(_, temperature)| *temperature) {
         let drawn: Vec<&Sample> = all.iter().filter(|sample| sample.temperature == temperature).collect();
@@ -190,6 +197,7 @@ fn statistics_of_samples_have_the_reported_log_probabilities_and_draw_the_same_t
     let prompt = ids(config, &mut ChaCha8Rng::seed_from_u64(1), 20);
     let decoder = Decoder::new(config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
     let none = Truncation::NONE;
+    let early = 4;
     for (number, truncation) in [
         none,
         Truncation { top_k: 5, ..none },
@@ -202,13 +210,18 @@ fn statistics_of_samples_have_the_reported_log_probabilities_and_draw_the_same_t
     {
         for temperature in [1.0, 0.7] {
             let mut random = ChaCha8Rng::seed_from_u64(number as u64);
-            let samples = sample(&decoder, &prompt, &[(50, temperature), (20, temperature)], truncation, &mut random);
+            let of = [(50, temperature), (20, temperature)];
+            let samples = sample(&decoder, &prompt, &of, (truncation, early), &mut random);
             let drawn: Vec<&Sample> = samples.iter().collect();
             let batch = packed(config, &prompt, &drawn, true);
-            let from = SampledFrom { temperature, truncation, end_tokens: &[1] };
+            let from = SampledFrom { temperature, truncation, end_tokens: &ENDS };
             let network = cpu(config, &parameters, NetworkOptions::default());
-            let numbers: Vec<f64> = samples.iter().flat_map(|sample| sample.numbers.iter().copied()).collect();
-            let found = network.score_sampled(std::slice::from_ref(&batch), from, &[numbers]).unwrap().remove(0);
+            let of_sample = |sample: &Sample| -> Vec<TokenDraw> {
+                let numbers = sample.numbers.iter().enumerate();
+                numbers.map(|(at, &number)| TokenDraw { number: Some(number), cannot_end: at < early }).collect()
+            };
+            let draws = samples.iter().flat_map(of_sample).collect();
+            let found = network.score_sampled(std::slice::from_ref(&batch), from, &[draws]).unwrap().remove(0);
             let ids = samples.iter().flat_map(|sample| sample.response().iter().copied());
             assert!(found.iter().map(|token| token.drawn).eq(ids.map(Some)), "{truncation:?} at {temperature}");
             let found: Vec<f32> = found.iter().map(|token| token.statistics.log_probability as f32).collect();
@@ -224,7 +237,8 @@ fn one_bit_of_one_weight_shows() {
     let parameters = parameters(config, 3);
     let prompt = ids(config, &mut ChaCha8Rng::seed_from_u64(1), 20);
     let decoder = Decoder::new(config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
-    let samples = sample(&decoder, &prompt, &[(60, 1.0); 8], Truncation::NONE, &mut ChaCha8Rng::seed_from_u64(5));
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    let samples = sample(&decoder, &prompt, &[(60, 1.0); 8], (Truncation::NONE, 0), &mut random);
     let reported: Vec<f32> = samples.iter().flat_map(|sample| sample.reported.iter().copied()).collect();
     let batch = packed(config, &prompt, &samples.iter().collect::<Vec<_>>(), true);
     for (number, spec) in parameters.specs().iter().enumerate() {

@@ -157,7 +157,7 @@ pub fn bits(tensors: &[Tensor]) -> Vec<u32> {
     tensors.iter().flat_map(host).map(f32::to_bits).collect()
 }
 
-/// Euclidean.
+/// The Euclidean norm of the values.
 pub fn norm(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().map(|x| x * x).sum::<f64>().sqrt()
 }

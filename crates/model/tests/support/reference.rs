@@ -113,7 +113,7 @@ impl Reference {
         Tensor::cat(&[left, right], 2).unwrap()
     }
 
-    /// Of the pair at this part of a head.
+    /// Frequency of the pair at this part of a head.
     fn frequency(&self, part: f64) -> f64 {
         let plain = self.config.rope.theta.powf(-part);
         match self.config.rope.scaling {

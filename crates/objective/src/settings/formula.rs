@@ -3,12 +3,17 @@
 use std::fmt;
 
 use super::Settings;
-use crate::Correction;
+use crate::{Aggregation, Correction};
 
 impl Settings {
     /// The resolved objective, with numbers, as one line for the log.
     #[must_use]
     pub fn formula(&self) -> String {
+        let mut weight = self.aggregation.formula_with(self.constants());
+        if self.aggregation == Aggregation::Sides {
+            let ratio = self.side_ratio.as_ref().map_or_else(|| "1".to_owned(), ToString::to_string);
+            weight += &format!(", r = {ratio}");
+        }
         let mut line = format!(
             "loss = - sum of w{c} phi over trainable tokens; A = {advantage} [{}]; w = {weight} [{}]; phi = {phi} [{}]",
             self.advantage,
@@ -16,7 +21,6 @@ impl Settings {
             self.policy,
             c = if self.correction == Correction::None { "" } else { " c" },
             advantage = self.advantage.formula(),
-            weight = self.aggregation.formula_with(self.constants()),
             phi = self.policy.formula(&self.clip()),
         );
         if self.correction != Correction::None {

@@ -1,6 +1,9 @@
 //! The settings of an objective, with the paper's defaults and the allowed ranges.
 
 mod formula;
+mod side_ratio;
+
+pub use side_ratio::SideRatio;
 
 use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
@@ -9,7 +12,7 @@ use crate::correction::Bounds;
 use crate::luspo;
 use crate::policy::Clip;
 use crate::sapo::Gate;
-use crate::{Advantage, Aggregation, Constants, Correction, Error, KlEstimator, MAX_LOG_RATIO, PolicyTerm};
+use crate::{Advantage, Aggregation, Constants, Correction, Error, KlEstimator, MAX_LOG_RATIO, PolicyTerm, SideDial};
 
 /// Beyond it the gate of `sapo` is a step.
 const MAX_TAU: f64 = 100.0;
@@ -26,7 +29,8 @@ pub struct Settings {
     pub advantage: Advantage,
     /// How token terms are summed: the weight of a token. P groups with a trainable token in the mini-batch, N
     /// trainable tokens in the mini-batch; in a group, G responses with a trainable token, T_i of them in response i,
-    /// N_g in all; s the side of A_i's sign; Q the sum of T^-alpha over the responses of the mini-batch.
+    /// N_g in all; s the side of A_i's sign; Q the sum of T^-alpha over the responses of the mini-batch; e the
+    /// `length_exponent` and r the `side_ratio`.
     pub aggregation: Aggregation,
     /// The policy term; rho is exp(logp - old_logp), A the advantage. Formulas have the default bounds.
     pub policy: PolicyTerm,
@@ -42,7 +46,7 @@ pub struct Settings {
     pub gmpo_clip: f64,
     /// The temperature of the gate of `sapo` for A > 0, above 0 and up to 100.
     pub sapo_tau_pos: f64,
-    /// The same for A < 0.
+    /// The temperature of the gate of `sapo` for A < 0, above 0 and up to 100.
     pub sapo_tau_neg: f64,
     /// The correction for the mismatch between the engine's policy and the learner's.
     pub correction: Correction,
@@ -52,8 +56,18 @@ pub struct Settings {
     pub correction_high: f64,
     /// The length in rules that divide by `max_tokens`, in tokens; at least 1 there, unused by the others.
     pub max_tokens: usize,
-    /// The exponent of `vl-norm`, 0 to 1. Its paper uses 1 and 0.75.
+    /// The exponent of `vl-norm`, 0 to 1: 1 minus the `length_exponent` of `sides`. The paper of that rule uses 1 and
+    /// 0.75.
     pub vl_norm_alpha: f64,
+    /// How lengths count inside each side under `sides`, 0 to 1: 0 is the weights of `sequence`, 1 (also if absent)
+    /// those of `balanced`. Refused with other rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length_exponent: Option<f64>,
+    /// What multiplies the positive side under `sides`, at least 0; absent is 1. 0.1 is W-REINFORCE, and 0 is NSR, which
+    /// learns from wrong answers alone. A list of [step, number] changes it over the run's steps, with straight lines
+    /// between. Refused with other rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub side_ratio: Option<SideRatio>,
     /// The coefficient of the KL term, at least 0; 0 for none.
     pub kl_coefficient: f64,
     /// The estimator of the KL term.
@@ -79,6 +93,8 @@ impl Default for Settings {
             correction_high: 2.0,
             max_tokens: 0,
             vl_norm_alpha: 0.75,
+            length_exponent: None,
+            side_ratio: None,
             kl_coefficient: 0.0,
             kl_estimator: KlEstimator::K3,
             entropy_coefficient: 0.0,
@@ -115,6 +131,7 @@ impl Settings {
             return Err(Error::refused("max_tokens", 0, allowed));
         }
         luspo::validate(self.aggregation, self.policy)?;
+        side_ratio::validate(self)?;
         let alpha = self.vl_norm_alpha;
         require("vl_norm_alpha", alpha, (0.0..=1.0).contains(&alpha), "0 to 1")?;
         require(
@@ -127,10 +144,23 @@ impl Settings {
         require("entropy_coefficient", entropy, not_negative(entropy), "a finite number, at least 0")
     }
 
-    /// The numbers that enter weights.
+    /// The numbers that enter weights. A `side_ratio` that changes over the steps has its value of step 1, unless
+    /// [`at_step`](Self::at_step) fixed another.
     #[must_use]
-    pub const fn constants(&self) -> Constants {
-        Constants { max_tokens: self.max_tokens, vl_norm_alpha: self.vl_norm_alpha }
+    pub fn constants(&self) -> Constants {
+        let dial = || SideDial {
+            length_exponent: self.length_exponent.unwrap_or(1.0),
+            ratio: self.side_ratio.as_ref().map_or(1.0, |ratio| ratio.at(1)),
+        };
+        let sides = (self.aggregation == Aggregation::Sides).then(dial);
+        Constants { max_tokens: self.max_tokens, vl_norm_alpha: self.vl_norm_alpha, sides }
+    }
+
+    /// The settings of a step, counted from 1: a `side_ratio` that changes over the steps has its value there.
+    #[must_use]
+    pub fn at_step(&self, step: u64) -> Self {
+        let side_ratio = self.side_ratio.as_ref().map(|ratio| SideRatio::Constant(ratio.at(step)));
+        Self { side_ratio, ..self.clone() }
     }
 
     /// Refuses a group size, configured or submitted, for which the advantage estimator is undefined. It is the number

@@ -124,12 +124,12 @@ fn ratios(ratios: &[f64], advantage: f64, settings: &Settings) -> PolicyStats {
 #[test]
 fn clipped_tokens_are_those_whose_clipped_term_is_the_smaller_one() {
     let settings = policy(PolicyTerm::DualClip, Correction::None);
-    let of = |advantage| {
+    let clipped = |advantage| {
         let stats = ratios(&[0.5, 0.79, 1.0, 1.27, 1.3, 4.0], advantage, &settings);
         (stats.clipped, stats.clipped_lower)
     };
-    assert_eq!(of(1.0), (2, 0));
-    assert_eq!(of(-1.0), (2, 1));
+    assert_eq!(clipped(1.0), (2, 0));
+    assert_eq!(clipped(-1.0), (2, 1));
 }
 
 #[test]

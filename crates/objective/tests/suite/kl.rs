@@ -11,20 +11,20 @@ fn with(kl_estimator: KlEstimator) -> Settings {
 
 #[test]
 fn values_are_those_of_the_estimators_of_verl() {
-    let at = |name: &str, d: f64| name.parse::<KlEstimator>().unwrap().value_and_slope(d);
+    let estimate = |name: &str, d: f64| name.parse::<KlEstimator>().unwrap().value_and_slope(d);
     let d: f64 = 0.3;
-    assert_eq!(at("kl", d), (d, 1.0));
-    assert_eq!(at("abs", -d), (d, -1.0));
-    assert_eq!(at("mse", d), (d * d / 2.0, d));
-    let (value, slope) = at("low_var_kl", d);
+    assert_eq!(estimate("kl", d), (d, 1.0));
+    assert_eq!(estimate("abs", -d), (d, -1.0));
+    assert_eq!(estimate("mse", d), (d * d / 2.0, d));
+    let (value, slope) = estimate("low_var_kl", d);
     assert!(close(value, (-d).exp() - 1.0 + d) && close(slope, 1.0 - (-d).exp()));
 }
 
 #[test]
 fn a_plus_keeps_the_value_and_takes_the_gradient_of_k2() {
-    let at = |estimator: KlEstimator| estimator.value_and_slope(0.3);
-    assert_eq!(at(KlEstimator::K1Plus), (at(KlEstimator::K1).0, at(KlEstimator::K2).1));
-    assert_eq!(at(KlEstimator::K3Plus), (at(KlEstimator::K3).0, at(KlEstimator::K2).1));
+    let estimate = |estimator: KlEstimator| estimator.value_and_slope(0.3);
+    assert_eq!(estimate(KlEstimator::K1Plus), (estimate(KlEstimator::K1).0, estimate(KlEstimator::K2).1));
+    assert_eq!(estimate(KlEstimator::K3Plus), (estimate(KlEstimator::K3).0, estimate(KlEstimator::K2).1));
     assert_eq!("k3+".parse::<KlEstimator>().unwrap(), KlEstimator::K3Plus);
 }
 

@@ -121,7 +121,7 @@ proptest! {
     ) {
         // The gradients of responses have variances V T; combinations have equal sums of coefficients, so that none is
         // biased.
-        let constants = Constants { max_tokens: 1, vl_norm_alpha: 1.0 };
+        let constants = Constants { max_tokens: 1, vl_norm_alpha: 1.0, sides: None };
         let mut w = vec![0.0; lengths.len()];
         let counts = group_weights(Aggregation::VlNorm, &vec![1.0; lengths.len()], &lengths, constants, &mut w).unwrap();
         let scale = MiniBatchCounts::from_iter([counts]).normalizer(Aggregation::VlNorm);
@@ -351,7 +351,10 @@ proptest! {
         // Policy weights under gdpo have a factor of the mini-batch besides.
         let aggregation = Aggregation::Token;
         let advantage = Advantage::Mean;
-        let token = compute(&Settings { aggregation, advantage, ..settings.clone() }, &step);
+        // Only sides has these.
+        let (length_exponent, side_ratio) = (None, None);
+        let plain = Settings { aggregation, advantage, length_exponent, side_ratio, ..settings.clone() };
+        let token = compute(&plain, &step);
         prop_assert_eq!(compute(&settings, &step).regularizer_weights, token.weights);
     }
 
@@ -379,7 +382,7 @@ fn the_rules_differ_where_lengths_do() {
     // Lengths 2, 4, 6 with advantages 1.5, 0.5, -2 before the first update; worked out by hand.
     let a = [1.5, 0.5, -2.0];
     let t = [2, 4, 6];
-    let constants = Constants { max_tokens: 12, vl_norm_alpha: 1.0 };
+    let constants = Constants { max_tokens: 12, vl_norm_alpha: 1.0, sides: None };
     let loss = |aggregation| {
         let mut w = [0.0; 3];
         let counts = group_weights(aggregation, &a, &t, constants, &mut w).unwrap();
@@ -410,7 +413,7 @@ fn vl_norm_is_what_its_authors_program_computes() {
     let rectangle = (6 * longest) as f64;
     let theirs = all.iter().map(|(a, t)| a * reciprocal(*t) / mean_reciprocal * *t as f64).sum::<f64>() / rectangle;
 
-    let constants = Constants { max_tokens: longest, vl_norm_alpha: alpha };
+    let constants = Constants { max_tokens: longest, vl_norm_alpha: alpha, sides: None };
     let mut counts = MiniBatchCounts::default();
     let mut sum = 0.0;
     for (a, t) in groups {
@@ -424,7 +427,7 @@ fn vl_norm_is_what_its_authors_program_computes() {
 #[test]
 fn the_weights_of_vl_norm_are_those_worked_out_by_hand() {
     // Lengths 1, 4 and 16 with alpha 1/2: powers 1, 1/2 and 1/4, whose sum is 7/4.
-    let constants = Constants { max_tokens: 8, vl_norm_alpha: 0.5 };
+    let constants = Constants { max_tokens: 8, vl_norm_alpha: 0.5, sides: None };
     let mut w = [0.0; 4];
     let counts = group_weights(Aggregation::VlNorm, &[1.0, -1.0, 0.0, 0.0], &[1, 4, 16, 0], constants, &mut w).unwrap();
     let scale = MiniBatchCounts::from_iter([counts]).normalizer(Aggregation::VlNorm);

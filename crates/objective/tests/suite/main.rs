@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests stand outside of #[test] functions")]
 
+mod distillation;
 mod gradients;
 mod input;
 mod kl;
@@ -11,6 +12,7 @@ mod mismatch;
 mod overflow;
 mod quantities;
 mod settings;
+mod sides;
 mod since;
 mod support;
 mod who_counts;

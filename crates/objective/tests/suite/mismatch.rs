@@ -57,7 +57,7 @@ fn a_correction_of_tokens_masks_or_truncates_each_by_its_own_ratio() {
     let found = by_lag(Correction::TokenMask, &[(1, 2), (0, 1)]);
     let [(0, now), (1, old)] = &found[..] else { panic!("{found:?}") };
     assert_close(old.sample_size_of_factors(), 0.5);
-    // Its only token is masked.
+    // The response's only token is masked.
     assert_eq!((now.sample_size_of_factors(), now.bounded_fraction()), (None, Some(1.0)));
 }
 

@@ -179,10 +179,10 @@ fn the_formula_says_in_one_line_what_is_computed() {
 
 #[test]
 fn the_formula_tells_the_token_means_of_two_systems_apart() {
-    let of = |name: &str| read(json!({"aggregation": name})).unwrap().formula();
-    assert!(of("token-mean").contains("w = 1 / N [batch-token]"));
-    assert!(of("prompt_mean").contains("w = 1 / (P N_g) [token]"));
-    assert!(of("delta-l-norm").contains("with max_tokens = 0, alpha = 0.75 [vl-norm]"));
+    let formula = |name: &str| read(json!({"aggregation": name})).unwrap().formula();
+    assert!(formula("token-mean").contains("w = 1 / N [batch-token]"));
+    assert!(formula("prompt_mean").contains("w = 1 / (P N_g) [token]"));
+    assert!(formula("delta-l-norm").contains("with max_tokens = 0, alpha = 0.75 [vl-norm]"));
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub(crate) fn flat<T: Real>(batch: &BatchLoss<T>) -> Vec<f64> {
 /// How the rewards of a step are drawn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Rewards {
-    /// 0 or 1.
+    /// Each reward is 0 or 1.
     Binary,
     /// Any number between -1 and 2.
     Any,
@@ -105,7 +105,7 @@ pub(crate) enum Rewards {
 /// What a step may hold besides trainable tokens of valid responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Holes {
-    /// Nothing: every token of every response is trainable.
+    /// No mask: every token of every response is trainable.
     None,
     /// Masked tokens, responses without a trainable token, invalid responses.
     Some,
@@ -141,7 +141,7 @@ pub(crate) fn steps(rewards: Rewards, holes: Holes) -> impl Strategy<Value = Ste
 /// Settings with any advantage, aggregation, policy and correction, and a KL term. `maxrl` refuses rewards below 0 and
 /// has laws of its own; `luspo` goes with one policy term.
 pub(crate) fn any_settings() -> impl Strategy<Value = Settings> {
-    use evenkeel_objective::{Advantage, Aggregation, Correction, KlEstimator, PolicyTerm};
+    use evenkeel_objective::{Advantage, Aggregation, Correction, KlEstimator, PolicyTerm, SideRatio};
     let choices = (
         prop::sample::select(Advantage::ALL).prop_filter("rewards below 0", |mode| *mode != Advantage::MaxRl),
         prop::sample::select(Aggregation::ALL),
@@ -157,6 +157,8 @@ pub(crate) fn any_settings() -> impl Strategy<Value = Settings> {
         kl_estimator,
         kl_coefficient: 0.1,
         max_tokens: 128,
+        length_exponent: (aggregation == Aggregation::Sides).then_some(0.3),
+        side_ratio: (aggregation == Aggregation::Sides).then_some(SideRatio::Constant(0.4)),
         ..Settings::default()
     })
 }

@@ -77,7 +77,7 @@ proptest! {
         prop_assert!(beside.advantages[step.len()].iter().all(|a| *a == 0.0));
         prop_assert!(beside.gradients[step.len()].iter().flatten().all(|g| *g == 0.0));
         prop_assert_eq!(beside.counts.groups, alone.counts.groups + 1);
-        // The other two divide by a sum over responses, not by P; so does gdpo.
+        // batch-token, vl-norm and gdpo divide by a sum over responses, not by P.
         let by_responses = matches!(settings.aggregation, Aggregation::BatchToken | Aggregation::VlNorm);
         if !by_responses && settings.advantage != Advantage::Gdpo {
             let p = step.len() as f64;

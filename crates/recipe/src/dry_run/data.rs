@@ -157,7 +157,7 @@ fn read(
     });
     judge_lengths(recipe, named, &set, (model.context_tokens, room), findings);
     judge_template(named, &set, findings);
-    // Those who imitate demonstrations first know the form from them.
+    // A run that imitates demonstrations first learns the form from them.
     if let Some(advice) = set.marked.advice().filter(|_| recipe.warm_start.steps == 0) {
         findings.note(format!("{}: {}: {advice}", named.key, set.name));
     }

@@ -12,12 +12,12 @@ use evenkeel_model::{Config, parameter_specs};
 pub(super) struct Passes {
     /// Parameters in matrix products.
     matrices: f64,
-    /// layers x heads x width of a head.
+    /// Layers x heads x width of a head.
     attention: f64,
 }
 
 impl Passes {
-    /// Those of a shape.
+    /// The operations of a model of this shape.
     pub(super) fn of(config: &Config) -> Self {
         let (specs, _) = parameter_specs(config);
         let product = |shape: &[usize]| shape.iter().map(|&length| length as f64).product::<f64>();

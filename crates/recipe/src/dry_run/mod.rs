@@ -20,6 +20,7 @@ mod start;
 mod time;
 mod trial;
 mod units;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +29,7 @@ use anyhow::Result;
 use evenkeel_config::{Loaded, human};
 use evenkeel_data::Purpose;
 use evenkeel_host::{Size, check_writable};
-use evenkeel_orchestrator::Descriptions;
+use evenkeel_orchestrator::{Descriptions, TrialRows};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::shown::with_causes;
 use evenkeel_run::{RunManifest, has_finished_step};
@@ -92,7 +93,7 @@ pub async fn dry_run(
     }
     let undescribed = Descriptions::default();
     let described = started.environments.as_ref().unwrap_or(&undescribed);
-    // Of environments that do not start it is said below why, once.
+    // Why environments do not start is reported below, once.
     let mut without_environments = recipe.clone();
     (without_environments.data.environment, without_environments.data.environments) = (None, Vec::new());
     let readable = if started.environments.is_ok() { recipe } else { &without_environments };
@@ -125,15 +126,20 @@ pub async fn dry_run(
     }
     if let Some(bytes) = model.config.as_ref().and_then(|config| cost::written_out_head(recipe, config)) {
         findings.note(format!(
-            "the head of the model is its embedding: for vLLM, which is started on a copy by `evenkeel model untie`, \
-             it is written out and takes {} more in each published folder and in the memory of each engine",
+            "the output head of the model is tied to its embedding: vLLM needs the untied copy that `evenkeel model \
+             untie` makes, and the head takes {} more in each published folder and in the memory of each engine",
             Size(bytes)
         ));
     }
     let needs = checked.as_ref().map(|(needs, _)| needs);
-    let have_verifiers = services::look(recipe, &data, needs, started, &mut findings).await;
-    if let (Some((_, rows)), true) = (&checked, have_verifiers) {
-        trial::look(recipe, rows, started, &mut findings).await;
+    let all_answer = services::look(recipe, &data, needs, started, &mut findings).await;
+    // A model that cannot be used does not hide what is wrong with the user's own code.
+    let rows = match checked {
+        Some((_, rows)) => Some(rows),
+        None => TrialRows::without_model(&resolved).ok(),
+    };
+    if let Some(rows) = &rows {
+        trial::look(recipe, rows, started, all_answer, &mut findings).await;
     }
     Ok(DryRunReport {
         recipe: stem(recipes),
@@ -167,9 +173,9 @@ fn note_doubts(recipe: &Recipe, model: &ModelFacts, data: &DataFacts, findings: 
     let grace = human(kept.grace);
     let every = kept.every;
     findings.note(format!(
-        "a preemption (SIGTERM or SIGHUP) costs at most the step in progress: what is not trained after three quarters \
-         of checkpoint.grace = {grace} is given up. If it is killed without notice, or the checkpoint takes longer \
-         than the rest, up to {every} steps (checkpoint.every)"
+        "a preemption (SIGTERM or SIGHUP) loses at most the step in progress, which is abandoned if it is not trained \
+         after three quarters of checkpoint.grace = {grace}. A kill without notice, or a checkpoint that takes longer \
+         than the rest, loses up to {every} steps (checkpoint.every)"
     ));
 }
 
@@ -185,7 +191,7 @@ fn check_directory(out: &Path, findings: &mut Findings) {
     findings.problem(FieldError::new(format!("--out {}", out.display()), is, "an empty or a new directory"));
 }
 
-/// Its directory must be one that can be written; without `--out` it is in `runs`.
+/// Reports an output directory that cannot be written. Without `--out`, the run's directory is in `runs`.
 fn check_place(out: Option<&Path>, findings: &mut Findings) {
     let place = out.unwrap_or(Path::new("runs"));
     if let Err((in_the_way, error)) = check_writable(place) {

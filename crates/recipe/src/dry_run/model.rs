@@ -48,7 +48,7 @@ impl ModelFacts {
         }
     }
 
-    /// Of a model that cannot be had from the hub.
+    /// Facts about a model that the hub does not deliver.
     pub(super) fn unavailable(recipe: &Recipe) -> Self {
         let named = recipe.model.path.as_ref().map(|path| path.display().to_string());
         Self { folder: named, ..Self::of(None) }

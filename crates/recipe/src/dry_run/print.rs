@@ -103,7 +103,8 @@ fn prices(costs: &Costs) -> String {
     let run = &costs.run;
     let at_least = if half.samples_at_most > half.samples { "at least " } else { "" };
     text += &format!(
-        "the run: {at_least}{} training samples, {} of {} evaluations, {} with answers of half the maximum length\n",
+        "the run: {at_least}{} training samples, {} samples of {} evaluations, {} if answers are half of the maximum \
+         length\n",
         count(run.training_samples),
         count(run.evaluation_samples),
         costs.evaluations,

@@ -2,7 +2,7 @@
 //! of the engines.
 
 use evenkeel_learner::PublishType;
-use evenkeel_orchestrator::{AuditMode, ProofSettings};
+use evenkeel_orchestrator::ProofSettings;
 use evenkeel_statistics::evidence::Foresight;
 
 use crate::recipe::Recipe;
@@ -16,15 +16,14 @@ const IN_TURN: u64 = 10;
 pub(super) fn foreseen(recipe: &Recipe) -> String {
     let proof = &recipe.proof;
     if proof.every == 0 {
-        return "proof of weights: off (proof.every is 0), so that nothing shows whether engines have the learner's \
-            weights"
-            .to_owned();
+        return "proof of weights: off (proof.every is 0), so the engine weights are not verified".to_owned();
     }
     // The embedded engine computes in f32 whatever the type of the weights.
     let is_exact = recipe.generation.endpoints.is_empty();
     if is_exact && has_the_learners_bits(recipe) {
         return "proof of weights: engine and learner compute the same bits, so each trained token is compared with the \
-            learner's own log-probability; it costs nothing, and any other weights show before they are trained on"
+            learner's own log-probability; this costs nothing, and wrong weights show before their samples are \
+            trained on"
             .to_owned();
     }
     let (sequences, each) = if is_exact { ProofSettings::EXACT_SIZE } else { ProofSettings::NARROW_SIZE };
@@ -37,49 +36,47 @@ pub(super) fn foreseen(recipe: &Recipe) -> String {
         sequences: sequences.into(),
         tokens: u64::from(sequences) * u64::from(each),
     };
-    // A gap above the noise of f32 is looked at for every suspicion at once.
+    // A gap above the noise of f32 triggers tests of every suspicion at once.
     let turn = match (is_exact, proof.contrasts) {
         (true, _) => Some(1),
         (false, 0) => None,
         (false, contrasts) => Some(IN_TURN.div_ceil(contrasts.into())),
     };
     let steps = recipe.run.steps;
-    let of = |name: &str, found: Option<u64>| match found.map(|found| found * proof.every) {
+    let forecast = |name: &str, found: Option<u64>| match found.map(|found| found * proof.every) {
         Some(found) if found <= steps => format!("{name} by step {found}"),
         Some(found) => format!("{name} not within the run (about {found} steps)"),
         None => format!("{name} not"),
     };
-    let parts: Vec<String> = std::iter::once(of("nothing loaded", foresight.steps(1.0, 1)))
-        .chain(
-            PARTS.map(|(name, share)| of(&format!("old {name}"), turn.and_then(|turn| foresight.steps(share, turn)))),
-        )
-        .collect();
+    let parts: Vec<String> =
+        std::iter::once(forecast("nothing loaded", foresight.steps(1.0, 1)))
+            .chain(PARTS.map(|(name, share)| {
+                forecast(&format!("old {name}"), turn.and_then(|turn| foresight.steps(share, turn)))
+            }))
+            .collect();
     let engines = if is_exact { "f32" } else { "bf16" };
     let rounded = if recipe.model.publish_type == PublishType::F32 && proof.engine_type.is_none() {
         ""
     } else {
-        "; weights that are rounded move less at first, or not at all while a change is below their type's \
-             resolution, and what has not moved stays undecided"
+        "; rounded weights move less at first, or not at all while a change is below the resolution of their type; \
+         what has not moved stays undecided"
     };
     format!(
-        "proof of weights: with {} tokens a proof, engines in {engines} and the movement that is usual at a learning \
-         rate of {learning_rate:e}, faults would be found as follows: {}{rounded}",
+        "proof of weights: with {} tokens a proof, engines in {engines} and a learning rate of {learning_rate:e}, \
+         faults are expected to show as follows: {}{rounded}",
         foresight.tokens,
         parts.join(", ")
     )
 }
 
-/// Whether the embedded engine draws each token from the whole distribution of the weights that a step is trained
-/// from, and the learner scores each of them before its first update.
+/// Whether every token of the embedded engine is compared, by the rules of the orchestrator and the learner: the weights
+/// of its step have drawn it, and the learner scores it before its first update.
 fn has_the_learners_bits(recipe: &Recipe) -> bool {
     let is_scored = recipe.learner.is_single_update() || recipe.learner.old_logp.is_learners();
     is_scored
-        && recipe.learner.compute.is_fp32_on_cpu()
-        && recipe.learner.ranks.is_none()
-        && recipe.model.publish_type == PublishType::F32
         && recipe.pipeline.max_lag == 0
-        && recipe.sampler_audit.mode == AuditMode::Stop
-        && recipe.sampling.draws_from_all()
+        && recipe.loop_settings().compares_tokens()
+        && recipe.learner_service().arithmetic().is_some()
 }
 
 #[cfg(test)]
@@ -95,6 +92,19 @@ mod tests {
     fn an_engine_with_the_learners_bits_needs_no_tokens_of_its_own() {
         let sentence = sentence(&[]);
         assert!(sentence.contains("each trained token is compared"), "{sentence}");
+    }
+
+    #[test]
+    fn tokens_are_compared_only_where_orchestrator_and_learner_would() {
+        for set in [
+            &["sampler_audit.mode=warn"][..],
+            &["pipeline.max_lag=1", "learner.old_logp=proximal"],
+            &["sampling.top_p=0.9"],
+            &["model.publish_type=bf16"],
+        ] {
+            let sentence = sentence(set);
+            assert!(!sentence.contains("each trained token is compared"), "{set:?}: {sentence}");
+        }
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(super) async fn look(
     }
     let components = look_for_verifiers(recipe, started, findings).await;
     let all_answer = components.is_some();
-    // Of a verifier that is not needed no weight is accepted, and of one that did not answer nothing is known.
+    // A verifier that is not needed may have no weight; one that did not answer is unknown.
     let nobody = needs.is_some_and(|needs| needs.verifiers.is_empty());
     if let Some(components) = components.or_else(|| nobody.then(Vec::new))
         && let Err(error) = recipe.shaping.check_components(components.iter().map(String::as_str))
@@ -82,9 +82,20 @@ async fn look_for_verifiers(recipe: &Recipe, started: &StartedParts, findings: &
     };
     let mut components = Vec::new();
     let mut all = true;
+    match evenkeel_reward::check_judge(&recipe.reward_service()) {
+        Ok(criteria) => components.extend(criteria),
+        Err(error) => {
+            findings.problem(error);
+            all = false;
+        }
+    }
     for (name, verifier) in &recipe.data.verifiers {
         let mut endpoints = &verifier.endpoints;
         let field = verifier.place();
+        if verifier.judge && !started.verifiers.contains_key(name) {
+            // Its files were read; a call would cost something.
+            continue;
+        }
         if verifier.is_started() {
             match started.verifiers.get(name) {
                 Some(Ok(addresses)) => endpoints = addresses,
@@ -106,7 +117,7 @@ async fn look_for_verifiers(recipe: &Recipe, started: &StartedParts, findings: &
         }
         for (index, endpoint) in endpoints.iter().enumerate() {
             // What a name resolves to changes: the run waits for a first worker behind it.
-            if !endpoint.starts_with("http") {
+            if endpoint.starts_with("dns") {
                 all = false;
                 continue;
             }
@@ -200,8 +211,8 @@ fn look_for_sandbox(recipe: &Recipe, findings: &mut Findings) {
     if !folders.into_iter().any(|folder| guest::is_whole(&folder.join(&file))) {
         let folder = folder.display();
         findings.note(format!(
-            "the data has programs, and {folder} has no interpreter for them yet: the first program waits until it is \
-             built (`evenkeel guest` builds it before)"
+            "the data has programs, and {folder} has no interpreter for them yet: the first program waits while it is \
+             built (run `evenkeel guest` to build it now)"
         ));
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct PromptSet {
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct EvaluationVolume {
     pub(super) problems: u64,
-    /// For each of them.
+    /// Samples for each problem.
     pub(super) samples: u32,
     /// Longest response, in tokens.
     pub(super) answer_tokens: u32,

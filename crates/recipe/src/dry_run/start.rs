@@ -13,7 +13,7 @@ use crate::recipe::Recipe;
 
 /// Reads everything that the run would read, and looks for what its services would refuse. Files that were found to be
 /// missing or wrong before say so themselves. Returns what the run would ask of its services, and the rows with which the
-/// user's own code can be tried, where the data could be read.
+/// user's own code can be tried, where nothing is wrong.
 pub(super) fn look(
     recipe: &Recipe,
     resolved: &ResolvedRecipe,

@@ -9,7 +9,7 @@ use crate::recipe::Recipe;
 /// What a trial has measured on this machine, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MeasuredTimes {
-    /// Until the services are started.
+    /// Seconds until the services are started.
     pub start: f64,
     /// A supervised step; 0 without a warm start.
     pub supervised_step: f64,
@@ -17,9 +17,11 @@ pub struct MeasuredTimes {
     pub demonstration_tokens: f64,
     /// Sampling and judging all answers of a step.
     pub sampling: f64,
-    /// Gradients and updates of a step.
+    /// Gradients of a step.
     pub training: f64,
-    /// What a step takes whatever its size: weights published, loaded and proven.
+    /// An update of the optimizer, whatever the size of the step.
+    pub update: f64,
+    /// What a step takes whatever its size: weights published, loaded and verified.
     pub other: f64,
     /// The samples of that step.
     pub samples: f64,
@@ -34,7 +36,7 @@ pub struct MeasuredTimes {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RunTime {
-    /// In seconds.
+    /// Estimate in seconds of wall-clock time.
     Estimated { step_seconds: f64, run_seconds: f64 },
     /// Why nothing is known.
     Unknown { unknown: String },
@@ -44,7 +46,7 @@ pub enum RunTime {
 const CORE: f64 = 150e9;
 
 impl RunTime {
-    /// The time of so many steps of so many floating-point operations each on the cores of this machine.
+    /// The time that steps of a number of floating-point operations each take on the cores of this machine.
     pub fn guessed(step_flops: f64, steps: u64) -> Self {
         let step_seconds = step_flops / (CORE * cores());
         Self::Estimated { step_seconds, run_seconds: steps as f64 * step_seconds }
@@ -54,7 +56,7 @@ impl RunTime {
         Self::Unknown { unknown: why.into() }
     }
 
-    /// The time of a run of a recipe that has so many evaluations of so many samples each.
+    /// The time of a run of a recipe, with that many evaluations of that many samples each.
     pub(super) fn of(recipe: &Recipe, measured: &MeasuredTimes, evaluations: u64, evaluated: u64) -> Self {
         let warm_steps = recipe.warm_start.steps;
         let answer = match warm_steps {
@@ -64,12 +66,13 @@ impl RunTime {
             0 => measured.answer_tokens,
         };
         let samples = f64::from(recipe.sampling.prompts_per_step) * f64::from(recipe.sampling.group_size);
-        let of_sampling = measured.sampling / measured.samples * (answer / measured.answer_tokens);
-        // A prompt is computed once for its samples.
+        // A prompt is computed once for its samples, however long they are.
         let prompt = measured.prompt_tokens / f64::from(recipe.sampling.group_size);
         let longer = (prompt + answer) / (prompt + measured.answer_tokens);
+        let of_sampling = measured.sampling / measured.samples * longer;
         let of_training = measured.training / measured.samples * longer;
-        let step_seconds = samples * (of_sampling + of_training) + measured.other;
+        let fixed = measured.other + recipe.updates_per_step() as f64 * measured.update;
+        let step_seconds = samples * (of_sampling + of_training) + fixed;
         let evaluation = evaluated as f64 * of_sampling;
         let run_seconds = measured.start
             + warm_steps as f64 * measured.supervised_step
@@ -87,7 +90,7 @@ impl fmt::Display for RunTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Estimated { step_seconds, run_seconds } => {
-                write!(f, "about {} a step, {} in all, as measured here", span(*step_seconds), span(*run_seconds))
+                write!(f, "about {} a step, {} in total, as measured here", span(*step_seconds), span(*run_seconds))
             }
             Self::Unknown { unknown } => write!(f, "unknown: {unknown}"),
         }
@@ -114,6 +117,7 @@ mod tests {
         demonstration_tokens: 20.0,
         sampling: 4.0,
         training: 6.0,
+        update: 0.0,
         other: 1.0,
         samples: 8.0,
         prompt_tokens: 40.0,
@@ -128,18 +132,40 @@ mod tests {
         (recipe.sampling.prompts_per_step, recipe.sampling.group_size) = (4, 4);
         let time = RunTime::of(&recipe, &MEASURED, 2, 8);
         assert_eq!(time, RunTime::Estimated { step_seconds: 21.0, run_seconds: 2.0 + 210.0 + 2.0 * 4.0 });
-        assert_eq!(time.to_string(), "about 21 s a step, 4 min in all, as measured here");
+        assert_eq!(time.to_string(), "about 21 s a step, 4 min in total, as measured here");
         recipe.warm_start.steps = 5;
-        // Half as long: half the sampling, 30 of 50 tokens trained.
-        let step_seconds = 4.0 + 7.2 + 1.0;
+        // Half as long: 30 of 50 tokens sampled and trained.
+        let step_seconds = 4.8 + 7.2 + 1.0;
         let time = RunTime::of(&recipe, &MEASURED, 0, 8);
         assert_eq!(time, RunTime::Estimated { step_seconds, run_seconds: 2.0 + 0.5 + 10.0 * step_seconds });
         // Cut off after 40 tokens, of up to 240.
         (recipe.warm_start.steps, recipe.sampling.max_tokens) = (0, 240);
         let cut = MeasuredTimes { is_cut: true, ..MEASURED };
         let RunTime::Estimated { step_seconds, .. } = RunTime::of(&recipe, &cut, 0, 8) else { panic!("{cut:?}") };
-        assert!((step_seconds - (3.0 * 8.0 + 130.0 / 50.0 * 12.0 + 1.0)).abs() < 1e-9, "{step_seconds}");
+        assert!((step_seconds - (130.0 / 50.0 * (8.0 + 12.0) + 1.0)).abs() < 1e-9, "{step_seconds}");
         let unknown = RunTime::unknown("engines of other machines");
         assert_eq!(unknown.to_string(), "unknown: engines of other machines");
+    }
+
+    #[test]
+    fn an_update_takes_as_long_however_many_samples_there_are_and_however_long_they_are() {
+        let step = |update: f64, change: fn(&mut Recipe)| {
+            let mut recipe = Recipe::default();
+            recipe.warm_start.steps = 0;
+            change(&mut recipe);
+            let measured = MeasuredTimes { update, is_cut: true, ..MEASURED };
+            let RunTime::Estimated { step_seconds, .. } = RunTime::of(&recipe, &measured, 0, 8) else { panic!() };
+            step_seconds
+        };
+        type Change = fn(&mut Recipe);
+        let changes: [(Change, f64); 3] = [
+            (|recipe| recipe.sampling.max_tokens = 400, 1.0),
+            (|recipe| (recipe.sampling.prompts_per_step, recipe.learner.mini_batch_groups) = (64, 0), 1.0),
+            (|recipe| (recipe.sampling.prompts_per_step, recipe.learner.mini_batch_groups) = (64, 16), 4.0),
+        ];
+        for (change, updates) in changes {
+            let longer = step(3.0, change) - step(0.0, change);
+            assert!((longer - updates * 3.0).abs() < 1e-9, "{longer}");
+        }
     }
 }

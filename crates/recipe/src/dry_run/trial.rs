@@ -9,16 +9,27 @@ use super::findings::Findings;
 use crate::preconditions::NOWHERE;
 use crate::recipe::Recipe;
 
-/// Tries the rows at the verifiers and environments that were started or that the recipe names.
-pub(super) async fn look(recipe: &Recipe, rows: &TrialRows, started: &StartedParts, findings: &mut Findings) {
-    let Ok(described) = &started.environments else { return };
+/// Tries the rows at the verifiers and environments that were started, and at the verifiers that the recipe names where
+/// `all_answer`.
+pub(super) async fn look(
+    recipe: &Recipe,
+    rows: &TrialRows,
+    started: &StartedParts,
+    all_answer: bool,
+    findings: &mut Findings,
+) {
     let mut verifiers = BTreeMap::new();
     for (name, verifier) in &recipe.data.verifiers {
+        if verifier.judge && !started.verifiers.contains_key(name) {
+            continue;
+        }
         let addresses = match started.verifiers.get(name) {
-            Some(Ok(addresses)) => addresses.clone(),
-            _ => verifier.endpoints.clone(),
+            Some(Ok(addresses)) => addresses,
+            None if all_answer => &verifier.endpoints,
+            // Why it does not answer was said.
+            Some(Err(_)) | None => continue,
         };
-        verifiers.insert(name.clone(), addresses);
+        verifiers.insert(name.clone(), addresses.clone());
     }
     let nowhere = || NOWHERE.to_owned();
     let endpoints = Endpoints {
@@ -26,7 +37,7 @@ pub(super) async fn look(recipe: &Recipe, rows: &TrialRows, started: &StartedPar
         reward: vec![nowhere()],
         learner: nowhere(),
         environment: started.environment_workers.clone(),
-        described: described.clone(),
+        described: started.environments.as_ref().cloned().unwrap_or_default(),
         verifiers,
     };
     match rows.try_at(&endpoints).await {

@@ -15,7 +15,7 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// Bytes in GiB. Of less than a tenth three digits are shown, since parts of a small model would all be 0.0.
+/// Bytes in GiB. Less than a tenth has three digits, since parts of a small model would all be 0.0.
 pub(super) fn gib(bytes: u64) -> String {
     let gib = bytes as f64 / f64::from(1 << 30);
     if gib < 0.1 { format!("{gib:.3} GiB") } else { format!("{} GiB", Size(bytes).in_gib()) }

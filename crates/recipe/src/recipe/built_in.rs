@@ -1,4 +1,4 @@
-//! Built-in recipes.
+//! Recipes that the program contains.
 
 use std::borrow::Cow;
 
@@ -9,6 +9,7 @@ const RECIPES: &[(&str, &str)] = &[
     ("dapo", include_str!("../../../../deploy/recipes/dapo.toml")),
     ("calculator", include_str!("../../../../deploy/recipes/calculator.toml")),
     ("smollm2", include_str!("../../../../deploy/recipes/smollm2.toml")),
+    ("smollm2-distill", include_str!("../../../../deploy/recipes/smollm2-distill.toml")),
     ("smollm2-steps", include_str!("../../../../deploy/recipes/smollm2-steps.toml")),
     ("verl-exact", include_str!("../../../../deploy/recipes/verl-exact.toml")),
     ("verl-token-mean", include_str!("../../../../deploy/recipes/verl-token-mean.toml")),
@@ -44,8 +45,8 @@ const RULES: &[(&str, &str)] = &[
 ];
 
 /// The names that `--recipe` takes besides files: recipes, overlays, the family of tasks, and the runs of the paper.
-/// Parts of the last two (`trails/base`, `paper/base`, `paper/models/...`, and `paper/MODEL-DATA` without a rule) are no
-/// runs of their own and not among them.
+/// Parts of the last two (`trails/base`, `paper/base`, `paper/models/...`, and `paper/MODEL-DATA` without a rule) are
+/// no runs of their own and not among them.
 pub(super) fn names() -> Vec<String> {
     let mut names: Vec<String> = RECIPES.iter().map(|(name, _)| (*name).to_owned()).collect();
     names.extend(TRAILS.iter().map(|(name, _)| format!("trails/{name}")));
@@ -109,7 +110,7 @@ impl PaperRun {
         format!("paper/{}-{}-{}", self.model, self.data, self.rule)
     }
 
-    /// It is its parts, and nothing else.
+    /// The recipe as TOML. It consists of the three parts and nothing else.
     fn text(&self) -> String {
         let Self { model, data, rule } = self;
         let base = PAPER.0;

@@ -25,7 +25,7 @@ use crate::named_model::{self, FoundModel, Say};
 /// it.
 const EXACT_TOLERANCE: f64 = 0.01;
 
-/// Section `model`.
+/// Section `model` of a recipe.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSettings {
@@ -54,7 +54,7 @@ impl ModelSettings {
     /// is part of its identity. Where only PyPI has it, its folder takes the place of its name.
     ///
     /// # Errors
-    /// A model that cannot be had from the hub.
+    /// A model that cannot be downloaded from the hub.
     pub fn pin(&mut self, say: Say) -> anyhow::Result<()> {
         if let Some(name) = self.name() {
             let name = name?;
@@ -69,7 +69,7 @@ impl ModelSettings {
     /// The folder of the model that is named, wherever it is.
     ///
     /// # Errors
-    /// A model that cannot be had from the hub.
+    /// A model that cannot be downloaded from the hub.
     pub fn folder(&self, say: Say) -> anyhow::Result<Option<PathBuf>> {
         self.path.as_deref().map(|path| named_model::folder("model.path", path, say)).transpose()
     }
@@ -96,7 +96,7 @@ pub fn is_formula(note: &str) -> bool {
 }
 
 impl Recipe {
-    /// The orchestrator's sections.
+    /// Settings of the orchestrator: its sections of the recipe.
     pub fn loop_settings(&self) -> LoopSettings {
         LoopSettings {
             run: self.run.clone(),
@@ -137,12 +137,15 @@ impl Recipe {
             rules: rules(&identified),
             origins: BTreeMap::new(),
             model: Arc::new(self.run_model(|line| tracing::info!("{line}"))),
+            teacher: self.learner.distillation.as_ref().map(|distillation| distillation.teacher.clone()),
+            learns_from_rewards: self.learner.reward_weight() != 0.0,
             learner_settings_hash: Some(self.learner.hash()),
             groups_of_first_update: Some(self.learner.mini_batch_groups)
                 .filter(|groups| *groups > 0)
                 .map(|groups| groups as u32),
             aggregation: Some(self.learner.objective.aggregation.to_string()),
             objective: Some(self.learner.formula()),
+            reward_files: self.reward.judge.iter().flat_map(|judge| judge.files().cloned()).collect(),
             changed: self.changed()?,
             notes: self.notes(),
         })
@@ -168,8 +171,8 @@ impl Recipe {
             .collect()
     }
 
-    /// The same for a run whose services are all in this process: the types of all numbers are known, and with them how
-    /// far the log-probabilities of engines may be from the learner's.
+    /// Resolves the recipe for a run whose services are all in this process. The types of all numbers are known then,
+    /// and with them how far the log-probabilities of engines may be from the learner's.
     pub fn resolved_for_this_process(&self) -> Result<ResolvedRecipe, ConfigError> {
         let mut resolved = self.resolved()?;
         resolved.settings.proof.tolerance = Some(self.proof_tolerance());

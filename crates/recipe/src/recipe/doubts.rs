@@ -17,11 +17,12 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
     if recipe.run.steps == 0 {
         notes.push("run.steps = 0: nothing is learned from rewards".to_owned());
     }
-    if recipe.run.steps > 0 && sampling.group_size == 1 {
+    let has_teacher = recipe.learner.distillation.is_some();
+    if recipe.run.steps > 0 && sampling.group_size == 1 && !has_teacher {
         let advantage = recipe.learner.objective.advantage;
         notes.push(format!(
             "sampling.group_size = 1 with learner.objective.advantage = {advantage}: a sample is compared with its \
-             group, so that every advantage is 0 and no reward is ever learned from"
+             group, so every advantage is 0 and nothing is learned"
         ));
     }
     let equal = match (sampling.top_k, sampling.min_p) {
@@ -29,10 +30,10 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
         (_, 1.0) => Some("sampling.min_p = 1"),
         _ => None,
     };
-    if let Some(setting) = equal {
+    if let Some(setting) = equal.filter(|_| !has_teacher) {
         notes.push(format!(
-            "{setting}: only the most probable token is ever drawn, so that all samples of a group are equal and \
-            nothing is learned"
+            "{setting}: only the most probable token is ever drawn, so all samples of a group are equal and nothing \
+             is learned"
         ));
     } else {
         let truncating = [
@@ -43,11 +44,18 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
         let set: Vec<String> = truncating.into_iter().filter(|(is_set, _)| *is_set).map(|(_, text)| text).collect();
         if !set.is_empty() {
             notes.push(format!(
-                "{}: tokens are drawn from a part of the policy, whose probabilities engines renormalize and the \
-                 learner does not, so that training is biased and rollout corrections correct for that as well",
+                "{}: engines sample from a part of the policy and renormalize its probabilities, but the learner does \
+                 not: training is biased, and rollout corrections correct for that as well",
                 set.join(", ")
             ));
         }
+    }
+    if !sampling.seeded {
+        notes.push(
+            "sampling.seeded = false: engines draw by random numbers of their own, so this run cannot be repeated, and \
+             nothing can check that a token is the one that its seed gives"
+                .to_owned(),
+        );
     }
     let objective = &recipe.learner.objective;
     let usual = &evenkeel_objective::Settings::default();
@@ -69,8 +77,8 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
     let rate = recipe.learner.optimizer.learning_rate;
     if rate >= LARGE_RATE {
         notes.push(format!(
-            "learner.optimizer.learning_rate = {rate}: a model is trained with 1e-7 to 1e-4 as a rule; above it \
-            forgets what it knows"
+            "learner.optimizer.learning_rate = {rate}: usual values are 1e-7 to 1e-4; with more, a model forgets what \
+             it knows"
         ));
     }
     notes.extend(recipe.data.verifiers.iter().filter_map(|(name, verifier)| of_accuracy(name, verifier)));
@@ -85,12 +93,12 @@ fn of_accuracy(name: &str, verifier: &VerifierSettings) -> Option<String> {
     let functions: Vec<&str> = verifier.functions.keys().map(String::as_str).collect();
     match (verifier.range, &functions[..]) {
         (None, _) => Some(format!(
-            "data.verifiers.{name}: no accuracy is shown, since nothing says which rewards are correct; write \
-             `range = [0.0, 1.0]` if that is what its functions give, or `correct` (see docs/verifiers.md)"
+            "data.verifiers.{name}: no accuracy is shown, because it is not known which rewards are correct; set \
+             `range = [0.0, 1.0]` if its functions give these rewards, or set `correct` (see docs/verifiers.md)"
         )),
         (Some([_, highest]), [first, _, ..]) => Some(format!(
             "data.verifiers.{name}: an answer is correct only if each of {} gives {highest:?}; \
-             `correct = {{ component = \"{first}\" }}` would go by one of them alone",
+             `correct = {{ component = \"{first}\" }}` would judge by one of them alone",
             functions.join(", ")
         )),
         _ => None,
@@ -152,15 +160,15 @@ mod tests {
     #[test]
     fn settings_without_effect_and_rates_that_nobody_means_are_said() {
         assert!(found(|recipe| recipe.learner.objective.dual_clip = 5.0)[0].contains("dual_clip = 5 has no effect"));
-        let of = |policy| {
+        let doubts = |policy| {
             found(|recipe| {
                 let objective = &mut recipe.learner.objective;
                 (objective.policy, objective.dual_clip, objective.clip_low) = (policy, 5.0, 0.1);
             })
         };
-        assert_eq!(of(PolicyTerm::Aspo), [""; 0]);
-        assert_eq!(of(PolicyTerm::Sapo).len(), 2, "its gate has neither");
-        assert!(of(PolicyTerm::DppoTv)[0].contains("dual_clip") && of(PolicyTerm::DppoTv).len() == 1);
+        assert_eq!(doubts(PolicyTerm::Aspo), [""; 0]);
+        assert_eq!(doubts(PolicyTerm::Sapo).len(), 2, "its gate has neither");
+        assert!(doubts(PolicyTerm::DppoTv)[0].contains("dual_clip") && doubts(PolicyTerm::DppoTv).len() == 1);
         assert!(found(|recipe| recipe.learner.optimizer.learning_rate = 1.0)[0].contains("learning_rate = 1:"));
         let mut recipe = Recipe::default();
         assert_eq!(without_effect(&recipe), [""; 0]);
@@ -174,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_accuracy_counts_is_said_where_several_functions_or_none_could_decide_it() {
-        let of = |range, functions: &[&str], correct: Option<CorrectRule>| {
+        let doubts = |range, functions: &[&str], correct: Option<CorrectRule>| {
             found(|recipe| {
                 let functions = functions.iter().map(|&name| (name.to_owned(), 1.0)).collect();
                 let path = Some("a.py".into());
@@ -189,17 +197,18 @@ mod tests {
             })
         };
         let unit = Some([0.0, 1.0]);
-        assert!(of(None, &[], None)[0].contains("no accuracy is shown"));
-        assert!(of(unit, &["right", "short"], None)[0].contains("correct only if each of right, short gives 1.0"));
-        assert_eq!(of(unit, &["right"], None), [""; 0]);
-        assert_eq!(of(unit, &["right", "short"], Some(CorrectRule::Reward(0.5))), [""; 0]);
+        assert!(doubts(None, &[], None)[0].contains("no accuracy is shown"));
+        assert!(doubts(unit, &["right", "short"], None)[0].contains("correct only if each of right, short gives 1.0"));
+        assert_eq!(doubts(unit, &["right"], None), [""; 0]);
+        assert_eq!(doubts(unit, &["right", "short"], Some(CorrectRule::Reward(0.5))), [""; 0]);
     }
 
     #[test]
     fn sampling_from_a_part_of_the_policy_is_said_to_bias_training() {
+        assert!(found(|recipe| recipe.sampling.seeded = false)[0].contains("this run cannot be repeated"));
         let said = found(|recipe| (recipe.sampling.top_p, recipe.sampling.min_p) = (0.7, 0.25));
         assert!(
-            said[0].starts_with("sampling.top_p = 0.7, sampling.min_p = 0.25: tokens are drawn from a part"),
+            said[0].starts_with("sampling.top_p = 0.7, sampling.min_p = 0.25: engines sample from a part"),
             "{said:?}"
         );
         assert!(found(|recipe| recipe.sampling.top_k = 20)[0].contains("training is biased"));

@@ -25,8 +25,8 @@ pub(super) fn note(recipe: &Recipe) -> Option<String> {
     let is_bare = learner.old_logp == OldLogp::Proximal && learner.objective.correction == Correction::None;
     (max_lag > 0 && is_bare).then(|| {
         format!(
-            "samples of weights that are up to {max_lag} steps old (pipeline.max_lag) count as if the step's own \
-             weights had drawn them: without learner.objective.correction the gradient is biased"
+            "samples of weights up to {max_lag} steps old (pipeline.max_lag) are treated like samples of the step's \
+             own weights: without learner.objective.correction the gradient is biased"
         )
     })
 }

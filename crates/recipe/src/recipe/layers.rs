@@ -39,9 +39,9 @@ struct Layer {
 /// Where a recipe comes from.
 #[derive(Debug, Clone)]
 struct LayerSource {
-    /// What it is called in messages.
+    /// Name in messages.
     origin: String,
-    /// The same for the same recipe, however a path to it is spelt.
+    /// Equal for equal recipes, however a path to one is spelt.
     identity: String,
 }
 
@@ -323,16 +323,18 @@ mod tests {
             ("all.toml", "[run]\nsteps = 2\nseed = 1\n[sampling]\ngroup_size = 3"),
             ("part.toml", "[run]\nsteps = 2"),
         ]);
-        let said = |names: &[&str]| {
+        let without_effect = |names: &[&str]| {
             let names: Vec<_> = names.iter().map(|name| dir.path().join(name).display().to_string()).collect();
             Layers::of(&names).unwrap().without_effect()
         };
-        let found = said(&["a.toml", "all.toml"]);
+        let found = without_effect(&["a.toml", "all.toml"]);
         assert!(
             found[0].contains("a.toml has no effect: ") && found[0].contains("all.toml sets every key"),
             "{found:?}"
         );
-        assert!(said(&["a.toml", "part.toml"]).is_empty() && said(&["all.toml", "a.toml"]).is_empty());
+        assert!(
+            without_effect(&["a.toml", "part.toml"]).is_empty() && without_effect(&["all.toml", "a.toml"]).is_empty()
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The settings that a recipe is named after (`named_after`): `paper/qwen3-1.7b-dapo-balanced` after its model, its data
-//! and its rule.
+//! The settings that a recipe is named after (`named_after`): `paper/qwen3-1.7b-dapo-balanced` after its model, its
+//! data and its rule.
 //!
 //! A recipe that is put over it and gives such a setting another value is refused, since the run would still be called
 //! by the old one. A recipe that builds on it has a name of its own. `--set` and the environment change it, and the run
@@ -16,9 +16,9 @@ pub(super) const NAMED_AFTER: &str = "named_after";
 
 /// A recipe among those that are merged, in their order.
 pub(super) struct Named<'a> {
-    /// What it is called in messages.
+    /// Name in messages.
     pub(super) origin: &'a str,
-    /// The same for the same recipe.
+    /// Equal for equal recipes.
     pub(super) identity: &'a str,
     pub(super) table: &'a Table,
     /// Keys of the settings that its name stands for.

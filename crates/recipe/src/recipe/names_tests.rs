@@ -47,13 +47,13 @@ fn what_changes_no_name_is_no_matter() {
 
 #[test]
 fn a_setting_on_the_command_line_changes_it_and_is_said() {
-    let said = |set: &[&str]| {
+    let renamed = |set: &[&str]| {
         let layers = layers(&[], &[RUN]).unwrap();
         let loader = layers.loader().unwrap().set(set.iter().copied()).unwrap();
         Layers::of(&[RUN]).unwrap().renamed(&loader.load::<Recipe>().unwrap()).unwrap()
     };
-    assert_eq!(said(&["learner.objective.aggregation=balanced-count", "run.seed=3"]), [""; 0]);
-    let found = said(&["learner.objective.aggregation=token"]);
+    assert_eq!(renamed(&["learner.objective.aggregation=balanced-count", "run.seed=3"]), [""; 0]);
+    let found = renamed(&["learner.objective.aggregation=token"]);
     assert!(
         found[0].contains("named after learner.objective.aggregation = \"balanced-count\", but it is \"token\""),
         "{found:?}"

@@ -10,7 +10,8 @@ const LONGEST_PROMPT: &str = "no setting: a prompt may have what `sampling.max_t
                               and `data.overlong` says what becomes of longer ones";
 const ENGINES: &str = "`generation.endpoints` names servers of vLLM; without any the engine of this program samples";
 const VLLM_OPTION: &str = "an option of `vllm serve`, since engines are started by you (`generation.endpoints`)";
-const REWARD_FILE: &str = "a Python file, `data.verifiers.NAME.path`, and `data.verifier = \"NAME\"`";
+const REWARD_FILE: &str =
+    "a Python file: `data.verifiers.reward.path = \"reward.py\"` and `data.verifier = \"reward\"`";
 const KL_IN_REWARD: &str = "no setting: KL in the reward is not supported; as a term of the loss it is \
                             `learner.objective.kl_coefficient`";
 const ADAM: &str = "no setting: the optimizer is AdamW, with what `learner.optimizer` says";
@@ -19,7 +20,7 @@ const REPORTING: &str = "no setting: each step is a line of metrics.jsonl and th
 const SAMPLES: &str = "no setting: `run.rollouts` keeps every sample by default, and `evenkeel show` prints them";
 const RESUME: &str = "`evenkeel resume DIR`";
 
-/// All of them; the first that has a key explains it.
+/// Names of other programs; the first list that has a key explains it.
 pub(super) const OTHER_NAMES: &[OtherNames] = &[TRL, VERL, OTHERS, SECTIONS];
 
 /// GRPOConfig, TrainingArguments, ModelConfig and ScriptArguments of TRL 1.16.
@@ -93,7 +94,7 @@ const TRL: OtherNames = OtherNames {
         ("max_prompt_length", LONGEST_PROMPT),
         ("num_train_epochs", EPOCHS),
         ("reward_funcs", REWARD_FILE),
-        ("reward_weights", "`data.verifiers.NAME.functions`, a weight for each function of the file"),
+        ("reward_weights", "`data.verifiers.reward.functions`, a weight for each function of the file"),
         ("use_vllm", ENGINES),
         ("vllm_mode", ENGINES),
         ("vllm_server_base_url", ENGINES),
@@ -126,7 +127,7 @@ const VERL: OtherNames = OtherNames {
         ("data.filter_overlong_prompts", "data.overlong"),
         ("data.seed", "run.seed"),
         ("data.apply_chat_template_kwargs", "data.template_arguments"),
-        ("data.reward_fn_key", "data.verifiers.NAME.data_sources"),
+        ("data.reward_fn_key", "data.verifiers.reward.data_sources"),
         ("actor_rollout_ref.model.path", "model.path"),
         ("actor_rollout_ref.model.enable_gradient_checkpointing", "learner.compute.recompute"),
         ("actor_rollout_ref.model.lora_rank", "learner.lora.rank"),
@@ -206,9 +207,9 @@ const VERL: OtherNames = OtherNames {
         ("algorithm.lam", "no setting: there is no critic"),
         ("reward_model.reward_manager", "section `shaping`, and `data.verifiers` for functions of your own"),
         ("custom_reward_function.path", REWARD_FILE),
-        ("custom_reward_function.name", "`data.verifiers.NAME.functions`"),
+        ("custom_reward_function.name", "`data.verifiers.reward.functions`"),
         ("reward.custom_reward_function.path", REWARD_FILE),
-        ("reward.custom_reward_function.name", "`data.verifiers.NAME.functions`"),
+        ("reward.custom_reward_function.name", "`data.verifiers.reward.functions`"),
         ("trainer.total_epochs", EPOCHS),
         ("trainer.default_local_dir", "`--out DIR` on the command line"),
         ("trainer.resume_mode", RESUME),
@@ -262,7 +263,7 @@ mod tests {
     fn habits_lead_to_settings_that_there_are() {
         for names in [TRL, VERL, OTHERS] {
             for (theirs, here) in names.settings {
-                let set = format!("{}=x", here.replace("NAME", "mine"));
+                let set = format!("{here}=x");
                 let found = Loader::new().set([&set]).and_then(Loader::load::<Recipe>);
                 assert!(!matches!(found, Err(ConfigError::UnknownKey { .. })), "{here}: {found:?}");
                 let said = refused(&format!("{theirs}=1"));

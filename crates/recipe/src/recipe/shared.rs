@@ -9,15 +9,16 @@
 //! | seed | `run.seed` | `engine.seed`, the fresh model, and the seed of every training step |
 //! | maximum response length | `sampling.max_tokens` | `learner.objective.max_tokens`, which some aggregation rules divide by; 1 may be set, which divides by no length |
 //! | retention | `checkpoint.keep`, `checkpoint.keep_weights` | every request to save a checkpoint or to publish; the learner has no setting of its own |
+//! | time for a verdict | `reward.judge.timeout`, `reward.judge.retry_for` | `services.verify_deadline` of a run with a judge |
 //! | type of weights | `model.publish_type`, `model.checkpoint_type` | `publish_dtype` (and so what engines load) and `checkpoint_dtype` of the learner's service |
 //!
-//! The first three are sections of a recipe themselves and derived here; the others are no keys of a recipe, and
+//! All but the last two are sections of a recipe themselves and derived here; the others are no keys of a recipe, and
 //! [`Recipe::learner_service`] sets them.
 
 use evenkeel_config::{ConfigError, Loaded, to_table};
 use evenkeel_learner::LearnerSettings;
 use evenkeel_proto::FieldError;
-use evenkeel_reward::{FunctionSettings, RewardSettings};
+use evenkeel_reward::{FunctionSettings, FunctionTables, JudgeSettings, RewardSettings};
 use evenkeel_run::RunDirectory;
 use toml::{Table, Value};
 
@@ -27,7 +28,11 @@ use super::Recipe;
 pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
     let temperature_is_set = loaded.is_set("learner.temperature");
     let seed_is_set = loaded.is_set("engine.seed");
-    let Recipe { run, sampling, learner, engine, .. } = &mut loaded.settings;
+    let deadline_is_set = loaded.is_set("services.verify_deadline");
+    let Recipe { run, sampling, learner, engine, services, reward, .. } = &mut loaded.settings;
+    if let Some(judge) = reward.judge.as_ref().filter(|_| !deadline_is_set) {
+        services.verify_deadline = services.verify_deadline.max(judge.longest_verdict());
+    }
     let from = ("sampling.temperature", sampling.temperature);
     follow("learner.temperature", &mut learner.temperature, temperature_is_set, from)?;
     follow("engine.seed", &mut engine.seed, seed_is_set, ("run.seed", run.seed))?;
@@ -54,6 +59,12 @@ pub(super) fn without_derived(recipe: &Recipe) -> Result<Table, ConfigError> {
         if let Some(objective) = learner.get_mut("objective").and_then(Value::as_table_mut).filter(|_| divides) {
             objective.remove("max_tokens");
         }
+    }
+    let of_judge = recipe.reward.judge.as_ref().map(JudgeSettings::longest_verdict);
+    if let Some(services) = table.get_mut("services").and_then(Value::as_table_mut)
+        && of_judge == Some(recipe.services.verify_deadline)
+    {
+        services.remove("verify_deadline");
     }
     if let Some(engine) = table.get_mut("engine").and_then(Value::as_table_mut) {
         engine.remove("seed");
@@ -86,7 +97,7 @@ impl Recipe {
         }
     }
 
-    /// The reward service of a run in one process, which calls the reward functions of files as well.
+    /// The reward service of a run in one process, which calls the reward functions of files and the judge as well.
     pub fn reward_service(&self) -> RewardSettings {
         let files = self.data.verifiers.iter().filter_map(|(name, verifier)| {
             let functions = FunctionSettings {
@@ -97,11 +108,16 @@ impl Recipe {
                 require_all: verifier.require_all,
                 timeout: verifier.timeout,
                 max_memory: verifier.max_memory,
+                keep_variables: verifier.keep_variables.clone(),
                 processes: verifier.processes,
             };
             Some((name.clone(), functions))
         });
-        RewardSettings { functions: files.collect(), ..self.reward.clone() }
+        let verifier = self.data.verifiers.iter().find(|(_, verifier)| verifier.judge).map(|(name, _)| name.clone());
+        let judge = self.reward.judge.clone();
+        let judge = judge.map(|judge| JudgeSettings { verifier: verifier.unwrap_or_default(), ..judge });
+        let functions = files.collect();
+        RewardSettings { functions, function_tables: FunctionTables::Recipe, judge, ..self.reward.clone() }
     }
 
     /// The learner's settings with its files in a run directory.
@@ -134,6 +150,36 @@ mod tests {
         let recipe = resolve("[model]\npublish_type = \"bf16\"\ncheckpoint_type = \"bf16\"").unwrap().learner_service();
         assert_eq!(recipe.publish_dtype, evenkeel_learner::PublishType::Bf16);
         assert_eq!(recipe.checkpoint_dtype, evenkeel_learner::CheckpointType::Bf16);
+    }
+
+    const JUDGE: &str = "[reward.judge]\nendpoint = \"http://127.0.0.1:1/v1\"\nmodel = \"a\"\nrubric = \"r.toml\"\n\
+        timeout = \"30s\"\nretry_for = \"90s\"\n";
+
+    #[test]
+    fn a_verdict_of_a_judge_may_take_as_long_as_its_calls() {
+        let named = format!("{JUDGE}[data.verifiers.essay]\njudge = true\n");
+        let recipe = resolve(&named).unwrap();
+        assert_eq!(recipe.services.verify_deadline.as_secs(), 240);
+        assert_eq!(recipe.reward_service().judge.unwrap().verifier, "essay");
+        assert_eq!(resolve(&recipe.to_toml().unwrap()).unwrap(), recipe);
+        let longer = recipe.to_toml().unwrap().replace("timeout = \"30s\"", "timeout = \"1m\"");
+        assert_eq!(resolve(&longer).unwrap().services.verify_deadline.as_secs(), 300, "it follows");
+        let error = resolve(&format!("{named}[services]\nverify_deadline = \"1m\"\n")).unwrap_err();
+        assert!(error.contains("`services.verify_deadline` is 1m") && error.contains("at least 2m"), "{error}");
+    }
+
+    #[test]
+    fn a_judge_is_needed_and_there_once() {
+        let error = resolve(JUDGE).unwrap_err();
+        assert!(error.contains("`reward.judge` is a judge of no answer"), "{error}");
+        assert!(resolve(&format!("{JUDGE}undecided = true\n")).is_ok());
+        let error = resolve("[data.verifiers.essay]\njudge = true\n").unwrap_err();
+        assert!(error.contains("`reward.judge` is absent"), "{error}");
+        let two = format!("{JUDGE}[data.verifiers.a]\njudge = true\n[data.verifiers.b]\njudge = true\n");
+        let error = resolve(&two).unwrap_err();
+        assert!(error.contains("`data.verifiers.b.judge` is true"), "{error}");
+        let error = resolve(&format!("{JUDGE}undecided = true\nverifier = \"essay\"\n")).unwrap_err();
+        assert!(error.contains("`reward.judge.verifier` is \"essay\""), "{error}");
     }
 
     #[test]

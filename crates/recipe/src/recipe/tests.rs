@@ -38,6 +38,33 @@ fn a_recipe_of_this_machine_is_one_text_for_a_server() {
 }
 
 #[test]
+fn the_dial_of_sides_is_read_written_and_refused_elsewhere() {
+    let objective = |text: &str| loaded(&format!("[learner.objective]\n{text}"));
+    let recipe =
+        objective("aggregation = \"sides\"\nlength_exponent = 0.5\nside_ratio = [[1, 1], [200, 0.1]]").unwrap();
+    let settings = &recipe.learner.objective;
+    assert_eq!(
+        settings.at_step(200).constants().sides.map(|dial| (dial.length_exponent, dial.ratio)),
+        Some((0.5, 0.1))
+    );
+    let resolved = recipe.resolved().unwrap();
+    assert_eq!(loaded(&resolved.toml).unwrap(), recipe);
+    let other = objective("aggregation = \"sides\"\nlength_exponent = 0.25").unwrap();
+    assert_ne!(other.learner.hash(), recipe.learner.hash(), "the dial decides bits");
+    for (text, value, allowed) in [
+        ("length_exponent = 0.5", "`learner.objective.length_exponent` is 0.5", "absent with aggregation = balanced"),
+        ("side_ratio = 0", "`learner.objective.side_ratio` is 0", "absent with aggregation = balanced"),
+        ("aggregation = \"sides\"\nside_ratio = -1", "`learner.objective.side_ratio` is -1", "a finite number"),
+        ("aggregation = \"sides\"\nside_ratio = inf", "`learner.objective.side_ratio` is inf", "a finite number"),
+        ("aggregation = \"sides\"\nside_ratio = [[0, 1.0]]", "side_ratio", "a step of at least 1 at this place"),
+        ("aggregation = \"sides\"\nside_ratio = \"much\"", "side_ratio", "a number, or a list of [step, number]"),
+    ] {
+        let error = objective(text).unwrap_err();
+        assert!(error.contains(value) && error.contains(allowed), "{error}");
+    }
+}
+
+#[test]
 fn a_run_is_called_after_its_recipes() {
     let stem = |recipes: &[&str]| stem(&recipes.iter().map(|&recipe| recipe.to_owned()).collect::<Vec<_>>());
     assert_eq!(stem(&[]), "arithmetic");
@@ -153,6 +180,7 @@ fn impossible_settings_of_any_section_name_key_value_and_origin() {
             "[evaluation]\nmax_tokens = 5000\n[engine]\nmax_model_len = 300",
             "`model.fresh.context_tokens` is 256 in defaults, allowed: above evaluation.max_tokens, which is 5000",
         ),
+        ("[reward.functions.words]\npath = \"reward.py\"", "`reward.functions.words` is present in"),
         ("[samplign]\n", "unknown key `samplign` in test, nearest allowed: `sampling`"),
         (
             "[sampling]\nprompts_per_step = 100\n[learner]\nmini_batch_groups = 32",
@@ -196,6 +224,33 @@ fn impossible_settings_of_any_section_name_key_value_and_origin() {
     ] {
         assert!(loaded(text).is_ok(), "{text}: {:?}", loaded(text).err());
     }
+}
+
+#[test]
+fn smollm2_distill_differs_from_smollm2_in_the_teacher_and_the_evaluations_alone() {
+    let mut recipe = built_in(&["smollm2-distill"]);
+    let teacher = recipe.learner.distillation.take().unwrap();
+    assert!(teacher.is_alone() && teacher.teacher.ends_with("smollm2-teacher"));
+    recipe.evaluation.every = 30;
+    assert_eq!(recipe, built_in(&["smollm2"]));
+}
+
+#[test]
+fn a_teacher_scores_every_group_so_that_dynamic_sampling_is_refused() {
+    let teacher = "[learner.distillation]\nteacher = \"folder\"\n";
+    let resolved = loaded(teacher).unwrap().resolved().unwrap();
+    assert_eq!((resolved.teacher.as_deref(), resolved.learns_from_rewards), (Some("folder".as_ref()), false));
+    let error = loaded(&format!("{teacher}[sampling]\ndynamic = true")).unwrap_err();
+    assert!(
+        error.contains("`sampling.dynamic` is true") && error.contains("false with learner.distillation"),
+        "{error}"
+    );
+    let error = loaded(&format!("{teacher}bound = 0")).unwrap_err();
+    assert!(error.contains("`learner.distillation.bound` is 0"), "{error}");
+    assert!(loaded(&format!("{teacher}[sampling]\ngroup_size = 1")).is_ok());
+    assert!(loaded(&format!("{teacher}reward_weight = 1.0\n[sampling]\ngroup_size = 1")).is_err());
+    let plain = loaded("").unwrap().resolved().unwrap();
+    assert_eq!((plain.teacher, plain.learns_from_rewards), (None, true));
 }
 
 #[test]

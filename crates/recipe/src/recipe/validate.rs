@@ -1,6 +1,6 @@
 //! What the sections of a recipe must satisfy, each by itself and together.
 
-use evenkeel_config::Settings;
+use evenkeel_config::{Settings, human};
 use evenkeel_engine::EngineSettings;
 use evenkeel_learner::BatchShape;
 use evenkeel_model::ModelError;
@@ -20,14 +20,46 @@ pub(super) fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     recipe.learner.validate().map_err(|error| error.within("learner"))?;
     recipe.generation.validate().map_err(|error| error.within("generation"))?;
     recipe.reward.validate().map_err(|error| error.within("reward"))?;
+    if let Some(name) = recipe.reward.functions.keys().next() {
+        let allowed = format!("absent in a recipe, which declares reward functions in data.verifiers.{name}");
+        return Err(FieldError::new(format!("reward.functions.{name}"), "present", allowed));
+    }
+    validate_judge(recipe)?;
     recipe.environment.validate().map_err(|error| error.within("environment"))?;
-    // Its model is the run's.
+    // The engine's model is the run's.
     let engine = EngineSettings { model: "model".into(), ..recipe.engine.clone() };
     engine.validate().map_err(|error| error.within("engine"))?;
     validate_lengths(recipe)?;
     validate_batch(recipe)?;
     validate_advantage(recipe)?;
+    validate_distillation(recipe)?;
     lag::validate(recipe)
+}
+
+/// Refuses a judge that nothing needs, one that is needed and absent, and a deadline that it cannot keep.
+fn validate_judge(recipe: &Recipe) -> Result<(), FieldError> {
+    let named: Vec<&String> =
+        recipe.data.verifiers.iter().filter(|(_, verifier)| verifier.judge).map(|(name, _)| name).collect();
+    if let Some(second) = named.get(1) {
+        let allowed = format!("false, since the judge is {} already", named[0]);
+        return Err(FieldError::new(format!("data.verifiers.{second}.judge"), true, allowed));
+    }
+    let Some(judge) = &recipe.reward.judge else {
+        let absent =
+            |name: &&String| FieldError::missing("reward.judge", format!("a judge, which data.verifiers.{name} is"));
+        return named.first().map(absent).map_or(Ok(()), Err);
+    };
+    if !judge.verifier.is_empty() {
+        let allowed = format!("absent in a recipe, which declares data.verifiers.{}.judge = true", judge.verifier);
+        return Err(FieldError::quoted("reward.judge.verifier", &judge.verifier, allowed));
+    }
+    let allowed =
+        "present where a verifier is it (data.verifiers.NAME.judge = true), or with reward.judge.undecided = true";
+    FieldError::ensure(!named.is_empty() || judge.undecided, "reward.judge", "a judge of no answer", allowed)?;
+    let needed = judge.timeout.saturating_add(judge.retry_for);
+    let deadline = recipe.services.verify_deadline;
+    let allowed = format!("at least {}, what a call of the judge and its retries may take", human(needed));
+    FieldError::ensure(deadline >= needed, "services.verify_deadline", human(deadline), allowed)
 }
 
 /// Refuses contexts that are too short for a response.
@@ -64,6 +96,13 @@ fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
     })?;
     let groups = recipe.sampling.prompts_per_step as usize;
     recipe.learner.validate_groups(groups).map_err(|error| error.within("learner"))
+}
+
+/// Refuses to leave out groups that a teacher would score.
+fn validate_distillation(recipe: &Recipe) -> Result<(), FieldError> {
+    let leaves_out = recipe.sampling.dynamic && recipe.learner.distillation.is_some();
+    let allowed = "false with learner.distillation: a teacher scores groups with equal rewards, too";
+    FieldError::ensure(!leaves_out, "sampling.dynamic", true, allowed)
 }
 
 /// Refuses rewards that the advantages are not made for.

@@ -17,10 +17,13 @@ use crate::reload::BearerTokens;
 /// The channel of generated clients: `RewardClient::new(channel)`.
 pub type ClientChannel = InterceptedService<Channel, Headers>;
 
+/// How the address of a socket of this machine begins, before its path.
+pub const SOCKET: &str = "unix:";
+
 /// The address of one server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerAddress {
-    /// The URL, `http://HOST:PORT` or `https://HOST:PORT`.
+    /// The URL, `http://HOST:PORT` or `https://HOST:PORT`; or `unix:PATH`, a program that this process has started.
     pub url: String,
     /// The name that the address in the URL was resolved from; its certificate must be issued for it.
     pub host: Option<String>,
@@ -44,7 +47,7 @@ const LARGE_FRAME: u32 = 256 << 10;
 pub struct Connector {
     settings: ClientSettings,
     large_answers: bool,
-    headers: Headers,
+    tokens: Option<BearerTokens>,
     certificates: Option<ClientCertificates>,
 }
 
@@ -54,7 +57,7 @@ impl Connector {
         let tokens = settings.token_file.as_deref();
         let tokens = tokens.map(|path| BearerTokens::open(&format!("{section}.token_file"), path)).transpose()?;
         Ok(Self {
-            headers: Headers::new(tokens),
+            tokens,
             certificates: settings.tls.as_ref().map(|tls| ClientCertificates::open(section, tls)).transpose()?,
             settings,
             large_answers: false,
@@ -81,7 +84,7 @@ impl Connector {
             let connected = tokio::time::timeout(self.settings.connect_timeout, connecting).await;
             let failed = |message: String| ClientError::Connect { url: address.url.clone(), message };
             match connected {
-                Ok(Ok(channel)) => Ok(InterceptedService::new(channel, self.headers.clone())),
+                Ok(Ok(channel)) => Ok(self.intercepted(channel, address)),
                 Ok(Err(error)) => Err(failed(chain(&error))),
                 Err(_) => Err(failed(format!("no answer within {}", human(self.settings.connect_timeout)))),
             }
@@ -94,7 +97,11 @@ impl Connector {
             (endpoint, None) => endpoint.connect_lazy(),
             (endpoint, Some(encrypted)) => endpoint.connect_with_connector_lazy(encrypted),
         };
-        Ok(InterceptedService::new(channel, self.headers.clone()))
+        Ok(self.intercepted(channel, address))
+    }
+
+    fn intercepted(&self, channel: Channel, address: &ServerAddress) -> ClientChannel {
+        InterceptedService::new(channel, Headers::new(self.tokens.clone(), &address.url))
     }
 
     /// Encrypts a connection for HTTP/1.1 with the certificates of the settings. The server's certificate must be
@@ -125,14 +132,7 @@ impl Connector {
 
     /// Where the server is, and how a connection to it is encrypted.
     fn endpoint(&self, address: &ServerAddress) -> Result<(Endpoint, Option<Encrypted>), ClientError> {
-        let secure = validate_url(&address.url)?;
-        let invalid = |_| ClientError::Url { url: address.url.clone() };
-        let url: Uri = address.url.parse().map_err(invalid)?;
-        let mut endpoint = match secure.then(|| address.url.replacen("https", "http", 1)) {
-            None => Endpoint::from(url.clone()),
-            // The transport does not get our certificates, so to it the connection must look like plaintext.
-            Some(plain) => Endpoint::from(plain.parse::<Uri>().map_err(invalid)?).origin(url.clone()),
-        };
+        let (mut endpoint, encrypted) = self.destination(address)?;
         endpoint = endpoint.connect_timeout(self.settings.connect_timeout).tcp_nodelay(true);
         if self.large_answers {
             let (stream, connection) = LARGE_WINDOWS;
@@ -148,7 +148,22 @@ impl Connector {
                 // A dead worker must be detected before it gets an item.
                 .keep_alive_while_idle(true);
         }
-        Ok((endpoint, if secure { Some(self.encrypted(&url, address)?) } else { None }))
+        Ok((endpoint, encrypted))
+    }
+
+    fn destination(&self, address: &ServerAddress) -> Result<(Endpoint, Option<Encrypted>), ClientError> {
+        let invalid = || ClientError::Url { url: address.url.clone() };
+        if address.url.starts_with(SOCKET) {
+            return Ok((Endpoint::from_shared(address.url.clone()).map_err(|_| invalid())?, None));
+        }
+        let secure = validate_url(&address.url)?;
+        let url: Uri = address.url.parse().map_err(|_| invalid())?;
+        if !secure {
+            return Ok((Endpoint::from(url), None));
+        }
+        // The transport does not get our certificates, so to it the connection must look like plaintext.
+        let plain: Uri = address.url.replacen("https", "http", 1).parse().map_err(|_| invalid())?;
+        Ok((Endpoint::from(plain).origin(url.clone()), Some(self.encrypted(&url, address)?)))
     }
 
     fn encrypted(&self, url: &Uri, address: &ServerAddress) -> Result<Encrypted, ClientError> {

@@ -5,22 +5,27 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
+use crate::private;
 use crate::reload::BearerTokens;
 
 /// The interceptor that adds them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Headers {
     tokens: Option<BearerTokens>,
+    /// Where the calls go.
+    url: String,
 }
 
 impl Headers {
-    /// With the first token of a file, if there is one.
-    pub(super) fn new(tokens: Option<BearerTokens>) -> Self {
-        Self { tokens }
+    /// Headers of calls to a URL, with the first token of a file, if there is one.
+    pub(super) fn new(tokens: Option<BearerTokens>, url: &str) -> Self {
+        // One of this process never gets the token of the settings: somebody else may take its port later.
+        let tokens = tokens.filter(|_| private::tokens_for(url).is_none());
+        Self { tokens, url: url.to_owned() }
     }
 
     fn authorization(&self) -> Option<MetadataValue<Ascii>> {
-        let token = self.tokens.as_ref()?.first()?;
+        let token = private::tokens_for(&self.url).as_ref().or(self.tokens.as_ref())?.first()?;
         let mut value: MetadataValue<Ascii> = format!("Bearer {}", token.expose())
             .parse()
             .expect("a token is visible ASCII, which was checked when it was read");

@@ -7,7 +7,7 @@ mod health;
 mod settings;
 mod tls;
 
-pub use channel::{ClientChannel, Connector, ServerAddress};
+pub use channel::{ClientChannel, Connector, SOCKET, ServerAddress};
 pub use headers::Headers;
 pub use health::Health;
 pub(crate) use settings::MIN_MESSAGE;

@@ -56,7 +56,7 @@ impl<P: DispatchItems> Entry<P> {
     }
 }
 
-/// The unanswered items.
+/// Items that no worker has answered yet.
 pub(super) struct Backlog<P: DispatchItems> {
     entries: HashMap<u64, Entry<P>>,
     /// Tickets by id: no two unanswered items have the same.

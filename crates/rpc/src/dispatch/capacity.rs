@@ -15,7 +15,7 @@ const GROW_AFTER: usize = 8;
 
 /// The number of items that a worker may have, and whether it is too full for any.
 pub(super) struct Capacity {
-    /// At most `max`.
+    /// Items in flight that are allowed now, at most `max`.
     limit: usize,
     max: usize,
     /// Responses since the limit last changed.

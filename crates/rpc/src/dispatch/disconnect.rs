@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 /// Why a stream was lost or could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DisconnectReason {
-    /// There is no connection.
+    /// No connection could be made.
     #[error("{0}")]
     Unreachable(String),
     /// The stream was not open in time.

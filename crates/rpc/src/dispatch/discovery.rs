@@ -10,7 +10,7 @@ use evenkeel_proto::FieldError;
 use tokio::sync::watch;
 
 use crate::BoxFuture;
-use crate::client::ServerAddress;
+use crate::client::{SOCKET, ServerAddress};
 
 pub trait Resolve: Send + Sync + 'static {
     /// All addresses of `host`, with `port`.
@@ -49,7 +49,7 @@ impl Endpoints {
         if endpoints.is_empty() {
             return Err(FieldError::new("endpoints", "empty", format!("at least one of {ALLOWED}")));
         }
-        let mut parsed = Self { fixed: BTreeSet::new(), names: Vec::new(), resolver: Arc::new(SystemResolver) };
+        let mut parsed = Self::none();
         for (index, endpoint) in endpoints.iter().enumerate() {
             let endpoint = endpoint.as_ref();
             let invalid = || FieldError::new(format!("endpoints[{index}]"), format_args!("{endpoint:?}"), ALLOWED);
@@ -73,6 +73,25 @@ impl Endpoints {
             }
         }
         Ok(parsed)
+    }
+
+    /// Parses addresses that may be sockets as well, `unix:PATH`, of programs that this process has started. Settings
+    /// have none: a client of the process could name any socket of the machine.
+    ///
+    /// # Errors
+    /// As [`Endpoints::parse`].
+    pub fn with_sockets(addresses: &[String]) -> Result<Self, FieldError> {
+        let (sockets, others): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.starts_with(SOCKET));
+        if sockets.is_empty() {
+            return Self::parse(&others);
+        }
+        let mut parsed = if others.is_empty() { Self::none() } else { Self::parse(&others)? };
+        parsed.fixed.extend(sockets.into_iter().map(ServerAddress::new));
+        Ok(parsed)
+    }
+
+    fn none() -> Self {
+        Self { fixed: BTreeSet::new(), names: Vec::new(), resolver: Arc::new(SystemResolver) }
     }
 
     #[must_use]
@@ -159,7 +178,16 @@ mod tests {
     #[test]
     fn endpoints_are_read_or_refused_by_index() {
         assert!(Endpoints::parse(&["http://a:1", "https://[::1]:2/", "dns://reward:3", "dns+tls://reward:4"]).is_ok());
-        for endpoint in ["reward:1", "ftp://a:1", "http://a", "http://:1", "http://a:x", "dns://a/b:1"] {
+        for endpoint in [
+            "reward:1",
+            "unix:/run/reward",
+            "unix:///run/reward",
+            "ftp://a:1",
+            "http://a",
+            "http://:1",
+            "http://a:x",
+            "dns://a/b:1",
+        ] {
             let error = Endpoints::parse(&["http://a:1", endpoint]).err().unwrap();
             assert_eq!((error.field.as_str(), error.value), ("endpoints[1]", format!("{endpoint:?}")));
         }

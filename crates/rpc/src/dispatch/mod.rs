@@ -183,7 +183,7 @@ impl<P: DispatchItems> Dispatcher<P> {
         Pending::submit(&self.commands, item, budget, max_attempts, permit)
     }
 
-    /// Unanswered items.
+    /// Number of items that no worker has answered yet.
     pub fn pending(&self) -> usize {
         self.capacity - self.permits.available_permits()
     }

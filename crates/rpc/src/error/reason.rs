@@ -12,10 +12,10 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// All of them, in the order of the documentation.
+            /// All reasons, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$reason,)+];
 
-            /// What it stands for, in a sentence.
+            /// Meaning, in a sentence.
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$reason => concat!($($doc),+).trim_ascii(),)+
@@ -57,7 +57,7 @@ impl fmt::Display for Reason {
 reasons! {
     /// A field of the request is refused.
     InvalidField = "INVALID_FIELD",
-    /// What it names does not exist.
+    /// The thing that the request names does not exist.
     NotFound = "NOT_FOUND",
     /// Something different of that name exists.
     AlreadyExists = "ALREADY_EXISTS",

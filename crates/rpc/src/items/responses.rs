@@ -80,7 +80,7 @@ impl<A> Clone for ResponseSender<A> {
 }
 
 impl<A> ResponseSender<A> {
-    /// Both sides. `bytes` is an empty reservation of the budget that unread responses count against.
+    /// Sender and stream of responses. `bytes`: an empty reservation of the budget that unread responses count against.
     pub(super) fn channel(bytes: Reservation) -> (Self, ResponseStream<A>) {
         let queue = Queue {
             unread: VecDeque::new(),

@@ -4,7 +4,7 @@ use evenkeel_proto::v1::{Failure, ScoreItem, ScoreRequest, ScoreResponse, score_
 
 use super::{Incoming, Items};
 
-/// Scoring: items are [`ScoreItem`], answers [`ScoreResponse`]. Its client sends a whole batch and needs no dispatcher.
+/// Scoring: items are [`ScoreItem`], answers [`ScoreResponse`]. The client sends a whole batch and needs no dispatcher.
 #[derive(Debug, Clone, Copy)]
 pub struct ScoreItems;
 

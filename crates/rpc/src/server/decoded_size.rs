@@ -37,7 +37,7 @@ enum ParserState {
     Number(Varint),
     /// The length of a field.
     Length(Varint, Option<Field>),
-    /// So many bytes to skip.
+    /// Number of bytes to skip.
     Skip(u64),
 }
 
@@ -174,7 +174,7 @@ mod tests {
 
     const VERIFY_ONE: &str = "evenkeel.v1.Reward/VerifyOne";
 
-    /// What is found of a message that comes in pieces of so many bytes.
+    /// Decoded size of a message that arrives in pieces of `piece` bytes.
     fn scanned(method: &str, message: &[u8], piece: usize) -> Result<u64, MalformedMessage> {
         let mut scan = SizeScanner::of(method).unwrap();
         scan.begin(message.len() as u64);

@@ -28,10 +28,12 @@ use super::http_port::{HttpLimits, HttpPort};
 use super::incoming::accept_all;
 use super::metrics_port;
 use super::tls::ServerCertificates;
+use super::web_pages::refuse_web_pages;
 use super::{Drain, ServerError, ServerSettings};
 use crate::BoxFuture;
 use crate::admission::{Admission, Unit};
 use crate::exposure::{validate_plaintext, warn_of_plaintext};
+use crate::private::PrivateAddress;
 use evenkeel_telemetry::{MetricsHandle, install_metrics, metrics_router};
 
 /// Interval of the upkeep of histograms, which must not wait for a scrape.
@@ -40,14 +42,6 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_HEADER_BYTES: u32 = 16 << 10;
 /// How long aborted connections may take to close.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
-/// Limits of connections to a port beside that of gRPC.
-const HTTP_LIMITS: HttpLimits = HttpLimits {
-    header: Duration::from_secs(15),
-    handshake: Duration::from_secs(15),
-    unread: Duration::from_secs(30),
-    buffer: 64 << 10,
-};
-
 /// How a shutdown ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShutdownOutcome {
@@ -57,14 +51,24 @@ pub enum ShutdownOutcome {
     Aborted,
 }
 
+/// The port of `/metrics`, with its address in the settings and the bound one.
+#[derive(Debug)]
+struct MetricsPort {
+    listener: TcpListener,
+    listen: String,
+    address: SocketAddr,
+    handle: MetricsHandle,
+}
+
 /// A bound server that does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     name: String,
     settings: ServerSettings,
+    private: Option<PrivateAddress>,
     listener: TcpListener,
     address: SocketAddr,
-    metrics: Option<(TcpListener, MetricsHandle)>,
+    metrics: Option<MetricsPort>,
     http: Option<HttpPort>,
     tls: Option<ServerCertificates>,
     access: AccessLayer,
@@ -87,15 +91,18 @@ impl Server {
     async fn bind_port(name: &str, section: &str, settings: ServerSettings) -> Result<Self, ServerError> {
         settings.validate().map_err(|error| error.within(section))?;
         let (listener, address) = bind(format!("{section}.listen"), &settings.listen).await?;
-        let access = AccessLayer::open(section, settings.token_file.as_deref(), &settings.auth)?;
+        let private = settings.private.then(|| PrivateAddress::claim(address));
+        let access = match &private {
+            Some(address) => AccessLayer::private(address),
+            None => AccessLayer::open(section, settings.token_file.as_deref(), &settings.auth)?,
+        };
         let optional = settings.certificates_are_optional();
         let tls = settings.tls.as_ref().map(|tls| ServerCertificates::for_grpc(section, tls, optional)).transpose()?;
-        if tls.is_none() {
-            warn_of_plaintext(&format!("gRPC ({name})"), address, &format!("{section}.insecure"));
-        }
+        settings.protection().warn(&format!("gRPC ({name})"), address, &format!("{section}.insecure"));
         Ok(Self {
             name: name.to_owned(),
             settings,
+            private,
             listener,
             address,
             metrics: None,
@@ -110,19 +117,19 @@ impl Server {
 
     /// Also serves `/metrics` on another port, in plaintext. One server per process is enough. If the settings have
     /// tokens, it requires one of a reader or a higher role.
-    pub fn with_metrics<'a>(self, setting: &'a str, address: &'a str) -> BoxFuture<'a, Result<Self, ServerError>> {
-        Box::pin(self.bind_metrics(setting, address))
+    pub fn with_metrics<'a>(self, setting: &'a str, listen: &'a str) -> BoxFuture<'a, Result<Self, ServerError>> {
+        Box::pin(self.bind_metrics(setting, listen))
     }
 
-    async fn bind_metrics(mut self, setting: &str, address: &str) -> Result<Self, ServerError> {
+    async fn bind_metrics(mut self, setting: &str, listen: &str) -> Result<Self, ServerError> {
         let remedy = "or `server.insecure = true` on a trusted network";
-        validate_plaintext(setting, address, self.settings.insecure, remedy)?;
-        let (listener, address) = bind(setting.to_owned(), address).await?;
-        warn_of_plaintext("/metrics", address, "server.insecure");
+        validate_plaintext(setting, listen, self.settings.insecure, remedy)?;
+        let (listener, address) = bind(setting.to_owned(), listen).await?;
+        warn_of_plaintext("/metrics", address, "server.insecure is true");
         match install_metrics() {
             Some(handle) => {
                 tracing::info!(server = self.name, %address, "metrics");
-                self.metrics = Some((listener, handle));
+                self.metrics = Some(MetricsPort { listener, listen: listen.to_owned(), address, handle });
             }
             None => {
                 tracing::warn!(server = self.name, "another metrics recorder is installed; /metrics is not served")
@@ -139,12 +146,14 @@ impl Server {
     pub async fn with_http(
         mut self,
         setting: &str,
-        address: &str,
+        listen: &str,
         router: Router,
         connections: usize,
     ) -> Result<(Self, SocketAddr), ServerError> {
-        let (listener, address) = bind(setting.to_owned(), address).await?;
-        self.http = Some(HttpPort { listener, router, tls: None, connections, limits: HTTP_LIMITS });
+        let (listener, address) = bind(setting.to_owned(), listen).await?;
+        let listen = listen.to_owned();
+        let limits = HttpLimits::default();
+        self.http = Some(HttpPort { listener, listen, router, probes: None, tls: None, connections, limits });
         Ok((self, address))
     }
 
@@ -212,10 +221,22 @@ impl Server {
         helpers: &mut JoinSet<()>,
         shutdown: BoxFuture<'static, ()>,
     ) -> Result<ShutdownOutcome, ServerError> {
-        let Self { name, settings, listener, address, metrics, http, tls, access, mut routes, services, drain } = self;
-        if let Some((listener, handle)) = metrics {
-            let auth = if settings.auth.tokens.is_empty() { HttpTokenAuth::disabled() } else { access.auth() };
-            serve_metrics(helpers, listener, handle, auth);
+        let Self {
+            name,
+            settings,
+            listener,
+            address,
+            metrics,
+            http,
+            tls,
+            access,
+            private,
+            mut routes,
+            services,
+            drain,
+        } = self;
+        if let Some(metrics) = metrics {
+            serve_metrics(helpers, metrics, access.metrics_auth());
         }
         let health = HealthReporter::new();
         routes.add_service(tonic_health::pb::health_server::HealthServer::new(
@@ -271,6 +292,8 @@ impl Server {
         }
 
         drain.begin();
+        // Before its port is free.
+        drop(private);
         stop.cancel();
         let drained = async {
             tokio::select! {
@@ -298,12 +321,11 @@ impl Server {
 }
 
 /// Serves `/metrics`, also while the server drains.
-fn serve_metrics(helpers: &mut JoinSet<()>, listener: TcpListener, handle: MetricsHandle, auth: HttpTokenAuth) {
+fn serve_metrics(helpers: &mut JoinSet<()>, port: MetricsPort, auth: HttpTokenAuth) {
+    let MetricsPort { listener, listen, address, handle } = port;
     let upkeep = handle.clone();
-    helpers.spawn(metrics_port::serve(
-        listener,
-        metrics_router(handle).layer(from_fn_with_state(auth, HttpTokenAuth::guard)),
-    ));
+    let router = metrics_router(handle).layer(from_fn_with_state(auth, HttpTokenAuth::guard));
+    helpers.spawn(metrics_port::serve(listener, refuse_web_pages(router, address, &listen)));
     helpers.spawn(async move {
         let mut interval = tokio::time::interval(UPKEEP_INTERVAL);
         loop {

@@ -13,7 +13,8 @@ use crate::http1::{Http1Limits, OldestFirst, serve_connection};
 /// Concurrent connections. A further one replaces the oldest.
 const MAX_CONNECTIONS: usize = 32;
 /// Limits of a connection, which is for one request.
-const LIMITS: Http1Limits = Http1Limits { header: Duration::from_secs(5), buffer: 16 << 10, keep_alive: false };
+const LIMITS: Http1Limits =
+    Http1Limits { header: Duration::from_secs(5), idle: Duration::from_secs(5), buffer: 16 << 10, keep_alive: false };
 /// Time limit of the whole connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 

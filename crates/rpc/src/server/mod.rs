@@ -9,30 +9,37 @@
 
 mod access;
 mod bind;
+mod body_deadline;
 mod calls;
 mod connections;
 mod decoded_size;
+mod descriptors;
 mod drain;
+mod hosts;
 mod http_port;
 mod incoming;
 mod info;
 mod lifecycle;
 mod metrics_port;
 mod receive;
+mod received_body;
 mod role;
 mod running;
 mod schema;
 mod settings;
 mod signal;
 mod tls;
+mod web_pages;
 
 pub use crate::files::FileError;
 pub use access::HttpTokenAuth;
 pub use bind::ServerError;
 pub use drain::Drain;
-pub use http_port::{HttpLimits, HttpPort, serve_stream};
+pub use hosts::{Hosts, allow_hosts, validate_host};
+pub use http_port::{HttpLimits, HttpPort};
 pub use info::ServerInfo;
 pub use lifecycle::{Server, ShutdownOutcome};
+pub use received_body::{ReceivedBody, read_up_to};
 pub use role::Role;
 pub use running::RunningServer;
 pub use settings::{AuthSettings, ServerSettings, ServerTlsSettings};

@@ -11,7 +11,8 @@ use evenkeel_rpc::client::Connector;
 use evenkeel_rpc::error::reason_of;
 use evenkeel_rpc::server::{AuthSettings, Role, ServerSettings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tonic::{Code, Status};
+use tonic::transport::Endpoint;
+use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
@@ -138,29 +139,79 @@ async fn health_is_open_to_everybody() {
     .await;
 }
 
+/// The status of `/metrics` of a server with these tokens, for each of the tokens that are sent.
+async fn scrapes<const N: usize>(auth: AuthSettings, token_file: Option<PathBuf>, sent: [&str; N]) -> [String; N] {
+    let server = ServerSettings { auth, token_file, ..ServerSettings::default() };
+    let (server, _reward) = Setup { server, ..Setup::default() }.bind("worker").await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let _running = server.with_metrics("--metrics", &free).await.unwrap().spawn();
+    let mut answers = sent.map(str::to_owned);
+    for token in &mut answers {
+        let mut connection = tokio::net::TcpStream::connect(&free).await.unwrap();
+        let head = format!("GET /metrics HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n");
+        connection.write_all(head.as_bytes()).await.unwrap();
+        let mut page = String::new();
+        connection.read_to_string(&mut page).await.unwrap();
+        page[9..12].clone_into(token);
+    }
+    answers
+}
+
 #[tokio::test]
-async fn metrics_take_the_token_of_a_reader_where_there_is_one() {
+async fn metrics_take_the_token_of_a_reader_where_tokens_have_roles() {
     bounded(async {
         let folder = Folder::new(&NAMES);
+        let sent = ["reader-token-of-a-test", "admin-token-of-a-test", "service-token-of-a-test", ""];
+        let all = AuthSettings { tokens: tokens(&folder), ..AuthSettings::default() };
+        assert_eq!(scrapes(all.clone(), None, sent).await, ["200", "200", "401", "401"]);
+        // No token of this server has the role: nobody passes, least of all without a token.
+        let mut service = all;
+        service.tokens.retain(|role, _| *role == Role::Service);
+        assert_eq!(scrapes(service.clone(), None, sent).await, ["401"; 4]);
+        folder.write("single.token", "reader-token-of-a-test\n");
+        let single = Some(folder.path("single.token"));
+        assert_eq!(scrapes(service, single.clone(), sent).await, ["200", "401", "401", "401"]);
+        assert_eq!(scrapes(AuthSettings::default(), single, sent).await, ["200"; 4], "as documented");
+    })
+    .await;
+}
+
+/// The status of a worker as a process without the secret asks for it: without this crate's client.
+async fn status_for_a_stranger(worker: &Worker, token: &str) -> Result<(), Status> {
+    let endpoint = Endpoint::from_shared(worker.server.endpoint().to_owned()).unwrap();
+    let mut request = Request::new(RewardGetStatusRequest {});
+    if !token.is_empty() {
+        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    }
+    RewardClient::new(endpoint.connect().await.unwrap()).get_status(request).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_private_server_answers_the_clients_of_its_process_and_nobody_else() {
+    bounded(async {
+        let worker = worker(ServerSettings::private()).await;
+        assert_eq!(ends(&worker, &connector(None, None)).await, [Code::Ok; 2]);
+        let folder = Folder::new(&NAMES);
+        folder.write("other.token", "a-token-of-another-server\n");
+        let with_token = connector(None, Some(&folder.path("other.token")));
+        assert_eq!(ends(&worker, &with_token).await, [Code::Ok; 2], "the token of the settings is for others");
+        for token in ["", "a-token-of-another-server"] {
+            let refused = status_for_a_stranger(&worker, token).await.unwrap_err();
+            assert_eq!(refused.code(), Code::Unauthenticated, "{token:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_secret_of_private_servers_is_sent_to_no_other_one() {
+    bounded(async {
+        let _private = worker(ServerSettings::private()).await;
+        let folder = Folder::new(&NAMES);
         let auth = AuthSettings { tokens: tokens(&folder), ..AuthSettings::default() };
-        let (server, _reward) =
-            Setup { server: ServerSettings { auth, ..ServerSettings::default() }, ..Setup::default() }
-                .bind("worker")
-                .await;
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let _running = server.with_metrics("--metrics", &free).await.unwrap().spawn();
-        let scrape = async |token: &str| {
-            let mut connection = tokio::net::TcpStream::connect(&free).await.unwrap();
-            let head = format!("GET /metrics HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n");
-            connection.write_all(head.as_bytes()).await.unwrap();
-            let mut page = String::new();
-            connection.read_to_string(&mut page).await.unwrap();
-            page[9..12].to_owned()
-        };
-        assert_eq!(scrape("reader-token-of-a-test").await, "200");
-        assert_eq!(scrape("admin-token-of-a-test").await, "200");
-        assert_eq!(scrape("service-token-of-a-test").await, "401");
-        assert_eq!(scrape("").await, "401");
+        let other = worker(ServerSettings { auth, ..ServerSettings::default() }).await;
+        let refused = watch(&other, &connector(None, None)).await.unwrap_err();
+        assert!(refused.message().contains("a bearer token is required"), "no token was sent: {refused}");
     })
     .await;
 }

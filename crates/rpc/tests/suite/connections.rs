@@ -66,7 +66,7 @@ impl http_body::Body for Half {
     }
 }
 
-/// A call with the first `sent` bytes of a message of one long text, on a connection of its own. Its status, as soon as
+/// Sends the first `sent` bytes of a message of one long text on a separate connection. Returns the status as soon as
 /// there is one.
 async fn half_a_message(worker: &Worker, length: u32, sent: usize) -> Status {
     // A field that no message has, of any length.
@@ -205,7 +205,7 @@ async fn halves_of_messages_are_counted_by_what_was_received() {
     .await;
 }
 
-/// `VerifyOneRequest` with so many empty tests of two bytes each.
+/// `VerifyOneRequest` with this number of empty tests of two bytes each.
 fn empty_tests(tests: usize) -> Vec<u8> {
     let within = |key: u8, inner: Vec<u8>| {
         let mut message = vec![key];

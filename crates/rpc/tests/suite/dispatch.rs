@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use crate::support::{Setup, Worker, bounded, item, until};
 use evenkeel_proto::v1::Verdict;
+use evenkeel_proto::v1::reward_server::RewardServer;
 use evenkeel_rpc::client::{ClientSettings, Connector};
 use evenkeel_rpc::dispatch::{DispatchError, DispatchOptions, Dispatcher, Endpoints, Resolve};
 use evenkeel_rpc::items::{ItemLimits, VerifyItems};
 use evenkeel_rpc::server::{ServerSettings, ShutdownOutcome};
+use tokio::net::UnixListener;
 use tokio::task::JoinSet;
+use tokio_stream::wrappers::UnixListenerStream;
 
 type Verifier = Dispatcher<VerifyItems>;
 
@@ -334,6 +337,23 @@ async fn a_panic_in_one_worker_is_tried_elsewhere_and_then_said() {
         assert!(!answer.result.unwrap().is_valid());
         assert_eq!(answer.attempts, 2);
         assert_eq!(all.iter().map(Worker::begun).collect::<Vec<_>>(), [1, 1]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_program_that_this_process_has_started_is_reached_at_its_socket() {
+    bounded(async {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("worker");
+        let (_unused, reward) = Setup::default().bind("worker").await;
+        let incoming = UnixListenerStream::new(UnixListener::bind(&socket).unwrap());
+        let serving = tonic::transport::Server::builder().add_service(RewardServer::new(reward));
+        let _serving = tokio::spawn(serving.serve_with_incoming(incoming));
+        let address = format!("unix:{}", socket.display());
+        let dispatcher = Dispatcher::start(&options(), Endpoints::with_sockets(&[address]).unwrap(), connector());
+        let by_worker = exactly_once(submit_all(&dispatcher, 8, ""), 8).await;
+        assert_eq!(by_worker["worker"], 8);
     })
     .await;
 }

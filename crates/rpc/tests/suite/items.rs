@@ -15,7 +15,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status, Streaming};
 
-/// Both ends of a stream to one worker.
+/// Client's and worker's ends of a stream to one worker.
 struct Stream {
     requests: mpsc::Sender<VerifyRequest>,
     verdicts: Streaming<Verdict>,

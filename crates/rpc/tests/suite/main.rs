@@ -5,6 +5,7 @@ mod access;
 mod connections;
 mod dispatch;
 mod hostile_frames;
+mod http;
 mod items;
 mod rotation;
 mod server;

@@ -269,7 +269,10 @@ async fn metrics_count_calls_by_method_and_code() {
         let expected = "evenkeel_grpc_calls_total{method=\"evenkeel.v1.Reward/GetStatus\",code=\"Ok\"} ";
         loop {
             let mut connection = tokio::net::TcpStream::connect(&free).await.unwrap();
-            connection.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+            connection
+                .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                .await
+                .unwrap();
             let mut page = String::new();
             connection.read_to_string(&mut page).await.unwrap();
             assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");

@@ -122,11 +122,11 @@ impl Audit {
             |outcomes: &[PromptOutcome]| outcomes.iter().filter_map(|outcome| self.outcomes.get(outcome)).sum::<u64>();
         let without = match count(&[PromptOutcome::TrainedZeroAdvantage]) {
             0 => String::new(),
-            groups => format!(", of which {groups} had no advantage"),
+            groups => format!(" ({groups} of them without an advantage)"),
         };
         let mut text = format!(
-            "each of the first {} prompts of the data order was sent to the learner ({}{}), filtered for lack of an \
-             advantage ({}) or invalid ({}), exactly once",
+            "each of the first {} prompts of the data order was used exactly once: {} sent to the learner{}, {} \
+             filtered for lack of an advantage, {} invalid",
             self.prompts - self.waiting,
             count(&[PromptOutcome::Trained, PromptOutcome::TrainedZeroAdvantage]),
             without,
@@ -142,9 +142,9 @@ impl Audit {
         let sampled = answers(|of| of.sampled);
         let trained = answers(|of| of.trained);
         let _ = if trained == sampled {
-            write!(text, "; all {sampled} answers that were sampled were sent to the learner")
+            write!(text, "; all {sampled} sampled answers were sent to the learner")
         } else {
-            write!(text, "; {trained} of the {sampled} answers that were sampled were sent to the learner")
+            write!(text, "; {trained} of the {sampled} sampled answers were sent to the learner")
         };
         if let Some(OvertakenLengths { taken, left }) = &self.overtaken {
             let _ = write!(

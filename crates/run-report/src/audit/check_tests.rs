@@ -65,9 +65,9 @@ fn a_run_that_filters_nothing_trains_on_what_it_samples() {
     assert!(found.is_clean(), "{:?}", found.faults());
     assert_eq!(
         found.sentence(),
-        "each of the first 5 prompts of the data order was sent to the learner (5, of which 1 had no advantage), \
-         filtered for lack of an advantage (0) or invalid (0), exactly once; all 10 answers that were sampled were \
-         sent to the learner"
+        "each of the first 5 prompts of the data order was used exactly once: 5 sent to the learner (1 of them \
+         without an advantage), 0 filtered for lack of an advantage, 0 invalid; all 10 sampled answers were sent to \
+         the learner"
     );
     let [of_lag] = found.lengths() else { panic!("{found:?}") };
     assert_eq!((of_lag.lag, of_lag.sampled), (0, of_lag.trained));
@@ -85,13 +85,9 @@ fn what_is_filtered_or_invalid_is_counted_and_its_answers_are_among_the_sampled(
         0,
     ));
     assert!(found.is_clean(), "{:?}", found.faults());
-    assert!(found.sentence().contains("sent to the learner (1), filtered for lack of an advantage (1) or invalid (2)"));
+    assert!(found.sentence().contains("1 sent to the learner, 1 filtered for lack of an advantage, 2 invalid"));
     // Two of the two groups with verdicts, and one of each of the others: their second sample was not generated.
-    assert!(
-        found.sentence().ends_with("2 of the 6 answers that were sampled were sent to the learner"),
-        "{}",
-        found.sentence()
-    );
+    assert!(found.sentence().ends_with("2 of the 6 sampled answers were sent to the learner"), "{}", found.sentence());
 }
 
 #[test]

@@ -151,7 +151,7 @@ impl RunsView {
             sections: vec![
                 Section::new("live", "", Html::new()),
                 Section::new("runs", "Runs", list),
-                Section::new("curves", "Over each other", figures(drawn_over(&named))),
+                Section::new("curves", "Overlay", figures(drawn_over(&named))),
             ],
             footer: Html::text(self.folder.display()),
         })
@@ -190,7 +190,7 @@ fn list(runs: &[RunOverview], drawn: &[&RunOverview]) -> Html {
             run.aggregation.clone().unwrap_or_else(|| "–".to_owned()).into(),
         ]);
     }
-    let button = Html::element("button", &[], format!("Draw the chosen ones, at most {COLOURS}"));
+    let button = Html::element("button", &[], format!("Draw the chosen runs, at most {COLOURS}"));
     let note = "Reward and length are those of the last step, accuracy that of the last evaluation.";
     let note = Html::element("p", &[("class", "soft")], note);
     let form = table.to_html().with(button);
@@ -211,8 +211,8 @@ fn drawn_over(runs: &[(&str, &Curve)]) -> Vec<Figure> {
         }
     };
     let evaluated = |curve: &Curve| -> Vec<Point> {
-        let of = |line: &MetricsLine| Some(Point::new(line.step as f64, accuracy(line)?));
-        curve.evaluations.1.iter().filter_map(of).collect()
+        let point = |line: &MetricsLine| Some(Point::new(line.step as f64, accuracy(line)?));
+        curve.evaluations.1.iter().filter_map(point).collect()
     };
     let mut all: Vec<Figure> = drawn_metrics()
         .into_iter()

@@ -165,10 +165,10 @@ fn with_placeholders(mut page: Page) -> Page {
 }
 
 fn stamp(directory: &Path) -> Vec<Option<(u64, Option<SystemTime>)>> {
-    let of = |data: Metadata| (data.len(), data.modified().ok());
+    let stamp = |data: Metadata| (data.len(), data.modified().ok());
     [METRICS_FILE, WARM_START_FILE, EVALUATION_FILE, SUMMARY_FILE, CONFIG_FILE]
         .iter()
-        .map(|name| std::fs::metadata(directory.join(name)).ok().map(of))
+        .map(|name| std::fs::metadata(directory.join(name)).ok().map(stamp))
         .collect()
 }
 

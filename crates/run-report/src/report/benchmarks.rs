@@ -15,9 +15,12 @@ const BEST: [usize; 3] = [3, 5, 7];
 pub(super) fn charts(evaluations: &[MetricsLine], earlier: Option<&EarlierRun>) -> Vec<Chart> {
     let mut all: Vec<_> = EvaluatedBenchmark::all(evaluations).into_iter().collect();
     all.sort_by_key(|found| !found.is_average);
-    let of = |quantity| all.iter().filter(|found| found.quantity == quantity).copied().collect::<Vec<_>>();
-    let accuracies = charts_of(Quantity::Accuracy, &of(Quantity::Accuracy), evaluations, earlier);
-    accuracies.into_iter().chain(charts_of(Quantity::Reward, &of(Quantity::Reward), evaluations, earlier)).collect()
+    let with_quantity = |quantity| all.iter().filter(|found| found.quantity == quantity).copied().collect::<Vec<_>>();
+    let accuracies = charts_of(Quantity::Accuracy, &with_quantity(Quantity::Accuracy), evaluations, earlier);
+    accuracies
+        .into_iter()
+        .chain(charts_of(Quantity::Reward, &with_quantity(Quantity::Reward), evaluations, earlier))
+        .collect()
 }
 
 fn charts_of(

@@ -76,6 +76,8 @@ pub(super) fn training(steps: &Curves, earlier: Option<&EarlierRun>) -> Vec<Figu
     };
     let mut all: Vec<Chart> =
         [metric::ENTROPY, metric::GRADIENT_NORM, metric::CLIPPED, metric::POLICY_KL, metric::TRUNCATED].map(one).into();
+    // Beside entropy and gradient norm, which follow from it.
+    all.insert(2, pulls(steps));
     let zero = "groups whose answers are all correct, and those of which none is";
     let zero = Chart::new("Groups that agree", zero).from(0.0).measured_in("groups of a step");
     let zero = zero.with(averaged(steps, "all correct", 3, metric::ALL_CORRECT.name));
@@ -84,6 +86,15 @@ pub(super) fn training(steps: &Curves, earlier: Option<&EarlierRun>) -> Vec<Figu
     all.push(chart_of(metric::LEARNING_RATE).with(rate));
     let [length, ..] = lengths(steps, earlier);
     std::iter::once(length).chain(all.into_iter().map(Figure::from)).collect()
+}
+
+/// The positive and the negative pull under the rule in use.
+fn pulls(steps: &Curves) -> Chart {
+    let caption = "sum of weight times absolute advantage over tokens with a positive and with a negative advantage, \
+        under the rule in use";
+    let chart = Chart::new("Positive and negative pull", caption).from(0.0).measured_in("pull");
+    let positive = averaged(steps, "positive", 3, metric::PULL.choosing("positive").as_str());
+    chart.with(positive).with(averaged(steps, "negative", 2, metric::PULL.choosing("negative").as_str()))
 }
 
 /// The loss of the supervised steps.

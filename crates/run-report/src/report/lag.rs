@@ -49,9 +49,9 @@ fn table(lags: &[u32], steps: &Curves) -> Html {
         ["lag", "tokens", "ratio, 1 %", "median", "99 %", "effective", "masked or truncated", "KL, k1", "KL, k3"];
     let mut table = HtmlTable::new(header);
     for lag in lags {
-        let of = |metric: &str| mean(steps, &format!("lag/{lag}/{metric}"));
-        let plain = |metric: &str| of(metric).map_or_else(|| "–".to_owned(), number);
-        let share = |metric: &str| of(metric).map_or_else(|| "–".to_owned(), |share| percent(share, None));
+        let value = |metric: &str| mean(steps, &format!("lag/{lag}/{metric}"));
+        let plain = |metric: &str| value(metric).map_or_else(|| "–".to_owned(), number);
+        let share = |metric: &str| value(metric).map_or_else(|| "–".to_owned(), |share| percent(share, None));
         let ratios = ["ratio/p1", "ratio/p50", "ratio/p99"].map(plain);
         let cells = [lag.to_string(), share("share")].into_iter().chain(ratios);
         table.row(cells.chain([share("ess"), share("bounded_fraction"), plain("kl_k1"), plain("kl_k3")]));

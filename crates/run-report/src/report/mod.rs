@@ -43,7 +43,7 @@ pub use training_samples::{TrainingCache, TrainingSamples};
 #[derive(Debug, Clone, Copy)]
 pub struct RunData<'a> {
     pub summary: &'a Summary,
-    /// `config.toml`.
+    /// Text of the run's `config.toml`.
     pub config: &'a str,
     /// The lines of GRPO steps.
     pub steps: &'a Curves,
@@ -51,7 +51,7 @@ pub struct RunData<'a> {
     pub warm_start: &'a Curves,
     /// The lines of evaluations.
     pub evaluations: &'a [MetricsLine],
-    /// What became of the rows of the data.
+    /// Report on the rows of the data.
     pub data: Option<&'a DataReport>,
     /// The answers that are worth reading.
     pub gallery: &'a Gallery,
@@ -98,7 +98,7 @@ fn sections(data: &RunData<'_>) -> Vec<Section> {
         Section::new("aggregation", "Aggregation", rules::section(summary, steps)),
         Section::new(
             "weights",
-            "Weights and samples of the engines",
+            "Engine weights and samples",
             proof::section(summary, steps).with(sampler_audit::section(steps)),
         ),
         Section::new(

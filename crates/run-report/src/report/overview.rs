@@ -38,7 +38,7 @@ fn lead(summary: &Summary) -> String {
         }
     }
     for AcceptedChanges { step, changes } in &summary.accepted_changes {
-        let _ = write!(text, " After step {step} it went on with inputs that had changed: {}.", changes.join("; "));
+        let _ = write!(text, " After step {step} it continued with changed inputs: {}.", changes.join("; "));
     }
     if let (Some(first), Some(last)) = (summary.reward_first_ten, summary.reward_last_ten)
         && summary.steps >= 20
@@ -62,11 +62,31 @@ fn lead(summary: &Summary) -> String {
             let _ = write!(text, " after {step} steps");
         }
         text.push('.');
+        if quantity == Quantity::Accuracy {
+            text.extend(correct_by_default(summary));
+        }
     }
     if let Some(aggregation) = &summary.aggregation {
         let _ = write!(text, " Token terms were summed by {aggregation} aggregation.");
     }
     text
+}
+
+/// Which answers are correct where several reward functions judge them and no setting says so: a high reward alone is
+/// not enough.
+fn correct_by_default(summary: &Summary) -> Option<String> {
+    let keys = || summary.changed_settings.iter().filter_map(|setting| setting.key.strip_prefix("data.verifiers."));
+    let (verifier, _) = keys().find_map(|key| key.split_once(".functions."))?;
+    let of_verifier = |part: &str| format!("{verifier}.{part}");
+    let functions: Vec<&str> = keys().filter_map(|key| key.strip_prefix(&of_verifier("functions."))).collect();
+    if functions.len() < 2 || keys().any(|key| key.starts_with(&of_verifier("correct"))) {
+        return None;
+    }
+    let functions = functions.join(", ");
+    Some(format!(
+        " An answer is correct if each of {functions} gives its highest reward; data.verifiers.{verifier}.correct sets \
+         another rule."
+    ))
 }
 
 fn tiles(summary: &Summary) -> Html {
@@ -112,7 +132,7 @@ fn tiles(summary: &Summary) -> Html {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_run::Curves;
+    use evenkeel_run::{ChangedSetting, Curves};
 
     use super::super::tests::summary;
     use super::*;
@@ -130,5 +150,26 @@ mod tests {
         let html = html(&rewards);
         assert!(html.contains("mean reward was 0.912.") && html.contains("Mean reward, unseen problems"), "{html}");
         assert!(!html.contains("ccuracy"), "{html}");
+    }
+
+    #[test]
+    fn with_several_functions_and_no_rule_the_page_says_which_answers_are_correct() {
+        let said = |keys: &[&str]| {
+            let setting = |key: &&str| ChangedSetting {
+                key: format!("data.verifiers.{key}"),
+                value: "1.0".to_owned(),
+                default: None,
+            };
+            let changed_settings = keys.iter().map(setting).collect();
+            let accuracy =
+                Summary { accuracy_after: Some(0.0), last_evaluation: Some(12), ..summary(&Curves::default()) };
+            lead(&Summary { changed_settings, ..accuracy })
+        };
+        let two = ["reward.functions.right", "reward.functions.short", "reward.range"];
+        let rule =
+            "An answer is correct if each of right, short gives its highest reward; data.verifiers.reward.correct";
+        assert!(said(&two).contains(rule), "{}", said(&two));
+        assert!(!said(&[&two[..], &["reward.correct.component"]].concat()).contains("highest reward"));
+        assert!(!said(&["reward.functions.right", "other.functions.short"]).contains("highest reward"));
     }
 }

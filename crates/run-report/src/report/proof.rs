@@ -11,20 +11,20 @@ const EXCLUDED: &str = "proof/excluded/";
 /// Half the width of an interval of 95 %, in standard errors.
 const DEVIATIONS: f64 = 1.96;
 
-/// The state, and what was found of each way of having other weights. A sentence for a run without proofs.
+/// The state of the proof, and the evidence on each failure mode. One sentence for a run without proofs.
 pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
     let Some(weights) = &summary.weights else {
-        return Html::paragraph("Whether the engines had the learner's weights was not looked at.");
+        return Html::paragraph("The engine weights were not verified.");
     };
     if weights.equal_tokens > 0 {
         return Html::paragraph(format!(
-            "The weights of the engines are {weights}. Engine and learner compute with the same arithmetic, so any \
-             other weights would have shown before the first update that they were trained on."
+            "The engine weights are {weights}. Engine and learner compute with the same arithmetic, so wrong weights \
+             would have shown before the first update on their samples."
         ));
     }
     let tokens = steps.sum("proof/tokens");
     let text = format!(
-        "The weights of the engines are {weights}, after {tokens:.0} scored tokens. What is undecided is neither shown \
+        "The engine weights are {weights}, after {tokens:.0} scored tokens. What is undecided is neither shown \
          nor refuted: the weights have moved too little for the noise of the engines, or too few tokens were scored."
     );
     let chart = Chart::new(
@@ -44,7 +44,7 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
 
 /// What the last proof that knew of it says of each suspicion.
 fn table(steps: &Curves) -> Html {
-    let mut table = HtmlTable::new(["old weights", "share of their effect that was found", "95 %", "state"]);
+    let mut table = HtmlTable::new(["failure mode", "share of its effect that was found", "95 %", "state"]);
     let names: Vec<&str> = steps.names().filter_map(|name| name.strip_prefix(EXCLUDED)).collect();
     for name in names {
         let last = |prefix: &str| steps.column(&format!("{prefix}{name}")).last().map(|(_, value)| *value);
@@ -54,7 +54,7 @@ fn table(steps: &Curves) -> Html {
             let half = DEVIATIONS * error;
             format!("{} to {}", number(share - half), number(share + half))
         });
-        let state = if last(EXCLUDED) == Some(1.0) { "excluded" } else { "undecided" };
+        let state = if last(EXCLUDED) == Some(1.0) { "ruled out" } else { "undecided" };
         let unknown = || "–".to_owned();
         let words = match name {
             "unchanged" => "nothing loaded".to_owned(),
@@ -63,8 +63,8 @@ fn table(steps: &Curves) -> Html {
         };
         table.row([words, share.map_or_else(unknown, number), interval.unwrap_or_else(unknown), state.to_owned()]);
     }
-    let note =
-        "0 for the right weights, 1 for a part that is still that of the beginning; of the engine with the most.";
+    let note = "The share is 0 for the right weights, and 1 for a part that still has its first weights. The engine \
+        with the largest share is shown.";
     table.to_html().with(Html::element("p", &[("class", "soft")], note))
 }
 
@@ -87,14 +87,14 @@ mod tests {
             line.set_named("proof/excluded/layers_0-7", 0.0);
         }));
         let html = section(&summary(&steps), &steps).into_string();
-        assert!(html.contains("undecided for 2 engines") && html.contains("500 scored tokens"), "{html}");
-        assert!(html.contains("<td>nothing loaded</td>") && html.contains("excluded"), "{html}");
+        assert!(html.contains("undecided on 2 engines") && html.contains("500 scored tokens"), "{html}");
+        assert!(html.contains("<td>nothing loaded</td>") && html.contains("ruled out"), "{html}");
         assert!(html.contains("<td>layers 0-7</td>") && html.contains("undecided"), "{html}");
     }
 
     #[test]
     fn a_run_without_proofs_says_so() {
         let steps = Curves::of(&lines(2, |_| {}));
-        assert!(section(&summary(&steps), &steps).into_string().contains("not looked at"));
+        assert!(section(&summary(&steps), &steps).into_string().contains("not verified"));
     }
 }

@@ -20,12 +20,12 @@ struct Profile<'a> {
 
 impl<'a> Profile<'a> {
     fn of(rule: &'a str, steps: &Curves) -> Option<Self> {
-        let of = |what: &str| {
+        let quarters = |what: &str| {
             let means: Option<Vec<f64>> =
                 (1..=QUARTERS).map(|quarter| mean(steps, &format!("aggregation/{rule}/{what}_q{quarter}"))).collect();
             means?.try_into().ok()
         };
-        Some(Self { rule, share: of("share")?, weight: of("weight")? })
+        Some(Self { rule, share: quarters("share")?, weight: quarters("weight")? })
     }
 
     fn is_like(&self, other: &Self) -> bool {

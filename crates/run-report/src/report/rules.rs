@@ -7,7 +7,7 @@ use evenkeel_charts::{Bar, Bars, Chart, Figure, Html, Plane, Point, Series, Styl
 use evenkeel_comparison::PlanePoint;
 use evenkeel_run::{Curves, ENDS, Summary};
 
-use super::charts::{averaged, lengths, points};
+use super::charts::{lengths, points};
 use super::legend::{colour, labelled, rules};
 use super::{probe, rule_profiles};
 
@@ -38,7 +38,6 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
     all.push(plane(&summary.run_id, steps).into());
     let [_, gap, variation] = lengths(steps, None);
     all.extend([gap, variation]);
-    all.push(pulls(steps).into());
     html.push(figures(all));
     html.push(rule_profiles::section(used, steps)).push(probe::section(used, steps));
     if let Some(text) = criterion(steps) {
@@ -122,19 +121,6 @@ fn distances(losses: &Losses<'_>, used: Option<&str>) -> Bars {
     Bars::new("Imbalance by rule", caption, bars)
 }
 
-/// Both sides under the rule in use.
-fn pulls(steps: &Curves) -> Chart {
-    let caption = "sum of weight times absolute advantage over tokens with a positive and with a negative advantage, \
-        under the rule in use";
-    let chart = Chart::new("Positive and negative pull", caption).from(0.0).measured_in("pull");
-    chart.with(averaged(steps, "positive", 3, "aggregation/pull_positive")).with(averaged(
-        steps,
-        "negative",
-        2,
-        "aggregation/pull_negative",
-    ))
-}
-
 /// The run's course through the plane of the criterion.
 fn plane(run: &str, steps: &Curves) -> Plane {
     let gaps = steps.column(GAP).iter();
@@ -160,9 +146,9 @@ fn criterion(steps: &Curves) -> Option<String> {
     };
     let share = length.filter(|length| *length > 0.0);
     let share = share.map_or(String::new(), |length| format!(" ({:.0} % of a mean answer)", 100.0 * gap1 / length));
-    let at = |cv: f64, gap: f64, length: Option<f64>| Some(PlanePoint { variation: cv, gap, length: length? });
-    let start = at(cv0, gap0, steps.first(LENGTH, ENDS));
-    let end = at(cv1, gap1, length);
+    let plane_point = |cv: f64, gap: f64, length: Option<f64>| Some(PlanePoint { variation: cv, gap, length: length? });
+    let start = plane_point(cv0, gap0, steps.first(LENGTH, ENDS));
+    let end = plane_point(cv1, gap1, length);
     let expected = start.zip(end).map_or_else(String::new, |(start, end)| expectation(&start, &end));
     let course = match (change(cv0, cv1), change(gap0.abs(), gap1.abs())) {
         (1, 0 | -1) | (0, -1) => {

@@ -1,4 +1,4 @@
-//! What was said by a model: an answer, or the turns of an episode.
+//! Shows what a model said: an answer, or the turns of an episode.
 
 use evenkeel_charts::{Html, number};
 use evenkeel_run::{AnswerVerdict, RolloutTurn};
@@ -15,7 +15,7 @@ pub(super) struct Said<'a> {
 }
 
 impl Said<'_> {
-    /// Texts of so many characters at most. What the model did not say is `added`, in the words of the page.
+    /// Texts of at most that many characters. What the model did not say is `added`, in the words of the page.
     pub(super) fn to_html(&self, added: &str, most: usize) -> Html {
         if self.turns.is_empty() {
             return Html::element("pre", &[], cut(self.text, most));

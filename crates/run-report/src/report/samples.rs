@@ -26,7 +26,7 @@ pub struct Gallery {
     before: Option<u64>,
     longest: Vec<EvaluationAnswer>,
     shortest: Vec<EvaluationAnswer>,
-    /// With the verdict before.
+    /// Answers whose verdict changed, each with the verdict before.
     changed: Vec<(String, EvaluationAnswer)>,
     /// A correct answer and one that is not to a problem, with the share of correct ones.
     uncertain: Vec<(f64, EvaluationAnswer)>,
@@ -74,7 +74,8 @@ impl Gallery {
         }
     }
 
-    /// Of the problems whose share of correct answers is nearest to one half a correct answer and one that is not.
+    /// Chooses a correct answer and one that is not, from the problems whose share of correct answers is nearest to one
+    /// half.
     fn choose_uncertain(&mut self, directory: &Path, problems: BTreeMap<(String, u64), Problem>) {
         let mut open: Vec<_> = problems.into_iter().filter(|(_, problem)| problem.is_open()).collect();
         open.sort_by(|(_, a), (_, b)| a.distance().total_cmp(&b.distance()));
@@ -303,14 +304,14 @@ mod tests {
 
     #[test]
     fn an_episode_is_shown_turn_by_turn_and_which_budget_ended_it() {
-        let said = |role: &str, text: &str, trained| RolloutTurn {
+        let turn = |role: &str, text: &str, trained| RolloutTurn {
             role: role.to_owned(),
             text: text.to_owned(),
             tokens: 4,
             trained,
             reward: None,
         };
-        let turns = vec![said("assistant", "6*7 is", true), said("tool", "42", false)];
+        let turns = vec![turn("assistant", "6*7 is", true), turn("tool", "42", false)];
         let episode = EvaluationAnswer { turns, used_up: Some("turn_tokens".to_owned()), ..answer(0, 0, "correct", 4) };
         let html = shown("Longest", None, &episode).into_string();
         assert!(html.contains("6*7 is</pre>") && html.contains("42</pre>") && !html.contains("alert"), "{html}");

@@ -75,7 +75,7 @@ fn how_it_went(group: &[Rollout]) -> String {
     counts.into_iter().chain(range).collect::<Vec<_>>().join(" · ")
 }
 
-/// What became of a group.
+/// The outcome of a group.
 fn outcome(first: &Rollout) -> &str {
     match first.group_outcome.known() {
         Some(PromptOutcome::Trained) => "trained on",
@@ -122,28 +122,30 @@ fn answer(rollout: &Rollout, count: usize) -> Html {
     let mut learner: Vec<String> = parts.collect();
     let named = learner.len();
     learner.extend(rollout.why_not_trained().map(|why| format!("not trained on: {why}")));
-    let said = |name: &str, value: f64| format!("{name}\u{a0}{}", number(value));
+    let labelled = |name: &str, value: f64| format!("{name}\u{a0}{}", number(value));
     let is_trained = learner.len() == named;
-    learner.extend(rollout.advantage.filter(|value| is_trained || *value != 0.0).map(|value| said("advantage", value)));
-    learner.extend(rollout.weight.filter(|value| is_trained || *value != 0.0).map(|value| said("weight", value)));
+    learner.extend(
+        rollout.advantage.filter(|value| is_trained || *value != 0.0).map(|value| labelled("advantage", value)),
+    );
+    learner.extend(rollout.weight.filter(|value| is_trained || *value != 0.0).map(|value| labelled("weight", value)));
     let said = Said { text: &rollout.text, turns: &rollout.turns, used_up: rollout.used_up.as_deref() };
     let content = Html::element("p", &[], about)
-        .with(Html::element("p", &[("class", "soft")], learner.join(" · ")))
+        .with(Html::element("p", &[("class", "soft")], learner.join("\u{a0}· ")))
         .with(said.to_html("added, not trained on", ANSWER));
     Html::element("div", &[("class", class)], content)
 }
 
 fn lengths(samples: &TrainingSamples) -> Figure {
-    let of = |class: Class| {
+    let lengths_of = |class: Class| {
         let lengths = samples.lengths.iter().filter(move |(found, _)| *found == class);
         lengths.map(|(_, tokens)| f64::from(*tokens)).collect::<Vec<_>>()
     };
     let caption = "how many answers of the step have which length, stacked by what became of them";
     Histogram::new("Answer lengths", caption, "tokens", "answers")
-        .with("correct", 3, of(Class::Correct))
-        .with("not correct", 2, of(Class::NotCorrect))
-        .with("with a reward alone", 1, of(Class::Scored))
-        .with("without a verdict", 8, of(Class::Unjudged))
+        .with("correct", 3, lengths_of(Class::Correct))
+        .with("not correct", 2, lengths_of(Class::NotCorrect))
+        .with("with a reward alone", 1, lengths_of(Class::Scored))
+        .with("without a verdict", 8, lengths_of(Class::Unjudged))
         .into()
 }
 
@@ -236,28 +238,27 @@ mod tests {
     fn groups_stand_side_by_side_with_verdict_length_and_weight_and_stay_text() {
         let dir = tempfile::tempdir().unwrap();
         kept(dir.path(), 3);
-        let html = section(&TrainingCache::default().get(dir.path())).into_string();
+        let html = section(&TrainingCache::default().get(dir.path())).into_string().replace('\u{a0}', " ");
         assert!(html.contains("Groups of training step 3") && html.contains("show RUN --train --step 3"), "{html}");
         assert!(html.contains("Problem 1 · p#0 · 3 of 4 correct · trained on</b> · gold 2"), "{html}");
-        assert!(html.contains("<div class=\"right\"><p><b>correct</b> (equal) · 5\u{a0}tokens</p>"), "{html}");
-        assert!(
-            html.contains("advantage\u{a0}0.5 · weight\u{a0}0.25") && html.contains("&lt;b&gt;2&lt;/b&gt;"),
-            "{html}"
-        );
+        assert!(html.contains("<div class=\"right\"><p><b>correct</b> (equal) · 5 tokens</p>"), "{html}");
+        assert!(html.contains("advantage 0.5 · weight 0.25") && html.contains("&lt;b&gt;2&lt;/b&gt;"), "{html}");
         assert!(html.contains("<h3>Answer lengths</h3>") && html.contains("<h3>Rewards</h3>"), "{html}");
     }
 
     #[test]
     fn with_partial_credit_a_group_says_how_many_are_correct_and_the_range_of_its_rewards() {
-        let with = |verdict: &str, reward: f64| Rollout {
+        let judged = |verdict: &str, reward: f64| Rollout {
             verdict: verdict.to_owned().into(),
             reward: Some(reward),
             ..rollout(1, 0, 0, false)
         };
-        let html = shown(&[with("correct", 0.75), with("incorrect", 0.25), with("incorrect", 0.5)]).into_string();
+        let html = shown(&[judged("correct", 0.75), judged("incorrect", 0.25), judged("incorrect", 0.5)])
+            .into_string()
+            .replace('\u{a0}', " ");
         assert!(html.contains("p#0 · 1 of 3 correct · rewards 0.25 to 0.75 · trained on"), "{html}");
-        assert!(html.contains("<div class=\"wrong\"><p><b>incorrect</b> (equal) · reward\u{a0}0.25"), "{html}");
-        let html = shown(&[with("scored", 1.0), with("scored", 0.5)]).into_string();
+        assert!(html.contains("<div class=\"wrong\"><p><b>incorrect</b> (equal) · reward 0.25"), "{html}");
+        let html = shown(&[judged("scored", 1.0), judged("scored", 0.5)]).into_string().replace('\u{a0}', " ");
         assert!(html.contains("p#0 · rewards 0.5 to 1 · trained on") && html.contains("class=\"scored\""), "{html}");
         assert!(!html.contains("correct"), "{html}");
     }
@@ -266,16 +267,16 @@ mod tests {
     fn the_groups_that_are_shown_are_those_whose_rewards_differ() {
         let dir = tempfile::tempdir().unwrap();
         kept(dir.path(), 1);
-        let html = section(&TrainingCache::default().get(dir.path())).into_string();
+        let html = section(&TrainingCache::default().get(dir.path())).into_string().replace('\u{a0}', " ");
         assert!(html.contains("The rewards differ in 1 of 3 groups, which are these."), "{html}");
     }
 
     #[test]
     fn answers_that_are_the_same_stand_there_once_with_how_many_they_are() {
         let group = [(0, true), (0, true), (0, false), (1, true)].map(|(sample, right)| rollout(1, 0, sample, right));
-        let html = shown(&group).into_string();
+        let html = shown(&group).into_string().replace('\u{a0}', " ");
         assert!(html.contains("3 of 4 correct") && html.matches("class=\"soft\"").count() == 3, "{html}");
-        assert_eq!(html.matches("tokens · 2\u{a0}times").count(), 1, "{html}");
+        assert_eq!(html.matches("tokens · 2 times").count(), 1, "{html}");
     }
 
     #[test]
@@ -292,21 +293,18 @@ mod tests {
             vec![turn("assistant", "<call>", true), turn("tool", "7", false), turn("assistant", "It is 7", true)];
         rollout.turns[2].reward = Some(0.25);
         rollout.components = [("correctness".to_owned(), 1.0), ("economy".to_owned(), 0.5)].into();
-        let html = shown(&[rollout]).into_string();
-        assert!(
-            html.contains("assistant · 4\u{a0}tokens, sampled</p><pre class=\"sampled\">&lt;call&gt;</pre>"),
-            "{html}"
-        );
-        assert!(html.contains("tool · 4\u{a0}tokens, added, not trained on</p><pre class=\"added\">7</pre>"), "{html}");
-        assert!(html.contains("sampled · reward\u{a0}0.25</p><pre class=\"sampled\">It is 7</pre>"), "{html}");
-        assert!(html.contains("correctness\u{a0}1 · economy\u{a0}0.5 · advantage"), "{html}");
+        let html = shown(&[rollout]).into_string().replace('\u{a0}', " ");
+        assert!(html.contains("assistant · 4 tokens, sampled</p><pre class=\"sampled\">&lt;call&gt;</pre>"), "{html}");
+        assert!(html.contains("tool · 4 tokens, added, not trained on</p><pre class=\"added\">7</pre>"), "{html}");
+        assert!(html.contains("sampled · reward 0.25</p><pre class=\"sampled\">It is 7</pre>"), "{html}");
+        assert!(html.contains("correctness 1 · economy 0.5 · advantage"), "{html}");
     }
 
     #[test]
     fn the_course_of_a_problem_is_drawn_and_listed() {
         let dir = tempfile::tempdir().unwrap();
         kept(dir.path(), 3);
-        let html = section(&TrainingCache::default().get(dir.path())).into_string();
+        let html = section(&TrainingCache::default().get(dir.path())).into_string().replace('\u{a0}', " ");
         assert!(html.contains("3 problems came more than once in 3 steps"), "{html}");
         assert!(html.contains("1 problems got better and 0 worse"), "{html}");
         assert!(html.contains("<td>1: 1/4, 2: 2/4, 3: 3/4</td>"), "{html}");

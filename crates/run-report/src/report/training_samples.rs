@@ -13,7 +13,7 @@ const GROUPS: usize = 4;
 const SAMPLES: usize = 16;
 /// Bytes of texts of a step after which no more samples of it are read.
 const MOST_TEXT: usize = 16 << 20;
-/// Bytes of files that are read for the course of problems: in a longer run every so many steps are.
+/// Bytes of files that are read for the course of problems: of a longer run, steps at regular distances are read.
 const MOST_BYTES: u64 = 48 << 20;
 /// Steps that are read for it at most.
 const MOST_STEPS: usize = 500;
@@ -25,24 +25,24 @@ pub struct TrainingSamples {
     pub(super) step: u64,
     /// Some of its groups, by how much their rewards differ, each with its samples.
     pub(super) groups: Vec<Vec<Rollout>>,
-    /// Its groups, and those whose rewards differ.
+    /// Number of groups in the step, and of those whose rewards differ.
     pub(super) differing: (usize, usize),
     /// Length and class of every answer of it.
     pub(super) lengths: Vec<(Class, u32)>,
     /// The shaped reward of every sample of it that has one.
     pub(super) rewards: Vec<f64>,
-    /// Of each problem how it was solved, by step.
+    /// How each problem was solved, by step.
     pub(super) problems: BTreeMap<u64, Course>,
     /// Steps that are kept, and how many of them the courses are of.
     pub(super) steps: (usize, usize),
 }
 
-/// What became of an answer.
+/// The outcome of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     Correct,
     NotCorrect,
-    /// It has a reward, and nobody says whether it is correct.
+    /// The answer has a reward, and nobody says whether it is correct.
     Scored,
     Unjudged,
 }
@@ -83,7 +83,7 @@ impl Course {
 #[derive(Debug, Default)]
 struct StepSolved {
     bytes: u64,
-    /// Of each problem its name, correct answers, answers of which that is known.
+    /// Name, correct answers and answers with a known verdict, by problem.
     problems: BTreeMap<u64, (String, u32, u32)>,
 }
 

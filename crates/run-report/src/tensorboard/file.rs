@@ -19,7 +19,7 @@ pub(super) struct EventFile {
     path: PathBuf,
     file: File,
     length: u64,
-    /// Of the events that count.
+    /// Last step of the events that count.
     last_step: Option<u64>,
 }
 

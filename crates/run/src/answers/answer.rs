@@ -29,7 +29,7 @@ pub struct EvaluationAnswer {
     pub token_ids: Vec<u32>,
     /// Why the answer ended: `stop`, `length` (cut off), `repetition`; `failed` where there is none.
     pub finish_reason: Labelled<FinishReason>,
-    /// What became of it.
+    /// Outcome of the answer.
     pub verdict: AnswerVerdict,
     /// Finer than the verdict, such as `equal_rational`; why there is no verdict where there is none.
     pub reason: String,
@@ -44,7 +44,7 @@ pub struct EvaluationAnswer {
     /// The final answer or program as it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extracted: Option<String>,
-    /// Of an episode with several turns: what was said, in its order; `text` is the last turn of the model.
+    /// All turns of an episode with several, in order; `text` is the last turn of the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<RolloutTurn>,
     /// The budget that ended such an episode: `turns`, `turn_tokens`, `tokens`, `context`.
@@ -52,13 +52,13 @@ pub struct EvaluationAnswer {
     pub used_up: Option<String>,
 }
 
-/// What became of an answer: the verifier's outcome, or why there is none.
+/// The outcome of an answer: the verifier's, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum AnswerVerdict {
     /// The verifier's outcome; [`Outcome::Invalid`] for an answer without a verdict.
     Outcome(Outcome),
-    /// There is no answer.
+    /// No answer was generated.
     Failed,
     /// An outcome that this program does not know.
     Unknown(String),

@@ -68,7 +68,7 @@ impl AnswerFile {
         self.file.set_len(0).map_err(RunFilesError::file(&self.path))
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -27,7 +27,7 @@ pub(super) fn refuse_other_settings(
         return Ok(());
     }
     let origin = |key: &str| recipe.origins.get(key).map(String::as_str);
-    // Some follow from others, which somebody wrote.
+    // Some follow from others, which the user wrote.
     let is_written = |key: &str| origin(key).is_some_and(|origin| origin != DEFAULTS);
     let any_is_written = changed.iter().any(|(key, ..)| is_written(key));
     let shown = changed.iter().filter(|(key, ..)| !any_is_written || is_written(key)).map(|(key, theirs, ours)| {

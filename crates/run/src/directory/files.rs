@@ -1,16 +1,16 @@
 //! A directory before its run begins: what an incomplete start left there, and what the run is called.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use super::lock;
 use crate::error::RunFilesError;
-use crate::layout::INCOMPLETE_FILE;
+use crate::layout::{INCOMPLETE_FILE, JUDGE_FILE};
 
 /// Refuses a directory with anything in it, except for what an incomplete start left there, which is removed.
+/// The judge's record stays.
 pub(super) fn clear_incomplete(path: &Path) -> Result<(), RunFilesError> {
-    let entries = std::fs::read_dir(path).map_err(RunFilesError::file(path))?;
-    let mut others: Vec<std::ffi::OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
-    others.retain(|name| name != lock::FILE);
+    let others = removable(path)?;
     if !others.iter().any(|name| name == INCOMPLETE_FILE) {
         return match others.first() {
             None => Ok(()),
@@ -20,6 +20,25 @@ pub(super) fn clear_incomplete(path: &Path) -> Result<(), RunFilesError> {
             }
         };
     }
+    remove_each(path, others)
+}
+
+/// Removes the directory of a run that never began. One with verdicts of a judge keeps them, for the next run there.
+pub(super) fn remove(path: &Path) -> Result<(), RunFilesError> {
+    if std::fs::metadata(path.join(JUDGE_FILE)).is_ok_and(|record| record.len() > 0) {
+        return remove_each(path, removable(path)?);
+    }
+    std::fs::remove_dir_all(path).map_err(RunFilesError::file(path))
+}
+
+/// Names in a directory, but for the lock and the judge's record.
+fn removable(path: &Path) -> Result<Vec<OsString>, RunFilesError> {
+    let entries = std::fs::read_dir(path).map_err(RunFilesError::file(path))?;
+    let names = entries.flatten().map(|entry| entry.file_name());
+    Ok(names.filter(|name| name != lock::FILE && name != JUDGE_FILE).collect())
+}
+
+fn remove_each(path: &Path, mut others: Vec<OsString>) -> Result<(), RunFilesError> {
     // The marker of an incomplete start goes last, so that an interrupted removal can be repeated.
     others.sort_by_key(|name| name == INCOMPLETE_FILE);
     for name in others {

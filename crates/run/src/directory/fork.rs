@@ -12,6 +12,7 @@ use crate::config::flat_settings;
 use crate::error::RunFilesError;
 use crate::layout::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, WARM_START_FILE};
 use crate::lines::{MetricsFile, PromptFile, read_prompts};
+use crate::receipt::{Heads, read_receipt, receipt_up_to};
 
 impl RunDirectory {
     /// The settings of a run for one that is forked from it: the name of the other run is not its own.
@@ -61,8 +62,9 @@ impl RunDirectory {
         let inherited = read_prompts(&origin)?;
         inherited.iter().filter(|line| line.step <= step).try_for_each(|line| prompts.append(line))?;
         prompts.sync()?;
+        let receipt = heads_after(&origin, step);
         let changed_inputs = Vec::new();
-        directory.forked_from = Some(ForkOrigin { run_id, step, directory: origin, changed, changed_inputs });
+        directory.forked_from = Some(ForkOrigin { run_id, step, directory: origin, changed, changed_inputs, receipt });
         Ok(directory)
     }
 }
@@ -95,6 +97,12 @@ impl ForkOrigin {
         }
         notes
     }
+}
+
+/// Heads of a run's receipt after a step. A receipt that cannot be read is none.
+fn heads_after(run: &Path, step: u64) -> Option<Heads> {
+    let lines = read_receipt(run).unwrap_or_default();
+    receipt_up_to(&lines, step).last().map(|line| line.heads.clone())
 }
 
 /// The settings that differ from those of the run in a directory.
@@ -166,7 +174,9 @@ mod tests {
         let again = RunDirectory::resume(&path, recipe.record()).unwrap();
         let changed = vec!["sampling.top_k: 0 → 3".to_owned()];
         let changed_inputs = Vec::new();
-        let expected = ForkOrigin { run_id: "old".to_owned(), step: 3, directory: origin, changed, changed_inputs };
+        let receipt = None;
+        let expected =
+            ForkOrigin { run_id: "old".to_owned(), step: 3, directory: origin, changed, changed_inputs, receipt };
         assert_eq!(again.forked_from(), Some(&expected));
         assert_eq!(
             expected.notes(),
@@ -214,6 +224,7 @@ mod tests {
             directory: PathBuf::new(),
             changed: vec![changed.to_owned()],
             changed_inputs: Vec::new(),
+            receipt: None,
         };
         assert!(
             with_change("run.seed: 0 → 1").notes()[1].contains("may have trained on problems that are held out now")

@@ -59,14 +59,14 @@ impl Lock {
             (Err(error), _) | (_, Err(error)) => Err(RunFilesError::file(path)(error)),
         };
         if !is_there(directory, &self.folder)? {
-            let message = "was moved, removed or replaced while the run was going: its finished steps are where the \
-                           directory is now, from which the run can be resumed";
+            let message = "was moved, removed or replaced during the run: the finished steps are where the directory \
+                is now; resume the run there";
             return Err(RunFilesError::directory(directory, message));
         }
         if !is_there(&directory.join(FILE), &self.file)? {
             let message = format!(
-                "{FILE} was removed or replaced while the run was going, so that another process may write to the \
-                 directory: the run ends, its finished steps are kept"
+                "{FILE} was removed or replaced during the run, so another process may write to the directory: the \
+                 run ends, and finished steps are kept"
             );
             return Err(RunFilesError::directory(directory, message));
         }
@@ -74,7 +74,7 @@ impl Lock {
     }
 }
 
-/// Not every file system can lock folders; the file is enough then.
+/// Locks the folder itself. Not every file system can; the file is enough then.
 fn lock_folder(folder: &File) -> Result<(), TryLockError> {
     match folder.try_lock() {
         Err(TryLockError::Error(_)) => Ok(()),
@@ -109,7 +109,7 @@ fn is_listed(_: &Path) -> Option<bool> {
     None
 }
 
-/// Whether the lock is refused to somebody who would share it.
+/// Whether the lock is refused to a process that would share it.
 fn is_held(directory: &Path) -> bool {
     let is_refused = |path: &Path| match File::open(path).map(|file| file.try_lock_shared()) {
         // Closing the file gives it back.
@@ -146,7 +146,7 @@ mod tests {
         let refused = Lock::take(dir.path()).unwrap_err().to_string();
         assert!(refused.contains("another process writes to it"), "{refused}");
         let error = lock.check(dir.path()).unwrap_err().to_string();
-        assert!(error.contains(".lock was removed or replaced while the run was going"), "{error}");
+        assert!(error.contains(".lock was removed or replaced during the run"), "{error}");
         drop(lock);
         Lock::take(dir.path()).unwrap();
     }
@@ -163,7 +163,7 @@ mod tests {
                 std::fs::create_dir(&path).unwrap();
             }
             let error = lock.check(&path).unwrap_err().to_string();
-            assert!(error.contains("was moved, removed or replaced while the run was going"), "{error}");
+            assert!(error.contains("was moved, removed or replaced during the run"), "{error}");
         }
         lock.check(&elsewhere).unwrap();
     }

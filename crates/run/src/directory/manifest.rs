@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunFilesError;
 use crate::layout::RUN_FILE;
+use crate::receipt::Heads;
 use crate::whole_file::{optional_json, replace_json};
 
 /// The step of another run from which a run starts.
@@ -23,6 +24,9 @@ pub struct ForkOrigin {
     /// Files that differ from those that it read, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_inputs: Vec<String>,
+    /// Heads of the other run's receipt after that step; absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Heads>,
 }
 
 /// The identity of a run. It contains no time: two runs of one recipe have the same manifest.
@@ -36,7 +40,7 @@ pub struct RunManifest {
     pub identity: String,
     /// Version of the program that started it.
     pub program_version: String,
-    /// Where it began, if not at the start.
+    /// Origin of a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
     /// The rule by which token terms are summed, where the recipe names one.

@@ -12,7 +12,7 @@ use crate::layout::{
 /// Settings that no resumed run may change: what is recorded of them must agree in all files.
 const FIXED: [&str; 5] = ["run.seed", "sampling.", "shaping.", "learner.objective.", "data."];
 
-/// Where they are may change.
+/// Settings of verifiers, whose addresses may change.
 const VERIFIERS: &str = "data.verifiers.";
 
 /// The folders of a run.

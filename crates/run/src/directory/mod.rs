@@ -28,7 +28,7 @@ use crate::layout::{
 use crate::whole_file::{pretty, refuse_other_than_file, replace};
 
 use differing::refuse_other_settings;
-use files::{clear_incomplete, run_id};
+use files::{clear_incomplete, remove, run_id};
 pub use files::{is_run_name, recipe_stem};
 pub use lock::{Lock, is_locked};
 pub use manifest::{ForkOrigin, RunManifest};
@@ -64,7 +64,7 @@ impl RunDirectory {
         let path = std::fs::canonicalize(path).map_err(RunFilesError::file(path))?;
         refuse_finished_steps(&path)?;
         let lock = Lock::take(&path)?;
-        // Whoever had the lock may have finished one meanwhile.
+        // The process that had the lock may have finished one meanwhile.
         refuse_finished_steps(&path)?;
         give_up_unfinished(&path)?;
         clear_incomplete(&path)?;
@@ -164,7 +164,7 @@ impl RunDirectory {
     }
 
     /// Removes the directory of a run that was refused before its first step, so that its name is free. A directory
-    /// that was resumed, or that has lines of a run of its own, stays.
+    /// that was resumed, or that has lines of a run of its own, stays; so do verdicts of a judge.
     pub fn discard(self) {
         let inherited = self.forked_from.is_some() && !self.has_entered();
         let has_lines = !inherited
@@ -173,7 +173,7 @@ impl RunDirectory {
                 .any(|name| std::fs::metadata(self.path.join(name)).is_ok_and(|data| data.len() > 0));
         if !self.resumed && !has_lines {
             // What cannot be removed is in the way of the next run of this name only, which reports it.
-            let _ = std::fs::remove_dir_all(&self.path);
+            let _ = remove(&self.path);
         }
     }
 
@@ -212,7 +212,7 @@ impl RunDirectory {
         self.resumed
     }
 
-    /// Where it begins, if it was forked from another run.
+    /// Origin of the run, if it was forked from another run.
     pub fn forked_from(&self) -> Option<&ForkOrigin> {
         self.forked_from.as_ref()
     }
@@ -298,7 +298,7 @@ mod tests {
         drop(create(&path).unwrap());
         assert!(!path.exists());
 
-        // The same after its process was killed and could not clean up.
+        // As after a kill, when the process could not clean up.
         let directory = create(&path).unwrap();
         let copy = dir.path().join("second");
         std::fs::create_dir_all(copy.join("model")).unwrap();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::files::remove;
 use super::lock::Lock;
 use crate::error::RunFilesError;
 
@@ -49,7 +50,7 @@ impl Drop for Ownership {
     fn drop(&mut self) {
         if !*self.started.get_mut() {
             // What cannot be removed is reused by the next run that is created here.
-            let _ = std::fs::remove_dir_all(&self.path);
+            let _ = remove(&self.path);
         }
     }
 }

@@ -21,7 +21,7 @@ pub struct RunRecord {
     pub run_id: String,
     /// Version of the program that started it.
     pub program_version: String,
-    /// Where it began, if not at the start.
+    /// Origin of a fork.
     pub forked_from: Option<ForkOrigin>,
     /// The lines of supervised steps.
     pub warm_start: Vec<MetricsLine>,
@@ -29,7 +29,7 @@ pub struct RunRecord {
     pub steps: Vec<MetricsLine>,
     /// The lines of evaluations.
     pub evaluations: Vec<MetricsLine>,
-    /// What became of the rows of its data.
+    /// Report on the rows of the run's data.
     pub data: Option<DataReport>,
 }
 
@@ -65,7 +65,7 @@ impl RunRecord {
     }
 }
 
-/// What became of the rows of a run's data, where its directory says so.
+/// The report on the rows of a run's data, if the directory has one.
 pub fn read_data(directory: &Path) -> Option<DataReport> {
     serde_json::from_value(optional_json(&directory.join(DATA_FILE)).ok()??).ok()
 }

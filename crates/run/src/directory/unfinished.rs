@@ -1,4 +1,4 @@
-//! A run that has finished no step: there is nothing to go on with, and its directory may be used again.
+//! A run that has finished no step: there is nothing to continue, and its directory may be used again.
 
 use std::path::Path;
 
@@ -34,7 +34,8 @@ pub(super) fn refuse_finished_steps(path: &Path) -> Result<(), RunFilesError> {
     }
 }
 
-/// Makes the directory of a run without a finished step an incomplete one, which the next run clears.
+/// Makes the directory of a run without a finished step an incomplete one, which the next run clears but for
+/// the judge's record.
 pub(super) fn give_up_unfinished(path: &Path) -> Result<(), RunFilesError> {
     let manifest = path.join(RUN_FILE);
     if manifest.exists() {
@@ -51,6 +52,7 @@ mod tests {
     use super::super::RunDirectory;
     use super::super::test_recipe::{TestRecipe, begin};
     use super::*;
+    use crate::layout::JUDGE_FILE;
 
     fn create(path: &Path) -> Result<RunDirectory, RunFilesError> {
         RunDirectory::create(path, TestRecipe::new(&[]).record())
@@ -76,5 +78,24 @@ mod tests {
             assert!(error.contains("holds run `run` already"), "{error}");
             std::fs::write(path.join(name), "").unwrap();
         }
+    }
+
+    #[test]
+    fn verdicts_of_a_judge_survive_whatever_clears_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        begin(&create(&path).unwrap());
+        let record = path.join(JUDGE_FILE);
+        let has_verdicts = || std::fs::read_to_string(&record).is_ok_and(|text| text == "{}\n");
+        std::fs::write(&record, "{}\n").unwrap();
+        let again = create(&path).unwrap();
+        assert!(has_verdicts(), "the first step is tried again");
+        again.discard();
+        assert!(has_verdicts() && !path.join(INCOMPLETE_FILE).exists(), "the second try was refused");
+        drop(create(&path).unwrap());
+        assert!(has_verdicts(), "the third never started");
+        std::fs::write(&record, "").unwrap();
+        drop(create(&path).unwrap());
+        assert!(!path.exists(), "a record without verdicts is nothing");
     }
 }

@@ -15,6 +15,8 @@ pub enum InputKind {
     EvaluationData,
     /// A part of the model's folder: what the run begins with, and what a KL term refers to.
     Model,
+    /// A part of the folder of a teacher.
+    Teacher,
     /// A file with functions that give rewards.
     Reward,
     /// An environment that does not come with the program.
@@ -27,12 +29,13 @@ impl InputKind {
         matches!(self, Self::Reward | Self::Environment)
     }
 
-    /// In words, to follow an article.
+    /// The kind in words, to follow an article.
     pub fn words(self) -> &'static str {
         match self {
             Self::TrainingData => "data file",
             Self::EvaluationData => "evaluation file",
             Self::Model => "model",
+            Self::Teacher => "teacher",
             Self::Reward => "file of reward functions",
             Self::Environment => "environment",
         }
@@ -42,11 +45,11 @@ impl InputKind {
 /// What is in a file that a run reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// What it is read for.
+    /// Kind of input.
     pub kind: InputKind,
     /// Name of the file within its folder; `weights` for those of a model.
     pub name: String,
-    /// Where it was read.
+    /// Path from which it was read.
     pub path: PathBuf,
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,

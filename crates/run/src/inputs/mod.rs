@@ -5,5 +5,5 @@ mod record;
 mod rules;
 
 pub use input::{Input, InputKind};
-pub use record::{AcceptedChanges, InputRecord, accepted_changes};
+pub use record::{AcceptedChanges, InputRecord, accepted_changes, changed_rewards};
 pub use rules::{Rules, differences, flat, names_files};

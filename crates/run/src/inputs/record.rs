@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use evenkeel_host::{FileDigest, read_optional};
+use evenkeel_host::{FieldsDigest, FileDigest, read_optional};
 use serde::{Deserialize, Serialize};
 
 use super::input::{Input, InputKind};
-use super::rules::Rules;
+use super::rules::{Rules, without_place};
 use crate::error::RunFilesError;
 use crate::layout::INPUTS_FILE;
 
@@ -17,10 +17,16 @@ const FORMAT: u32 = 1;
 const MAX_BYTES: u64 = 64 << 20;
 
 /// All kinds, in the order in which changes are told.
-const KINDS: [InputKind; 5] =
-    [InputKind::TrainingData, InputKind::EvaluationData, InputKind::Model, InputKind::Reward, InputKind::Environment];
+const KINDS: [InputKind; 6] = [
+    InputKind::TrainingData,
+    InputKind::EvaluationData,
+    InputKind::Model,
+    InputKind::Teacher,
+    InputKind::Reward,
+    InputKind::Environment,
+];
 
-/// Changes of what a run reads with which it was resumed: of code of the user's own, and others that somebody accepted.
+/// Changes of what a run reads with which it was resumed: of code of the user's own, and others that the user accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedChanges {
     /// GRPO steps that it had done.
@@ -33,7 +39,7 @@ pub struct AcceptedChanges {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputRecord {
     format: u32,
-    /// As they were when the run began.
+    /// Settings of rules when the run began.
     pub settings: Rules,
     /// Data files in the order in which they are read, then the parts of the model.
     pub inputs: Vec<Input>,
@@ -48,7 +54,26 @@ impl InputRecord {
         Self { format: FORMAT, settings, inputs, accepted: Vec::new() }
     }
 
-    /// With changes that were accepted.
+    /// The digest of the settings, without the places of files and servers.
+    pub fn settings_digest(&self) -> String {
+        let mut digest = FieldsDigest::new();
+        let settings = self.settings.iter().filter_map(|(key, value)| Some((key, without_place(key, value)?)));
+        for (key, value) in settings {
+            digest.text(key).text(&value);
+        }
+        digest.finish_named()
+    }
+
+    /// The digest of what is in the files, in their order: for each what it is read for, its name and its digest.
+    pub fn inputs_digest(&self) -> String {
+        let mut digest = FieldsDigest::new();
+        for Input { kind, name, digest: content, .. } in &self.inputs {
+            digest.text(kind.words()).text(name).text(content);
+        }
+        digest.finish_named()
+    }
+
+    /// The record with changes that were accepted.
     pub fn with_accepted(self, accepted: Vec<AcceptedChanges>) -> Self {
         Self { accepted, ..self }
     }
@@ -75,7 +100,7 @@ impl InputRecord {
         KINDS.into_iter().flat_map(|kind| self.changes_of(kind, found)).collect()
     }
 
-    /// The same for inputs that are code of the user's own, and apart from them for all others.
+    /// What is not as it was, a sentence each: first for inputs that are code of the user's own, then for all others.
     pub fn changes_of_code(&self, found: &[Input]) -> (Vec<String>, Vec<String>) {
         let (code, others): (Vec<_>, Vec<_>) = KINDS.into_iter().partition(|kind| kind.is_code());
         let changes = |kinds: Vec<InputKind>| kinds.into_iter().flat_map(|kind| self.changes_of(kind, found)).collect();
@@ -84,16 +109,22 @@ impl InputRecord {
 
     /// What is not as it was among the inputs of one kind, a sentence each.
     pub fn changes_of(&self, kind: InputKind, found: &[Input]) -> Vec<String> {
-        let of = |inputs: &[Input]| inputs.iter().filter(|input| input.kind == kind).cloned().collect::<Vec<_>>();
-        let before = of(&self.inputs);
-        let now = of(found);
+        let of_kind = |inputs: &[Input]| inputs.iter().filter(|input| input.kind == kind).cloned().collect::<Vec<_>>();
+        let before = of_kind(&self.inputs);
+        let now = of_kind(found);
         changes_of(kind, &before, &now)
     }
 
     /// The data files that are where they were and have another content.
     pub fn changed_data(&self) -> Vec<String> {
-        let data = self.inputs.iter().filter(|input| input.kind != InputKind::Model && !input.kind.is_code());
-        let now = data.filter_map(|input| {
+        self.changed_files(|kind| matches!(kind, InputKind::TrainingData | InputKind::EvaluationData))
+    }
+
+    /// Files of some kinds with other bytes than recorded, a sentence each. One that cannot be read is left to whoever
+    /// needs it.
+    fn changed_files(&self, of_kind: impl Fn(InputKind) -> bool) -> Vec<String> {
+        let inputs = self.inputs.iter().filter(|input| of_kind(input.kind));
+        let now = inputs.filter_map(|input| {
             let digest = FileDigest::of(&input.path).ok()?.to_string();
             (digest != input.digest).then(|| changed(input, &input.digest, &digest))
         });
@@ -101,9 +132,16 @@ impl InputRecord {
     }
 }
 
-/// The changes that the run in a directory went on with; none where its record cannot be read, which a resume reports.
+/// The changes that the run in a directory has accepted; none if its record cannot be read, which a resume reports.
 pub fn accepted_changes(directory: &Path) -> Vec<AcceptedChanges> {
     InputRecord::read(directory).ok().flatten().map(|record| record.accepted).unwrap_or_default()
+}
+
+/// Reward functions, rubrics and templates of the run in a directory with other bytes than recorded, a sentence each;
+/// none if its record cannot be read.
+pub fn changed_rewards(directory: &Path) -> Vec<String> {
+    let record = InputRecord::read(directory).ok().flatten();
+    record.map(|record| record.changed_files(|kind| kind == InputKind::Reward)).unwrap_or_default()
 }
 
 /// What is not as it was among inputs of one kind.
@@ -134,7 +172,9 @@ fn changes_of(kind: InputKind, before: &[Input], now: &[Input]) -> Vec<String> {
 
 fn shown(input: &Input) -> String {
     match input.kind {
-        InputKind::Model => format!("{} of the model {}", input.name, input.path.display()),
+        kind @ (InputKind::Model | InputKind::Teacher) => {
+            format!("{} of the {} {}", input.name, kind.words(), input.path.display())
+        }
         kind => format!("{} {}", kind.words(), input.path.display()),
     }
 }
@@ -162,7 +202,7 @@ mod tests {
         let changes = |files: &[(&str, &str)]| record.changes(&data(files));
         assert!(changes(&[("/x/a", "sha256:1"), ("/x/b", "sha256:2")]).is_empty());
         assert!(changes(&[("/y/a", "sha256:1"), ("/z/b", "sha256:2")]).is_empty(), "moved");
-        /// Files with their digests, and what is said of them.
+        /// Files with their digests, and the messages about their changes.
         type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
         let cases: [Case<'_>; 5] = [
             (&[("/x/a", "sha256:1"), ("/x/b", "sha256:3")], &["data file /x/b has sha256:3, it had sha256:2"]),

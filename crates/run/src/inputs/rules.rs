@@ -41,7 +41,38 @@ fn flatten(rules: &mut Rules, key: String, value: &Value) {
 /// Whether a setting only says where files are. What is in them is an input of its own.
 pub fn names_files(key: &str) -> bool {
     let of_data = key.starts_with("data.") || key.starts_with("evaluation.benchmarks[");
-    key == "model.path" || of_data && (key.ends_with(".files") || key.ends_with(".held_out_files"))
+    ["model.path", "learner.distillation.teacher"].contains(&key)
+        || of_data && (key.ends_with(".files") || key.ends_with(".held_out_files"))
+}
+
+/// A setting without what differs between machines: paths and addresses. `None` where nothing else is in it: what is in
+/// the files of data and of models is an input of its own, and an adapter to start from decides the first weights.
+pub(super) fn without_place(key: &str, value: &str) -> Option<String> {
+    if names_files(key) || key == "learner.lora.start" {
+        return None;
+    }
+    if !["data.environment", "data.environments"].contains(&key) {
+        return Some(value.to_owned());
+    }
+    let names = |value: Value| match value {
+        Value::String(name) => Value::String(environment_name(&name)),
+        other => other,
+    };
+    let named = match serde_json::from_str(value).ok()? {
+        Value::Array(all) => Value::Array(all.into_iter().map(names).collect()),
+        one => names(one),
+    };
+    Some(named.to_string())
+}
+
+/// The kind of an environment and the name of its file; no address of a server.
+fn environment_name(name: &str) -> String {
+    let (kind, place) = name.split_once(':').map_or(("", name), |(kind, place)| (kind, place));
+    if place.contains("://") {
+        return format!("{kind}:");
+    }
+    let file = place.rsplit('/').next().unwrap_or_default();
+    if kind.is_empty() { file.to_owned() } else { format!("{kind}:{file}") }
 }
 
 /// The keys whose values differ, with the value of each side.
@@ -83,9 +114,26 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_has_no_path_and_no_address_of_an_environment() {
+        let cases = [
+            ("data.environment", r#""calculator""#, r#""calculator""#),
+            ("data.environment", r#""/home/a/shop.py""#, r#""shop.py""#),
+            ("data.environment", r#""openenv:ws://10.0.0.1:8000""#, r#""openenv:""#),
+            ("data.environments", r#"["agent:/x/solve","verifiers:wordle"]"#, r#"["agent:solve","verifiers:wordle"]"#),
+            ("run.seed", "3", "3"),
+        ];
+        for (key, value, expected) in cases {
+            assert_eq!(without_place(key, value).as_deref(), Some(expected), "{key}");
+        }
+        assert_eq!(without_place("learner.lora.start", r#""/x/adapter""#), None);
+        assert_eq!(without_place("model.path", r#""/x/model""#), None);
+    }
+
+    #[test]
     fn where_files_are_is_told_apart_from_how_they_are_read() {
         for key in [
             "model.path",
+            "learner.distillation.teacher",
             "data.files",
             "data.held_out_files",
             "data.sources[1].files",

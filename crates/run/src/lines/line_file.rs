@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::RunFilesError;
 use crate::whole_file::refuse_other_than_file;
 
-/// Most marks of a file: with so many lines or fewer each has one.
+/// Most marks of a file: with that many lines or fewer each has one.
 const MARKS: usize = 64;
 
 /// Bytes of a digest that a mark keeps.
@@ -27,7 +27,7 @@ pub struct LineMark {
 /// A file with lines in ascending order of their steps. A line survives the end of this process once
 /// [`LineFile::append`] returns, and that of the machine after [`LineFile::sync`].
 #[derive(Debug)]
-pub(super) struct LineFile {
+pub(crate) struct LineFile {
     path: PathBuf,
     file: File,
     ends: Vec<LineEnd>,
@@ -38,7 +38,7 @@ pub(super) struct LineFile {
 struct LineEnd {
     step: u64,
     offset: u64,
-    /// Of this line and of all before it.
+    /// Chained SHA-256 of this line and all before it.
     digest: [u8; 32],
 }
 
@@ -48,7 +48,7 @@ impl LineFile {
     ///
     /// # Errors
     /// A file that cannot be read; other lines, or lines out of order.
-    pub(super) fn open(
+    pub(crate) fn open(
         directory: &Path,
         name: &str,
         what: &str,
@@ -86,7 +86,7 @@ impl LineFile {
     ///
     /// # Errors
     /// A file that cannot be written; its content is then unchanged.
-    pub(super) fn append(&mut self, step: u64, line: &str) -> Result<(), RunFilesError> {
+    pub(crate) fn append(&mut self, step: u64, line: &str) -> Result<(), RunFilesError> {
         if self.last_step().is_some_and(|last| last >= step) {
             return Ok(());
         }
@@ -103,35 +103,35 @@ impl LineFile {
     }
 
     /// Waits until all lines are on the disk.
-    pub(super) fn sync(&self) -> Result<(), RunFilesError> {
+    pub(crate) fn sync(&self) -> Result<(), RunFilesError> {
         self.file.sync_data().map_err(RunFilesError::file(&self.path))
     }
 
     /// Removes the lines of `step` and later steps.
-    pub(super) fn truncate(&mut self, step: u64) -> Result<(), RunFilesError> {
+    pub(crate) fn truncate(&mut self, step: u64) -> Result<(), RunFilesError> {
         self.ends.truncate(self.count_before(step));
         self.cut(self.length())
     }
 
-    pub(super) fn last_step(&self) -> Option<u64> {
+    pub(crate) fn last_step(&self) -> Option<u64> {
         self.ends.last().map(|line| line.step)
     }
 
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.ends.len() as u64
     }
 
-    pub(super) fn has(&self, step: u64) -> bool {
+    pub(crate) fn has(&self, step: u64) -> bool {
         self.ends.binary_search_by_key(&step, |line| line.step).is_ok()
     }
 
     /// The steps that have a line, in order.
-    pub(super) fn steps(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = u64> {
         self.ends.iter().map(|line| line.step)
     }
 
     /// Marks of the lines before a step, by which a change of them is noticed and found.
-    pub(super) fn marks(&self, before: u64) -> Vec<LineMark> {
+    pub(crate) fn marks(&self, before: u64) -> Vec<LineMark> {
         let count = self.count_before(before);
         let stride = count.div_ceil(MARKS).max(1);
         let marked = (1..=count).filter(|lines| lines % stride == 0 || *lines == count);
@@ -139,7 +139,7 @@ impl LineFile {
     }
 
     /// Where the lines differ from those that had these marks, in words. Lines that are missing are not looked for.
-    pub(super) fn change(&self, marks: &[LineMark]) -> Option<String> {
+    pub(crate) fn change(&self, marks: &[LineMark]) -> Option<String> {
         let marks = marks.iter().map(|mark| (usize::try_from(mark.lines).unwrap_or(usize::MAX), &mark.digest));
         let mut same = 0;
         for (lines, digest) in marks.filter(|(lines, _)| (1..=self.ends.len()).contains(lines)) {
@@ -180,7 +180,7 @@ impl LineFile {
         lines.checked_sub(1).and_then(|last| self.ends.get(last)).map_or(0, |line| line.offset)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -194,7 +194,7 @@ impl LineFile {
 }
 
 /// The complete lines of a file as text, with their line breaks; none where there is no file.
-pub(super) fn read_text(path: &Path) -> Result<String, RunFilesError> {
+pub(crate) fn read_text(path: &Path) -> Result<String, RunFilesError> {
     let failed = |error: std::io::Error| RunFilesError::file(path)(error);
     let bytes = evenkeel_host::read_optional(path, u64::MAX).map_err(|error| failed(error.into()))?.unwrap_or_default();
     let mut text = String::from_utf8(bytes).map_err(|error| failed(std::io::Error::other(error)))?;
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(lines.marks(0), []);
     }
 
-    /// A digit in each line in turn, as somebody might change it who would like another result.
+    /// A changed digit in each line in turn, as by a person who would like another result.
     #[test]
     fn a_changed_line_is_found_whichever_it_is() {
         for (count, width) in [(64, 1), (300, 5)] {

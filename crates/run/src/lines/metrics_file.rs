@@ -1,7 +1,9 @@
 //! Files of metrics: a line for each step.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use evenkeel_host::sha256;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::StepKind;
 
@@ -81,9 +83,19 @@ impl MetricsFile {
         self.lines.change(marks)
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         self.lines.path()
+    }
+
+    /// The digest of each line, without its line break, by its step.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn digests(&self) -> Result<BTreeMap<u64, String>, RunFilesError> {
+        let text = read_text(self.path())?;
+        let digests = text.lines().zip(self.steps()).map(|(line, step)| (step, sha256(line)));
+        Ok(digests.collect())
     }
 
     /// All lines.

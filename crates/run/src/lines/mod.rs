@@ -6,6 +6,7 @@ mod prompt_file;
 mod prompt_line;
 
 pub use line_file::LineMark;
+pub(crate) use line_file::{LineFile, read_text};
 pub use metrics_file::{MetricsFile, read_lines};
 pub use prompt_file::{PromptFile, read_prompts};
 pub use prompt_line::{GroupRecord, PromptLine, PromptOutcome, Received};

@@ -1,4 +1,4 @@
-//! The file that says of every prompt what became of it: a line for each GRPO step.
+//! The file with the outcome of every prompt: a line for each GRPO step.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ impl PromptFile {
         self.lines.change(marks)
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         self.lines.path()
     }

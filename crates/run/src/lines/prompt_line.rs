@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::labelled::Labelled;
 
-/// What became of a prompt's group.
+/// The outcome of a prompt's group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PromptOutcome {
     /// The learner got it.
@@ -50,7 +50,7 @@ pub struct PromptLine {
     pub step: u64,
     /// Version of the weights that it started from.
     pub base_version: u64,
-    /// Number of the prompt that the data order goes on with: all before it are in this line or an earlier one.
+    /// Number of the prompt with which the data order continues: all before it are in this line or an earlier one.
     pub next: u64,
     /// Numbers before `next` that are still being sampled, for a later step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,7 +74,7 @@ pub struct Received {
 pub struct GroupRecord {
     /// Number of its prompt in the data order.
     pub prompt: u64,
-    /// What became of it.
+    /// Outcome of the prompt's group.
     pub outcome: Labelled<PromptOutcome>,
     /// The oldest version that sampled a token of it; absent where no sample was generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,9 +10,9 @@ pub struct Gauge {
     /// What bounds the number of each label's values, where they are what the braces of a metric's name stand for.
     /// Empty where the metrics give them.
     pub bounds: &'static [&'static str],
-    /// What it means, as a phrase.
+    /// Meaning, as a phrase.
     pub help: &'static str,
-    /// What it needs to appear; empty where every run has it.
+    /// Condition under which it appears; empty if every run has it.
     pub only: &'static str,
 }
 

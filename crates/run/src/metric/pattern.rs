@@ -43,7 +43,7 @@ pub(crate) fn matches<'a>(pattern: &str, name: &'a str) -> Option<Vec<&'a str>> 
     let Some((part, behind)) = split(pattern) else {
         return name.is_empty().then(Vec::new);
     };
-    let with = |value: &'a str, rest: &'a str| {
+    let parts_with = |value: &'a str, rest: &'a str| {
         let mut parts = matches(behind, rest)?;
         parts.insert(0, value);
         Some(parts)
@@ -52,12 +52,12 @@ pub(crate) fn matches<'a>(pattern: &str, name: &'a str) -> Option<Vec<&'a str>> 
         PatternPart::Text(text) => matches(behind, name.strip_prefix(text)?),
         PatternPart::Braces(inside) if inside.contains(',') => inside.split(',').find_map(|choice| {
             let rest = name.strip_prefix(choice)?;
-            with(&name[..choice.len()], rest)
+            parts_with(&name[..choice.len()], rest)
         }),
         // The shortest that fits; names are short.
         PatternPart::Braces(_) => {
             let ends = name.char_indices().map(|(at, _)| at).skip(1).chain([name.len()]);
-            ends.filter(|end| *end > 0).find_map(|end| with(&name[..end], &name[end..]))
+            ends.filter(|end| *end > 0).find_map(|end| parts_with(&name[..end], &name[end..]))
         }
     }
 }

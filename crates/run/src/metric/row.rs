@@ -7,25 +7,23 @@ use crate::metric::gauge::Shown;
 pub enum Unit {
     /// A number of things, or a ratio without a bound.
     None,
-    /// 0 to 1.
+    /// A value from 0 to 1.
     Share,
     /// Tokens of the model.
     Tokens,
-    /// Natural logarithms.
     Nats,
-    /// Squared natural logarithms.
+    /// Squared natural logarithms, for variances.
     SquaredNats,
-    /// Decimal logarithms.
     Decades,
     Seconds,
     /// Tokens in a second.
     TokensPerSecond,
-    /// 2^30 bytes.
+    /// A unit of 2^30 bytes.
     GiB,
 }
 
 impl Unit {
-    /// As documentation writes it; empty for none.
+    /// The unit as documentation writes it; empty for none.
     pub const fn label(self) -> &'static str {
         match self {
             Self::None => "",
@@ -50,7 +48,7 @@ pub enum MetricKind {
 }
 
 impl MetricKind {
-    /// As documentation writes it.
+    /// The kind as documentation writes it.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -66,7 +64,7 @@ pub enum LineKind {
     Train,
     /// A supervised step: `warm_start.jsonl`.
     WarmStart,
-    /// An evaluation: `evaluation.jsonl`.
+    /// An evaluation, in `evaluation.jsonl`.
     Evaluation,
 }
 
@@ -92,7 +90,7 @@ pub struct Metric {
     pub kind: MetricKind,
     /// The lines that may have it.
     pub lines: &'static [LineKind],
-    /// What it means, as a phrase.
+    /// Meaning, as a phrase.
     pub help: &'static str,
     /// Where alone it appears, as a clause; empty where every such line has it as long as it is defined.
     pub only: &'static str,

@@ -71,14 +71,14 @@ pub fn accuracies(k: u32) -> Vec<String> {
 /// Benchmark, quantity and metric of a name such as `val-core/aime/acc/mean@8`.
 pub fn parse_core(name: &str) -> Option<(&str, Quantity, &str)> {
     let name = name.strip_prefix("val-core/")?;
-    let of = |quantity| {
+    let parts = |quantity| {
         let (benchmark, metric) = name.rsplit_once(&format!("/{}/", quantity_name(quantity)))?;
         Some((benchmark, quantity, metric))
     };
-    of(Quantity::Accuracy).or_else(|| of(Quantity::Reward))
+    parts(Quantity::Accuracy).or_else(|| parts(Quantity::Reward))
 }
 
-/// As names have it.
+/// The quantity in names of metrics.
 fn quantity_name(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Accuracy => "acc",

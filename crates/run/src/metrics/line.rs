@@ -49,7 +49,7 @@ impl MetricsLine {
         self.set(of("min"), statistics.min());
     }
 
-    /// Sets a value under a name that somebody else gave it: a learner reports what it measures, and files have lines
+    /// Sets a value under a name from elsewhere: a learner reports what it measures, and files have lines
     /// of other versions.
     pub fn set_named(&mut self, name: impl Into<String>, value: impl Into<Option<f64>>) {
         if let Some(value) = value.into().filter(|value| value.is_finite()) {

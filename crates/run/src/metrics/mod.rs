@@ -6,6 +6,7 @@ mod evaluated;
 mod line;
 mod quantity;
 mod statistics;
+mod training;
 
 pub use curves::Curves;
 pub use evaluated::{EvaluatedBenchmark, accuracy, headline};

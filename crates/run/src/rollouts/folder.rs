@@ -54,9 +54,14 @@ impl RolloutFolder {
         Ok(Self { folder, bound, steps, thinned, unsynced: Mutex::default() })
     }
 
-    /// Where the folder is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.folder
+    }
+
+    /// The steps whose samples were removed for want of room, or never kept.
+    pub fn thinned(&self) -> &BTreeSet<u64> {
+        &self.thinned
     }
 
     /// Writes the samples of a step, as [`encode_rollouts`](super::encode_rollouts) gives them; they replace earlier
@@ -128,7 +133,7 @@ impl RolloutFolder {
         while let Some(&step) = unsynced.first() {
             let path = rollout_path(&self.folder, step);
             match File::open(&path).and_then(|file| file.sync_all()) {
-                // Somebody may have removed it, or it was thinned out.
+                // The file may have been removed, or thinned out.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(RunFilesError::file(&path)(error)),
                 _ => unsynced.remove(&step),
             };
@@ -177,11 +182,20 @@ fn entries(folder: &Path) -> Result<Vec<std::fs::DirEntry>, RunFilesError> {
 }
 
 fn rollout_path(folder: &Path, step: u64) -> PathBuf {
-    folder.join(format!("step-{step}{EXTENSION}"))
+    folder.join(file_name(step))
+}
+
+fn file_name(step: u64) -> String {
+    format!("step-{step}{EXTENSION}")
 }
 
 fn step_of(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix("step-")?.strip_suffix(EXTENSION)?.parse().ok()
+}
+
+/// Name of the file of a step within the directory of its run, as people read it.
+pub fn rollout_name(step: u64) -> String {
+    format!("{ROLLOUTS_FOLDER}/{}", file_name(step))
 }
 
 /// The file of a step of a run, whether it is there or not.

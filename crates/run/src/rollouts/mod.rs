@@ -6,5 +6,9 @@ mod folder;
 mod rollout;
 mod thinning;
 
-pub use folder::{RolloutFolder, RolloutReader, list_rollouts, read_rollouts, rollout_file, thinned_rollouts};
+pub use folder::{
+    RolloutFolder, RolloutReader, list_rollouts, read_rollouts, rollout_file, rollout_name, thinned_rollouts,
+};
+#[cfg(test)]
+pub(crate) use rollout::tests::rollout as example;
 pub use rollout::{NotTrained, Rollout, RolloutSegment, TurnPrompt, encode_rollouts};

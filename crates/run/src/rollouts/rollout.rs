@@ -29,7 +29,7 @@ pub struct Rollout {
     pub problem: String,
     /// Place of the problem in the training data, from 0.
     pub index: u64,
-    /// What it counts as in metrics by data source.
+    /// Name of its data source in metrics.
     pub data_source: String,
     /// What the model saw, with its special tokens.
     pub prompt: String,
@@ -46,7 +46,7 @@ pub struct Rollout {
     pub verdict: AnswerVerdict,
     /// Finer than the verdict, such as `equal_rational`; why there is no verdict or no answer where there is none.
     pub reason: String,
-    /// For people; may be empty.
+    /// Details of the verdict for people; may be empty.
     #[serde(default)]
     pub detail: String,
     /// The final answer or program as it was written.
@@ -59,13 +59,13 @@ pub struct Rollout {
     /// The parts of the shaped reward by name, before their weights.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub components: BTreeMap<String, f64>,
-    /// As the learner computed it; null where it did not get the sample.
+    /// Advantage as the learner computed it; null where it did not get the sample.
     pub advantage: Option<f64>,
     /// What each token counts in the loss under the run's rule, normalizer of the mini-batch included; null likewise.
     pub weight: Option<f64>,
     /// Why the learner did not train on it; null where it did.
     pub not_trained: Option<Labelled<NotTrained>>,
-    /// What became of its group.
+    /// Outcome of the sample's group.
     pub group_outcome: Labelled<PromptOutcome>,
     /// Mean log-probability of its tokens by the engine that sampled them, in nats; null where there is no token.
     pub rollout_log_probability: Option<f64>,
@@ -76,13 +76,16 @@ pub struct Rollout {
     pub ratio: Option<f64>,
     /// Which weights sampled which part of it.
     pub segments: Vec<RolloutSegment>,
-    /// Of an episode with several turns what was said, in its order; `text` is the last turn.
+    /// All turns of an episode with several, in order; `text` is the last turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<RolloutTurn>,
     /// The budget that ended such an episode: `turns`, `turn_tokens`, `tokens`, `context`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_up: Option<String>,
-    /// Token ids, with `run.rollout_tokens`.
+    /// Token ids of the prompt, with `run.rollout_tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_token_ids: Option<Vec<u32>>,
+    /// Token ids of the answer, with `run.rollout_tokens`; absent where there is no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<u32>>,
     /// The engine's log-probability of each, with `run.rollout_tokens`; null for a token that was not sampled.
@@ -107,7 +110,7 @@ pub struct TurnPrompt {
 pub struct RolloutSegment {
     /// Version of the weights that sampled it; null for tokens that were put there.
     pub version: Option<u64>,
-    /// Number of tokens.
+    /// Number of tokens in the segment.
     pub tokens: u32,
 }
 
@@ -208,7 +211,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A sample of a step, with the group as its problem.
-    pub(in crate::rollouts) fn rollout(step: u64, group: u64, sample: u32) -> Rollout {
+    pub(crate) fn rollout(step: u64, group: u64, sample: u32) -> Rollout {
         let seed = step * 1000 + group * 10 + u64::from(sample);
         let right = sample == 0;
         Rollout {
@@ -240,6 +243,7 @@ pub(super) mod tests {
             segments: vec![RolloutSegment { version: Some(step - 1), tokens: 9 }],
             turns: vec![],
             used_up: None,
+            prompt_token_ids: None,
             token_ids: None,
             token_log_probabilities: None,
             turn_prompts: vec![],

@@ -21,7 +21,7 @@ pub(super) fn next_to_remove(steps: &[u64], is_protected: impl Fn(u64) -> bool) 
 mod tests {
     use super::*;
 
-    /// What is left of so many steps where there is room for a few of them.
+    /// The steps that are kept where there is room for `room` of them.
     fn left_of(steps: u64, room: usize, is_protected: impl Fn(u64) -> bool + Copy) -> Vec<u64> {
         let mut kept = Vec::new();
         for step in 1..=steps {

@@ -25,7 +25,7 @@ use thread::CellThread;
 
 /// The program that runs cells, without the limit of their output.
 const DRIVER: &str = include_str!("driver.py");
-/// Its function.
+/// Name of the function in [`DRIVER`] that runs a cell.
 const FUNCTION: &str = "cell";
 /// Wall clock time of a cell, a backstop: see [`ProgramLimits::wall`](crate::Limits).
 const WALL: Duration = Duration::from_secs(120);
@@ -73,7 +73,7 @@ impl CellSettings {
     }
 }
 
-/// There is no memory for another session.
+/// Too little memory for another session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} sessions have all the memory that there is for them")]
 pub struct SessionsFull(pub usize);
@@ -115,7 +115,7 @@ impl CellPool {
         Err(GuestError::NoInterpreter)
     }
 
-    /// A pool whose threads have cells run by a worker process each, which a crash takes down alone. Its command takes
+    /// A pool whose threads have cells run by a worker process each, which a crash takes down alone. The command takes
     /// the number of sessions as its last argument.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl CellPool {
         Ok(Self { threads, capacity: settings.capacity(), open: Arc::default(), next: AtomicU64::new(0) })
     }
 
-    /// Begins a session with the thread that has the fewest. Its interpreter starts with its first cell.
+    /// Begins a session with the thread that has the fewest. An interpreter starts with the session's first cell.
     ///
     /// # Errors
     ///

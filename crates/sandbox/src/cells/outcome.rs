@@ -7,18 +7,18 @@ use crate::run::{ExitStatus, Run};
 /// What a cell did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellOutcome {
-    /// It ended. The session goes on.
+    /// The cell ended. The session goes on.
     Ran {
         /// Standard output and error, and the value of a last expression.
         text: String,
         /// Whether it ended with an exception, which is in the text.
         raised: bool,
     },
-    /// It was ended, and its interpreter with it: the next cell begins without the names that there were.
+    /// The cell was ended, and its interpreter with it: the next cell begins without the names that there were.
     Ended {
-        /// What it wrote before.
+        /// Output before the failure.
         text: String,
-        /// Why.
+        /// Why the cell was ended, in one line.
         why: String,
     },
     /// There is no outcome, through no fault of the cell: the session is lost.

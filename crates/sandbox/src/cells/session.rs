@@ -1,4 +1,4 @@
-//! A session, as whoever runs cells in it has it.
+//! A session, as its user has it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -149,9 +149,9 @@ struct Sessions<E> {
     budget: Budget,
     driver: Vec<u8>,
     cell_time: Duration,
-    /// Those whose interpreter is running.
+    /// Sessions whose interpreter is running.
     running: HashSet<u64>,
-    /// Those whose interpreter was lost with its process after their last cell, and how.
+    /// Sessions whose interpreter was lost with its process after their last cell, and how.
     lost: HashMap<u64, String>,
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Decimal {
     Infinite {
         negative: bool,
     },
-    /// Not equal to anything.
+    /// A value that is not equal to anything.
     NotANumber,
     /// Comparing it raises an exception in Python.
     Signalling,

@@ -12,9 +12,9 @@ const TOO_LARGE: &str = "it exceeds the memory limit";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not JSON at byte {at}: {problem}")]
 pub struct NotJson {
-    /// Offset in bytes.
+    /// Offset of the fault in the text, in bytes.
     pub at: usize,
-    /// What is wrong.
+    /// What is wrong at that offset.
     pub problem: &'static str,
 }
 

@@ -30,8 +30,8 @@ pub fn compare(written: &str, expected: &str) -> Match {
     compare_lines(written, expected, line_equals)
 }
 
-/// [`compare`], with a tolerance for numbers whose expected value is written as a float, also next to words. Numbers are
-/// in ASCII digits without underscores, unlike those of Python's `Decimal`.
+/// [`compare`], with a tolerance for numbers whose expected value is written as a float, also next to words. Numbers
+/// are in ASCII digits without underscores, unlike those of Python's `Decimal`.
 #[must_use]
 pub fn compare_within(written: &str, expected: &str, tolerance: Tolerance) -> Match {
     let mut close = false;
@@ -162,7 +162,7 @@ fn decimals(line: &str) -> impl Iterator<Item = Option<Decimal>> {
     tokens(line).map(Decimal::read)
 }
 
-/// Python's `str.strip`.
+/// Strips white space as Python's `str.strip` does.
 fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }

@@ -21,7 +21,7 @@ impl Default for Tolerance {
 }
 
 impl Tolerance {
-    /// Only equal values.
+    /// The tolerance with which only equal values compare as equal.
     pub const EXACT: Self = Self(0.0);
 
     /// Whether a number is close enough to an expected float with this many decimals.

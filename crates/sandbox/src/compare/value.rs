@@ -6,13 +6,13 @@ use super::tolerance::Tolerance;
 /// A value that a function returned, or that a test expects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `None`, JSON's null.
+    /// Python's `None`, JSON's null.
     None,
     /// A boolean, equal to 0 or 1.
     Bool(bool),
     /// An integer of any size.
     Int(Int),
-    /// A float.
+    /// A floating-point number, as Python's `float`.
     Float(f64),
     /// A string as UTF-8, possibly with lone surrogates.
     Text(Vec<u8>),
@@ -123,11 +123,11 @@ impl Value {
 /// How a returned value compares with the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// It is the expected one.
+    /// The values are equal.
     Equal,
-    /// It is the expected one with floats within the tolerance.
+    /// The values are equal with floats within the tolerance.
     Close,
-    /// It is another one.
+    /// The values differ by more than the tolerance.
     Different,
 }
 

@@ -44,13 +44,13 @@ struct BlockReader<'t> {
 
 /// Where a block ends.
 enum End {
-    /// At a line with a fence.
+    /// The block ends at a line with a fence.
     Fence(usize),
     /// At a fence with the name of a language, which opens a block as well.
     Reopened(usize, Language),
     /// At a fence in a line, after that many bytes.
     InLine(usize, usize),
-    /// At the end of the text.
+    /// The block ends with the text.
     Text,
 }
 

@@ -25,7 +25,7 @@ pub enum Extraction {
 /// A block that may be the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its text.
+    /// Text of the block, without its fences.
     pub text: String,
     /// Whether the completion says that it is Python. If it does not compile nevertheless, that is the program's fault.
     pub is_python: bool,

@@ -5,7 +5,7 @@
 pub(super) enum Language {
     /// Python, by any of its usual names.
     Python,
-    /// Nothing is said, or nothing that is known.
+    /// No language, or an unknown one.
     Unknown,
     /// Markdown, which may have blocks of its own.
     Markdown,

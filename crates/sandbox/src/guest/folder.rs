@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use evenkeel_host::FileDigest;
+use evenkeel_host::{FileDigest, cache_folder};
 
 use super::GuestError;
 
@@ -13,14 +13,11 @@ use super::GuestError;
 ///
 /// [`GuestError::NoFolder`] if the environment defines neither.
 pub fn default_folder() -> Result<PathBuf, GuestError> {
-    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    named("EVENKEEL_GUEST_DIR")
-        .or_else(|| named("XDG_CACHE_HOME").map(|cache| cache.join("evenkeel")))
-        .or_else(|| named("HOME").map(|home| home.join(".cache").join("evenkeel")))
-        .ok_or(GuestError::NoFolder)
+    let named = std::env::var_os("EVENKEEL_GUEST_DIR").filter(|value| !value.is_empty());
+    named.map(PathBuf::from).or_else(cache_folder).ok_or(GuestError::NoFolder)
 }
 
-/// `EVENKEEL_GUEST_IMAGE`, if set.
+/// The folder that `EVENKEEL_GUEST_IMAGE` names; `None` if it is unset or empty.
 pub fn image_folder() -> Option<PathBuf> {
     std::env::var_os("EVENKEEL_GUEST_IMAGE").filter(|value| !value.is_empty()).map(PathBuf::from)
 }

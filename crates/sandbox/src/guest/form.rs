@@ -12,9 +12,9 @@ const ENGINE: &str = "wasmtime48";
 /// A compiled form, by how it limits the time of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// By the CPU time of the thread.
+    /// Code that limits the CPU time of the thread.
     Timed,
-    /// By the number of instructions.
+    /// Code that limits the number of instructions.
     Counted,
 }
 

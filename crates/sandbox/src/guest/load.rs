@@ -17,10 +17,10 @@ pub enum LoadError {
     /// The engine cannot be set up on this machine, or not with this guest.
     #[error("{0:#}")]
     Engine(wasmtime::Error),
-    /// It was compiled for another engine or processor.
+    /// The guest was compiled for another engine or processor.
     #[error("{}: {error:#}", path.display())]
     Incompatible {
-        /// The file.
+        /// File with the compiled guest.
         path: PathBuf,
         /// The reason of wasmtime.
         error: wasmtime::Error,

@@ -13,6 +13,7 @@ mod folder;
 mod form;
 #[cfg(feature = "interpreter")]
 mod load;
+mod python;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -25,19 +26,20 @@ pub use form::Form;
 pub(crate) use load::load;
 #[cfg(feature = "interpreter")]
 pub use load::{LoadError, open};
+pub use python::python_module;
 pub use sources::{COMPONENTIZER, LINKER_DIGEST, MODULES, WHEELS, WIT, component_name};
 
 /// Why the guest is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// It is not in the folder, and its builder is not installed.
+    /// The guest is not in the folder, and its builder is not installed.
     #[error(
         "the guest interpreter is not in {folder} and `{BUILDER}`, which builds it, is not installed: run `cargo build \
          --release --workspace --bin {BUILDER}` in a checkout, or name the program with EVENKEEL_GUEST_BUILDER",
         folder = folder.display()
     )]
     NoBuilder {
-        /// Where it was searched for.
+        /// Folder that was searched.
         folder: PathBuf,
     },
     /// This program has no interpreter, and the one that has is not installed.
@@ -50,7 +52,7 @@ pub enum GuestError {
     /// A worker process does not start.
     #[error("programs cannot be run: {0}")]
     Worker(String),
-    /// The builder failed.
+    /// The builder ran and failed.
     #[error("building the guest interpreter failed: {0}")]
     Build(String),
     /// The compiled guest is damaged, or incompatible with this program or this processor.
@@ -63,9 +65,9 @@ pub enum GuestError {
     /// A file could not be read or written.
     #[error("{path}: {source}", path = path.display())]
     Io {
-        /// The file.
+        /// File that could not be read or written.
         path: PathBuf,
-        /// The error.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }

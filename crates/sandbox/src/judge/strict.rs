@@ -23,7 +23,7 @@ const SIGSEGV: i32 = 11;
 pub(crate) struct Report {
     pub reason: Reason,
     pub detail: String,
-    /// It failed because of something that the guest lacks.
+    /// Whether the test failed because of something that the guest lacks.
     pub unsupported: bool,
     pub stdout: String,
     pub stderr: String,
@@ -53,7 +53,7 @@ impl Report {
     }
 }
 
-/// Runs one test.
+/// Runs one test and compares its output with the expected one.
 pub(crate) fn judge(
     executor: &mut dyn Executor,
     program: ProgramSource<'_>,
@@ -107,7 +107,7 @@ pub(crate) fn run_and_keep(
     }
 }
 
-/// As a process of CPython would end.
+/// The exit code with which a process of CPython would end.
 fn exit_code(status: &ExitStatus) -> Option<i32> {
     match status {
         ExitStatus::Returned(_) => Some(0),

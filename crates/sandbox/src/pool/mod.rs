@@ -155,7 +155,7 @@ impl Pool {
         self.queue.load()
     }
 
-    /// What the pool is doing, and what became of its processes.
+    /// What the pool is doing, and how many of its processes were lost.
     #[must_use]
     pub fn usage(&self) -> PoolUsage {
         self.processes.usage(self.load())

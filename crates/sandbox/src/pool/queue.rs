@@ -38,7 +38,7 @@ pub(super) struct Queue {
 struct QueuedJobs {
     /// Programs without a verdict.
     jobs: HashMap<u64, Job>,
-    /// Those with tests to hand out.
+    /// Programs with tests to hand out, in the order of their finish times.
     waiting: BTreeMap<FinishTime, u64>,
     finish_times: HashMap<u64, FinishTime>,
     running: Vec<RunningTest>,
@@ -52,9 +52,9 @@ struct RunningTest {
     job: u64,
     test: usize,
     started: Instant,
-    /// It is in a long-running slot.
+    /// Whether the test is in a long-running slot.
     long_running: bool,
-    /// It has to stop for other tests.
+    /// Whether the test has to stop for other tests.
     preempted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a pool is doing, for whoever watches it.
+//! What a pool is doing, for monitoring.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct PoolUsage {
     /// Programs that are queued or running.
     pub programs: usize,
-    /// Worker processes.
+    /// Worker processes that run now.
     pub processes: u64,
     /// Worker processes that were started so far.
     pub processes_started: u64,
-    /// Those among them that crashed or were killed.
+    /// Worker processes that crashed or were killed.
     pub processes_lost: u64,
 }
 
-/// Counts worker processes.
+/// Counts the worker processes that a pool starts and loses.
 #[derive(Debug, Default)]
 pub(super) struct ProcessCounts {
     started: AtomicU64,

@@ -13,15 +13,15 @@ use super::tests::{Test, TestKind};
 /// Why a column is not a list of tests.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadList {
-    /// One of the tests.
+    /// A test of the list is invalid.
     #[error("test {index}: {error}")]
     Test {
-        /// Its index.
+        /// Index of the test, from 0.
         index: usize,
         /// What is wrong with it.
         error: serde_json::Error,
     },
-    /// Another value than a list.
+    /// The value is not a list.
     #[error("not a JSON array: {0}")]
     NotAnArray(serde_json::Error),
     /// Text that is not JSON.
@@ -91,7 +91,7 @@ impl<'de> Visitor<'de> for Tests<'_> {
     }
 }
 
-/// Deserialises one test.
+/// Deserialises one test of the list.
 struct One;
 
 impl<'de> DeserializeSeed<'de> for One {
@@ -143,7 +143,7 @@ enum Field {
     Kind,
     Function,
     Metadata,
-    /// It is skipped.
+    /// Any other field, which is skipped.
     Other,
 }
 

@@ -18,11 +18,11 @@ const PRIVATE: &str = "private_test_cases";
 /// Size of read buffers in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// An invalid row.
+/// Why a row is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct BadRow {
-    /// The column.
+    /// Name of the column.
     pub field: &'static str,
     /// What is wrong with the column.
     pub problem: String,
@@ -31,11 +31,11 @@ pub struct BadRow {
 /// The columns of a row.
 #[derive(Clone, Copy)]
 pub struct LiveCodeBenchRow<'a> {
-    /// Column `public_test_cases`.
+    /// Text of the column `public_test_cases`.
     pub public: &'a str,
-    /// Column `private_test_cases`.
+    /// Text of the column `private_test_cases`.
     pub private: &'a str,
-    /// Column `metadata`.
+    /// Text of the column `metadata`.
     pub metadata: &'a str,
     /// Most bytes that the private tests may inflate to, and most memory of the tests in either column.
     pub max_private_bytes: usize,

@@ -9,12 +9,12 @@ pub enum NotAPickledString {
     /// An opcode that a pickled string does not need.
     #[error("the pickle has the opcode {opcode:#04x} at byte {at}, which is refused")]
     Opcode {
-        /// The opcode.
+        /// Opcode in the pickle's bytes.
         opcode: u8,
-        /// Its offset in bytes.
+        /// Offset of the opcode in bytes.
         at: u64,
     },
-    /// It is truncated, continues after its end, or does not contain exactly one string.
+    /// The pickle is truncated, continues after its end, or does not contain exactly one string.
     #[error("the pickle is not one string: {0}")]
     Shape(&'static str),
 }

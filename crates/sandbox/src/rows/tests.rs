@@ -10,18 +10,18 @@ use crate::compare::value::Value;
 /// How a program receives its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestKind {
-    /// It reads standard input and writes to standard output.
+    /// The program reads standard input and writes to standard output.
     Stdin,
     /// A function is called. Each line of the input is an argument as JSON, the output is a value as JSON.
     Functional,
 }
 
-/// One test.
+/// One test: an input and what is expected for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
     /// How the program receives the input.
     pub kind: TestKind,
-    /// The input.
+    /// Standard input, or the arguments as JSON, one a line.
     pub input: String,
     /// The expected output. It never leaves the host.
     pub output: String,
@@ -32,7 +32,7 @@ pub struct Test {
 /// Why tests are invalid: a defect of the data, never a wrong answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTests {
-    /// There are none.
+    /// The list of tests is empty.
     #[error("no tests")]
     None,
     /// A test calls a function, but none is named; or it uses standard input although a function is named.
@@ -44,17 +44,17 @@ pub enum BadTests {
     /// Two tests name different functions.
     #[error("test {0} names another function than those before it")]
     SeveralFunctions(usize),
-    /// They exceed the memory limit.
+    /// The tests exceed the memory limit.
     #[error("the tests hold more than {0} bytes")]
     TooLarge(usize),
     /// Part of a functional test is not JSON.
     #[error("test {test}: the {part} is {problem}")]
     Json {
-        /// Its index, from 0.
+        /// Index of the test, from 0.
         test: usize,
-        /// `input` or `output`.
+        /// Name of the part: `input` or `output`.
         part: &'static str,
-        /// Where it stops being JSON.
+        /// Place and kind of the fault in the part.
         problem: json::NotJson,
     },
 }

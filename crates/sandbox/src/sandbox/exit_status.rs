@@ -17,13 +17,13 @@ pub(crate) enum Termination {
     /// The wall clock ran far ahead of the thread's CPU clock: the machine was too busy for a verdict.
     #[error("the machine gave the program too little time")]
     Starved,
-    /// It wrote more output than allowed.
+    /// The guest wrote more output than allowed.
     #[error("wrote more than allowed")]
     Output,
-    /// Its memory, native stack and buffered output exceed the limit.
+    /// Memory, native stack and buffered output of the guest exceed the limit.
     #[error("used more memory than allowed")]
     Memory,
-    /// It needs more memory than it was granted, though not more than allowed.
+    /// The guest needs more memory than it was granted, though not more than allowed.
     #[error("needs more memory than the machine has available")]
     NeedsMemory,
     /// The verdict is no longer needed.

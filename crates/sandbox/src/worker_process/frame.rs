@@ -10,7 +10,7 @@ const MAX_PARTS: u32 = 8;
 /// Messages up to this many bytes are written with one system call.
 const SHORT_BYTES: usize = 64 << 10;
 
-/// A message.
+/// A message of a kind, with parts of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub kind: u32,

@@ -21,10 +21,10 @@ const CRASH_SIGNALS: [i32; 7] = [4, 5, 6, 10, 8, 11, 12];
 /// How a worker process was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProcessLoss {
-    /// It crashed, possibly because of the program that it ran.
+    /// The process crashed, possibly because of the program that it ran.
     Crash(String),
-    /// It was killed from outside (for example by the out-of-memory killer) or does not respond: nothing that a program
-    /// can cause.
+    /// The process was killed from outside (for example by the out-of-memory killer) or does not respond: nothing that
+    /// a program can cause.
     External(String),
 }
 
@@ -46,7 +46,7 @@ impl ProcessLoss {
         match status.signal() {
             Some(signal) if CRASH_SIGNALS.contains(&signal) => Self::Crash(status.to_string()),
             Some(_) => Self::External(status.to_string()),
-            // It exits by itself only if one of its threads panicked.
+            // A worker process exits unasked only if one of its threads panicked.
             None => Self::Crash(status.to_string()),
         }
     }

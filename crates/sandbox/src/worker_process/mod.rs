@@ -30,6 +30,24 @@ use pipe::Pipe;
 #[cfg(feature = "interpreter")]
 pub use serve::{run_session_process, run_worker_process};
 
+/// The variables that a worker process gets, and no others: a program that finds a way out of the sandbox finds no
+/// credentials of the user.
+const VARIABLES: [&str; 14] = [
+    "EVENKEEL_GUEST_BUILDER",
+    "EVENKEEL_GUEST_DIR",
+    "EVENKEEL_GUEST_IMAGE",
+    "EVENKEEL_PROCESS_GROUP",
+    "EVENKEEL_PYTHON",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "PATH",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+];
 /// How often a pool thread checks for cancellation while it waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Time limit for loading the interpreter.
@@ -42,9 +60,9 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How to start a worker process: a program that calls `run_worker_process`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerProcessCommand {
-    /// The program.
+    /// Path or name of the program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<OsString>,
 }
 
@@ -79,6 +97,8 @@ impl WorkerProcess {
     pub(crate) fn start(command: &WorkerProcessCommand, cancel: &CancellationToken) -> Result<Self, StartError> {
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
+            .env_clear()
+            .envs(VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Ctrl-C at a terminal is for the parent; the worker process exits when its pipe closes.
@@ -166,7 +186,7 @@ fn response_timeout(budget: &Budget) -> Duration {
 
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        // It has no state worth keeping, and may be in the middle of a program.
+        // The process has no state worth keeping, and may be in the middle of a program.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -260,6 +280,28 @@ mod tests {
     fn response(stdout: &str, number: u64) -> (u32, Vec<Vec<u8>>) {
         let run = Run { stdout: stdout.into(), ..Run::without(ExitStatus::Exited(0)) };
         (wire::RUN, wire::run(&run).into_iter().chain([wire::number(number)]).collect())
+    }
+
+    #[test]
+    fn a_worker_process_gets_the_variables_that_it_needs_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let seen = folder.path().join("seen");
+        Frame::write(&mut std::fs::File::create(&ready).unwrap(), wire::READY, &[]).unwrap();
+        let script = "env >\"$1\"; cat \"$0\"; cat >/dev/null";
+        let arguments = ["-c".into(), script.into(), ready.into(), seen.clone().into()];
+        let command = WorkerProcessCommand { program: "sh".into(), arguments: arguments.into() };
+        let _process = WorkerProcess::start(&command, &CancellationToken::new()).ok().unwrap();
+        let own: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
+        let withheld: Vec<_> = own.iter().filter(|name| !VARIABLES.contains(&name.as_str())).collect();
+        assert!(!withheld.is_empty(), "there are others: {own:?}");
+        let seen = std::fs::read_to_string(seen).unwrap();
+        for line in seen.lines() {
+            let name = line.split('=').next().unwrap();
+            // Those of the shell itself.
+            assert!(VARIABLES.contains(&name) || ["PWD", "OLDPWD", "SHLVL", "_"].contains(&name), "{line}");
+        }
+        assert!(seen.contains("PATH="), "{seen}");
     }
 
     #[test]

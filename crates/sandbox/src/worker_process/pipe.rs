@@ -132,7 +132,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_pipe_to_a_stopped_process_fails_before_its_deadline() {
-        // It waits for input that never arrives.
+        // `cat` waits for input that never arrives.
         let mut command = std::process::Command::new("cat");
         let mut child =
             command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();

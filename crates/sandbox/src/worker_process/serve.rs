@@ -36,7 +36,7 @@ pub fn run_worker_process(folder: &Path) -> Result<(), GuestError> {
     serve(|| Interpreter::load(folder, 1, &|_| {}))
 }
 
-/// [`run_worker_process`] with room for so many sessions.
+/// [`run_worker_process`] with room for that many sessions.
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ impl Requests {
         loop {
             let frame = Frame::read(&mut self.input).ok()??;
             if frame.kind == wire::CANCEL {
-                // It crossed with the response.
+                // The message crossed with the response.
                 self.cancel.cancel();
                 continue;
             }

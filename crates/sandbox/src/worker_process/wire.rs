@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::frame::{Frame, numbers, pack};
 use crate::run::{Budget, ExitStatus, Run};
 
-/// Kinds of requests.
+/// Kinds of requests to a worker process.
 pub(super) const PROCESS: u32 = 1;
 pub(super) const CALL: u32 = 2;
 pub(super) const LOAD: u32 = 3;
@@ -15,7 +15,7 @@ pub(super) const UNLOAD: u32 = 9;
 pub(super) const COMPILE: u32 = 10;
 pub(super) const CELL: u32 = 11;
 pub(super) const END_SESSION: u32 = 12;
-/// Kinds of responses.
+/// Kinds of responses from a worker process.
 pub(super) const READY: u32 = 6;
 pub(super) const RUN: u32 = 7;
 pub(super) const MISSING: u32 = 8;

@@ -46,7 +46,7 @@ fn defeat(name: &str, attack: &str, tests: &Arc<Tests>) {
         let honest = &verdicts[1];
         assert!(!verdict.passed(), "{name} passes in the mode {mode:?}");
         assert!(!matches!(verdict.outcome, ProgramOutcome::Invalid(_)), "{name} has no verdict: {}", verdict.detail);
-        // It ends with its first test. In LiveCodeBench mode it is loaded before that, with a separate limit.
+        // The program ends with its first test. In LiveCodeBench mode it is loaded before that, with a separate limit.
         let runs = if mode == Mode::Strict { 1 } else { 2 };
         assert!(verdict.cpu <= runs * (CPU + GRACE), "{name} worked for {:?}", verdict.cpu);
         assert!(began.elapsed() < Duration::from_secs(300), "{name} took {:?}", began.elapsed());

@@ -132,10 +132,10 @@ fn sessions_know_nothing_of_each_other_and_are_the_same_every_time() {
         "id(object())",
         "import os; os.urandom(4)",
     ];
-    let of = |session: &CellSession| cells.map(|cell| ran(session, cell));
+    let results = |session: &CellSession| cells.map(|cell| ran(session, cell));
     let c = session();
     let d = session();
-    assert_eq!(of(&c), of(&d));
+    assert_eq!(results(&c), results(&d));
 }
 
 #[test]

@@ -29,9 +29,9 @@ fn the_cost_of_collections_is_proportional_to_the_objects_of_a_program() {
         "x = [[i] for i in range(N)]\nprint('done')",
         "class A:\n    def __init__(self, n): self.n = n\nx = {i: A(i) for i in range(N)}\nprint('done')",
     ] {
-        let of = |objects: u32| counted(&keeps.replace('N', &objects.to_string())).cpu;
-        let few = of(60_000);
-        let many = of(480_000);
+        let cpu_time = |objects: u32| counted(&keeps.replace('N', &objects.to_string())).cpu;
+        let few = cpu_time(60_000);
+        let many = cpu_time(480_000);
         assert!(many < 12 * few, "{keeps}: {few:?}, eight times as many {many:?}");
     }
 }

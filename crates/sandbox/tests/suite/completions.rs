@@ -119,12 +119,12 @@ fn the_tolerance_can_be_turned_off() {
 #[test]
 fn any_of_several_right_outputs_passes() {
     use evenkeel_sandbox::rows::{Test, TestKind};
-    let of = |kind, output: &str, other: &str, name: Option<&str>| {
+    let one_test = |kind, output: &str, other: &str, name: Option<&str>| {
         let test = Test { alternatives: vec![other.to_owned()], ..Test::new(kind, "1", output) };
         Arc::new(Tests::new(vec![test], name.map(str::to_owned)).expect("the test is well formed"))
     };
-    let functional = of(TestKind::Functional, "[4]", "4", Some("f"));
-    let stdin = of(TestKind::Stdin, "yes", "YES", None);
+    let functional = one_test(TestKind::Functional, "[4]", "4", Some("f"));
+    let stdin = one_test(TestKind::Stdin, "yes", "YES", None);
     for (value, passes) in [("[4]", true), ("4", true), ("(4,)", true), ("[[4]]", false), ("'4'", false)] {
         let text = format!("```python\ndef f(n):\n    return {value}\n```");
         assert_eq!(judge(completion(&text, &functional)).passed(), passes, "{value}");

@@ -195,7 +195,7 @@ fn string_hashes_and_random_numbers_are_the_same_in_every_run() {
     let seen = |_| strict(program, &stdin(&[("", "something else")])).stdout_excerpt;
     let runs: Vec<String> = (0..3).map(seen).collect();
     assert!(runs.iter().all(|run| *run == runs[0] && !run.is_empty()), "{runs:?}");
-    // The same in every build of the guest on Linux on x86-64, which replaces the sources of entropy.
+    // Equal in every build of the guest on Linux on x86-64, which replaces the sources of entropy.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     assert!(runs[0].starts_with("-1999893998 "), "{}", runs[0]);
     prints("import random\nrandom.seed(1)\nprint(random.random())", "0.13436424411240122");
@@ -296,19 +296,19 @@ fn running_out_of_memory_is_reported_and_so_is_the_peak() {
 fn the_native_stack_and_the_output_count_as_memory() {
     let recursive = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n@lru_cache(None)\n\
         def f(n):\n    return n and 1 + f(n - 1)\nfor _ in range(5):\n    f.cache_clear()\n    f(60000)\nprint('done')";
-    let with = |program: &str, mebibytes: u64| {
+    let judged_with = |program: &str, mebibytes: u64| {
         let mut task = task(program, &stdin(&[("", "done")]));
         task.limits = ProgramLimits { memory_bytes: mebibytes << 20, output_bytes: 64 << 20, ..task.limits };
         judge(task)
     };
-    let verdict = with(recursive, 64);
+    let verdict = judged_with(recursive, 64);
     assert_eq!(verdict.outcome, ProgramOutcome::MemoryLimit, "{}", verdict.detail);
-    let verdict = with(recursive, 1024);
+    let verdict = judged_with(recursive, 1024);
     assert!(verdict.passed(), "{}", verdict.detail);
     assert!(verdict.peak_memory_bytes > 100 << 20, "{}", verdict.peak_memory_bytes);
     let writes = "import os\nx = bytes(1 << 20)\nfor _ in range(40):\n    os.write(1, x)\n    os.write(2, x)";
-    assert_eq!(with(writes, 32).outcome, ProgramOutcome::MemoryLimit);
-    assert_eq!(with(writes, 256).outcome, ProgramOutcome::OutputLimit);
+    assert_eq!(judged_with(writes, 32).outcome, ProgramOutcome::MemoryLimit);
+    assert_eq!(judged_with(writes, 256).outcome, ProgramOutcome::OutputLimit);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use evenkeel_sandbox::{ProgramLimits, ProgramOutcome, ProgramVerdict};
 /// Enough tests for a series.
 const MANY: usize = 24;
 
-/// The same test, many times.
+/// [`MANY`] copies of one test.
 fn repeated(tests: &Tests, index: usize) -> Arc<Tests> {
     let tests_of = |count| Tests::new(vec![tests.tests()[index].clone(); count], tests.function().map(str::to_owned));
     Arc::new(tests_of(MANY).expect("the tests are well formed"))
@@ -27,16 +27,16 @@ fn summary(verdict: &ProgramVerdict) -> (ProgramOutcome, Option<usize>, usize, &
 fn same_as_alone(program: &str, inputs: &[&str], function: Option<&str>) {
     let kind = if function.is_some() { TestKind::Functional } else { TestKind::Stdin };
     let test = |input: &&str| Test::new(kind, *input, "\"what nothing answers\"");
-    let of = |inputs: &[&str]| {
+    let task_with = |inputs: &[&str]| {
         let tests = Tests::new(inputs.iter().map(test).collect(), function.map(str::to_owned));
         task(program, &Arc::new(tests.expect("the tests are well formed")))
     };
     for (index, input) in inputs.iter().enumerate() {
-        let alone = judge(of(&[input]));
+        let alone = judge(task_with(&[input]));
         // Every test fails here, and the first failure ends the program: each input comes first once.
         let mut others = vec![*input; MANY];
         others[1..].copy_from_slice(&inputs.iter().cycle().skip(index + 1).take(MANY - 1).copied().collect::<Vec<_>>());
-        let together = judge(of(&others));
+        let together = judge(task_with(&others));
         assert_eq!(summary(&together), summary(&alone), "{program}\n{input}");
     }
 }

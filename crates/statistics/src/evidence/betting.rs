@@ -47,7 +47,7 @@ impl SurpriseBets {
         Self { wealth: Wealth::new(SURPRISE_STAKES.len()), tolerance }
     }
 
-    /// A round begins.
+    /// Begins a round: every bet is also placed from here on.
     pub fn begin_round(&mut self) {
         self.wealth.begin_round();
     }
@@ -91,7 +91,7 @@ impl Default for EventBets {
 }
 
 impl EventBets {
-    /// A round begins.
+    /// Begins a round: every bet is also placed from here on.
     pub fn begin_round(&mut self) {
         self.wealth.begin_round();
     }

@@ -7,7 +7,7 @@ use super::{SignBets, self_normalized};
 const HALF: f64 = 0.5;
 /// Correlation of an engine's noise with a prediction that is no fault. Noise of a narrow type follows from weights and
 /// tokens, and where both change little from step to step it keeps a direction: of bf16 up to 0.12 was seen
-/// (docs/statistics.md).
+/// (docs/proofs.md).
 pub(super) const CORRELATION: f64 = 0.15;
 /// Squared prediction over noise, less what is tolerated, summed over tokens, after which 19 of 20 runs have decided.
 const INFORMATION: f64 = 165.0;
@@ -28,9 +28,9 @@ pub struct SuspectedToken {
 
 /// Evidence about one suspicion.
 ///
-/// Of the noise it is supposed that a sequence's is as likely as its negative: not that it is normal, small or
-/// independent from token to token. A sequence counts by the sign of the sum of its products weight × predicted × (gap
-/// − share × predicted), and a little by its size.
+/// The noise of a sequence is assumed to be as likely as its negative; it need not be normal, small or independent from
+/// token to token. A sequence counts by the sign of the sum of its products weight × predicted × (gap − share ×
+/// predicted), and a little by its size.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contrast {
     stale: SignBets,
@@ -95,7 +95,7 @@ impl Contrast {
         Some((share, variance.sqrt()))
     }
 
-    /// Tokens seen.
+    /// Number of tokens seen so far.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
@@ -114,7 +114,7 @@ impl Contrast {
         (clear > 0.0).then(|| (INFORMATION / (clear * clear) - tokens).max(1.0)).filter(|needed| needed.is_finite())
     }
 
-    /// The root mean square prediction, in nats, that so many tokens decide for an engine with that noise.
+    /// The root mean square prediction, in nats, that this many tokens decide for an engine with that noise.
     pub fn decided_by(tokens: usize, noise: f64) -> f64 {
         noise * ((INFORMATION / tokens.max(1) as f64).sqrt() + CORRELATION)
     }
@@ -146,11 +146,11 @@ mod tests {
     /// width `noise`.
     fn sequences(seed: u64, count: u64, movement: f64, missing: f64, noise: f64) -> Vec<Vec<SuspectedToken>> {
         let mut uniforms = Uniforms::new(seed, Stream::SignFlips);
-        let mut at = move |position: u64| 2.0 * uniforms.at(position) - 1.0;
+        let mut uniform = move |position: u64| 2.0 * uniforms.at(position) - 1.0;
         let mut position = 0;
         let mut next = || {
             position += 1;
-            at(position)
+            uniform(position)
         };
         (0..count)
             .map(|_| {

@@ -18,14 +18,13 @@ const MOST: f64 = 600.0;
 /// What one answer says about copies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CopyEvidence {
-    /// Factors of mean at most 1 for answers that are drawn independently: of the answer as a whole, and token by
-    /// token.
+    /// Factor for the answer as a whole; for answers that are drawn independently, the mean is at most 1.
     pub whole: f64,
-    /// See `whole`.
+    /// Factor for the answer token by token; for answers that are drawn independently, the mean is at most 1.
     pub partial: f64,
     /// How many answers were expected to be equal to an earlier one: the probability of all distinct earlier ones.
     pub expected: f64,
-    /// Whether it is.
+    /// Whether the answer equals an earlier one.
     pub is_copy: bool,
 }
 

@@ -21,16 +21,16 @@ pub struct Foresight {
     pub first_step: f64,
     /// Root mean square noise of an engine with the right weights, in nats, above 0.
     pub noise: f64,
-    /// Sequences and tokens that are scored after every step.
+    /// Sequences that are scored after every step.
     pub sequences: u64,
-    /// See `sequences`.
+    /// Tokens that are scored after every step.
     pub tokens: u64,
 }
 
 impl Foresight {
-    /// Root mean square noise in nats of an engine that computes in f32, and of one in bf16.
+    /// Root mean square noise of an engine that computes in f32, in nats.
     pub const F32: f64 = 1.4e-6;
-    /// See [`F32`](Self::F32).
+    /// Root mean square noise of an engine that computes in bf16, in nats.
     pub const BF16: f64 = 0.047;
 
     /// The movement by the first step at a learning rate.
@@ -39,7 +39,7 @@ impl Foresight {
     }
 
     /// Steps until a part is found that is stale from the beginning and makes up `share` of the movement (1: nothing is
-    /// loaded; 0.5: half of every change), where the suspicion is looked at after every `turn`-th step. 19 of 20 runs
+    /// loaded; 0.5: half of every change), where the suspicion is tested after every `turn`-th step. 19 of 20 runs
     /// take no more. `None` where it takes more than a hundred thousand steps.
     pub fn steps(&self, share: f64, turn: u64) -> Option<u64> {
         let turn = turn.max(1);

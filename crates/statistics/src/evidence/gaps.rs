@@ -28,7 +28,7 @@ impl Default for SignBets {
 }
 
 impl SignBets {
-    /// A round begins.
+    /// Begins a round: every bet is also placed from here on.
     pub fn begin_round(&mut self) {
         self.0.begin_round();
     }
@@ -55,15 +55,20 @@ pub struct ShareBets {
 impl ShareBets {
     /// `tolerated`: above 0 and below all of the supposed shares, of which the smallest is 0.05.
     pub fn new(tolerated: f64) -> Self {
-        Self { wealth: Wealth::new(SUPPOSED.len()), tolerated: tolerated.clamp(1e-6, 0.04) }
+        Self { wealth: Wealth::new(SUPPOSED.len()), tolerated: bounded(tolerated) }
     }
 
-    /// A round begins.
+    /// Tolerates another share from here on, which nothing that follows has decided.
+    pub fn tolerate(&mut self, tolerated: f64) {
+        self.tolerated = bounded(tolerated);
+    }
+
+    /// Begins a round: every bet is also placed from here on.
     pub fn begin_round(&mut self) {
         self.wealth.begin_round();
     }
 
-    /// Adds a case.
+    /// Adds a case, in which the event happened or did not.
     pub fn add(&mut self, happened: bool) {
         let tolerated = self.tolerated;
         self.wealth.multiply(
@@ -75,6 +80,10 @@ impl ShareBets {
     pub fn evidence(&self) -> f64 {
         self.wealth.evidence()
     }
+}
+
+fn bounded(tolerated: f64) -> f64 {
+    tolerated.clamp(1e-6, 0.04)
 }
 
 #[cfg(test)]

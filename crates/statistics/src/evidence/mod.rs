@@ -1,7 +1,7 @@
-//! Evidence that grows with every observation and may be looked at after each: e-processes.
+//! Evidence that grows with every observation and may be read after each: e-processes.
 //!
 //! An e-process starts at 1, and under the hypothesis that it doubts its mean never exceeds 1. So the chance that it
-//! ever reaches 1/α is at most α (Ville's inequality), however often it is looked at and whenever the run ends. Means
+//! ever reaches 1/α is at most α (Ville's inequality), however often it is read and whenever the run ends. Means
 //! of e-processes are e-processes again, which is how several suspicions share one budget.
 //!
 //! - [`Wealth`]: the capital of bets that may have begun in any round.
@@ -11,6 +11,7 @@
 //!   right ones.
 //! - [`Foresight`]: how many steps a decision takes, before there are any.
 //! - [`copies`]: are equal answers as rare as their probability says?
+//! - [`preferences`]: are short, long, likely or unlikely answers preferred?
 
 mod betting;
 mod contrast;
@@ -20,6 +21,8 @@ mod distributions;
 mod foresight;
 mod gaps;
 mod noise;
+mod preferences;
+mod redrawn;
 mod wealth;
 
 pub use betting::{EventBets, SurpriseBets, importance_weight, tokens_to_decision};
@@ -28,4 +31,5 @@ pub use copies::{CopyEvidence, copies};
 pub use foresight::Foresight;
 pub use gaps::{ShareBets, SignBets, self_normalized};
 pub use noise::Noise;
+pub use preferences::{PREFERENCE_BETS, Preference, preferences};
 pub use wealth::Wealth;

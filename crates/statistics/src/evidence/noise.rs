@@ -15,8 +15,8 @@ const LEAST: f64 = 1e-7;
 pub struct Noise {
     squares: [f64; CLASSES.len()],
     tokens: [f64; CLASSES.len()],
-    /// Root mean square gap of each sequence.
-    sequences: Vec<f64>,
+    /// Squared gaps and tokens of each sequence, by class.
+    sequences: Vec<[(f64, f64); CLASSES.len()]>,
 }
 
 impl Default for Noise {
@@ -26,20 +26,32 @@ impl Default for Noise {
 }
 
 impl Noise {
+    /// Number of classes of probabilities.
+    pub const CLASSES: usize = CLASSES.len();
+
+    /// The class of a token's log-probability: the likeliest tokens are in class 0.
+    pub fn class_of(log_probability: f64) -> usize {
+        class_of(log_probability)
+    }
+
+    /// Variance of a token of each class, in squared nats.
+    pub fn variances(&self) -> [f64; CLASSES.len()] {
+        std::array::from_fn(|class| self.variance(class))
+    }
+
     /// Adds a sequence of a calibration: for each token its log-probability and its gap, in nats. Values that are no
     /// numbers are left out.
     pub fn add(&mut self, tokens: impl IntoIterator<Item = (f64, f64)>) {
-        let mut squares = 0.0;
-        let mut count = 0.0;
+        let mut of_sequence = [(0.0, 0.0); CLASSES.len()];
         for (log_probability, gap) in tokens.into_iter().filter(|(_, gap)| gap.is_finite()) {
             let class = class_of(log_probability);
             self.squares[class] += gap * gap;
             self.tokens[class] += 1.0;
-            squares += gap * gap;
-            count += 1.0;
+            of_sequence[class].0 += gap * gap;
+            of_sequence[class].1 += 1.0;
         }
-        if count > 0.0 {
-            self.sequences.push((squares / count).sqrt());
+        if of_sequence.iter().any(|(_, tokens)| *tokens > 0.0) {
+            self.sequences.push(of_sequence);
         }
     }
 
@@ -52,18 +64,38 @@ impl Noise {
 
     /// One over the variance of a token of this log-probability, in nats⁻².
     pub fn weight(&self, log_probability: f64) -> f64 {
-        let class = class_of(log_probability);
+        1.0 / self.variance(class_of(log_probability))
+    }
+
+    fn variance(&self, class: usize) -> f64 {
         let all = self.overall();
         let variance = (self.squares[class] + PRIOR_TOKENS * all * all) / (self.tokens[class] + PRIOR_TOKENS);
-        1.0 / variance.max(LEAST * LEAST)
+        variance.max(LEAST * LEAST)
     }
 
     /// The root mean square gap that 19 of 20 sequences stay below; the least that f32 has where there are none.
     pub fn usual_sequence(&self) -> f64 {
-        let mut sorted = self.sequences.clone();
+        self.usual(&[1.0; CLASSES.len()]).unwrap_or(LEAST).max(LEAST)
+    }
+
+    /// The root mean square gap that 19 of 20 sequences stay below, each gap by the standard deviation of its class, of
+    /// which these are the squares; 1 where there are none.
+    pub fn usual_size(&self, variances: &[f64; CLASSES.len()]) -> f64 {
+        self.usual(variances).unwrap_or(1.0)
+    }
+
+    fn usual(&self, variances: &[f64; CLASSES.len()]) -> Option<f64> {
+        let size = |sequence: &[(f64, f64); CLASSES.len()]| {
+            let (sum, tokens) = sequence
+                .iter()
+                .zip(variances)
+                .fold((0.0, 0.0), |(sum, all), ((squares, tokens), variance)| (sum + squares / variance, all + tokens));
+            (sum / tokens).sqrt()
+        };
+        let mut sorted: Vec<f64> = self.sequences.iter().map(size).collect();
         sorted.sort_by(f64::total_cmp);
         let at = (sorted.len() * 19).div_ceil(20).max(1) - 1;
-        sorted.get(at).copied().unwrap_or(LEAST).max(LEAST)
+        sorted.get(at).copied()
     }
 
     /// Tokens that it was calibrated with.
@@ -89,6 +121,8 @@ mod tests {
         assert!((1.0 / noise.weight(-4.0).sqrt() - 0.06).abs() < 0.005);
         assert!(noise.weight(-0.001) > 30.0 * noise.weight(-4.0));
         assert_eq!(noise.tokens(), 400.0);
+        let [likely, .., unlikely] = noise.variances();
+        assert!((likely * noise.weight(-0.001) - 1.0).abs() < 1e-12 && unlikely > likely);
     }
 
     #[test]
@@ -105,5 +139,7 @@ mod tests {
         let mut noise = Noise::default();
         (1..=100).for_each(|number| noise.add([(-1.0, f64::from(number) * 0.01)]));
         assert!((noise.usual_sequence() - 0.95).abs() < 1e-9);
+        assert!((noise.usual_size(&[0.01; CLASSES.len()]) - 9.5).abs() < 1e-9);
+        assert_eq!(Noise::default().usual_size(&[0.01; CLASSES.len()]), 1.0);
     }
 }

@@ -16,7 +16,7 @@ pub struct Wealth {
 }
 
 impl Wealth {
-    /// That many bets, none of them placed yet.
+    /// The wealth of that many bets, none of them placed yet.
     pub fn new(bets: usize) -> Self {
         Self { placed: vec![0.0; bets.max(1)], rounds: 0 }
     }

@@ -17,7 +17,7 @@ pub(crate) struct Fault {
     /// Root mean square of the prediction over that of the movement.
     pub(crate) part: f64,
     pub(crate) missing: f64,
-    /// Whether it is looked at in every proof.
+    /// Whether the fault is tested in every proof.
     pub(crate) always: bool,
 }
 
@@ -96,7 +96,7 @@ impl Setting {
         let mut rng = random(u64::from(self.learning_rate.to_bits() as u32) ^ self.tokens);
         let mut found: Vec<u64> = (0..runs).map(|_| self.found(fault, &mut rng).unwrap_or(u64::MAX)).collect();
         found.sort_unstable();
-        let at = |share: f64| found[((runs as f64 * share).ceil() as usize).clamp(1, runs) - 1];
-        [0.5, 0.95].map(|share| Some(at(share)).filter(|steps| *steps <= MOST_STEPS))
+        let quantile = |share: f64| found[((runs as f64 * share).ceil() as usize).clamp(1, runs) - 1];
+        [0.5, 0.95].map(|share| Some(quantile(share)).filter(|steps| *steps <= MOST_STEPS))
     }
 }

@@ -1,5 +1,5 @@
 //! Simulated runs of the proof of weights: how often an honest run is accused, and how many steps a fault takes. Used
-//! by the test of it and by the example that prints the numbers of docs/statistics.md.
+//! by the test of it and by the example that prints the numbers of docs/proofs.md.
 //!
 //! The proof's own constants are repeated here: the share of an engine, the number of suspicions and how they take
 //! turns, and the budget.
@@ -14,7 +14,7 @@ use evenkeel_seeds::{ChaCha12Rng, RngCore, Stream, rng};
 pub(crate) const BUDGET: f64 = 4e-4;
 /// Suspicions: nothing loaded, one version behind, and groups of tensors.
 pub(crate) const SUSPICIONS: usize = 12;
-/// Suspicions that are looked at in every proof, and how many of the others are, in turn.
+/// Suspicions that are tested in every proof, and how many of the others are, in rotation.
 pub(crate) const ALWAYS: usize = 2;
 pub(crate) const IN_TURN: usize = 2;
 /// Sequences of a proof, and tokens of each.

@@ -5,7 +5,7 @@ use evenkeel_seeds::{ChaCha12Rng, RngCore, Stream, rng};
 use evenkeel_statistics::{Confidence, Improvement, InterquartileMean, Interval, Resampling, Sample};
 use rand_distr::{Binomial, Distribution, Exp1, StandardNormal, StudentT};
 
-/// Numbers of seeds.
+/// Numbers of seeds that are simulated.
 pub(crate) const COUNTS: [usize; 4] = [3, 5, 8, 16];
 /// Tasks of the interquartile mean.
 pub(crate) const TASKS: usize = 4;
@@ -19,7 +19,7 @@ pub(crate) struct Differences {
     pub(crate) draw: fn(&mut ChaCha12Rng) -> f64,
 }
 
-/// The same as in tests/golden/make_references.py.
+/// The distributions of tests/golden/make_references.py.
 pub(crate) static DIFFERENCES: [Differences; 5] = [
     Differences { name: "normal", mean: 0.0, draw: |rng| StandardNormal.sample(rng) },
     Differences {

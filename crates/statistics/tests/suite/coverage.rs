@@ -9,7 +9,7 @@ use evenkeel_statistics::{Sample, holm, peak_by_chance, smallest_p};
 use rand_distr::{Distribution, StandardNormal};
 use serde_json::Value;
 
-/// Of a bootstrap; what draws nothing takes more.
+/// Experiments with a bootstrap; methods that draw nothing take more.
 const EXPERIMENTS: usize = 1_500;
 const DEVIATIONS: f64 = 4.5;
 
@@ -105,7 +105,7 @@ fn a_probability_of_improvement_covers_where_percentiles_fail() {
         let coverage = simulation::of_improvement(tasks, runs, shift, false, 6_000);
         assert_between(&coverage, 0.94, 0.97, &format!("{tasks} tasks, {runs} runs, shift {shift}"));
     }
-    // Of arms of three runs that are alike every tenth pair is a clean sweep, from which any interval would have to
+    // Every tenth pair of equal arms with three runs is a clean sweep, from which any interval would have to
     // conclude nothing.
     let three = simulation::of_improvement(1, 3, 0.0, false, 6_000);
     assert_between(&three, 0.9, 0.9, "3 runs of 1 task");

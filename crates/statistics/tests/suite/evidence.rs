@@ -48,7 +48,7 @@ fn the_numbers_of_the_simulation_are_those_of_a_contrast() {
 
 #[test]
 fn a_simulated_engine_without_new_weights_is_found_in_every_run() {
-    // The same simulation with a fault: so that no alarm above means that there is nothing to find.
+    // A simulation with a fault shows that no alarm above means that there is nothing to find.
     let mut rng = random(3);
     let mut sequence = [SuspectedToken { gap: 0.0, predicted: 0.0, weight: 1.0 }; 12];
     for shape in &SHAPES {

@@ -18,9 +18,15 @@ pub struct AuditReport {
     pub missing: u64,
     /// Chosen samples that the learner could not score, since their version's weights are gone or do not fit.
     pub not_possible: u64,
-    /// What scoring took.
-    pub took: Duration,
-    /// Of each check, by its name in metrics, the largest evidence against an engine, as a decimal logarithm.
+    /// The secret number of the step, which decided which samples are scored. `None` where nothing is checked.
+    pub nonce: Option<u64>,
+    /// Whether the settings fix it, so that an engine may know it.
+    pub nonce_is_fixed: bool,
+    /// How long the learner computed to score them.
+    pub computing: Duration,
+    /// How long the audit waited for that: until the learner had time, and for messages.
+    pub waiting: Duration,
+    /// Largest evidence against an engine by check, as a decimal logarithm. Checks have their names in metrics.
     pub evidence: Vec<(&'static str, f64)>,
     /// Tokens audited so far.
     pub tokens: f64,
@@ -32,7 +38,7 @@ pub struct AuditReport {
     pub variance: Option<f64>,
     /// Root mean square of engine minus learner over these tokens, in nats.
     pub gap: Option<f64>,
-    /// Tokens that show a temperature which is off by so many percent.
+    /// Number of tokens that reveal a temperature which is off by this percentage.
     pub tokens_needed: Vec<(u32, f64)>,
 }
 
@@ -50,7 +56,7 @@ impl AuditReport {
         self.tokens = sum(&|engine| engine.sums.tokens as f64);
         self.copies = sum(&|engine| engine.sums.copies as f64);
         self.expected_copies = sum(&|engine| engine.sums.expected_copies);
-        let inside = self.tokens - sum(&|engine| engine.sums.outside as f64);
+        let inside = sum(&|engine| engine.sums.inside as f64);
         if inside > 0.0 {
             let variance = sum(&|engine| engine.sums.variance) / inside;
             self.variance = Some(variance);

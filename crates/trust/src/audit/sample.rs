@@ -5,18 +5,25 @@ use std::collections::BTreeSet;
 use evenkeel_seeds::Uniforms;
 
 use crate::evidence::samples::AuditedToken;
-use crate::scorer::{LearnerToken, PromptedResponse, SeededRun};
+use crate::scorer::{LearnerToken, PromptedResponse, SampledDistribution, SeededRun};
 
 /// A complete group.
 pub trait AuditedGroup {
     /// Number of its prompt.
     fn prompt(&self) -> u64;
 
-    /// The sample of that number; `None` where it could not be generated.
-    fn sample(&self, number: u32) -> Option<AuditedSample>;
+    /// How many sequences the sample of that number has: prompts with what engines have drawn after them. 0 where it
+    /// could not be generated.
+    fn sequences(&self, number: u32) -> u32;
+
+    /// A sequence of the sample of that number; `None` where there is none.
+    fn sample(&self, number: u32, sequence: u32) -> Option<AuditedSample>;
 
     /// Whether one version of the weights has drawn all of its tokens.
     fn is_of_one_version(&self) -> bool;
+
+    /// Whether each of its samples is there, and engines have drawn all tokens of it.
+    fn is_whole(&self) -> bool;
 
     /// The answers that engines have drawn, in the order of their numbers.
     fn answers(&self) -> Vec<DrawnAnswer>;
@@ -25,13 +32,13 @@ pub trait AuditedGroup {
 /// An answer as an engine has drawn it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnAnswer {
-    /// The engine.
+    /// Name of the engine that drew it.
     pub engine: String,
     /// The tokens, with the engine's log-probabilities.
     pub tokens: Vec<(u32, f64)>,
 }
 
-/// A sample that the learner is to score.
+/// A sequence that the learner is to score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditedSample {
     /// The engine that has drawn it.
@@ -46,6 +53,8 @@ pub struct AuditedSample {
     pub drawn: Vec<Option<DrawnToken>>,
     /// With which seeds, where the engine has an arithmetic.
     pub seeded: Vec<SeededRun>,
+    /// The first tokens of the response that are known to be drawn without the end tokens.
+    pub early: usize,
 }
 
 /// How a token was drawn.
@@ -62,16 +71,16 @@ pub struct DrawnToken {
 pub(crate) enum Difference {
     /// The seed and the learner's logits give another token.
     Token {
-        /// Its place in the response.
+        /// Position of the token in the response.
         token: usize,
         /// What the engine returned.
         returned: u32,
-        /// What is drawn.
+        /// Token id that the draw gives.
         drawn: u32,
     },
     /// The likeliest token was to be taken.
     Rank {
-        /// Its place in the response.
+        /// Position of the token in the response.
         token: usize,
         /// The place of what the engine returned by the learner's probabilities.
         rank: u32,
@@ -96,14 +105,21 @@ impl AuditedSample {
     /// What the learner scores, and draws again `with_seeds`.
     pub(crate) fn prompted(&self, with_seeds: bool) -> PromptedResponse<'_> {
         let seeded = if with_seeds { &self.seeded[..] } else { &[] };
-        PromptedResponse { prompt: &self.prompt, response: &self.response, seeded }
+        PromptedResponse { prompt: &self.prompt, response: &self.response, seeded, early: self.early }
     }
 
-    /// The first token that a version has drawn, from the `first` of the response on, in which an engine differs that
-    /// computes as the learner does.
-    pub(crate) fn difference(&self, version: u64, first: usize, view: &[LearnerToken]) -> Option<Difference> {
-        let tokens = self.response.iter().zip(&self.drawn).zip(view).enumerate().skip(first);
-        tokens.map(|(token, ((id, drawn), learner))| (token, *id, drawn, learner)).find_map(
+    /// For each token of the response how many were drawn before it. Those that others put there do not count for
+    /// `min_tokens`.
+    fn drawn_before(&self) -> impl Iterator<Item = usize> {
+        self.drawn.iter().scan(0, |drawn, token| Some(std::mem::replace(drawn, *drawn + usize::from(token.is_some()))))
+    }
+
+    /// The first token that a version has drawn in which an engine differs that computes as the learner does. Among the
+    /// first `min_tokens` only the early ones are looked at: nobody knows which of the others could end the response.
+    pub(crate) fn difference(&self, version: u64, min_tokens: usize, view: &[LearnerToken]) -> Option<Difference> {
+        let tokens = self.response.iter().zip(&self.drawn).zip(view).enumerate().zip(self.drawn_before());
+        let known = tokens.filter(|((token, _), before)| *token < self.early || *before >= min_tokens);
+        known.map(|((token, ((id, drawn), learner)), _)| (token, *id, drawn, learner)).find_map(
             |(token, returned, drawn, learner)| {
                 let reported = drawn.filter(|drawn| drawn.version == version)?.log_probability;
                 let computed = learner.log_probability as f32;
@@ -118,28 +134,31 @@ impl AuditedSample {
         )
     }
 
-    /// The tokens that a version has drawn, from the `first` of the response on. `view` is the learner's under that
+    /// The tokens that a version has drawn, but for the `first` that were drawn of the response. `view` is the learner's under that
     /// version; ties among equally likely tokens are broken by `uniforms`, of which each token takes the next.
     pub(crate) fn tokens(
         &self,
         version: u64,
         first: usize,
         view: &[LearnerToken],
-        ends: &[u32],
+        distribution: &SampledDistribution,
         uniforms: &mut impl FnMut() -> f64,
     ) -> Vec<AuditedToken> {
-        let tokens = self.response.iter().zip(&self.drawn).zip(view).skip(first);
-        let of_version = tokens.filter_map(|((id, drawn), learner)| {
+        let tokens = self.response.iter().zip(&self.drawn).zip(view).zip(self.drawn_before());
+        let tokens = tokens.filter(|(_, before)| *before >= first);
+        let temperature = f64::from(distribution.temperature);
+        let of_version = tokens.filter_map(|(((id, drawn), learner), _)| {
             let drawn = drawn.filter(|drawn| drawn.version == version)?;
-            Some(AuditedToken::new(learner, drawn.log_probability, ends.contains(id), uniforms()))
+            let is_end = distribution.end_token_ids.contains(id);
+            Some(AuditedToken::new(learner, *id, drawn.log_probability, is_end, uniforms(), temperature))
         });
         of_version.collect()
     }
 }
 
 /// Numbers that break ties, one after the other.
-pub(crate) fn ties(mut uniforms: Uniforms, from: u64) -> impl FnMut() -> f64 {
-    let mut next = from;
+pub(crate) fn ties(mut uniforms: Uniforms) -> impl FnMut() -> f64 {
+    let mut next = 0;
     move || {
         next += 1;
         uniforms.at(next)

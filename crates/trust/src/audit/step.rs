@@ -2,12 +2,13 @@
 //! When they are scored, and which groups wait for that, is decided by the state of the loop.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::SamplerAudit;
 use super::report::AuditReport;
 use super::sample::{AuditedGroup, AuditedSample};
-use super::selection::ChosenSamples;
+use super::selection::Selection;
+use super::{AuditedSampling, SamplerAudit};
 use crate::evidence::samples::StepEvidence;
 use crate::fault::SamplerFault;
 use crate::scorer::LearnerScorer;
@@ -19,16 +20,18 @@ pub struct StepAudit {
     step: u64,
     /// Whether its samples are not counted yet.
     is_new: bool,
-    chosen: ChosenSamples,
-    /// Prompts with chosen samples that are not complete.
+    selection: Selection,
+    /// Prompts with chosen samples that are not complete, as far as it is known before they are sampled.
     missing: BTreeSet<u64>,
+    /// Whether the step may have samples that nobody knows of before.
+    grows: bool,
     /// Absent once they are taken.
     scoring: Option<SampleScoring>,
     /// What its samples say about copies.
     shown: StepEvidence,
 }
 
-/// What scoring found.
+/// Findings of scoring.
 #[derive(Debug, Default)]
 pub struct ScoredSamples {
     pub(super) report: AuditReport,
@@ -40,20 +43,28 @@ pub struct ScoredSamples {
 pub struct SampleScoring {
     audit: Arc<SamplerAudit>,
     step: u64,
-    /// In the order of prompts, whichever completed first.
-    samples: BTreeMap<(u64, u32), AuditedSample>,
-    /// Numbers of the step's random stream that the choice took.
-    used: u64,
+    /// In the order of prompts, whichever completed first: by prompt, sample and sequence.
+    samples: BTreeMap<(u64, u32, u32), AuditedSample>,
     found: ScoredSamples,
 }
 
 impl StepAudit {
-    pub(super) fn new(audit: Arc<SamplerAudit>, step: u64, is_new: bool, chosen: ChosenSamples, used: u64) -> Self {
-        let missing = chosen.iter().map(|(prompt, _)| *prompt).collect();
+    /// `prompts` are those that the step begins with.
+    pub(super) fn new(
+        audit: Arc<SamplerAudit>,
+        step: u64,
+        is_new: bool,
+        mut selection: Selection,
+        prompts: Range<u64>,
+    ) -> Self {
+        let AuditedSampling { group_size, grows, .. } = audit.sampling;
+        let missing =
+            prompts.filter(|&prompt| (0..group_size).any(|number| selection.takes(prompt, number, 0))).collect();
+        let grows = grows && selection.is_audited();
         let samples = BTreeMap::new();
         let found = ScoredSamples::default();
-        let scoring = SampleScoring { audit: Arc::clone(&audit), step, samples, used, found };
-        Self { audit, step, is_new, chosen, missing, scoring: Some(scoring), shown: StepEvidence::default() }
+        let scoring = SampleScoring { audit: Arc::clone(&audit), step, samples, found };
+        Self { audit, step, is_new, selection, missing, grows, scoring: Some(scoring), shown: StepEvidence::default() }
     }
 
     /// A group is complete: its chosen samples are taken, whatever their verdicts, and all of them are tested for
@@ -63,10 +74,15 @@ impl StepAudit {
     /// An engine whose answers are copies.
     pub fn add(&mut self, group: &impl AuditedGroup) -> Result<(), SamplerFault> {
         let prompt = group.prompt();
-        if let Some(scoring) = self.scoring.as_mut().filter(|_| self.missing.remove(&prompt)) {
-            for &(prompt, number) in self.chosen.range((prompt, 0)..=(prompt, u32::MAX)) {
-                match group.sample(number) {
-                    Some(sample) => drop(scoring.samples.insert((prompt, number), sample)),
+        self.missing.remove(&prompt);
+        if let Some(scoring) = &mut self.scoring {
+            let sequences = |number| (0..group.sequences(number).max(1)).map(move |sequence| (number, sequence));
+            for (number, sequence) in (0..self.audit.sampling.group_size).flat_map(sequences) {
+                if !self.selection.takes(prompt, number, sequence) {
+                    continue;
+                }
+                match group.sample(number, sequence) {
+                    Some(sample) => drop(scoring.samples.insert((prompt, number, sequence), sample)),
                     None => scoring.found.report.missing += 1,
                 }
             }
@@ -74,7 +90,8 @@ impl StepAudit {
         if !self.is_counted() {
             return Ok(());
         }
-        self.shown.copies.insert(prompt, super::copies_of(group));
+        self.shown.has_partial_groups |= !(group.is_whole() && group.is_of_one_version());
+        self.shown.answers.insert(prompt, super::answers_of(group));
         self.audit.foresee(self.step, &self.shown)
     }
 
@@ -83,9 +100,9 @@ impl StepAudit {
         self.is_new && self.audit.is_on()
     }
 
-    /// Whether every chosen sample is there.
+    /// Whether every chosen sample is there, before the step has all its groups.
     pub fn is_ready(&self) -> bool {
-        self.missing.is_empty()
+        !self.grows && self.missing.is_empty()
     }
 
     /// The chosen samples that are there; once.
@@ -107,6 +124,8 @@ impl StepAudit {
             self.shown.sequences = shown.sequences;
             self.audit.commit(self.step, &self.shown)?;
         }
+        let nonce_is_fixed = self.audit.settings.nonce.is_some();
+        let report = AuditReport { nonce: Some(self.selection.nonce()), nonce_is_fixed, ..report };
         Ok(Some(report.with_engines(&self.audit.state().engines)))
     }
 }
@@ -118,7 +137,7 @@ impl SampleScoring {
     /// An engine whose samples fail a check; what the scorer says.
     pub async fn run<L: LearnerScorer>(mut self, learner: &L) -> Result<ScoredSamples, L::Error> {
         let samples: Vec<_> = self.samples.into_values().collect();
-        self.audit.score(self.step, &samples, self.used, &mut self.found, learner).await?;
+        self.audit.score(self.step, &samples, &mut self.found, learner).await?;
         Ok(self.found)
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::{DueProof, WeightsProof};
-use crate::evidence::weights::{ProofReport, ProofVersions, ScoredText, Suspicion, check_model, slope};
+use crate::engine_type::EngineType;
+use crate::evidence::weights::{ProofReport, ProofVersions, ScoredText, Suspicion, check_f32, check_model, slope};
 use crate::fault::WeightsFault;
 use crate::scorer::{EngineScorer, EngineScores, LearnerScorer};
 
@@ -49,6 +50,10 @@ impl WeightsProof {
             let scores = engines.score(&further.sequences).await?;
             self.add(versions, &further, &scores)?;
         }
+        // What the bets have named is said before.
+        if text.impossible.is_none() && self.settings.engine_type.is_none_or(|kind| kind == EngineType::F32) {
+            check_f32(versions, &text, &scores)?;
+        }
         let state = self.state();
         let mut report = state.engines.report(state.rotation.all(), &text, &scores);
         report.took += began.elapsed();
@@ -60,7 +65,10 @@ impl WeightsProof {
     /// # Errors
     /// An engine at fault.
     fn add(&self, versions: ProofVersions, text: &ScoredText, scores: &[EngineScores]) -> Result<(), WeightsFault> {
-        let Some((engine, supported)) = self.state().engines.add(text, scores) else { return Ok(()) };
+        let Some((engine, supported)) = self.state().engines.add(text, scores) else {
+            self.verified().proven.extend(scores.iter().map(|scores| scores.engine.clone()));
+            return Ok(());
+        };
         let message = supported.suspicion.explain(supported.share, versions.anchor);
         Err(WeightsFault::Unproven { engine, version: versions.current, message })
     }
@@ -95,7 +103,7 @@ impl WeightsProof {
     }
 }
 
-/// Which of so many sequences are scored together: all in another order, each half, and single ones.
+/// Sequences that are scored together: all in another order, each half, and single ones.
 fn calibration_batches(count: usize) -> impl Iterator<Item = Vec<usize>> {
     let larger = [(0..count).rev().collect(), (0..count / 2).collect(), (count / 2..count).collect()];
     let alone = (0..count.min(2)).map(|alone| vec![alone]);

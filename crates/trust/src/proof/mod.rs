@@ -1,15 +1,18 @@
 //! Proof of weights: learner and engines score the same tokens after an update.
 //!
 //! A version is only a label: an engine may carry the new one and go on with old weights, with some old tensors, or
-//! with another model. So in every step a few hundred tokens of the run's own text are scored by both. The learner's
-//! side is computed with the published tensors, rounded as engines get them, and once more for each way of having other
-//! weights that is looked at. A proof has two halves, at two moments:
+//! with another model. So in every step both score a few hundred tokens of the run's own text. The learner's
+//! side is computed with the published tensors, rounded as engines get them, and once more for each suspicion that
+//! is tested. A proof has two halves, at two moments:
 //!
 //! - after an update the learner scores text of the new version ([`WeightsProof::begin`], [`WeightsProof::note`]);
 //! - once the engines have that version they score the same text, and the evidence is judged
 //!   ([`WeightsProof::take_due`], [`WeightsProof::prove`]).
+//!
+//! Where engines compute as the learner does, one comparison decides ([`WeightsProof::prove_equal`]).
 
 mod engine_half;
+mod equal;
 mod learner_half;
 mod probe_text;
 mod rotation;
@@ -17,7 +20,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::evidence::weights::{CalibratedNoise, EnginesEvidence, ProofVersions, ScoredText, Suspicion};
@@ -36,6 +39,8 @@ pub struct WeightsProof {
     context: usize,
     text: Mutex<ProbeText>,
     state: Mutex<ProofState>,
+    /// Engines that are verified, also over new beginnings.
+    verified: Mutex<VerifiedEngines>,
     remarks: RemarkSink,
 }
 
@@ -48,6 +53,19 @@ struct ProofState {
     engines: EnginesEvidence,
     /// The learner's scores of versions that the engines get later.
     pending: BTreeMap<u64, ScoredText>,
+}
+
+/// Which engines were proven at all, of those whose samples were trained on.
+#[derive(Debug, Default)]
+struct VerifiedEngines {
+    trained_by: BTreeSet<String>,
+    proven: BTreeSet<String>,
+}
+
+impl VerifiedEngines {
+    fn missing(&self) -> impl Iterator<Item = &String> {
+        self.trained_by.difference(&self.proven)
+    }
 }
 
 impl ProofState {
@@ -73,7 +91,7 @@ impl WeightsProof {
     /// Proofs over the text of a run. `context`: tokens that the model has room for.
     pub fn new(settings: ProofSettings, context: usize, text: ProbeText, remarks: RemarkSink) -> Self {
         let state = Mutex::new(ProofState::new(0, &[], settings.contrasts));
-        Self { settings, context, text: Mutex::new(text), state, remarks }
+        Self { settings, context, text: Mutex::new(text), state, verified: Mutex::default(), remarks }
     }
 
     /// Whether anything is proven.
@@ -81,7 +99,7 @@ impl WeightsProof {
         self.settings.every > 0
     }
 
-    /// Whether the weights after so many steps are to be proven.
+    /// Whether the weights after `steps` steps are to be proven.
     pub fn is_due(&self, steps: u64) -> bool {
         self.is_on() && steps.is_multiple_of(self.settings.every)
     }
@@ -129,9 +147,23 @@ impl WeightsProof {
         Some(DueProof { versions: ProofVersions::new(version, state.anchor), text })
     }
 
+    /// Notes engines whose samples were trained on. Returns how many of all so far no proof has reached.
+    pub fn note_trained<'a>(&self, engines: impl Iterator<Item = &'a str>) -> usize {
+        let mut verified = self.verified();
+        let new: Vec<_> = engines.filter(|engine| !verified.trained_by.contains(*engine)).map(str::to_owned).collect();
+        verified.trained_by.extend(new);
+        verified.missing().count()
+    }
+
     /// One sentence for the end of a run: what is proven of its weights. `None` where proofs are off.
     pub fn conclusion(&self) -> Option<String> {
         self.is_on().then(|| {
+            let verified = self.verified();
+            let missing: Vec<&str> = verified.missing().map(String::as_str).collect();
+            if !missing.is_empty() {
+                let names = missing.join(", ");
+                return format!("undecided: samples of {names} were trained on, which no proof has reached");
+            }
             let state = self.state();
             state.engines.conclusion(state.rotation.all())
         })
@@ -162,6 +194,10 @@ impl WeightsProof {
 
     fn text(&self) -> MutexGuard<'_, ProbeText> {
         self.text.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn verified(&self) -> MutexGuard<'_, VerifiedEngines> {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, ProofState> {

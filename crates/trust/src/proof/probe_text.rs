@@ -157,10 +157,10 @@ mod tests {
     #[test]
     fn each_version_has_other_text_and_the_same_version_the_same() {
         let text: Vec<u32> = (0..1000).map(|number| number * number % 641).collect();
-        let at = |version| drawn(std::slice::from_ref(&text), version, SIZE);
-        assert_eq!((at(3), at(3).len()), (at(3), 32));
-        assert_ne!(at(3), at(4));
-        assert!(at(3).iter().all(|sequence| text.windows(13).any(|piece| piece == sequence.as_slice())));
+        let probe = |version| drawn(std::slice::from_ref(&text), version, SIZE);
+        assert_eq!((probe(3), probe(3).len()), (probe(3), 32));
+        assert_ne!(probe(3), probe(4));
+        assert!(probe(3).iter().all(|sequence| text.windows(13).any(|piece| piece == sequence.as_slice())));
     }
 
     #[test]

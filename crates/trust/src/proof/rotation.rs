@@ -17,7 +17,7 @@ impl SuspicionRotation {
         Self { all, groups, next: 0 }
     }
 
-    /// All of them.
+    /// All suspicions, not only those whose turn it is.
     pub(crate) fn all(&self) -> &[Suspicion] {
         &self.all
     }
@@ -69,8 +69,8 @@ mod tests {
         for _ in 0..3 {
             let turn = rotation.turn();
             // What is mirrored comes after it.
-            let at = |suspicion| turn.iter().position(|other| *other == suspicion).unwrap();
-            assert!(at(Suspicion::Base) < at(Suspicion::Excess));
+            let place = |suspicion| turn.iter().position(|other| *other == suspicion).unwrap();
+            assert!(place(Suspicion::Base) < place(Suspicion::Excess));
         }
     }
 }

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use evenkeel_errors::FieldError;
 
 use super::error::{ApiError, json_response};
 use super::logprobs::PromptLogprobs;
@@ -26,10 +24,7 @@ pub(super) async fn create(State(app): State<Arc<App>>, headers: HeaderMap, body
 }
 
 fn read(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Request, ApiError> {
-    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !media.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json")) {
-        return Err(FieldError::quoted("content-type", media, "application/json").into());
-    }
+    super::require_json(headers)?;
     Request::read(super::parse(body)?, &app.model, &app.settings)
 }
 

@@ -17,7 +17,6 @@ mod span;
 mod stream;
 mod submit;
 mod tokenize;
-mod upload;
 mod writer;
 
 use std::hash::{BuildHasher, RandomState};
@@ -27,9 +26,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
+use axum::body::HttpBody;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post};
 use evenkeel_errors::FieldError;
@@ -98,7 +99,6 @@ impl App {
 /// All routes. Other paths need a key as well, so that nobody learns without one which there are.
 pub(crate) fn router(app: Arc<App>, keys: Option<BearerTokens>) -> Router {
     let limit = app.settings.max_body.bytes_usize();
-    let upload = app.settings.body_deadline;
     let not_allowed = || async { detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") };
     let mut guarded = Router::new()
         .route("/v1/completions", post(completions::create))
@@ -106,18 +106,17 @@ pub(crate) fn router(app: Arc<App>, keys: Option<BearerTokens>) -> Router {
         .route("/tokenize", post(tokenize::tokenize))
         .route("/detokenize", post(tokenize::detokenize));
     if app.settings.development_routes {
-        guarded = guarded.merge(development_routes());
+        guarded = guarded.merge(development_routes().layer(from_fn(only_json)));
     }
     let guarded = guarded
         .fallback(|| async { detail(StatusCode::NOT_FOUND, "Not Found") })
         .method_not_allowed_fallback(not_allowed)
-        .layer(from_fn_with_state(keys, auth::authorize));
-    open_routes()
-        .method_not_allowed_fallback(not_allowed)
-        .merge(guarded)
-        .layer(DefaultBodyLimit::max(limit))
-        .layer(from_fn_with_state(upload, upload::in_time))
-        .with_state(app)
+        .layer(from_fn_with_state(keys.clone(), auth::authorize));
+    let mut open = open_routes().method_not_allowed_fallback(not_allowed);
+    if app.settings.private {
+        open = open.layer(from_fn_with_state(keys, auth::authorize));
+    }
+    open.merge(guarded).layer(DefaultBodyLimit::max(limit)).with_state(app)
 }
 
 /// The routes of connections beyond the limit.
@@ -163,6 +162,22 @@ fn detail(status: StatusCode, what: &str) -> Response {
 
 fn ok(body: &Value) -> Response {
     json_response(StatusCode::OK, body.to_string())
+}
+
+/// Refuses a body that is not declared as JSON.
+fn require_json(headers: &HeaderMap) -> Result<(), FieldError> {
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let name = media.split(';').next().unwrap_or_default().trim();
+    let is_json = name.eq_ignore_ascii_case("application/json");
+    FieldError::ensure(is_json, "content-type", format_args!("{media:?}"), "application/json")
+}
+
+/// Refuses bodies of another type: a web page may send those without asking.
+async fn only_json(request: Request, next: Next) -> Result<Response, ApiError> {
+    if !request.body().is_end_stream() {
+        require_json(request.headers())?;
+    }
+    Ok(next.run(request).await)
 }
 
 /// A body that must be a JSON object.

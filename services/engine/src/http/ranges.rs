@@ -59,7 +59,7 @@ pub(super) fn check_logprobs(
     Ok(count as usize)
 }
 
-/// Whether the tokens of the prompt are to be scored. Of vLLM's choices only their own log-probabilities are supported.
+/// Whether the tokens of the prompt are to be scored. vLLM can add other likely tokens, this engine cannot.
 pub(super) fn check_prompt_logprobs(count: Option<i64>, stream: bool) -> Result<bool, ApiError> {
     match count {
         None => Ok(false),

@@ -159,12 +159,12 @@ impl Metrics {
         self.preemptions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A sequence begins with no keys and values of so many tokens.
+    /// A sequence begins, without keys and values of its `tokens` tokens.
     pub(crate) fn began(&self, tokens: usize) {
         self.prefix_queries.fetch_add(tokens as u64, Ordering::Relaxed);
     }
 
-    /// It took those of so many from another.
+    /// A sequence took keys and values of `tokens` tokens from another one.
     pub(crate) fn shared(&self, tokens: usize) {
         self.prefix_hits.fetch_add(tokens as u64, Ordering::Relaxed);
     }
@@ -174,7 +174,7 @@ impl Metrics {
         self.step_tokens.record(tokens as f64);
     }
 
-    /// There was nothing to compute for that long.
+    /// The engine had nothing to compute for this time.
     pub(crate) fn idled(&self, time: Duration) {
         self.idle.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

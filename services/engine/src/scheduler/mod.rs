@@ -65,12 +65,12 @@ pub(crate) struct Job {
 /// How a pause treats running sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum PauseMode {
-    /// They end at once with what they have.
+    /// Sequences end at once with the tokens that they have.
     #[default]
     Abort,
-    /// They are finished before the pause takes effect.
+    /// Sequences finish before the pause takes effect.
     Wait,
-    /// They stop, and continue after it.
+    /// Sequences stop, and continue after the pause.
     Keep,
 }
 
@@ -170,7 +170,7 @@ impl Scheduler {
     }
 }
 
-/// Replies to a command. Its sender may have gone in the meantime.
+/// Replies to a command. The sender may have gone in the meantime.
 fn reply<T>(done: oneshot::Sender<T>, value: T) {
     let _ = done.send(value);
 }

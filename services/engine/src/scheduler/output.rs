@@ -10,13 +10,13 @@ pub(crate) struct Output {
     /// Index of the sample in the request.
     pub(crate) index: usize,
     pub(crate) ids: Vec<u32>,
-    /// Of each token, if requested.
+    /// Log-probability of each token, if requested.
     pub(crate) logprobs: Vec<f32>,
     /// The alternatives of each token, as many as the request asked for, most likely first.
     pub(crate) top: Vec<(u32, f32)>,
-    /// Of each token of the prompt but the first, if requested; in the last output only.
+    /// Score of each token of the prompt but the first, if requested; in the last output only.
     pub(crate) prompt: Vec<Score>,
     pub(crate) finish: Option<FinishReason>,
-    /// Its timestamps so far.
+    /// Timestamps so far.
     pub(crate) times: Timestamps,
 }

@@ -90,7 +90,7 @@ impl Sequence {
         self.is_current = true;
     }
 
-    /// Its keys and values are of weights that have been replaced.
+    /// Marks keys and values as computed with weights that have been replaced.
     pub(super) fn outdate(&mut self) {
         self.is_current = self.cached() == 0;
     }
@@ -100,7 +100,7 @@ impl Sequence {
         self.finish.is_none() && self.cached() == 0 && !self.ids.is_empty() && !self.job.sampling.prompt_logprobs
     }
 
-    /// Its tokens so far.
+    /// Number of tokens so far, the prompt's included.
     pub(super) fn tokens(&self) -> usize {
         self.ids.len()
     }
@@ -181,7 +181,7 @@ impl Sequence {
         self.planned
     }
 
-    /// Its part of the next step. `None` if it feeds nothing.
+    /// The sequence's part of the next step. `None` if it feeds nothing.
     pub(super) fn step(&mut self, mode: LogprobsMode) -> Option<DecodeStep<'_>> {
         let draws = self.pending() == self.planned;
         let cache = self.cache.as_mut().filter(|_| self.planned > 0)?;

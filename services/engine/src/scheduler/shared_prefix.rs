@@ -11,7 +11,7 @@ use super::sequence::Sequence;
 use crate::finish::FinishReason;
 use crate::metrics::Metrics;
 
-/// Fewer tokens are computed sooner than a step is waited for.
+/// Computing fewer tokens than this is faster than waiting for a step.
 const LEAST: usize = 16;
 
 /// What a sequence has in common with another one.
@@ -51,7 +51,7 @@ pub(super) fn share(sequences: &mut [Sequence], decoder: &Decoder, metrics: &Met
 /// it in the order of arrival.
 fn longest(sequences: &[Sequence], number: usize) -> Option<Common> {
     let own = &sequences[number];
-    let with = |(with, other): (usize, &Sequence)| {
+    let common = |(with, other): (usize, &Sequence)| {
         let mut length = other.common(own).min(own.tokens() - 1);
         let ready = other.ready().min(length);
         // One that decodes does not grow towards this one's tokens, and one behind it may wait for this one.
@@ -60,5 +60,5 @@ fn longest(sequences: &[Sequence], number: usize) -> Option<Common> {
         }
         (with != number && length >= LEAST).then_some(Common { with, length, ready })
     };
-    sequences.iter().enumerate().filter_map(with).max_by_key(|common| (common.length, common.ready))
+    sequences.iter().enumerate().filter_map(common).max_by_key(|common| (common.length, common.ready))
 }

@@ -8,7 +8,7 @@ use crate::metrics::{FinishedSample, Metrics, Phases};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timestamps {
     arrived: Instant,
-    /// It left the queue.
+    /// When the sample left the queue.
     started: Option<Instant>,
     first_token: Option<Instant>,
     last_token: Option<Instant>,
@@ -19,12 +19,12 @@ impl Timestamps {
         Self { arrived, started: None, first_token: None, last_token: None }
     }
 
-    /// It leaves the queue.
+    /// The sample leaves the queue.
     pub(super) fn start(&mut self, now: Instant) {
         self.started = Some(now);
     }
 
-    /// It drew a token, after a prompt of that length.
+    /// The sample drew a token, after a prompt of `prompt` tokens.
     pub(super) fn record_token(&mut self, metrics: &Metrics, prompt: usize, now: Instant) {
         match self.last_token.replace(now) {
             Some(last) => metrics.next_token(now - last),
@@ -35,7 +35,7 @@ impl Timestamps {
         }
     }
 
-    /// It ended with `tokens` tokens.
+    /// The sample ended with `generated` tokens.
     pub(super) fn finished(&self, prompt: usize, generated: usize) -> FinishedSample {
         FinishedSample { prompt, generated, latency: self.arrived.elapsed(), phases: self.phases() }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_engine::EngineSettings;
+use evenkeel_rpc::private::tokens_for;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -54,6 +55,48 @@ async fn with_a_key_only_probes_are_open_and_everything_else_is_401_as_in_vllm()
     served.engine.stop().await;
 }
 
+/// What a page of a web site can have a browser send.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn web_pages_cannot_control_the_engine() {
+    let served = serve_with(|settings| settings).await;
+    let client = served.client;
+    let origin = [("origin", "http://evil.example")];
+    assert_eq!(client.raw("POST", "/pause?mode=abort", &origin, String::new()).await.status, 403);
+    let load = json!({"method": "reload_weights"}).to_string();
+    for path in ["/pause", "/resume", "/abort_requests", "/collective_rpc", "/update_weight_version"] {
+        let answer = client.raw("POST", path, &[("content-type", "text/plain")], load.clone()).await;
+        assert_eq!((answer.status, &answer.json()["error"]["param"]), (400, &json!("content-type")), "{path}");
+    }
+    let mut foreign = TcpStream::connect(client.0).await.unwrap();
+    foreign.write_all(b"GET /v1/models HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    foreign.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("Host header"), "{answer}");
+    assert_eq!(client.get("/is_paused").await.good()["is_paused"], json!(false));
+    served.engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_private_engine_answers_nothing_without_the_secret_of_its_process() {
+    let served = serve_with(|settings| {
+        let model = settings.model.clone();
+        settings.private(model)
+    })
+    .await;
+    for path in ["/v1/models", "/server_info", "/is_paused", "/health", "/metrics", "/nothing"] {
+        assert_eq!(served.client.get(path).await.status, 401, "{path}");
+    }
+    let endpoint = served.engine.endpoint();
+    let secret = tokens_for(&endpoint).and_then(|tokens| tokens.first()).expect("clients of this process have it");
+    let key = format!("Bearer {}", secret.expose());
+    for path in ["/v1/models", "/health"] {
+        let answer = served.client.raw("GET", path, &[("authorization", &key)], String::new()).await;
+        assert_eq!(answer.status, 200, "{path}");
+    }
+    served.engine.stop().await;
+    assert!(tokens_for(&endpoint).is_none(), "whoever listens there next does not get it");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_development_routes_the_engine_cannot_be_changed() {
     let served = serve_with(|settings| EngineSettings { development_routes: false, ..settings }).await;
@@ -74,15 +117,15 @@ async fn slow_headers_and_bodies_and_idle_connections_are_closed() {
     };
     let served = serve_with(deadlines).await;
     let address = served.client.0;
-    let body = "POST /tokenize HTTP/1.1\r\nhost: engine\r\ncontent-length: 100\r\n\r\n{";
-    for sent in ["", "GET /health HTT", "GET /health HTTP/1.1\r\nhost: engine\r\nx: ", body] {
+    let body = "POST /tokenize HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";
+    for sent in ["", "GET /health HTT", "GET /health HTTP/1.1\r\nhost: localhost\r\nx: ", body] {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(sent.as_bytes()).await.unwrap();
         closes(&mut stream).await;
     }
     // A connection that is idle after a request.
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /health HTTP/1.1\r\nhost: engine\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     closes(&mut stream).await;
     // A response may take longer than the deadline.
     served.client.freeze().await;
@@ -142,7 +185,7 @@ async fn a_client_that_takes_nothing_of_its_response_is_given_up() {
         "logprobs": 20, "return_token_ids": true, "stream": true});
     let body = body.to_string();
     let head = format!(
-        "POST /v1/completions HTTP/1.1\r\nhost: engine\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     silent.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
@@ -158,7 +201,7 @@ async fn a_client_that_takes_nothing_of_its_response_is_given_up() {
 async fn a_header_without_an_end_is_refused_by_its_size() {
     let served = serve_with(|settings| settings).await;
     let mut stream = TcpStream::connect(served.client.0).await.unwrap();
-    stream.write_all(b"GET /health HTTP/1.1\r\nhost: engine\r\nx: ").await.unwrap();
+    stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: ").await.unwrap();
     let mut sent = 0;
     while sent < 1 << 20 && stream.write_all(&[b'x'; 4096]).await.is_ok() {
         sent += 4096;

@@ -184,7 +184,7 @@ impl Client {
         let stream = tokio::net::TcpStream::connect(self.0).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let mut request = http::Request::builder().method(method).uri(path).header("host", "engine");
+        let mut request = http::Request::builder().method(method).uri(path).header("host", "localhost");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

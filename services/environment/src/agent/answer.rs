@@ -22,7 +22,7 @@ pub(super) struct ChatAnswer {
     finish_reason: &'static str,
     /// Tokens before the turn, and of it.
     tokens: (u32, u32),
-    /// The same, where they are wanted.
+    /// Token ids before the turn, and tokens of the turn, where they are wanted.
     token_ids: (Vec<u32>, Vec<SampledToken>),
 }
 

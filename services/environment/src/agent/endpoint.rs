@@ -3,17 +3,15 @@
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::body::Body;
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use evenkeel_proto::v1::EpisodeFailure;
-use evenkeel_rpc::server::{HttpLimits, HttpPort};
+use evenkeel_rpc::server::{HttpLimits, HttpPort, ReceivedBody, read_up_to};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -25,18 +23,9 @@ use crate::failure::Failure;
 
 /// Longest request, in bytes.
 const MAX_BODY: usize = 8 << 20;
-/// Longest body that is read to its end, so that its client learns why it is refused.
-const MAX_READ: usize = 64 << 20;
 /// Requests of one episode that wait. They are answered one after the other.
 const MAX_WAITING: usize = 64;
 const CONNECTIONS: usize = 8192;
-/// Limits of a connection. Clients keep theirs open.
-const LIMITS: HttpLimits = HttpLimits {
-    header: Duration::from_secs(300),
-    handshake: Duration::from_secs(15),
-    unread: Duration::from_secs(60),
-    buffer: 64 << 10,
-};
 
 /// A request that is held until it is answered. Dropping it says that the episode is over.
 #[derive(Debug)]
@@ -77,9 +66,10 @@ impl Endpoint {
             .route("/{episode}/v1/chat/completions", post(complete))
             .route("/{episode}/v1/models", get(models))
             .fallback(async || refusal(StatusCode::NOT_FOUND, "there is no such route here", None))
-            .layer(DefaultBodyLimit::max(MAX_READ))
             .with_state(Arc::clone(&desks));
-        let port = HttpPort { listener, router, tls: None, connections: CONNECTIONS, limits: LIMITS };
+        let listen = address.to_string();
+        let limits = HttpLimits::default();
+        let port = HttpPort { listener, listen, router, probes: None, tls: None, connections: CONNECTIONS, limits };
         tokio::spawn(port.serve(stop.clone()));
         Ok(Arc::new(Self { address, desks, _stop: stop.drop_guard() }))
     }
@@ -140,37 +130,84 @@ async fn models(State(desks): State<Arc<Desks>>, Path(episode): Path<String>) ->
     json_of(StatusCode::OK, &json!({"object": "list", "data": [model]}))
 }
 
-async fn complete(
-    State(desks): State<Arc<Desks>>,
-    Path(episode): Path<String>,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
+async fn complete(State(desks): State<Arc<Desks>>, Path(episode): Path<String>, body: Body) -> Response {
     let Some(desk) = lock(&desks).get(&episode).cloned() else { return unknown() };
-    let body = match body {
-        Ok(body) => body,
-        Err(rejection) => return refusal(rejection.status(), &rejection.body_text(), None),
+    // Before the body is read, so that an episode has only so many in memory.
+    let place = match desk.try_reserve_owned() {
+        Ok(place) => place,
+        Err(mpsc::error::TrySendError::Full(_)) => {
+            let message = format!("{MAX_WAITING} requests of the episode wait for an answer");
+            return refusal(StatusCode::TOO_MANY_REQUESTS, &message, None);
+        }
+        Err(mpsc::error::TrySendError::Closed(_)) => return unknown(),
     };
-    if body.len() > MAX_BODY {
-        let message = format!("the body is {} bytes, allowed: at most {MAX_BODY}", body.len());
-        return refusal(StatusCode::PAYLOAD_TOO_LARGE, &message, None);
-    }
+    let body = match read_up_to(body, MAX_BODY).await {
+        Ok(ReceivedBody::Whole(body)) => body,
+        Ok(ReceivedBody::Longer { bytes, .. }) => {
+            let message = format!("the body is {bytes} bytes, allowed: at most {MAX_BODY}");
+            return refusal(StatusCode::PAYLOAD_TOO_LARGE, &message, None);
+        }
+        Err(error) => return refusal(StatusCode::BAD_REQUEST, &error.to_string(), None),
+    };
     let request = match ChatRequest::read(&body) {
         Ok(request) => request,
         Err(error) => return refusal(StatusCode::BAD_REQUEST, &error.to_string(), Some(&error.field)),
     };
     drop(body);
     let (reply, answer) = oneshot::channel();
-    match desk.try_send(Asked { request: request.clone(), reply }) {
-        Ok(()) => {}
-        Err(mpsc::error::TrySendError::Full(_)) => {
-            let message = format!("{MAX_WAITING} requests of the episode wait for an answer");
-            return refusal(StatusCode::TOO_MANY_REQUESTS, &message, None);
-        }
-        Err(mpsc::error::TrySendError::Closed(_)) => return unknown(),
-    }
-    drop(desk);
+    drop(place.send(Asked { request: request.clone(), reply }));
     match answer.await {
         Ok(answer) => answer.response(&request),
         Err(_) => unknown(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    /// Sends the header of a request with a large body, and none of that.
+    async fn announce(endpoint: &Endpoint, episode: &str, headers: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(endpoint.address).await.unwrap();
+        let header = format!(
+            "POST /{episode}/v1/chat/completions HTTP/1.1\r\nHost: {}\r\nContent-Length: 60000000\r\n{headers}\r\n",
+            endpoint.address
+        );
+        stream.write_all(header.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn status(mut stream: TcpStream) -> String {
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).await.unwrap();
+        String::from_utf8_lossy(&line[9..]).into_owned()
+    }
+
+    #[tokio::test]
+    async fn an_episode_that_is_not_known_is_refused_before_its_body() {
+        let endpoint = Endpoint::start().await.unwrap();
+        assert_eq!(status(announce(&endpoint, "unknown", "").await).await, "404");
+    }
+
+    #[tokio::test]
+    async fn an_episode_has_so_many_requests_in_memory_also_before_their_bodies() {
+        let endpoint = Endpoint::start().await.unwrap();
+        let desk = endpoint.open().unwrap();
+        let mut answers = tokio::task::JoinSet::new();
+        for _ in 0..=MAX_WAITING {
+            answers.spawn(status(announce(&endpoint, &desk.name, "").await));
+        }
+        assert_eq!(answers.join_next().await.unwrap().unwrap(), "429", "of one too many");
+    }
+
+    #[tokio::test]
+    async fn web_pages_are_refused() {
+        let endpoint = Endpoint::start().await.unwrap();
+        let desk = endpoint.open().unwrap();
+        let headers = "Origin: http://evil.example\r\n";
+        assert_eq!(status(announce(&endpoint, &desk.name, headers).await).await, "403");
     }
 }

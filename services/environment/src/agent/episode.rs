@@ -54,7 +54,7 @@ impl AgentEpisode {
         }
     }
 
-    /// What it asked first.
+    /// First request of the agent.
     pub(crate) fn first_request(&self) -> ModelRequest {
         self.first.clone()
     }

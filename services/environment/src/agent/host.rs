@@ -1,15 +1,16 @@
 //! A process that plays several episodes at once: requests in, and for each a result, in any order.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::time::Duration;
 
-use evenkeel_child::{Frame, FrameId, FramedProcess, write_frame};
+use evenkeel_child::{ChildLimits, Frame, FrameId, FramedProcess, PIPE, write_frame};
 use evenkeel_proto::v1::EpisodeFailure;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::sleep;
@@ -21,12 +22,18 @@ use crate::score::Score;
 /// How long a process may take to end an episode that nobody wants any more.
 const CANCEL: Duration = Duration::from_secs(5);
 
-/// Makes the command of a process.
-pub(super) type Launch = Arc<dyn Fn() -> Command + Send + Sync>;
+/// How a process is started.
+pub(super) struct Launch {
+    pub(super) python: PathBuf,
+    /// A program in Python, which begins with the pipe.
+    pub(super) program: &'static str,
+    pub(super) settings: Value,
+    pub(super) limits: ChildLimits,
+}
 
 /// A process, started when it is needed and again after it has ended.
 pub(super) struct Host {
-    launch: Launch,
+    launch: Arc<Launch>,
     name: String,
     live: Mutex<Option<Arc<Live>>>,
     episodes: AtomicUsize,
@@ -70,7 +77,7 @@ struct Place {
 }
 
 impl Host {
-    pub(super) fn new(launch: Launch, name: String) -> Arc<Self> {
+    pub(super) fn new(launch: Arc<Launch>, name: String) -> Arc<Self> {
         Arc::new(Self { launch, name, live: Mutex::new(None), episodes: AtomicUsize::new(0) })
     }
 
@@ -115,7 +122,12 @@ impl Host {
     }
 
     async fn start(&self) -> Result<(Arc<Live>, Hello), Failure> {
-        let started = FramedProcess::start((self.launch)(), &self.name).await;
+        let Launch { python, program, settings, limits } = &*self.launch;
+        let mut command = Command::new(python);
+        command.args(["-u", "-c"]).arg(format!("{PIPE}\n{program}")).env("PYTHONHASHSEED", "0");
+        // For those who look at processes.
+        command.arg(&self.name);
+        let started = FramedProcess::start(command, limits, settings, &self.name).await;
         let (process, hello) = started.map_err(Failure::crashed)?;
         let (requests, receiver) = mpsc::unbounded_channel();
         let waiting = StdMutex::new(Some(HashMap::new()));

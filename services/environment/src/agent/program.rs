@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use evenkeel_child::{EXIT, LastLines, ProcessGroup, StartedProcess, describe_end};
+use evenkeel_child::{ChildLimits, EXIT, LastLines, ProcessGroup, StartedProcess, describe_end};
 use evenkeel_environment::{AGENT, Description};
 use evenkeel_host::FileDigest;
 use evenkeel_proto::FieldError;
@@ -38,6 +38,7 @@ pub(crate) struct AgentProgram {
     python: Option<PathBuf>,
     /// Digest of the file when the worker was started.
     digest: String,
+    limits: ChildLimits,
     room: Arc<Semaphore>,
     endpoint: Arc<Endpoint>,
 }
@@ -72,7 +73,8 @@ impl AgentProgram {
         let path = std::path::absolute(path).map_err(|error| broken(error.to_string()))?;
         let room = Arc::clone(room);
         let endpoint = Arc::clone(endpoint);
-        Ok((Self { path, python, digest, room, endpoint }, description))
+        let limits = settings.child_limits(settings.max_agent_memory);
+        Ok((Self { path, python, digest, limits, room, endpoint }, description))
     }
 
     /// Begins an episode: starts the program and waits for its first request.
@@ -96,7 +98,7 @@ impl AgentProgram {
         command.env("OPENAI_BASE_URL", desk.base_url()).env("OPENAI_API_KEY", "evenkeel");
         command.env("EVENKEEL_SEED", seed.to_string()).env("PYTHONHASHSEED", "0");
         let name = self.path.display().to_string();
-        let started = ProcessGroup::start(command, &name, LastLines::default());
+        let started = ProcessGroup::start(command, &self.limits, &name, LastLines::default());
         let started = started.map_err(|error| Failure::crashed(format!("{name}: {error}")))?;
         let mut line = if task.is_empty() { b"{}".to_vec() } else { task.to_vec() };
         line.push(b'\n');

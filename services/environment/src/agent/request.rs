@@ -106,8 +106,9 @@ impl ChatRequest {
 
     /// Whether it asks the same.
     pub(super) fn is_again(&self, before: &Self) -> bool {
-        let of = |request: &Self| Self { model: String::new(), stream: false, stream_usage: false, ..request.clone() };
-        of(self) == of(before)
+        let essence =
+            |request: &Self| Self { model: String::new(), stream: false, stream_usage: false, ..request.clone() };
+        essence(self) == essence(before)
     }
 
     /// What is asked of the model; `conversation` is empty where that goes on with the one before.

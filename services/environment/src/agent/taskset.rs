@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_child::PIPE;
 use evenkeel_environment::{Description, VERIFIERS};
 use evenkeel_proto::v1::EpisodeFailure;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::endpoint::Endpoint;
 use super::episode::AgentEpisode;
@@ -39,12 +37,11 @@ impl Taskset {
         env: &BTreeMap<String, Value>,
         endpoint: &Arc<Endpoint>,
     ) -> Result<(Self, Description), EnvironmentError> {
-        let options = json!({"taskset": name, "env": env, "range": settings.verifiers_range}).to_string();
-        let python = settings.python.clone();
-        let launch: Launch = Arc::new(move || {
-            let mut command = Command::new(&python);
-            command.args(["-u", "-P", "-c"]).arg(format!("{PIPE}\n{BRIDGE}")).arg(&options).env("PYTHONHASHSEED", "0");
-            command
+        let launch = Arc::new(Launch {
+            python: settings.python.clone(),
+            program: BRIDGE,
+            settings: json!({"taskset": name, "env": env, "range": settings.verifiers_range}),
+            limits: settings.child_limits(settings.max_agent_memory),
         });
         let host = |_| Host::new(Arc::clone(&launch), format!("{VERIFIERS}{name}"));
         let hosts: Vec<_> = (0..settings.processes).map(host).collect();

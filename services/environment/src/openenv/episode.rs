@@ -18,7 +18,7 @@ pub(crate) struct OpenEnvEpisode {
     kind: Arc<ActionKind>,
     /// What `reset` let be seen, until the model is told.
     first: String,
-    /// Of `reset` and all steps.
+    /// Rewards of `reset` and all steps.
     rewards: Rewards,
     range: [f64; 2],
     done: bool,

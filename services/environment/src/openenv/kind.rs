@@ -127,15 +127,16 @@ mod tests {
 
     #[test]
     fn actions_are_texts_calls_or_fields_as_the_server_says() {
-        let of = |properties: Value| ActionKind::of_schema(&json!({"action": {"properties": properties}}));
+        let kind_of = |properties: Value| ActionKind::of_schema(&json!({"action": {"properties": properties}}));
         let metadata = json!({"type": "object"});
-        let text = of(json!({"metadata": metadata, "message": {"type": "string"}})).unwrap();
+        let text = kind_of(json!({"metadata": metadata, "message": {"type": "string"}})).unwrap();
         assert_eq!(text, ActionKind::Text("message".into()));
         assert_eq!(text.of_text("hi"), Some(Ok(json!({"message": "hi"}))));
-        let act = of(json!({"metadata": metadata, "row": {"type": "integer"}, "column": {"type": "integer"}})).unwrap();
+        let act =
+            kind_of(json!({"metadata": metadata, "row": {"type": "integer"}, "column": {"type": "integer"}})).unwrap();
         assert_eq!((act.tools()[0].name.as_str(), act.user_speaks()), ("act", true));
         assert!(act.tools()[0].parameters["properties"].get("metadata").is_none());
-        assert!(of(json!({"metadata": metadata})).is_err());
+        assert!(kind_of(json!({"metadata": metadata})).is_err());
         let tools = json!([{"name": "echo", "description": "Says it.", "input_schema": {"type": "object"}}]);
         let tools = ActionKind::of_tools(tools.as_array().unwrap()).unwrap();
         assert_eq!((tools.of_text("hi"), tools.user_speaks()), (None, false));

@@ -9,6 +9,7 @@ mod kind;
 mod reply;
 mod schema;
 mod socket;
+mod tls;
 mod websocket;
 
 use std::sync::Arc;

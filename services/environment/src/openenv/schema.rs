@@ -1,10 +1,12 @@
 //! What a server says of its actions: `GET /schema`.
 
+use std::io::ErrorKind;
+
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use super::address::Address;
+use super::tls::connect;
 use crate::failure::Failure;
 
 /// Largest answer, in bytes.
@@ -12,16 +14,23 @@ const MAX_BYTES: u64 = 8 << 20;
 
 /// The JSON schemas of a server.
 pub(super) async fn get(address: &str) -> Result<Value, Failure> {
-    let Address { host, place, path } = Address::of(address);
+    let address = Address::of(address);
+    let Address { host, path, tls, .. } = &address;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let path = format!("{path}/schema");
-    let failed = |error: std::io::Error| Failure::crashed(format!("http://{host}{path} cannot be read: {error}"));
-    let mut stream = TcpStream::connect(&place).await.map_err(failed)?;
+    let unreadable = |error: String| Failure::crashed(format!("{scheme}://{host}{path} cannot be read: {error}"));
+    let failed = |error: std::io::Error| unreadable(error.to_string());
+    let mut stream = connect(&address).await.map_err(unreadable)?;
     // The old form, whose answer ends with the connection and has no chunks.
     let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n\r\n");
     stream.write_all(request.as_bytes()).await.map_err(failed)?;
     let mut answer = Vec::new();
-    stream.take(MAX_BYTES).read_to_end(&mut answer).await.map_err(failed)?;
-    body(&answer).ok_or_else(|| Failure::crashed(format!("http://{host}{path} has no schema of actions")))
+    match stream.take(MAX_BYTES).read_to_end(&mut answer).await {
+        // Many servers end TLS without a word. JSON that was cut is no schema.
+        Err(error) if error.kind() != ErrorKind::UnexpectedEof => return Err(failed(error)),
+        _ => {}
+    }
+    body(&answer).ok_or_else(|| Failure::crashed(format!("{scheme}://{host}{path} has no schema of actions")))
 }
 
 fn body(answer: &[u8]) -> Option<Value> {

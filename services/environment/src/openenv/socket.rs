@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use evenkeel_proto::v1::EpisodeFailure;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::tls::Connection;
 use super::websocket::WebSocket;
 use crate::failure::Failure;
 
@@ -89,7 +89,7 @@ fn details(data: &Value) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-async fn serve(mut stream: WebSocket<TcpStream>, mut requests: mpsc::Receiver<(String, Reply)>) {
+async fn serve(mut stream: WebSocket<Connection>, mut requests: mpsc::Receiver<(String, Reply)>) {
     let mut waiting: Option<Reply> = None;
     // A server that is full says so without being asked.
     let mut refusal: Option<Value> = None;
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn every_error_of_a_server_means_what_it_is() {
-        let of = |code: &str| SocketAnswer::of(json!({"type": "error", "data": {"code": code, "message": "no"}}));
-        let kind = |code: &str| of(code).unwrap_err().kind;
-        assert_eq!(of("VALIDATION_ERROR"), Ok(SocketAnswer::Refused("no".into())));
+        let answer = |code: &str| SocketAnswer::of(json!({"type": "error", "data": {"code": code, "message": "no"}}));
+        let kind = |code: &str| answer(code).unwrap_err().kind;
+        assert_eq!(answer("VALIDATION_ERROR"), Ok(SocketAnswer::Refused("no".into())));
         assert_eq!(kind("CAPACITY_REACHED"), EpisodeFailure::Overloaded);
         for code in ["EXECUTION_ERROR", "FACTORY_ERROR", "SESSION_ERROR", "ANOTHER", ""] {
             assert_eq!(kind(code), EpisodeFailure::Crashed, "{code}");

@@ -2,12 +2,12 @@
 
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::address::Address;
+use super::tls::{Connection, connect};
 
 /// Longest message of a server, in bytes.
 const MAX_MESSAGE: usize = 64 << 20;
@@ -16,21 +16,20 @@ const PIECE: usize = 16 << 10;
 
 pub(super) struct WebSocket<S>(WebSocketStream<S>);
 
-impl WebSocket<TcpStream> {
+impl WebSocket<Connection> {
     /// Connects to `ADDRESS/ws`.
     ///
     /// # Errors
-    /// In words: nobody listens there, or something that speaks another protocol.
+    /// In words: nobody listens there, something that speaks another protocol, or at `wss://` somebody else.
     pub(super) async fn connect(address: &str) -> Result<Self, String> {
         let address = Address::of(address);
-        let stream = TcpStream::connect(&address.place).await.map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        Self::open(stream, &address).await
+        Self::open(connect(&address).await?, &address).await
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
     async fn open(stream: S, address: &Address) -> Result<Self, String> {
+        // What encrypts is below: the scheme is no part of the request.
         let request = format!("ws://{}{}/ws", address.host, address.path);
         let config = WebSocketConfig::default()
             .read_buffer_size(PIECE)

@@ -61,7 +61,7 @@ impl<T> ProgramAnswer<T> {
         match self.value {
             _ if !self.task_error.is_empty() => Err(Failure::new(EpisodeFailure::TaskInvalid, self.task_error)),
             Some(value) if self.error.is_empty() => Ok(value),
-            _ if self.error.is_empty() => Err(Failure::crashed("its process gave an answer that is none")),
+            _ if self.error.is_empty() => Err(Failure::crashed("its process returned an invalid answer")),
             _ => Err(Failure::crashed(self.error)),
         }
     }

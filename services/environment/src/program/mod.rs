@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_child::ChildLimits;
 use evenkeel_environment::{Description, Tool};
 use evenkeel_host::FileDigest;
 use evenkeel_proto::FieldError;
@@ -37,8 +38,7 @@ struct Launch {
     path: PathBuf,
     /// Digest of the file when the worker was started.
     digest: String,
-    /// Address space of each process, in bytes.
-    max_memory: u64,
+    limits: ChildLimits,
 }
 
 /// The processes of a file.
@@ -89,7 +89,7 @@ impl Programs {
             python: settings.python.clone(),
             path: path.to_owned(),
             digest,
-            max_memory: settings.max_memory.bytes(),
+            limits: settings.child_limits(settings.max_memory),
         });
         let processes: Vec<_> = (0..settings.processes).map(|_| Process::new(Arc::clone(&launch))).collect();
         let hello = processes[0].hello().await.map_err(|failure| broken(failure.message))?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use evenkeel_child::{FramedProcess, PIPE};
 use evenkeel_proto::v1::EpisodeFailure;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use tokio::process::Command;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -124,14 +125,17 @@ impl Process {
     }
 
     async fn start(&self, starts: &mut Starts) -> Result<Hello, Failure> {
-        let Launch { python, path, digest, max_memory } = &*self.launch;
+        let Launch { python, path, digest, limits } = &*self.launch;
         Failure::of_changed_file(path, digest)?;
         let mut command = Command::new(python);
-        command.args(["-u", "-c"]).arg(format!("{PIPE}\n{BRIDGE}")).arg(path).arg(max_memory.to_string());
+        command.args(["-u", "-c"]).arg(format!("{PIPE}\n{BRIDGE}"));
+        // For those who look at processes.
+        command.arg(path);
         // Episodes depend on their seeds, and not on the addresses of strings.
         command.env("PYTHONHASHSEED", "0");
         starts.start += 1;
-        match FramedProcess::start(command, &path.display().to_string()).await {
+        let name = path.display().to_string();
+        match FramedProcess::start(command, limits, &json!({"path": path}), &name).await {
             Ok((running, hello)) => {
                 starts.running = Some(running);
                 Ok(hello)

@@ -155,6 +155,11 @@ def dies():
     sys.exit(5)
 
 
+def greedy():
+    """Takes more memory than it may."""
+    bytearray(512 << 20)
+
+
 def mute():
     pass
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use evenkeel_config::ByteSize;
 use evenkeel_environment_service::{EnvironmentSettings, bind};
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::environment_request::Kind;
@@ -346,4 +347,12 @@ async fn a_program_that_is_missing_or_has_changed_is_not_run() {
     let (failure, retryable, message) = stream.failed().await;
     assert_eq!((failure, retryable), (EpisodeFailure::Crashed, false));
     assert!(message.contains("is not the file that the worker was started with"), "{message}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_agent_has_no_more_memory_than_its_limit() {
+    let worker = worker(|settings| settings.max_agent_memory = ByteSize::mib(256)).await;
+    let (failure, _, message) = fails(&worker, "a", &task("greedy")).await;
+    assert!(failure == EpisodeFailure::Crashed && message.contains("MemoryError"), "{message}");
 }

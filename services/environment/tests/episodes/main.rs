@@ -4,6 +4,7 @@
 mod agents;
 mod asynchronous;
 mod built_in;
+mod forks;
 mod hints;
 #[cfg(feature = "openenv")]
 mod openenv;

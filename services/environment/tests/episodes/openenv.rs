@@ -30,7 +30,7 @@ struct Server {
 }
 
 impl Server {
-    /// With room for so many sockets.
+    /// With room for a limited number of sockets.
     async fn start(takes: Takes, room: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("ws://{}", listener.local_addr().unwrap());

@@ -149,6 +149,12 @@ async fn a_file_that_raises_or_exits_or_says_nothing_has_failed_and_the_next_epi
         let (failure, retryable, message) = fails(&mut stream, &file, text).await;
         assert_eq!((failure, retryable), (EpisodeFailure::Crashed, true), "{text}: {message}");
         assert!(message.contains(words), "{text}: {message}");
+        let traceback = message.split_once('\n').map(|(_, traceback)| traceback);
+        assert_eq!(traceback.is_some(), text == "raise", "only an exception of the file has a traceback: {message}");
+        if let Some(traceback) = traceback {
+            assert!(traceback.starts_with("Traceback (most recent call last):\n  File \""), "{traceback}");
+            assert!(traceback.ends_with("RuntimeError: the shelf fell down"), "{traceback}");
+        }
     }
     stream.begin("good", &file.name(), r#"{"result": null}"#).await;
     let observed =

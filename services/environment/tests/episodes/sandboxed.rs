@@ -26,8 +26,8 @@ async fn worker(memory: ByteSize) -> Worker {
 }
 
 fn run(id: &str, turn: u32, codes: &[&str]) -> evenkeel_proto::v1::environment_request::Kind {
-    let of = |code: &&str| call(turn, "python", &json!({"code": code}).to_string());
-    act(id, turn, codes.iter().map(of).collect())
+    let call_with = |code: &&str| call(turn, "python", &json!({"code": code}).to_string());
+    act(id, turn, codes.iter().map(call_with).collect())
 }
 
 #[tokio::test]

@@ -48,19 +48,19 @@ pub enum EngineClientError {
     /// Samples of this engine would bias or break training.
     #[error("{0}")]
     Incompatible(FieldError),
-    /// It serves other weights than it should.
+    /// The engine serves other weights than it should.
     #[error("its weights are `{reported}`, they should be `{expected}`")]
     WrongWeights { reported: String, expected: String },
     /// The sample was taken back from its engine.
     #[error("interrupted: {reason}")]
     Interrupted { reason: String },
-    /// It would have to load the weights that it was started with.
+    /// The engine would have to load the weights that it was started with.
     #[error("the weights that it was started with cannot be loaded again")]
     NotLoadable,
     /// The task that reads its model's folder panicked.
     #[error("reading its model's folder: {0}")]
     ReadModel(#[source] JoinError),
-    /// It was found with old weights, and could not be given the current ones.
+    /// The engine had old weights, and could not be given the current ones.
     #[error("weights not updated: {0}")]
     NotUpdated(#[source] ServiceError),
 }

@@ -8,6 +8,7 @@ mod error;
 mod http;
 mod protocol;
 mod registry;
+mod request_id;
 mod tensors;
 mod validate;
 mod vllm;
@@ -20,6 +21,7 @@ pub use error::{EngineClientError, EngineFault};
 pub use protocol::{EngineProtocol, MakeClient};
 pub use registry::PROTOCOLS;
 pub(crate) use registry::find as find_protocol;
+pub(crate) use request_id::opaque_request_id;
 pub use tensors::{UnreadTensor, WorkerTensor, WorkerTensors};
 pub use validate::{validate, validate_tokens};
 pub use vllm::WORKER_EXTENSION;
@@ -30,7 +32,7 @@ pub type Boxed<'a, T> = BoxFuture<'a, Result<T, EngineClientError>>;
 /// A request for one sample.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleRequest<'a> {
-    /// Unique among the requests of this service.
+    /// Random, another one for each request: `opaque_request_id`.
     pub request_id: &'a str,
     /// The prompt and the response so far.
     pub token_ids: &'a [u32],
@@ -40,7 +42,7 @@ pub struct SampleRequest<'a> {
     pub adapter: Option<&'a str>,
     /// Salt of cached prefixes: one for each weights version, so that no prefix outlives its weights.
     pub cache_salt: &'a str,
-    /// W3C traceparent, if the sample is traced.
+    /// W3C traceparent, where spans are exported.
     pub traceparent: Option<&'a str>,
     /// Token by token rather than at the end.
     pub stream: bool,
@@ -114,7 +116,7 @@ impl SampleFinish {
 pub struct ScoreRequest<'a> {
     /// Each of at least two ids.
     pub sequences: &'a [Vec<u32>],
-    /// Of the token that is sampled after each.
+    /// Temperature of the token that is sampled after each sequence.
     pub temperature: f32,
     /// The adapter to score with, by its name; `None`: the model itself.
     pub adapter: Option<&'a str>,
@@ -125,7 +127,7 @@ pub struct ScoreRequest<'a> {
 /// The scores of a sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequenceScore {
-    /// Of every token but the first, at temperature 1.
+    /// Log-probability of every token but the first, at temperature 1.
     pub log_probabilities: Vec<f32>,
     /// A token sampled after it, with its log-probability.
     pub sampled: (u32, f32),
@@ -180,11 +182,11 @@ pub struct NamedAdapter {
 /// What to change on an engine that lacks something, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineAdvice {
-    /// How it gets the routes for weight updates.
+    /// How to enable the routes for weight updates.
     pub updates: &'static str,
-    /// How it gets those for sleep.
+    /// How to enable the routes for sleep.
     pub sleep: &'static str,
-    /// How it reports processed log-probabilities.
+    /// How to enable processed log-probabilities.
     pub processed: &'static str,
 }
 
@@ -204,7 +206,7 @@ pub struct EngineInfo {
     pub updates_weights: bool,
     /// Whether a reload from a folder without a tensor for the head of a tied model changes the head, too.
     pub takes_tied_head: bool,
-    /// How it takes LoRA adapters.
+    /// Support for LoRA adapters.
     pub adapters: AdapterSupport,
     /// Whether it answers with digests of its tensors.
     pub has_digests: bool,
@@ -215,7 +217,7 @@ pub struct EngineInfo {
     pub min_temperature: f32,
     /// What to change on it.
     pub advice: EngineAdvice,
-    /// It was found paused or asleep: a weight update may have been interrupted.
+    /// Whether the engine was found paused or asleep: a weight update may have been interrupted.
     pub found_paused: bool,
 }
 
@@ -232,9 +234,9 @@ pub struct EngineMetrics {
 /// Which memory a sleeping engine takes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeTarget {
-    /// That of its weights.
+    /// Memory of the weights.
     Weights,
-    /// That of its cache; it samples again then.
+    /// Memory of the cache; the engine samples again then.
     Cache,
     /// All of it; it samples again then.
     All,
@@ -243,7 +245,7 @@ pub enum WakeTarget {
 /// How a pause treats requests in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnginePause {
-    /// They come back with what they have.
+    /// Samples come back with the tokens that they have.
     Abort,
     Wait,
 }
@@ -261,7 +263,7 @@ pub trait EngineClient: Send + Sync + 'static {
     /// Whether it is up. A paused engine is.
     fn health(&self) -> Boxed<'_, ()>;
 
-    /// Its metrics. `None` if it has none.
+    /// Metrics of the engine's load. `None` if it has none.
     fn metrics(&self) -> Boxed<'_, Option<EngineMetrics>>;
 
     /// Whether it samples, by drawing a tiny sample.

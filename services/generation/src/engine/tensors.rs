@@ -8,7 +8,7 @@ pub struct WorkerTensors {
     /// The type that it computes with, as PyTorch names it.
     pub dtype: String,
     pub tensors: Vec<WorkerTensor>,
-    /// What it could not read.
+    /// Tensors that could not be read.
     pub unread: Vec<UnreadTensor>,
 }
 
@@ -20,7 +20,7 @@ pub struct WorkerTensor {
     pub shape: Vec<u64>,
     /// Where the part begins in each dimension.
     pub start: Vec<u64>,
-    /// Of the values, as [`evenkeel_model_folder::tensor_digest`] makes it.
+    /// Digest of the values, as [`evenkeel_model_folder::tensor_digest`] makes it.
     pub sha256: String,
 }
 

@@ -177,7 +177,7 @@ impl Balancer {
         *self.wanted.entry(version).or_default() += 1;
     }
 
-    /// It is answered. Returns whether it was the last one.
+    /// A sample that asked for this version is answered. Returns whether it was the last one.
     pub(super) fn no_longer_wants(&mut self, version: u64) -> bool {
         let Some(count) = self.wanted.get_mut(&version) else { return false };
         *count -= 1;

@@ -9,9 +9,9 @@ use crate::settings::EngineClientSettings;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BreakerState {
     Closed,
-    /// It is tripped, and it is too early for a probe.
+    /// Tripped, and too early for a probe.
     BackingOff,
-    /// It is tripped, and the engine has to draw a sample for a probe before it gets others.
+    /// Tripped, and the engine has to draw a sample for a probe before it gets others.
     ProbeDue,
 }
 

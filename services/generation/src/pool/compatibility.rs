@@ -1,10 +1,12 @@
 //! Whether the samples of an engine fit this service: checked once for each engine, before its first sample.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::LogProbabilityMode;
 
+use super::batch_probe;
 use super::engine::PooledEngine;
 use crate::engine::{EngineClientError, EngineInfo};
 use crate::model::Model;
@@ -16,6 +18,8 @@ pub(super) struct Compatibility {
     log_probabilities: LogProbabilityMode,
     min_context_tokens: u32,
     routes_required: bool,
+    /// How long the probe for batch invariance may take. `None`: it is not asked for.
+    batch_probe: Option<Duration>,
     /// The model of the first engine that was probed.
     model: OnceLock<Model>,
 }
@@ -30,6 +34,7 @@ impl Compatibility {
             log_probabilities,
             min_context_tokens: settings.min_context_tokens,
             routes_required: settings.weights.routes_required,
+            batch_probe: settings.batch_invariant.then_some(settings.item_deadline),
             model: OnceLock::new(),
         }
     }
@@ -50,7 +55,7 @@ impl Compatibility {
         if engine.info().is_some() {
             return Ok(());
         }
-        let info = engine.client().probe().await?;
+        let mut info = engine.client().probe().await?;
         self.validate(&info).map_err(EngineClientError::Incompatible)?;
         let name = info.model.clone();
         let root = info.root.clone();
@@ -58,6 +63,11 @@ impl Compatibility {
             .await
             .map_err(EngineClientError::ReadModel)?;
         self.model.get_or_init(|| model.clone()).check_same(&model).map_err(EngineClientError::Incompatible)?;
+        if let Some(limit) = self.batch_probe {
+            batch_probe::check(engine.client(), limit).await?;
+            // The run and each sample are recorded with it.
+            info.version.push_str(", batch-invariant");
+        }
         if !info.updates_weights {
             // Only a warning: some engines are asked for samples alone.
             let advice = info.advice.updates;

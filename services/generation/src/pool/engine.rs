@@ -77,7 +77,7 @@ impl PooledEngine {
         let _ = self.info.set(info);
     }
 
-    /// What it was started for, if it takes adapters by name.
+    /// Limits of adapters that it was started with, if it takes adapters by name.
     pub(crate) fn names_adapters(&self) -> Option<AdapterLimits> {
         match self.info()?.adapters {
             AdapterSupport::Named(limits) => Some(limits),
@@ -139,7 +139,7 @@ impl PooledEngine {
         self.client.unload_adapter(name).await
     }
 
-    /// Has to be locked to examine the engine or to change its weights.
+    /// The lock for examining the engine or changing its weights.
     pub(crate) fn control(&self) -> &Mutex<EngineControl> {
         &self.control
     }
@@ -247,7 +247,7 @@ pub(crate) struct EngineControl {
     weights_uncertain: bool,
     /// The findings of its probe were considered.
     probe_considered: bool,
-    /// What it has to take back before it can sample.
+    /// Memory that the engine has to take back before it can sample.
     asleep: Option<WakeTarget>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct EngineSnapshot {
 pub(super) struct EngineSlots {
     state: EngineState,
     session: Arc<WeightsSession>,
-    /// It is paused for other weights, but still takes samples of its own version until none are left.
+    /// Whether the engine is paused for other weights, but still takes samples of its own version until none are left.
     finishing: bool,
     /// Sessions of earlier adapters that it still has, beside its current weights: they go on until their samples are
     /// done.
@@ -59,7 +59,7 @@ pub(super) struct EngineSlots {
 }
 
 impl EngineSlots {
-    /// Those of an engine that gets no samples before it is admitted.
+    /// Slots of an engine that gets no samples before it is admitted.
     pub(super) fn new(weights: &Arc<WeightsVersion>, settings: &GenerationSettings, now: Instant) -> Self {
         Self {
             state: EngineState::CircuitOpen,
@@ -141,7 +141,7 @@ impl EngineSlots {
         self.finishes(version) && self.in_flight < limit.min(self.queue_limit.unwrap_or(limit))
     }
 
-    /// It takes no more of them.
+    /// Ends taking samples of earlier versions.
     pub(super) fn end_finishing(&mut self) {
         self.finishing = false;
         self.earlier.clear();
@@ -213,7 +213,7 @@ impl EngineSlots {
         self.serve(state, weights);
     }
 
-    /// The same beside what it serves already, which it goes on with for samples that ask for it.
+    /// Admits the engine with further weights beside those that it serves already, which samples may still ask for.
     pub(super) fn admit_beside(&mut self, state: EngineState, weights: &Arc<WeightsVersion>) {
         if self.state == EngineState::Draining {
             return;
@@ -247,7 +247,7 @@ impl EngineSlots {
         }
     }
 
-    /// The same for weights that become current; `finish`: it first finishes the samples of its own version.
+    /// Pauses the engine for weights that become current; `finish`: after the samples of its own version.
     pub(super) fn pause_for_weights(&mut self, finish: bool) {
         self.finishing = finish && (self.state.is_serving() || self.finishing);
         self.pause();

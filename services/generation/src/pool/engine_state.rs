@@ -9,7 +9,7 @@ evenkeel_telemetry::labels! {
         Healthy = "healthy",
         /// On probation: a few, until one succeeds.
         Suspect = "suspect",
-        /// Its circuit breaker is open: none until a probe succeeds.
+        /// The circuit breaker is open: none until a probe succeeds.
         CircuitOpen = "circuit_open",
         /// None until its weights are updated.
         Paused = "paused",

@@ -1,6 +1,7 @@
 //! The engine pool: its members, what state each is in, and which of them gets a sample.
 
 mod balancer;
+mod batch_probe;
 mod breaker;
 mod compatibility;
 mod engine;
@@ -127,10 +128,10 @@ impl EnginePool {
     /// Makes sure that an engine can read weights.
     ///
     /// # Errors
-    /// Its agent's.
+    /// Any error of the engine's agent.
     pub(crate) async fn place(&self, engine: &PooledEngine, weights: &WeightsVersion) -> Result<(), ServiceError> {
         let (Some(agents), true) = (&self.agents, weights.is_loadable()) else { return Ok(()) };
-        let path = agents.pull_for(engine.client().endpoint(), weights.number, &weights.digest).await?;
+        let path = agents.pull_for(engine.client().endpoint(), weights.pull_request()).await?;
         engine.set_place(weights, path);
         Ok(())
     }

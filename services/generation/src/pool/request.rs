@@ -14,7 +14,7 @@ pub(crate) type EngineId = usize;
 pub(crate) struct SlotRequest {
     /// Tokens that it may take.
     pub(crate) tokens: u64,
-    /// Its group, whose samples prefer one engine.
+    /// Group of the sample. Samples of a group prefer one engine.
     pub(crate) group: Option<String>,
     /// The policy version that must sample it; `None` for any.
     pub(crate) version: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) struct Assignment {
 pub(super) enum Rejection {
     /// No engine has the version that it needs.
     Version { requested: u64, current: u64 },
-    /// There has been no engine for too long.
+    /// No engine was available for too long.
     NoEngine,
 }
 

@@ -55,12 +55,12 @@ mod tests {
     #[test]
     fn complete_seconds_count_and_old_ones_do_not() {
         let started = Instant::now();
-        let at = |ms: u64| started + Duration::from_millis(ms);
+        let after = |ms: u64| started + Duration::from_millis(ms);
         let mut throughput = Throughput::new(started);
-        throughput.add(at(100), 300);
-        assert_eq!(throughput.per_second(at(900)), 0.0);
-        throughput.add(at(1500), 100);
-        assert_eq!(throughput.per_second(at(2000)), 200.0);
-        assert_eq!(throughput.per_second(at(60_000)), 0.0);
+        throughput.add(after(100), 300);
+        assert_eq!(throughput.per_second(after(900)), 0.0);
+        throughput.add(after(1500), 100);
+        assert_eq!(throughput.per_second(after(2000)), 200.0);
+        assert_eq!(throughput.per_second(after(60_000)), 0.0);
     }
 }

@@ -15,7 +15,7 @@ use crate::settings::PauseSetting;
 
 /// The state of an engine.
 impl EnginePool {
-    /// Its state, and the weights that are current at the same moment.
+    /// State of the engine, and the weights that are current at the same moment.
     pub(crate) fn state(&self, engine: &PooledEngine) -> (EngineState, Arc<WeightsVersion>) {
         let balancer = self.balancer();
         (balancer.slots(engine.id()).state(), Arc::clone(balancer.weights()))

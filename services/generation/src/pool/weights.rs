@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use evenkeel_proto::v1::WeightsRef;
+use evenkeel_proto::v1::{PullRequest, WeightsRef};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::EngineClientError;
@@ -15,6 +15,8 @@ pub(crate) struct WeightsVersion {
     pub(crate) number: u64,
     /// Digest of the weights. Empty for weights that the engines were started with.
     pub(crate) digest: String,
+    /// Digest of all files of their folder, which agents compare. Empty if it is unknown.
+    pub(crate) files_digest: String,
     /// What an engine that serves them reports. `None` if the engines were started with them and report no label.
     pub(crate) label: Option<Arc<str>>,
     /// Their folder as the engines see it. `None` for weights that the engines were started with, which cannot be
@@ -32,6 +34,7 @@ impl WeightsVersion {
         Self {
             number: weights.version,
             digest: weights.digest.clone(),
+            files_digest: weights.files_digest.clone(),
             label: Some(label.into()),
             path: Some(path.to_owned()),
             is_adapter: false,
@@ -42,13 +45,20 @@ impl WeightsVersion {
     /// otherwise 0.
     pub(crate) fn initial(reported: Option<&str>) -> Self {
         let (number, digest) = reported.and_then(parse_label).unwrap_or_default();
-        Self { number, digest, label: reported.map(Into::into), path: None, is_adapter: false }
+        let label = reported.map(Into::into);
+        Self { number, digest, files_digest: String::new(), label, path: None, is_adapter: false }
     }
 
     /// Whether an engine that reports this label serves them. An engine without a label can only be known to serve
     /// initial weights.
     pub(crate) fn matches(&self, reported: Option<&str>) -> bool {
         self.label.as_deref() == reported
+    }
+
+    /// What an agent is asked for.
+    pub(crate) fn pull_request(&self) -> PullRequest {
+        let Self { number, digest, files_digest, .. } = self.clone();
+        PullRequest { version: number, digest, files_digest }
     }
 
     /// Whether they can be loaded from a folder.

@@ -1,4 +1,4 @@
-//! The attempts at one sample. Its content follows from prompt, settings, seed and weights alone: a failed attempt
+//! The attempts at one sample. The content follows from prompt, settings, seed and weights alone: a failed attempt
 //! leaves nothing behind, and the next one begins with the same seed.
 //!
 //! This is the only layer that retries a sample. Clients of the service only send an item again if the service itself
@@ -6,22 +6,19 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_proto::v1::{Failure, FailureCode, GenerateItem};
 use evenkeel_rpc::error::{Reason, ServiceError};
 use evenkeel_rpc::items::ItemContext;
 use evenkeel_rpc::retry::RetryPolicy;
+use evenkeel_telemetry::spans_are_wanted;
 
 use super::partial::PartialSample;
 use super::plan::Plan;
-use crate::engine::{EngineClientError, EngineFault, SampleFinish, SampleOutcome, SampleRequest};
+use crate::engine::{EngineClientError, EngineFault, SampleFinish, SampleOutcome, SampleRequest, opaque_request_id};
 use crate::pool::{EngineId, EnginePool, EngineSlot, Interruption, SlotRequest};
 use crate::settings::{PauseSetting, StreamSetting};
-
-/// Counts requests, so that each has an id of its own.
-static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// Draws a sample into `partial`.
 pub(super) async fn draw(
@@ -157,16 +154,19 @@ async fn attempt(
 ) -> Result<AttemptEnd, EngineClientError> {
     let session = slot.session();
     let sampling = plan.sampling.rest(partial.sampled());
-    partial.seed(sampling.seed);
+    partial.seed(sampling.seeded.then_some(sampling.seed));
     let token_ids = so_far(plan, item, partial);
-    let request_id = format!("{}#{}", item.sample_id, REQUESTS.fetch_add(1, Ordering::Relaxed));
+    let request_id = opaque_request_id();
+    tracing::debug!(request_id, sample = item.sample_id, engine = %slot.engine().name(), "asks for a sample");
+    // The trace follows from what the sample is for, and is worth that only to whoever looks at traces.
+    let traceparent = spans_are_wanted().then(|| context.trace.to_string());
     let request = SampleRequest {
         request_id: &request_id,
         token_ids: &token_ids,
         sampling: &sampling,
         adapter: slot.adapter(),
         cache_salt: &session.weights().cache_salt(),
-        traceparent: Some(&context.trace.to_string()),
+        traceparent: traceparent.as_deref(),
         stream: item.keep_partial || stream == StreamSetting::Always,
     };
     let sampling = slot.engine().client().sample(request, partial.tokens_mut());

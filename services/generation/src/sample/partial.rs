@@ -63,7 +63,7 @@ impl PartialSample {
         self.waiting_since = Some(Instant::now());
     }
 
-    /// It waits no longer.
+    /// The sample waits no longer.
     pub(super) fn end_wait(&mut self) {
         self.queued += self.waiting_since.take().map(|since| since.elapsed()).unwrap_or_default();
     }
@@ -78,9 +78,9 @@ impl PartialSample {
         self.version = slot.session().weights().number;
     }
 
-    /// The next tokens are drawn with this seed.
-    pub(super) fn seed(&mut self, seed: u64) {
-        self.seed = Some(seed);
+    /// The next tokens are drawn with this seed, if the engine gets one.
+    pub(super) fn seed(&mut self, seed: Option<u64>) {
+        self.seed = seed;
     }
 
     /// Where an engine writes the tokens of the current attempt.

@@ -15,7 +15,7 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlanLimits {
     pub(super) context_tokens: u32,
-    /// `None` if unknown.
+    /// Size of the vocabulary; `None` if unknown.
     pub(super) vocabulary_size: Option<u32>,
     /// The lowest temperature above 0 that every engine samples at.
     pub(super) min_temperature: f32,

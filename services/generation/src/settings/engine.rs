@@ -18,7 +18,8 @@ pub struct EngineClientSettings {
     /// Time limit of opening a connection.
     #[serde(with = "HumanDuration")]
     pub connect_timeout: Duration,
-    /// Time limit of a request about health, version, metrics or pause.
+    /// Time limit of a request about health, version, metrics or pause. The tiny sample of a probe may take twelve times
+    /// as long.
     #[serde(with = "HumanDuration")]
     pub control_timeout: Duration,
     /// How long the service waits at its start for the first engine. Later ones join when they are up.

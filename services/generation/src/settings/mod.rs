@@ -81,6 +81,10 @@ pub struct GenerationSettings {
     pub stream: StreamSetting,
     /// Which distribution log-probabilities must refer to. Other engines are refused.
     pub log_probabilities: LogProbabilitySetting,
+    /// Engines have to compute each sample alike whatever else is in its batch (vLLM with `VLLM_BATCH_INVARIANT=1`):
+    /// samples are compared alone and in a batch before an engine's first one, and an engine where they differ is
+    /// refused.
+    pub batch_invariant: bool,
     /// Engines with a shorter context are refused; 0 accepts any.
     pub min_context_tokens: u32,
     /// Longest response to one sample that is read from an engine.
@@ -109,6 +113,7 @@ impl Default for GenerationSettings {
             affinity_samples: 16,
             stream: StreamSetting::default(),
             log_probabilities: LogProbabilitySetting::default(),
+            batch_invariant: false,
             min_context_tokens: 0,
             max_answer: ByteSize::mib(64),
             engine: EngineClientSettings::default(),
@@ -118,13 +123,13 @@ impl Default for GenerationSettings {
 }
 
 impl GenerationSettings {
-    /// The settings that decide what samples contain; all others at their defaults. Of `endpoints` only whether there
-    /// are any: external engines round differently from the embedded one, but their addresses may change.
+    /// The settings that decide what samples contain; all others at their defaults. `endpoints` only tells whether
+    /// there are any: external engines round differently from the embedded one, but their addresses may change.
     pub fn result_affecting(&self) -> Self {
         let endpoints = if self.endpoints.is_empty() { Vec::new() } else { vec!["http://engine:8000".to_owned()] };
         let weights = WeightsSettings { pause_mode: self.weights.pause_mode, ..WeightsSettings::default() };
-        let model = self.model.clone();
-        Self { endpoints, model, log_probabilities: self.log_probabilities, weights, ..Self::default() }
+        let Self { model, log_probabilities, batch_invariant, .. } = self.clone();
+        Self { endpoints, model, log_probabilities, batch_invariant, weights, ..Self::default() }
     }
 }
 

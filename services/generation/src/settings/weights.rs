@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseSetting {
-    /// They end as ABORTED.
+    /// Samples end as ABORTED.
     Abort,
-    /// They are finished first, with the old weights.
+    /// Samples finish first, with the old weights.
     #[default]
     Wait,
-    /// They continue with the new weights, in another segment.
+    /// Samples continue with the new weights, in another segment.
     Keep,
 }
 

@@ -76,15 +76,15 @@ fn check_head(path: &str, files: &WeightFiles) -> Result<(), FieldError> {
     let head = format!("{PREFIX}{HEAD}.");
     match shapes.into_keys().find(|name| name.starts_with(&head)) {
         Some(name) => {
-            let allowed = "no adapter of the head: the engines leave it out of the log-probabilities of prompts, which \
-                           prove what they have";
+            let allowed = "no adapter of the head: the engines leave it out of the log-probabilities of prompts, by \
+                which their weights are verified";
             Err(FieldError::new("the adapter's tensors", name, allowed))
         }
         None => Ok(()),
     }
 }
 
-/// Refuses an adapter that names another base than the engines' model by its digest. Shapes say nothing of that.
+/// Refuses an adapter that names another base than the engines' model by its digest. Shapes cannot tell bases apart.
 fn check_base(path: &str, files: &WeightFiles, model: &Model) -> Result<(), FieldError> {
     for file in files.paths() {
         let said = tensors_metadata(&file).map_err(|error| refused(path, &error, "complete safetensors files"))?;

@@ -14,7 +14,7 @@ use crate::pool::{EngineControl, EnginePool, PooledEngine, is_own_label};
 use crate::settings::PauseSetting;
 
 impl WeightUpdate {
-    /// Loads an adapter under the name of its version. Of earlier ones as many stay as the engine was started for.
+    /// Loads an adapter under the name of its version. As many earlier ones stay as the engine was started for.
     pub(super) async fn load_by_name(
         &self,
         pool: &EnginePool,

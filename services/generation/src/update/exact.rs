@@ -295,10 +295,10 @@ mod tests {
         for (config, has_head) in [(tied(), false), (with_head_written_out(tied()), true)] {
             let dir = folder(&config, has_head);
             let honest = |name, stored| rows(dir.path(), name, stored, 0, 4, "float32");
-            let all = |head| worker(vec![honest(EMBEDDING, EMBEDDING), honest(Q, Q), head]);
-            let proof = compare(dir.path(), &[all(honest(HEAD, EMBEDDING))]);
+            let worker_with_head = |head| worker(vec![honest(EMBEDDING, EMBEDDING), honest(Q, Q), head]);
+            let proof = compare(dir.path(), &[worker_with_head(honest(HEAD, EMBEDDING))]);
             assert_eq!(proof.state(), ExactProofState::Equal, "{proof:?}");
-            let proof = compare(dir.path(), &[all(honest(HEAD, Q))]);
+            let proof = compare(dir.path(), &[worker_with_head(honest(HEAD, Q))]);
             assert_eq!((proof.state(), proof.different_names), (ExactProofState::Different, vec![HEAD.to_owned()]));
         }
     }

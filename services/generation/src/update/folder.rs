@@ -139,13 +139,8 @@ mod tests {
         let base = folder(NAMES, CONFIG);
         let model = Model::read("m", base.path());
         assert_eq!(model.info.as_ref().unwrap().parameters, 6);
-        let version = |number, digest: &str| WeightsVersion {
-            number,
-            digest: digest.into(),
-            label: None,
-            path: None,
-            is_adapter: false,
-        };
+        let version =
+            |number, digest: &str| WeightsVersion { number, digest: digest.into(), ..WeightsVersion::initial(None) };
         let check = |folder: &Path, weights: WeightsVersion| {
             check_folder(folder.to_str().unwrap(), &weights, "done.json", Some(&model))
         };

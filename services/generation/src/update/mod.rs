@@ -85,10 +85,8 @@ impl Updater {
             None => (path, true),
             // The folder of the request is the learner's: what is read here is the copy of this node.
             Some(agents) => {
-                let number = weights.number;
-                let digest = weights.digest.as_str();
                 let fetched = async {
-                    let here = agents.pull_here(number, digest);
+                    let here = agents.pull_here(weights.pull_request());
                     // Those of the engines at the same time, while they sample. What fails is tried again, and
                     // reported, with the engine's turn.
                     let there = on_each(pool, |pool, engine| {

@@ -36,19 +36,19 @@ pub(crate) struct UpdateReport {
 }
 
 impl UpdateReport {
-    /// Of an engine that had the weights already.
+    /// Report of an engine that had the weights already.
     pub(super) fn current(version: u64) -> Self {
         Self { version: Some(version), resumed: true, ..Self::default() }
     }
 
-    /// Of an engine that was not even paused.
+    /// Report of an engine that was not even paused.
     pub(super) fn failed(failure: ServiceError) -> Self {
         Self { failure: Some(failure), ..Self::default() }
     }
 }
 
 impl WeightUpdate {
-    /// Has samples in flight end, or come back.
+    /// Ends samples in flight, or takes them back.
     pub(super) async fn pause(
         &self,
         pool: &EnginePool,

@@ -17,8 +17,8 @@ pub(super) async fn check(path: &str, info: Option<&EngineInfo>) -> Result<(), E
     let read = tokio::task::spawn_blocking(move || ConfigFile::read(&folder).map(|config| HeadForm::of(config.json())));
     match read.await.map_err(EngineClientError::ReadModel)? {
         Ok(HeadForm::Tied) => {
-            let allowed = "false: this engine would keep the head of its start; publish with the head written out \
-                           (PublishRequest.write_out_head), and start it on a copy by `evenkeel model untie`";
+            let allowed = "false: this engine would keep its first head; publish with the head written out \
+                (PublishRequest.write_out_head), and start the engine on the copy that `evenkeel model untie` makes";
             Err(EngineClientError::Incompatible(FieldError::new("tie_word_embeddings", true, allowed)))
         }
         // A folder that only the engine can read is the engine's to refuse.

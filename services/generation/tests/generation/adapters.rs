@@ -50,14 +50,16 @@ impl Adapters {
     }
 }
 
+/// A sample with a seed of its own.
 fn pinned(name: &str, version: u64) -> GenerateItem {
-    GenerateItem { policy_version: Some(version), ..item(name, 1) }
+    let seed = name.bytes().fold(0, |seed, byte| 31 * seed + u64::from(byte));
+    GenerateItem { policy_version: Some(version), ..item(name, seed) }
 }
 
-/// The last request for a sample.
-fn request_of(engine: &FakeEngine, sample: &str) -> Value {
-    let is_its = |body: &&Value| body["request_id"].as_str().is_some_and(|id| id.split('#').next() == Some(sample));
-    engine.asked().iter().rfind(is_its).unwrap().clone()
+/// The last request with the seed of a sample.
+fn request_of(engine: &FakeEngine, rollout: &Rollout) -> Value {
+    let seed = rollout.sampling.as_ref().unwrap().seed;
+    engine.asked().iter().rfind(|body| body["seed"].as_u64() == seed).unwrap().clone()
 }
 
 /// Asserts that a rollout was sampled by that version: it says so, the request named its adapter, and the tokens are
@@ -65,7 +67,7 @@ fn request_of(engine: &FakeEngine, sample: &str) -> Value {
 fn assert_sampled_by(rollout: &Rollout, engine: &FakeEngine, version: u64) {
     assert_eq!(rollout.failure, None, "{}", rollout.sample_id);
     assert!(rollout.segments.iter().all(|segment| segment.policy_version == Some(version)), "{rollout:?}");
-    let request = request_of(engine, &rollout.sample_id);
+    let request = request_of(engine, rollout);
     let (model, said) =
         if version == 0 { ("fake".to_owned(), "default".to_owned()) } else { (label(version), label(version)) };
     assert_eq!(request["model"], model);
@@ -94,7 +96,7 @@ async fn an_adapter_is_loaded_under_its_version_without_a_pause_and_requests_nam
         let after = stream.next().await;
         assert_eq!(after.sample_id, "after");
         assert_sampled_by(&after, &engine, 1);
-        assert_eq!(request_of(&engine, "after")["cache_salt"], label(1));
+        assert_eq!(request_of(&engine, &after)["cache_salt"], label(1));
         assert_sampled_by(&stream.next().await, &engine, 0);
         let again = service.update(adapters.version(1)).await.unwrap();
         assert_eq!(again.engines[0].outcome(), EngineUpdateOutcome::Current);
@@ -218,7 +220,7 @@ async fn samples_in_flight_are_taken_back_on_request_and_go_on_under_the_new_ada
                 match mode {
                     PauseMode::Keep => {
                         assert_eq!((versions, content(&rollout).0.len()), (vec![1, 2], 60));
-                        assert_eq!(request_of(&engine, "a")["model"], label(2));
+                        assert_eq!(engine.asked().last().unwrap()["model"], label(2));
                     }
                     _ => assert_eq!((rollout.finish_reason(), versions), (FinishReason::Aborted, vec![1])),
                 }
@@ -293,11 +295,11 @@ async fn a_proof_scores_with_the_adapter_and_shows_an_engine_that_answers_as_the
             let proof = service.client.clone().prove_weights(request).await.unwrap().into_inner();
             proof.engines[0].scores[0].log_probabilities.clone()
         };
-        let of = |label: &str| [1, 2].map(|at| token(&json!({"seed": 0, "prompt": [4, 5, 6]}), label, at).1);
-        assert_eq!(scores().await, of(&label(3)));
+        let expected = |label: &str| [1, 2].map(|at| token(&json!({"seed": 0, "prompt": [4, 5, 6]}), label, at).1);
+        assert_eq!(scores().await, expected(&label(3)));
         assert_eq!(engine.asked().pop().unwrap()["model"], label(3));
         engine.shared.ignores_adapters.store(true, Ordering::SeqCst);
-        assert_eq!(scores().await, of("default"), "as the learner's scores of the base");
+        assert_eq!(scores().await, expected("default"), "as the learner's scores of the base");
     })
     .await;
 }
@@ -386,7 +388,7 @@ async fn all_weights_of_a_model_end_its_adapters_and_no_adapter_is_loaded_beside
         assert!(engine.adapters().is_empty());
         let rollout = service.draw(item("full", 1)).await;
         assert_eq!(
-            (rollout.segments[0].policy_version, &request_of(&engine, "full")["model"]),
+            (rollout.segments[0].policy_version, &request_of(&engine, &rollout)["model"]),
             (Some(2), &json!("fake"))
         );
         let response = service.update(adapters.version(3)).await.unwrap();

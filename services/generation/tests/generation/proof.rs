@@ -1,9 +1,11 @@
 //! Scores of the same tokens by every engine.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::support::completions::token;
-use crate::support::{FakeEngine, Reply, Service, bounded, label, settings, weights};
+use crate::support::{FakeEngine, Reply, Service, bounded, item, label, settings, weights};
 use evenkeel_proto::v1::{
     EngineHealth, FailureCode, LogProbabilityMode, ProveWeightsRequest, ProveWeightsResponse, TokenSequence,
 };
@@ -40,6 +42,26 @@ async fn every_engine_scores_the_tokens_under_the_weights_that_it_has() {
         let asked = one.asked().pop().unwrap();
         assert_eq!((&asked["prompt_logprobs"], &asked["temperature"]), (&json!(0), &json!(0.5)));
         assert_ne!(asked["cache_salt"], label(3), "no prefix of a sample answers for it");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_id_of_a_request_says_what_it_is_for() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        let service = Service::start(&[&engine]).await;
+        for id in ["train/1/2/3", "train/1/2/3", "eval/0/2/3"] {
+            service.draw(item(id, 7)).await;
+        }
+        prove(&service, request(0)).await.unwrap();
+        let asked = engine.asked();
+        let ids: BTreeSet<_> = asked.iter().map(|request| request["request_id"].as_str().unwrap()).collect();
+        assert_eq!((asked.len(), ids.len()), (4, 4), "nor that it is the same sample again: {ids:?}");
+        for id in ids {
+            assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+        }
+        assert!(!engine.shared.is_traced.load(Ordering::SeqCst), "a trace follows from the sample's id");
     })
     .await;
 }

@@ -21,6 +21,8 @@ const HOSTS: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
 #[derive(Default)]
 struct AgentState {
     pulled: Mutex<Vec<u64>>,
+    /// The digest of all files that was asked for last.
+    files_digest: Mutex<String>,
     /// The disk of its node is full.
     is_full: AtomicBool,
     /// The learner has the version no longer.
@@ -36,7 +38,8 @@ struct Agent {
 #[tonic::async_trait]
 impl WeightsAgent for Agent {
     async fn pull(&self, request: Request<PullRequest>) -> Result<Response<PullResponse>, Status> {
-        let version = request.into_inner().version;
+        let PullRequest { version, files_digest, .. } = request.into_inner();
+        *self.state.files_digest.lock().unwrap() = files_digest;
         if self.state.is_full.load(Ordering::SeqCst) {
             return Err(
                 ServiceError::DiskFull { message: "/copies: needed: 3 GiB, free on the disk: 1 GiB".into() }.into()
@@ -109,7 +112,10 @@ async fn each_engine_loads_the_copy_of_its_own_node() {
     bounded(async {
         let nodes = Nodes::start(on_host).await;
         let service = Service::with(nodes.settings()).await;
-        let response = service.update(wait_for_samples(3)).await.unwrap();
+        let mut request = wait_for_samples(3);
+        let files_digest = format!("sha256:{:064x}", 33);
+        request.weights = request.weights.map(|weights| weights.with_files_digest(files_digest.as_str()));
+        let response = service.update(request).await.unwrap();
         for (node, (engine, update)) in nodes.engines.iter().zip(&response.engines).enumerate() {
             assert_eq!(update.outcome(), EngineUpdateOutcome::Updated);
             let expected = [
@@ -120,6 +126,7 @@ async fn each_engine_loads_the_copy_of_its_own_node() {
             ];
             assert_eq!(engine.take_log(), expected);
             assert!(nodes.agents[node].pulled.lock().unwrap().iter().all(|version| *version == 3));
+            assert_eq!(*nodes.agents[node].files_digest.lock().unwrap(), files_digest);
         }
         assert_eq!(service.draw(item("a", 1)).await.segments[0].policy_version, Some(3));
     })

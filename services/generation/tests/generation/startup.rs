@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::support::{FakeEngine, Service, bounded, item, items, settings, weights};
+use crate::support::{FakeEngine, Reply, Service, bounded, item, items, settings, weights};
 use evenkeel_config::Loader;
 use evenkeel_generation::{GenerationSettings, LogProbabilitySetting, bind};
 use evenkeel_proto::v1::{EngineHealth, LogProbabilityMode};
@@ -60,6 +60,46 @@ async fn an_engine_with_raw_log_probabilities_is_refused_unless_they_are_configu
         let raw = GenerationSettings { log_probabilities: LogProbabilitySetting::Raw, ..settings(&[&engine]) };
         let rollout = Service::with(raw).await.draw(item("a", 1)).await;
         assert_eq!(rollout.log_probability_mode(), LogProbabilityMode::Raw);
+    })
+    .await;
+}
+
+/// Changes a log-probability in its last bits.
+fn computed_otherwise(answer: String) -> String {
+    let mut answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let value = &mut answer["choices"][0]["logprobs"]["token_logprobs"][5];
+    *value = serde_json::json!(value.as_f64().unwrap() - 1e-6);
+    answer.to_string()
+}
+
+#[tokio::test]
+async fn an_engine_that_computes_otherwise_in_a_batch_is_refused_where_batch_invariance_is_asked_for() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        let invariant = GenerationSettings { batch_invariant: true, ..settings(&[&engine]) };
+        let rollout = Service::with(invariant.clone()).await.draw(item("a", 1)).await;
+        assert_eq!(rollout.engine_version, "vllm 0.32.0, batch-invariant");
+        engine.script(|body| match body["cache_salt"].as_str() {
+            Some("probe-beside") => Reply::Garble(computed_otherwise),
+            _ => Reply::Answer,
+        });
+        let error = refused(invariant).await;
+        assert!(error.contains("token 5 of a sample is id") && error.contains("VLLM_BATCH_INVARIANT=1"), "{error}");
+        assert!(Service::with(settings(&[&engine])).await.draw(item("a", 1)).await.engine_version.ends_with("0.32.0"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_engine_that_refuses_the_samples_beside_proves_nothing() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        engine.script(|body| match body["cache_salt"].as_str() {
+            Some("probe-others") => Reply::Status(400, "one at a time".to_owned()),
+            _ => Reply::Answer,
+        });
+        let error = refused(GenerationSettings { batch_invariant: true, ..settings(&[&engine]) }).await;
+        assert!(error.contains("one at a time"), "{error}");
     })
     .await;
 }

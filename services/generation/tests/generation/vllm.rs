@@ -1,5 +1,5 @@
-//! The same against a real vLLM at `VLLM_URL`, with a tiny model, `VLLM_SERVER_DEV_MODE=1` and `--logprobs-mode
-//! processed_logprobs`. Its model's folder must be readable here.
+//! Tests against a real vLLM at `VLLM_URL`, with a tiny model, `VLLM_SERVER_DEV_MODE=1` and `--logprobs-mode
+//! processed_logprobs`. The model's folder must be readable here.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -20,11 +20,6 @@ fn with_mode(version: u64, mode: PauseMode) -> UpdateWeightsRequest {
     UpdateWeightsRequest { pause_mode: mode.into(), ..weights(version) }
 }
 
-/// Whether a request is for this sample.
-fn request_of(request: &serde_json::Value, sample_id: &str) -> bool {
-    request["request_id"].as_str().and_then(|id| id.rsplit_once('#')).is_some_and(|(id, _)| id == sample_id)
-}
-
 #[tokio::test]
 async fn every_engine_pauses_loads_reports_its_version_and_resumes() {
     bounded(async {
@@ -76,14 +71,14 @@ async fn samples_in_flight_are_finished_with_the_old_weights_and_queued_ones_get
         for item in items(8) {
             stream.send(item).await;
         }
-        stream.send(GenerateItem { policy_version: Some(2), ..item("pinned", 1) }).await;
+        stream.send(GenerateItem { policy_version: Some(2), ..item("pinned", 101) }).await;
         until(|| engine.live() == 4).await;
         // A version that is neither current nor being loaded is refused.
         assert_eq!(stream.next().await.failure.unwrap().code(), FailureCode::FailedPrecondition);
         let updating = service.update(with_mode(2, PauseMode::Wait));
         let (response, ()) = tokio::join!(updating, async {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            stream.send(GenerateItem { policy_version: Some(2), ..item("pinned again", 1) }).await;
+            stream.send(GenerateItem { policy_version: Some(2), ..item("pinned again", 102) }).await;
         });
         assert_eq!(response.unwrap().engines[0].outcome(), EngineUpdateOutcome::Updated);
         assert_eq!(engine.take_log()[1], "reload_weights /weights/step-2 live=0 paused=true");
@@ -91,7 +86,8 @@ async fn samples_in_flight_are_finished_with_the_old_weights_and_queued_ones_get
         for _ in 0..9 {
             let rollout = stream.next().await;
             let version = rollout.segments[0].policy_version.unwrap();
-            let request = engine.asked().into_iter().find(|asked| request_of(asked, &rollout.sample_id)).unwrap();
+            let seed = rollout.sampling.as_ref().unwrap().seed;
+            let request = engine.asked().into_iter().find(|asked| asked["seed"].as_u64() == seed).unwrap();
             let said = if version == 2 { label(2) } else { "default".into() };
             assert_eq!(
                 rollout.segments[0].token_ids[0],
@@ -217,10 +213,9 @@ async fn samples_in_flight_continue_with_the_new_weights_on_request() {
             assert_eq!((rollout.finish_reason(), rollout.attempts), (FinishReason::Length, 1));
             let first = &rollout.segments[0].token_ids;
             let asked = engine.asked();
-            let seed = rollout.sampling.as_ref().unwrap().seed;
-            let own = |body: &&serde_json::Value| request_of(body, &rollout.sample_id) && body["seed"].as_u64() != seed;
-            let rest = asked.iter().find(own).unwrap();
-            assert_eq!(rest["prompt"].as_array().unwrap().len(), 3 + first.len());
+            let so_far = serde_json::json!([&rollout.prompt_token_ids[..], &first[..]].concat());
+            let rest = asked.iter().find(|body| body["prompt"] == so_far).unwrap();
+            assert_ne!(rest["seed"].as_u64(), rollout.sampling.as_ref().unwrap().seed);
             assert_eq!(rest["max_tokens"].as_u64(), Some(40 - first.len() as u64));
             assert_eq!(rollout.segments[1].token_ids[0], token(rest, &label(1), 0).0 as u32);
         }
@@ -368,7 +363,12 @@ async fn unimplemented_sources_are_refused_by_name() {
             (weights_ref::Source::Nccl(NcclWeights::default()), "weights.nccl"),
         ];
         for (source, name) in sources {
-            let reference = WeightsRef { version: 1, digest: format!("sha256:{:064x}", 1), source: Some(source) };
+            let reference = WeightsRef {
+                version: 1,
+                digest: format!("sha256:{:064x}", 1),
+                source: Some(source),
+                ..WeightsRef::default()
+            };
             let request = UpdateWeightsRequest { weights: Some(reference), ..UpdateWeightsRequest::default() };
             let status = service.update(request).await.unwrap_err();
             assert_eq!(status.code(), Code::Unimplemented);

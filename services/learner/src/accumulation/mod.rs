@@ -41,7 +41,7 @@ pub struct TargetSequence {
 /// A loss with its bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TargetLoss {
-    /// The formula.
+    /// Formula that is summed.
     pub loss: SummedLoss,
     /// Bounds of the ratio, where the formula has them.
     pub bounds: RatioBounds,
@@ -83,7 +83,7 @@ impl Learner {
         done.inspect_err(|error| self.sum.fail(format_args!("a part of it failed: {error}")))
     }
 
-    /// The same without a gradient.
+    /// Scores sequences as [`accumulate`](Self::accumulate) does, without a gradient.
     ///
     /// # Errors
     /// As [`accumulate`](Self::accumulate).

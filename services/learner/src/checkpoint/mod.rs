@@ -20,7 +20,7 @@ use evenkeel_model::kernels::Moment;
 use evenkeel_model_folder::name;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use read::{is_checkpoint, read_client_state, restore, verify_weights};
+pub(crate) use read::{differing_file, is_checkpoint, read_client_state, restore, verify_weights};
 pub(crate) use write::{give_moments, save};
 
 use crate::optimizer::TrainingPhase;
@@ -33,7 +33,7 @@ const TERM_STATES: &str = "terms.json";
 
 /// The files of every checkpoint other than its state and its weights.
 const FILES: [&str; 3] = [name::CONFIG, MOMENTS, CLIENT_STATE];
-/// Those with the weights, of a model and of adapters.
+/// The file with the weights of a model; adapters have `ADAPTER_FILES` instead.
 const MODEL_FILES: [&str; 1] = [name::WEIGHTS];
 const ADAPTER_FILES: [&str; 2] = [name::ADAPTER_WEIGHTS, name::ADAPTER_CONFIG];
 
@@ -75,7 +75,7 @@ struct CheckpointState {
     phase_steps: u64,
     seed: u64,
     files: BTreeMap<String, FileDigest>,
-    /// Of everything above, so that a changed number is noticed.
+    /// Digest of everything above, so that a changed number is noticed.
     digest: String,
 }
 

@@ -1,5 +1,6 @@
 //! Reading a checkpoint: first the digests, then the content.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
@@ -104,6 +105,24 @@ pub(crate) fn verify_weights(folder: &Path) -> Result<()> {
     let state = read_state(folder)?;
     let weights = state.files.iter().filter(|(name, _)| *name != MOMENTS && *name != CLIENT_STATE);
     weights.into_iter().try_for_each(|(name, expected)| verify(folder, name, expected))
+}
+
+/// The file in which the training of one checkpoint differs from that of another, whose callers' states do not count.
+///
+/// # Errors
+/// A state that cannot be read.
+pub(crate) fn differing_file(one: &Path, other: &Path) -> Result<Option<String>> {
+    let [one, other] = [read_state(one)?, read_state(other)?];
+    let is_of_training = |name: &&String| ![CLIENT_STATE, name::CONFIG, name::ADAPTER_CONFIG].contains(&name.as_str());
+    let names: BTreeSet<&String> = one.files.keys().chain(other.files.keys()).filter(is_of_training).collect();
+    if let Some(name) = names.into_iter().find(|name| one.files.get(*name) != other.files.get(*name)) {
+        return Ok(Some(name.clone()));
+    }
+    let numbers = |state: &CheckpointState| {
+        let CheckpointState { steps, phase, updates, phase_steps, seed, .. } = *state;
+        (steps, phase, updates, phase_steps, seed)
+    };
+    Ok((numbers(&one) != numbers(&other)).then(|| STATE_FILE.to_owned()))
 }
 
 fn verify(folder: &Path, name: &str, expected: &FileDigest) -> Result<()> {

@@ -19,9 +19,9 @@ pub struct CpuMemoryPlan {
 /// The micro-batch with the most activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargestBatch {
-    /// Its tokens, those of a prompt included.
+    /// Tokens of the sequence, the prompt's included.
     pub tokens: usize,
-    /// Those of them that are scored.
+    /// Tokens that are scored.
     pub scored: usize,
 }
 
@@ -57,7 +57,7 @@ impl CpuMemoryPlan {
         }
         parts.extend([stays(MemoryUse::Weights, count), stays(MemoryUse::Moments, 2 * count)]);
         for term in settings.loss_terms().iter() {
-            parts.push(stays(MemoryUse::ReferenceWeights, term.network_bytes(described.trained_count() as u64)?));
+            parts.push(stays(MemoryUse::of_network(term), term.network_bytes(described.trained_count() as u64)?));
         }
         if !settings.is_single_update() {
             parts.push(passes(MemoryUse::StateBefore, 3 * count));
@@ -87,6 +87,11 @@ impl CpuMemoryPlan {
     /// The bytes of all parts.
     pub fn total(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// The bytes of the parts that stay between steps.
+    pub fn resident(&self) -> u64 {
+        self.parts.iter().filter(|part| part.stays).map(|part| part.bytes).sum()
     }
 }
 
@@ -182,9 +187,9 @@ mod tests {
         let full = plan(&settings(None));
         assert_eq!((bytes_of(&full, MemoryUse::Weights), bytes_of(&full, MemoryUse::Moments)), (all, 2 * all));
         assert_eq!(bytes_of(&full, MemoryUse::FrozenWeights), 0);
-        let of = |base_type| plan(&settings(Some(LoraSettings { base_type, ..LoraSettings::default() })));
-        let wide = of(BaseType::F32);
-        let narrow = of(BaseType::Bf16);
+        let plan_with = |base_type| plan(&settings(Some(LoraSettings { base_type, ..LoraSettings::default() })));
+        let wide = plan_with(BaseType::F32);
+        let narrow = plan_with(BaseType::Bf16);
         assert_eq!(bytes_of(&wide, MemoryUse::FrozenWeights), all);
         let share = bytes_of(&narrow, MemoryUse::FrozenWeights) as f64 / all as f64;
         assert!((0.5..0.51).contains(&share), "norms are in fp32: {share}");
@@ -195,14 +200,14 @@ mod tests {
 
     #[test]
     fn threads_have_activations_of_their_own_and_recomputing_takes_less() {
-        let of = |threads, recompute| {
+        let activations = |threads, recompute| {
             let mut settings = settings(None);
             (settings.compute.threads, settings.compute.recompute) = (threads, recompute);
             bytes_of(&plan(&settings), MemoryUse::Activations)
         };
-        let [kept, cheap, full] = Recompute::ALL.map(|recompute| of(1, recompute));
+        let [kept, cheap, full] = Recompute::ALL.map(|recompute| activations(1, recompute));
         assert!(full < cheap && cheap < kept, "{full} {cheap} {kept}");
-        assert_eq!(of(3, Recompute::None), 3 * kept);
+        assert_eq!(activations(3, Recompute::None), 3 * kept);
     }
 
     #[test]
@@ -216,8 +221,8 @@ mod tests {
 
     #[test]
     fn a_prompt_comes_once_before_the_responses_of_a_micro_batch() {
-        let of = |prompt, longest| LargestBatch::of(&settings(None), prompt, longest);
-        assert_eq!(of(45, 85), LargestBatch { tokens: 301, scored: 256 });
-        assert_eq!(of(10, 1000), LargestBatch { tokens: 1000, scored: 990 });
+        let largest = |prompt, longest| LargestBatch::of(&settings(None), prompt, longest);
+        assert_eq!(largest(45, 85), LargestBatch { tokens: 301, scored: 256 });
+        assert_eq!(largest(10, 1000), LargestBatch { tokens: 1000, scored: 990 });
     }
 }

@@ -49,7 +49,7 @@ pub struct FirstFit {
     pub changes: Vec<Change>,
     /// The settings with those changes.
     pub settings: TrainingSettings,
-    /// Their plan.
+    /// Plan with these changes.
     pub plan: MemoryPlan,
 }
 
@@ -110,26 +110,26 @@ fn ways(settings: &TrainingSettings, longest: usize) -> Vec<Vec<Change>> {
     };
     let mut ways = Vec::new();
     for (moments, block) in moments.iter().flat_map(|moments| blocks.iter().map(move |block| (moments, block))) {
-        let of = |recompute: &Option<Recompute>, tokens: Option<usize>| -> Vec<Change> {
+        let changes_of = |recompute: &Option<Recompute>, tokens: Option<usize>| -> Vec<Change> {
             let tokens = tokens.map(Change::MicroBatchTokens);
             moments.iter().chain(block).copied().chain(recompute.map(Change::Recompute)).chain(tokens).collect()
         };
         // Smaller micro-batches cost less than everything computed again, as long as they are not very small.
         let (cheap, full): (Vec<_>, Vec<_>) = recompute.iter().partition(|each| **each != Some(Recompute::Full));
-        ways.extend(cheap.iter().map(|each| of(each, None)));
+        ways.extend(cheap.iter().map(|each| changes_of(each, None)));
         ways.extend(
             smaller
                 .iter()
                 .take(2)
                 .flat_map(|&tokens| cheap.iter().map(move |each| (each, tokens)))
-                .map(|(each, tokens)| of(each, Some(tokens))),
+                .map(|(each, tokens)| changes_of(each, Some(tokens))),
         );
-        ways.extend(full.iter().map(|each| of(each, None)));
+        ways.extend(full.iter().map(|each| changes_of(each, None)));
         ways.extend(
             smaller
                 .iter()
                 .flat_map(|&tokens| recompute.iter().map(move |each| (each, tokens)))
-                .map(|(each, tokens)| of(each, Some(tokens))),
+                .map(|(each, tokens)| changes_of(each, Some(tokens))),
         );
     }
     ways

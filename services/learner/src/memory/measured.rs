@@ -11,7 +11,7 @@ use super::{MemoryPlan, gibibytes};
 pub struct MeasuredMemory {
     /// Planned bytes: full micro-batches of the longest sequences.
     pub planned: u64,
-    /// Measured bytes.
+    /// Measured peak in bytes.
     pub peak: u64,
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::terms::LossTerm;
+
 /// What a part of the memory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryUse {
@@ -19,11 +21,13 @@ pub enum MemoryUse {
     PinnedMoments,
     /// The fp32 weights of a network that a term of the loss refers to.
     ReferenceWeights,
+    /// The fp32 weights of a teacher.
+    TeacherWeights,
     /// The weights before a step of several updates.
     WeightsBefore,
     /// The moments before a step of several updates.
     MomentsBefore,
-    /// Both of them.
+    /// The weights and moments before a step of several updates.
     StateBefore,
     /// Activations and workspace of a pass.
     Activations,
@@ -31,6 +35,13 @@ pub enum MemoryUse {
     Fragmentation,
     /// The driver, CUDA's libraries and their kernels.
     Libraries,
+}
+
+impl MemoryUse {
+    /// The weights of the network of a term of the loss.
+    pub(super) fn of_network(term: &dyn LossTerm) -> Self {
+        if term.refers_to_initial_weights() { Self::ReferenceWeights } else { Self::TeacherWeights }
+    }
 }
 
 impl fmt::Display for MemoryUse {
@@ -43,6 +54,7 @@ impl fmt::Display for MemoryUse {
             Self::Moments => "moments, fp32",
             Self::PinnedMoments => "moments, fp32, page-locked",
             Self::ReferenceWeights => "weights of the reference, fp32",
+            Self::TeacherWeights => "weights of the teacher, fp32",
             Self::WeightsBefore => "weights before the step, fp32",
             Self::MomentsBefore => "moments before the step, fp32",
             Self::StateBefore => "weights and moments before the step, fp32",

@@ -37,9 +37,9 @@ const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
 /// A part of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPart {
-    /// What it holds.
+    /// Use of the memory.
     pub what: MemoryUse,
-    /// In bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// Whether it is allocated between steps too.
     pub stays: bool,
@@ -88,7 +88,7 @@ impl MemoryPlan {
             parts.push(stays(MemoryUse::Moments, 8 * count));
         }
         for term in settings.loss_terms().iter() {
-            parts.push(stays(MemoryUse::ReferenceWeights, term.network_bytes(count)?));
+            parts.push(stays(MemoryUse::of_network(term), term.network_bytes(count)?));
         }
         if !settings.is_single_update() && on_host {
             parts.push(passes(MemoryUse::WeightsBefore, 4 * count));
@@ -113,7 +113,9 @@ impl MemoryPlan {
         longest: usize,
     ) -> Result<Self, ModelError> {
         let mut planned = settings.clone();
-        if attention_library(device).is_err() {
+        let compute = &settings.compute;
+        let options = compute.network_options().attention;
+        if attention_library(device, compute.dtype.into(), options, config.head_dim).is_err() {
             planned.compute.attention = AttentionPath::Blocks;
         }
         Self::of(config, &planned, longest)
@@ -178,15 +180,11 @@ impl PassBytes {
         }
         let compute = &settings.compute;
         let lora = settings.lora_shape();
-        let sequences = (compute.resolved_micro_batch_tokens() / longest).max(1);
-        let pass = count_pass(
-            config,
-            lora.as_ref(),
-            &vec![longest; sequences],
-            compute.dtype.into(),
-            compute.network_options(),
-            CHIP,
-        )?;
+        let budget = compute.resolved_micro_batch_tokens();
+        let mut lengths = vec![longest; (budget / longest).max(1)];
+        // Shorter sequences fill a micro-batch to its last token.
+        lengths.extend(budget.checked_sub(longest * lengths.len()).filter(|&rest| rest > 0));
+        let pass = count_pass(config, lora.as_ref(), &lengths, compute.dtype.into(), compute.network_options(), CHIP)?;
         // One gradient is among what is counted.
         let trained = Parameters::described_with(config, lora.as_ref())?.trained_count() as u64;
         Ok(Self(pass.peak.saturating_sub(4 * trained)))
@@ -282,15 +280,15 @@ mod tests {
     #[test]
     fn gradients_take_one_more_for_each_level_of_the_tree() {
         let config = config(256, 512, 4, 2, true);
-        let of = |blocks| {
+        let planned = |blocks| {
             let mut settings = settings(1024, Recompute::Full);
             settings.compute.gradient_blocks = blocks;
             let plan = MemoryPlan::of(&config, &settings, 512).unwrap();
             (plan.parts[1].bytes / plan.parts[0].bytes, plan.total() - plan.parts[1].bytes)
         };
-        let (_, others) = of(1);
+        let (_, others) = planned(1);
         for (blocks, gradients) in [(1, 1), (2, 2), (8, 4), (64, 7)] {
-            assert_eq!(of(blocks), (gradients, others), "{blocks}");
+            assert_eq!(planned(blocks), (gradients, others), "{blocks}");
         }
     }
 
@@ -377,11 +375,11 @@ mod tests {
     #[test]
     fn selective_recomputing_needs_a_third_less_for_activations() {
         let config = config(2048, 6144, 16, 8, true);
-        let of = |recompute| {
+        let planned = |recompute| {
             let plan = MemoryPlan::of(&config, &settings(32_768, recompute), 4096).unwrap();
             plan.parts.iter().find(|part| part.what == MemoryUse::Activations).unwrap().bytes as f64
         };
-        let [kept, cheap, full] = Recompute::ALL.map(of);
+        let [kept, cheap, full] = Recompute::ALL.map(planned);
         assert!((0.55..0.75).contains(&(cheap / kept)), "{}", cheap / kept);
         assert!(full < 0.3 * kept, "{}", full / kept);
     }

@@ -37,7 +37,7 @@ impl fmt::Display for MemoryPhase {
     }
 }
 
-/// Where memory is.
+/// Place of memory: the device's or the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
     /// On the device that trains.
@@ -58,13 +58,13 @@ impl fmt::Display for MemoryKind {
 /// Less free memory than training needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotEnoughMemory {
-    /// Where it is short.
+    /// Place where memory is short.
     pub place: MemoryKind,
-    /// Free bytes.
+    /// Memory that is free, in bytes.
     pub free: u64,
     /// What needs memory there.
     pub parts: Vec<MemoryPart>,
-    /// What to change.
+    /// Settings to change.
     pub advice: Vec<Advice>,
 }
 
@@ -92,7 +92,7 @@ pub struct OutOfMemory {
     pub phase: MemoryPhase,
     /// Bytes that the memory plan has for the device; absent for a model that was not loaded from a folder.
     pub planned: Option<u64>,
-    /// What to change.
+    /// Settings to change.
     pub advice: Vec<Advice>,
     /// What was requested.
     pub source: Box<ModelError>,

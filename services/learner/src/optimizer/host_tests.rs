@@ -137,8 +137,8 @@ fn a_checkpoint_of_one_place_is_resumed_in_the_other_to_the_same_bits() {
         assert_eq!(state(&mut second), state(&mut whole), "{from:?} to {to:?}");
     }
     // The files do not say where the moments were.
-    let of = |name: &str| std::fs::read(folder.path().join(name).join("moments.safetensors")).unwrap();
-    assert!(of("device-host") == of("host-device"));
+    let moments = |name: &str| std::fs::read(folder.path().join(name).join("moments.safetensors")).unwrap();
+    assert!(moments("device-host") == moments("host-device"));
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub(crate) struct OptimizerState {
 /// What an update goes by.
 #[derive(Clone, Copy)]
 pub(crate) struct UpdateGradient<'a> {
-    /// Of the parameters whose moments the optimizer has, in their order.
+    /// Gradients of the parameters whose moments the optimizer has, in their order.
     pub(crate) tensors: &'a [Tensor],
     /// The global norm, where these are a part of the parameters.
     pub(crate) norm: Option<f64>,
@@ -80,7 +80,7 @@ impl UpdateGradient<'_> {
     }
 }
 
-/// What is updated.
+/// Parameters that an update changes, and the kernels that do it.
 pub(crate) struct UpdateTarget<'a> {
     /// The kernels of the parameters' device; none for the loops of a CPU and candle's operations.
     pub(crate) kernels: Option<&'a dyn OptimizerKernels>,
@@ -93,7 +93,7 @@ impl<'a> From<&'a mut Parameters> for UpdateTarget<'a> {
     }
 }
 
-/// AdamW.
+/// The AdamW optimizer of a model's trained parameters.
 pub(crate) struct Optimizer {
     moments: Moments,
     counts: UpdateCounts,
@@ -108,7 +108,7 @@ impl Optimizer {
         Self::of_part(target, location, own)
     }
 
-    /// The same of those with these numbers, which alone it updates.
+    /// Creates an optimizer of the parameters in `own`, which alone it updates.
     pub(crate) fn of_part<'a>(
         target: impl Into<UpdateTarget<'a>>,
         location: MomentsLocation,

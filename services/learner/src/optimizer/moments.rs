@@ -10,7 +10,7 @@ use evenkeel_model::kernels::{HostMoments, Moment, OptimizerKernels};
 use crate::error::Result;
 use crate::settings::MomentsLocation;
 
-/// Both fp32 moments of consecutive parameters that are trained: of all, or of a rank's part of them.
+/// The two fp32 moments of consecutive parameters that are trained: of all, or of a rank's part of them.
 pub(crate) struct Moments {
     /// Their numbers among those that are trained.
     own: Range<usize>,
@@ -28,9 +28,9 @@ pub(super) enum MomentStore {
 /// Something for each of the two moments.
 #[derive(Clone, Debug)]
 pub(crate) struct PerMoment<T> {
-    /// Of the running means of gradients.
+    /// For the running means of gradients.
     pub(crate) first: T,
-    /// Of the running means of their squares.
+    /// For the running means of squared gradients.
     pub(crate) second: T,
 }
 
@@ -140,13 +140,13 @@ impl Moments {
     /// What to go back to; with `copy` in memory of its own, which later in-place updates do not change. Moments in
     /// host memory are always copied, into memory that is kept for the next snapshot, so that only the last one counts.
     pub(crate) fn snapshot(&mut self, copy: bool) -> Result<MomentsSnapshot> {
-        let all = |tensors: &[Tensor]| {
+        let snapshot = |tensors: &[Tensor]| {
             let tensors = tensors.iter().map(|tensor| if copy { tensor.copy() } else { Ok(tensor.clone()) });
             tensors.collect::<Result<Vec<Tensor>, candle_core::Error>>()
         };
         match &mut self.store {
             MomentStore::Device(PerMoment { first, second }) => {
-                Ok(MomentsSnapshot::Tensors(PerMoment { first: all(first)?, second: all(second)? }))
+                Ok(MomentsSnapshot::Tensors(PerMoment { first: snapshot(first)?, second: snapshot(second)? }))
             }
             MomentStore::Host(moments) => {
                 moments.save();

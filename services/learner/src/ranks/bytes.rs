@@ -4,7 +4,7 @@ use candle_core::{CpuStorage, Storage, Tensor};
 
 use super::RankError;
 
-/// Bytes being written.
+/// Writer of bytes that ranks exchange.
 #[derive(Default)]
 pub(crate) struct ByteWriter(Vec<u8>);
 
@@ -43,15 +43,35 @@ impl ByteWriter {
 
     /// The values of an fp32 tensor.
     pub(crate) fn tensor(&mut self, tensor: &Tensor) -> candle_core::Result<()> {
-        let (storage, layout) = tensor.storage_and_layout();
-        if let (Storage::Cpu(CpuStorage::F32(values)), Some((start, end))) = (&*storage, layout.contiguous_offsets()) {
-            self.f32s(&values[start..end]);
-            return Ok(());
-        }
-        drop(storage);
-        self.f32s(&tensor.flatten_all()?.to_vec1()?);
-        Ok(())
+        with_values(tensor, |values| self.f32s(values))
     }
+}
+
+/// CRC-32 of the bytes of an fp32 tensor's values.
+pub(crate) fn checksum_of(tensor: &Tensor) -> candle_core::Result<u32> {
+    let mut hasher = crc32fast::Hasher::new();
+    with_values(tensor, |values| {
+        let mut bytes = [0; 4096];
+        for values in values.chunks(bytes.len() / 4) {
+            for (bytes, value) in bytes.chunks_exact_mut(4).zip(values) {
+                bytes.copy_from_slice(&value.to_le_bytes());
+            }
+            hasher.update(&bytes[..4 * values.len()]);
+        }
+    })?;
+    Ok(hasher.finalize())
+}
+
+/// Calls `use_values` with the values of an fp32 tensor, which are copied only where they do not lie in one piece.
+fn with_values(tensor: &Tensor, use_values: impl FnOnce(&[f32])) -> candle_core::Result<()> {
+    let (storage, layout) = tensor.storage_and_layout();
+    if let (Storage::Cpu(CpuStorage::F32(values)), Some((start, end))) = (&*storage, layout.contiguous_offsets()) {
+        use_values(&values[start..end]);
+        return Ok(());
+    }
+    drop(storage);
+    use_values(&tensor.flatten_all()?.to_vec1()?);
+    Ok(())
 }
 
 /// Bytes that a rank has sent, being read.
@@ -126,6 +146,21 @@ mod tests {
         assert_eq!(reader.f64().unwrap(), f64::NEG_INFINITY);
         assert!(reader.f32s().unwrap().iter().zip(values).all(|(found, wanted)| found.to_bits() == wanted.to_bits()));
         assert!(reader.flag().unwrap() && reader.is_empty());
+    }
+
+    #[test]
+    fn one_bit_of_one_value_changes_the_checksum_and_the_shape_does_not() {
+        let values: Vec<f32> = (0..3000).map(|value| value as f32 / 7.0).collect();
+        let checksum = |values: &[f32], shape| {
+            checksum_of(&Tensor::from_slice(values, shape, &candle_core::Device::Cpu).unwrap()).unwrap()
+        };
+        let whole = checksum(&values, (3, 1000));
+        assert_eq!(whole, checksum(&values, (1000, 3)));
+        for changed in [0, 1023, 1024, 2999] {
+            let mut values = values.clone();
+            values[changed] = f32::from_bits(values[changed].to_bits() ^ 1);
+            assert_ne!(whole, checksum(&values, (3, 1000)), "value {changed}");
+        }
     }
 
     #[test]

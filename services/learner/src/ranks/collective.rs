@@ -11,43 +11,59 @@ pub enum RankError {
     /// The connection to a rank has ended.
     #[error("rank {rank} ({host}) is lost: {reason}")]
     Lost {
-        /// The rank.
+        /// Number of the rank.
         rank: usize,
-        /// Its host and process.
+        /// Host and process of the rank.
         host: String,
         /// How the connection ended.
         reason: String,
     },
     /// A rank has not answered in time.
-    #[error("rank {rank} ({host}) has sent no {what} for {} (setting `learner.ranks.timeout`)", human(*waited))]
+    #[error(
+        "rank {rank} ({host}) hangs: it has sent no {what} for {} (setting `learner.ranks.timeout`)",
+        human(*waited)
+    )]
     Late {
-        /// The rank.
+        /// Number of the rank.
         rank: usize,
-        /// Its host and process.
+        /// Host and process of the rank.
         host: String,
-        /// What it was to send.
+        /// Message that is late.
         what: String,
-        /// How long it was waited for.
+        /// How long the others have waited.
         waited: Duration,
     },
     /// A rank does something else than the others.
     #[error("rank {rank} ({host}) is out of step: {found}, expected: {expected}")]
     OutOfStep {
-        /// The rank.
+        /// Number of the rank.
         rank: usize,
-        /// Its host and process.
+        /// Host and process of the rank.
         host: String,
-        /// What it sent.
+        /// Message that it sent.
         found: String,
         /// What was its turn.
         expected: String,
     },
+    /// A rank whose weights are not those of the others.
+    #[error(
+        "rank {rank} has other weights than rank {right}: `{tensor}` differs, by damage to its memory or to what it \
+         received. Nothing of this step is published or saved"
+    )]
+    OtherWeights {
+        /// Number of the rank.
+        rank: usize,
+        /// One that has the weights of most ranks; of two halves the rank that updates this tensor.
+        right: usize,
+        /// The first tensor that differs.
+        tensor: String,
+    },
     /// A rank failed where others did not.
     #[error("rank {rank} failed: {message}")]
     Failed {
-        /// The rank.
+        /// Number of the rank.
         rank: usize,
-        /// Its error.
+        /// Error of the rank.
         message: String,
     },
     /// The ranks have not joined.
@@ -56,7 +72,7 @@ pub enum RankError {
         last.as_deref().map(|last| format!(" again: {last}")).unwrap_or_default()
     )]
     Missing {
-        /// Those.
+        /// Ranks that have not joined.
         missing: Vec<usize>,
         /// How many there are in all.
         ranks: usize,
@@ -66,7 +82,7 @@ pub enum RankError {
 }
 
 /// What carries bytes between ranks. All of them call the same methods in the same order; each call ends within a
-/// deadline, with an error that names the rank which was waited for.
+/// deadline, with an error that names the late rank.
 pub trait Collective: Send {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;

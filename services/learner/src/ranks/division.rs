@@ -47,12 +47,12 @@ impl Division {
         self.blocks_of(self.rank, blocks)
     }
 
-    /// The same of another rank.
+    /// The blocks whose gradients another rank sums.
     pub(crate) fn blocks_of(self, rank: usize, blocks: usize) -> Range<usize> {
         rank * blocks / self.ranks..(rank + 1) * blocks / self.ranks
     }
 
-    /// The same for the model.
+    /// This rank's blocks as the model's share.
     pub(crate) fn share(self, blocks: usize) -> BlockShare {
         let own = self.blocks(blocks);
         if self.is_alone() { BlockShare::ALL } else { BlockShare { first: own.start, end: own.end } }
@@ -77,7 +77,7 @@ impl Division {
         (0..self.ranks).map(|rank| boundary(rank)..boundary(rank + 1)).collect()
     }
 
-    /// Those of this rank.
+    /// The parameters that this rank updates.
     pub(crate) fn own_parameters(self, trained: &[ParameterSpec]) -> Range<usize> {
         self.parameters(trained).swap_remove(self.rank)
     }

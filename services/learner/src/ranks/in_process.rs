@@ -17,7 +17,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// So many ranks, each of which waits at most that long for another.
+    /// Creates `count` ranks, each of which waits at most `timeout` for another.
     pub fn ranks(count: usize, timeout: Duration) -> Vec<Self> {
         let mut to: Vec<Vec<Sender<SentPart>>> = (0..count).map(|_| Vec::new()).collect();
         let mut from: Vec<Vec<Receiver<SentPart>>> = (0..count).map(|_| Vec::new()).collect();
@@ -105,7 +105,7 @@ mod tests {
         let error = ranks[0].barrier().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "rank 1 (thread 1) has sent no barrier for 100ms (setting `learner.ranks.timeout`)"
+            "rank 1 (thread 1) hangs: it has sent no barrier for 100ms (setting `learner.ranks.timeout`)"
         );
         let error = ranks[1].all_gather("weights", Vec::new()).unwrap_err();
         assert!(matches!(error, RankError::OutOfStep { rank: 0, .. }), "{error}");

@@ -12,9 +12,14 @@ use evenkeel_proto::v1::{RankCommand, RankMessage, RankPart, rank_command, rank_
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tonic::Streaming;
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
 
+use super::message::{is_whole, name_of, sealed};
 use super::{Collective, RankError};
+
+#[cfg(test)]
+mod tests;
 
 /// Bytes in one message.
 const CHUNK: usize = 1 << 20;
@@ -29,24 +34,31 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Takes messages off a stream, and keeps at most so many bytes.
-    pub(crate) fn of(mut stream: Streaming<RankMessage>, limit: u64) -> Self {
+    /// Takes messages off a stream, and keeps a limited number of bytes.
+    pub(crate) fn of<S>(mut stream: S, limit: u64) -> Self
+    where
+        S: Stream<Item = Result<RankMessage, Status>> + Unpin + Send + 'static,
+    {
         let (sender, messages) = mpsc::unbounded_channel();
         let kept = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&kept);
         tokio::spawn(async move {
             loop {
                 let message = tokio::select! {
-                    message = stream.message() => message,
+                    message = stream.next() => message,
                     () = sender.closed() => return,
                 };
-                let message = match message {
-                    Ok(Some(message)) => message,
-                    Ok(None) => return drop(sender.send(Err("it has left".into()))),
-                    Err(status) => return drop(sender.send(Err(status.message().to_owned()))),
+                let mut message = match message {
+                    Some(Ok(message)) => message,
+                    None => return drop(sender.send(Err("it has left".into()))),
+                    Some(Err(status)) => return drop(sender.send(Err(status.message().to_owned()))),
                 };
                 if count.fetch_add(size(&message), Ordering::SeqCst) > limit {
                     return drop(sender.send(Err(format!("it sent more than the {limit} bytes of an exchange"))));
+                }
+                if !is_whole(&mut message) {
+                    let name = name_of(message.kind.as_ref());
+                    return drop(sender.send(Err(format!("{name} arrived damaged: its checksum is another"))));
                 }
                 if sender.send(Ok(message)).is_err() {
                     return;
@@ -56,7 +68,7 @@ impl Inbox {
         Self { messages, kept }
     }
 
-    /// The next message.
+    /// Waits for the next message.
     pub(crate) async fn next(&mut self) -> Result<RankMessage, String> {
         let message = self.messages.recv().await.unwrap_or_else(|| Err("its connection has ended".into()))?;
         self.kept.fetch_sub(size(&message), Ordering::SeqCst);
@@ -92,8 +104,8 @@ impl Link {
         self.outgoing.is_closed()
     }
 
-    fn send(&self, kind: rank_message::Kind) -> Result<(), RankError> {
-        self.outgoing.send(RankMessage { kind: Some(kind) }).map_err(|_| self.lost("its connection has ended"))
+    fn send(&self, message: RankMessage) -> Result<(), RankError> {
+        self.outgoing.send(message).map_err(|_| self.lost("its connection has ended"))
     }
 }
 
@@ -103,7 +115,7 @@ pub(crate) struct Streams {
     ranks: usize,
     timeout: Duration,
     runtime: Handle,
-    /// Of rank 0 those to all others, in their order; of the others the one to rank 0.
+    /// Links of rank 0 to all others, in their order; on the others the one link to rank 0.
     links: Vec<Link>,
     /// The number of the next exchange.
     operation: u64,
@@ -143,7 +155,7 @@ impl Streams {
             other => Err(RankError::OutOfStep {
                 rank: link.rank,
                 host: link.host.clone(),
-                found: name_of(&other),
+                found: name_of(other.as_ref()),
                 expected: "a command".into(),
             }),
         }
@@ -171,7 +183,7 @@ impl Streams {
     fn send(&self, what: &str, to: Option<usize>, part: &[u8]) -> Result<(), RankError> {
         let chunks = part.len().div_ceil(CHUNK).max(1);
         for (number, values) in part.chunks(CHUNK).chain(part.is_empty().then_some(&[][..])).enumerate() {
-            let message = RankPart {
+            let part = RankPart {
                 operation: self.operation,
                 what: what.to_owned(),
                 from: self.rank as u32,
@@ -179,22 +191,21 @@ impl Streams {
                 last: number + 1 == chunks,
                 values: values.to_vec(),
             };
-            self.route(to, message)?;
+            self.route(self.rank, to, sealed(rank_message::Kind::Part(part)))?;
         }
         Ok(())
     }
 
     /// Sends a message on the link that leads to its rank, or on all others than the one it came from.
-    fn route(&self, to: Option<usize>, part: RankPart) -> Result<(), RankError> {
-        let from = part.from as usize;
+    fn route(&self, from: usize, to: Option<usize>, message: RankMessage) -> Result<(), RankError> {
         if self.rank != 0 {
-            return self.links[0].send(rank_message::Kind::Part(part));
+            return self.links[0].send(message);
         }
         match to {
-            Some(to) => self.links[to - 1].send(rank_message::Kind::Part(part)),
+            Some(to) => self.links[to - 1].send(message),
             None => {
                 let mut others = self.links.iter().filter(|link| link.rank != from);
-                others.try_for_each(|link| link.send(rank_message::Kind::Part(part.clone())))
+                others.try_for_each(|link| link.send(message.clone()))
             }
         }
     }
@@ -206,32 +217,44 @@ impl Streams {
         let mut parts: Vec<Vec<u8>> = vec![Vec::new(); self.ranks];
         parts[self.rank] = own;
         for at in 0..self.links.len() {
-            // On a link of rank 0 its rank gives to all others; on that of another rank all others give to it.
-            let mut open = if self.rank == 0 && everyone { 1 } else { self.ranks - 1 };
-            while open > 0 {
-                let part = self.next_part(at, what, deadline)?;
-                open -= usize::from(part.last);
+            // Whose parts are missing. On a link of rank 0 its rank gives to all others; on that of another rank all
+            // others give to it.
+            let mut open: Vec<usize> = match self.rank {
+                0 if everyone => vec![self.links[at].rank],
+                0 => vec![self.links[at].rank; self.ranks - 1],
+                own => (0..self.ranks).filter(|&rank| rank != own).collect(),
+            };
+            while let Some(&missing) = open.first() {
+                let (part, checksum) = self.next_part(at, what, missing, deadline)?;
+                let from = part.from as usize;
                 let to = part.to.map(|to| to as usize);
+                if let Some(whole) = open.iter().position(|&rank| part.last && rank == from) {
+                    open.remove(whole);
+                }
                 if self.rank == 0 && to != Some(0) {
                     if to.is_none() {
-                        parts[part.from as usize].extend_from_slice(&part.values);
+                        parts[from].extend_from_slice(&part.values);
                     }
-                    self.route(to, part)?;
+                    self.route(from, to, RankMessage { kind: Some(rank_message::Kind::Part(part)), checksum })?;
+                } else if parts[from].is_empty() {
+                    parts[from] = part.values;
                 } else {
-                    let into = &mut parts[part.from as usize];
-                    if into.is_empty() {
-                        *into = part.values;
-                    } else {
-                        into.extend_from_slice(&part.values);
-                    }
+                    parts[from].extend_from_slice(&part.values);
                 }
             }
         }
         Ok(parts)
     }
 
-    /// The next part of this exchange on a link. Commands that come before it are kept.
-    fn next_part(&mut self, at: usize, what: &str, deadline: Instant) -> Result<RankPart, RankError> {
+    /// The next part of this exchange on a link, which waits for one of the rank `missing`, and its checksum. Commands
+    /// that come before it are kept.
+    fn next_part(
+        &mut self,
+        at: usize,
+        what: &str,
+        missing: usize,
+        deadline: Instant,
+    ) -> Result<(RankPart, u32), RankError> {
         loop {
             let link = &mut self.links[at];
             let waiting = async { tokio::time::timeout_at(deadline, link.inbox.next()).await };
@@ -239,20 +262,24 @@ impl Streams {
             let rank = link.rank;
             let host = link.host.clone();
             let Ok(message) = message else {
-                return Err(RankError::Late { rank, host, what: what.to_owned(), waited: self.timeout });
+                let host = if missing == rank { host } else { format!("behind rank {rank}") };
+                return Err(RankError::Late { rank: missing, host, what: what.to_owned(), waited: self.timeout });
             };
-            match message.map_err(|reason| link.lost(reason))?.kind {
+            let message = message.map_err(|reason| link.lost(reason))?;
+            match message.kind {
                 Some(rank_message::Kind::Command(RankCommand { kind: Some(kind) })) if self.rank != 0 => {
                     self.commands.push_back(kind);
                 }
-                Some(rank_message::Kind::Part(part)) if self.is_of(&part, at, what) => return Ok(part),
+                Some(rank_message::Kind::Part(part)) if self.is_of(&part, at, what) => {
+                    return Ok((part, message.checksum));
+                }
                 // A rank that failed says why instead of what is its turn.
                 Some(rank_message::Kind::Part(part)) if part.what == OUTCOME && part.values.starts_with(FAILED) => {
                     let message = String::from_utf8_lossy(&part.values[FAILED.len()..]).into_owned();
                     return Err(RankError::Failed { rank: part.from as usize, message });
                 }
                 other => {
-                    let found = name_of(&other);
+                    let found = name_of(other.as_ref());
                     let expected = format!("{what} of exchange {}", self.operation);
                     return Err(RankError::OutOfStep { rank, host, found, expected });
                 }
@@ -288,16 +315,6 @@ pub(crate) const OUTCOME: &str = "outcome";
 /// What the outcome of a rank that failed begins with.
 pub(crate) const FAILED: &[u8] = b"failed: ";
 
-fn name_of(kind: &Option<rank_message::Kind>) -> String {
-    match kind {
-        None => "an empty message".into(),
-        Some(rank_message::Kind::Hello(_)) => "a second hello".into(),
-        Some(rank_message::Kind::Welcome(_)) => "a second welcome".into(),
-        Some(rank_message::Kind::Command(_)) => "a command".into(),
-        Some(rank_message::Kind::Part(part)) => format!("{:?} of exchange {}", part.what, part.operation),
-    }
-}
-
 impl Collective for Streams {
     fn rank(&self) -> usize {
         self.rank
@@ -324,8 +341,8 @@ impl Collective for Streams {
     }
 
     fn tell(&mut self, command: rank_command::Kind) -> Result<(), RankError> {
-        let kind = rank_message::Kind::Command(RankCommand { kind: Some(command) });
-        let told = self.links.iter().try_for_each(|link| link.send(kind.clone()));
+        let message = sealed(rank_message::Kind::Command(RankCommand { kind: Some(command) }));
+        let told = self.links.iter().try_for_each(|link| link.send(message.clone()));
         self.checked(told)
     }
 }

@@ -161,7 +161,7 @@ impl CheckpointStore {
         Ok(checkpoints_of(&self.folder, run_id)?.into_values().rev().collect())
     }
 
-    /// A checkpoint below the folder, with links and `..` resolved. Its files must not be links, which could lead
+    /// A checkpoint below the folder, with links and `..` resolved. Files in it must not be links, which could lead
     /// anywhere.
     fn resolve(&self, path: &Path) -> Result<PathBuf, ServiceError> {
         let missing = |_| ServiceError::NotFound { what: format!("checkpoint {}", path.display()) };
@@ -202,7 +202,7 @@ fn try_load(learner: &mut Learner, path: &Path, run_id: &str) -> Result<(Checkpo
     Ok((checkpoint, envelope.client_state))
 }
 
-/// A reference to a checkpoint. Its state file has the digests of all other files, so the digest of that file
+/// A reference to a checkpoint. The state file has the digests of all other files, so the digest of that file
 /// identifies the whole.
 fn reference(path: &Path, envelope: &Envelope) -> Result<CheckpointRef> {
     let state = path.join(checkpoint::STATE_FILE);

@@ -9,7 +9,8 @@ use evenkeel_proto::v1::{
 use evenkeel_proto::{FieldError, FlatResponse};
 use evenkeel_rpc::error::{Reason, ServiceError};
 
-use crate::{Example, LearnerError, Response, ResponseGroup, RewardPart};
+use crate::group::ComparedPart;
+use crate::{Comparison, Example, LearnerError, Response, ResponseGroup, RewardPart};
 
 /// The group of a message of this step; `index` counts the groups received before.
 pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Result<ResponseGroup, FieldError> {
@@ -24,7 +25,7 @@ pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Re
         tokens: tokens.token_ids,
         mask: tokens.trainable.into_iter().map(|trainable| trainable && !sample.exclude_from_loss).collect(),
         rollout_logp: tokens.log_probabilities,
-        is_exact: is_exact(sample, header),
+        comparisons: comparisons(sample, header),
         raw_reward: sample.raw_reward.unwrap_or(0.0),
         reward: sample.shaped_reward.unwrap_or(0.0),
         correct: sample.correct,
@@ -59,13 +60,17 @@ fn validate_versions(message: &TrainGroup, header: &TrainHeader) -> Result<(), F
     Ok(())
 }
 
-/// Whether engines that compute as this learner does have sampled a response, with the weights of the step.
-fn is_exact(sample: &TrainSample, header: &TrainHeader) -> bool {
-    let mut sampled = sample.segments.iter().filter(|segment| segment.source() == SegmentSource::Sampled);
-    !header.equal_arithmetic.is_empty()
-        && sampled.all(|segment| {
-            segment.arithmetic == header.equal_arithmetic && segment.policy_version == Some(header.base_version)
-        })
+/// How the log-probabilities of a response are compared with the learner's.
+fn comparisons(sample: &TrainSample, header: &TrainHeader) -> Vec<Comparison> {
+    if header.equal_arithmetic.is_empty() {
+        return Vec::new();
+    }
+    let parts = sample.segments.iter().map(|segment| ComparedPart {
+        tokens: segment.token_ids.len(),
+        is_sampled: segment.source() == SegmentSource::Sampled,
+        is_exact: segment.arithmetic == header.equal_arithmetic && segment.policy_version == Some(header.base_version),
+    });
+    Comparison::of_parts(parts, header.min_tokens as usize)
 }
 
 /// How far the versions of a response are behind the step's; empty where none is.
@@ -90,9 +95,11 @@ pub(super) fn statistics(tokens: &[ModelStatistics]) -> TokenStatistics {
         less_likely: list(|token| token.less_likely),
         equally_likely: list(|token| token.equally_likely),
         ranks: tokens.iter().map(|token| token.rank).collect(),
-        beyond_rank_50: list(|token| token.beyond_rank),
+        beyond_rank_5: list(|token| token.beyond_rank[0]),
+        beyond_rank_50: list(|token| token.beyond_rank[1]),
         largest_log_probabilities: list(|token| token.largest_log_probability),
-        below_floor: list(|token| token.below_floor),
+        below_hundredth: list(|token| token.below_floor[0]),
+        below_floor: list(|token| token.below_floor[1]),
         end_probabilities: list(|token| token.end_probability),
         drawn_token_ids: Vec::new(),
     }

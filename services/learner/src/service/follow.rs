@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::ranks_client::RanksClient;
-use evenkeel_proto::v1::{
-    RankHello, RankMessage, RankOrder, SupervisedExample, TrainHeader, TrainKind, rank_command, rank_message,
-};
+use evenkeel_proto::v1::{RankHello, RankOrder, SupervisedExample, TrainHeader, TrainKind, rank_command, rank_message};
 use evenkeel_rpc::client::{Connector, ServerAddress};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -21,7 +19,7 @@ use super::settings::LearnerSettings;
 use super::start_error::StartError;
 use crate::error::{LearnerError, Result};
 use crate::learner::Learner;
-use crate::ranks::{Inbox, Link, RankError, Streams};
+use crate::ranks::{Inbox, Link, RankError, Streams, sealed};
 use crate::settings::{RankPlace, RankSettings};
 
 /// Pause before joining again.
@@ -32,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub enum RankEnd {
     /// Rank 0 has nothing more to do.
     Finished,
-    /// It was told to end before that, and rank 0 needs it again.
+    /// The rank was told to end before that, and rank 0 needs it again.
     Stopped,
 }
 
@@ -79,7 +77,7 @@ impl Follower {
         let ranks = settings.training.ranks.clone().unwrap_or_default();
         let learner = Learner::open_rank(&settings.model, settings.training, place.division)?;
         let hello = identity(&learner, place.division)?;
-        let connector = Connector::new("learner.ranks.client", ranks.client.clone())?;
+        let connector = Connector::new("learner.ranks.client", ranks.client())?;
         let mut follower = Self { learner, place, settings: ranks, hello, connector, runtime };
         loop {
             let streams = Arc::new(Mutex::new(follower.join()?));
@@ -117,7 +115,7 @@ impl Follower {
                 Join::Failed(message) if began.elapsed() > self.settings.join_timeout => {
                     return Err(StartError::NoRankZero { address, message });
                 }
-                Join::Failed(message) => tracing::info!(address, message, "rank 0 does not take this rank yet"),
+                Join::Failed(message) => tracing::info!(address, message, "rank 0 does not accept this rank yet"),
             }
             std::thread::sleep(PAUSE);
         }
@@ -130,8 +128,8 @@ impl Follower {
         let most = self.connector.max_message();
         let mut client = RanksClient::new(channel).max_decoding_message_size(most).max_encoding_message_size(most);
         let (outgoing, receiver) = mpsc::unbounded_channel();
-        let hello = RankMessage { kind: Some(rank_message::Kind::Hello(self.hello.clone())) };
-        outgoing.send(hello).map_err(|error| failed(&error))?;
+        let hello = rank_message::Kind::Hello(self.hello.clone());
+        outgoing.send(sealed(hello)).map_err(|error| failed(&error))?;
         let answer = client.join(UnboundedReceiverStream::new(receiver)).await.map_err(Join::of)?;
         let mut inbox = Inbox::of(answer.into_inner(), kept_bytes(&self.learner));
         // As long as it takes for the others: rank 0 ends the call if they do not come.
@@ -172,7 +170,7 @@ impl Follower {
 
     fn grpo(&mut self, header: &TrainHeader, streams: &Mutex<Streams>) -> Result<()> {
         let is_probed = self.learner.settings().probe_gradients.is_due(header.step);
-        let mut step = self.learner.step_of(header.expected_groups as usize);
+        let mut step = self.learner.step_of(header.expected_groups as usize).numbered(header.step)?;
         if is_probed {
             step = step.with_probe()?;
         }
@@ -234,9 +232,9 @@ fn unless_agreed(result: Result<()>) -> Result<()> {
 
 /// Why a rank has not joined.
 enum Join {
-    /// It never will.
+    /// The rank will never be accepted.
     Refused(String),
-    /// It may yet.
+    /// A later attempt may succeed.
     Failed(String),
 }
 

@@ -38,13 +38,20 @@ const QUEUED_STEPS: usize = 4;
 /// How long a cancelled item may take to answer.
 const GRACE: Duration = Duration::from_millis(100);
 
+/// What is fixed once a learner has its model.
+pub(super) struct Described {
+    pub(super) model: ModelInfo,
+    pub(super) tensor_groups: Vec<String>,
+    /// Why a GPU computes attention in blocks; empty if it does not.
+    pub(super) attention_in_blocks: String,
+}
+
 /// The service: the sending ends of the learner's thread.
 pub(super) struct LearnerService {
     commands: mpsc::Sender<Command>,
     scores: mpsc::Sender<ScoreCommand>,
     status: StatusBoard,
-    model: ModelInfo,
-    tensor_groups: Vec<String>,
+    described: Described,
     settings: LearnerSettings,
     settings_hash: String,
     /// One permit for each training step.
@@ -58,7 +65,7 @@ impl LearnerService {
     pub(super) fn new(
         (commands, scores): (mpsc::Sender<Command>, mpsc::Sender<ScoreCommand>),
         status: StatusBoard,
-        (model, tensor_groups): (ModelInfo, Vec<String>),
+        described: Described,
         settings: LearnerSettings,
         drain: Drain,
     ) -> Self {
@@ -72,8 +79,7 @@ impl LearnerService {
             commands,
             scores,
             status,
-            model,
-            tensor_groups,
+            described,
             settings_hash: settings.training.hash(),
             settings,
             steps: Arc::new(Semaphore::new(QUEUED_STEPS)),
@@ -226,7 +232,7 @@ impl Learner for LearnerService {
         Ok(Response::new(LearnerGetStatusResponse {
             server: Some(self.info.status()),
             state: status.state.into(),
-            model: Some(self.model.clone()),
+            model: Some(self.described.model.clone()),
             version: status.version,
             run_id: status.run_id,
             last_grpo_step: status.last_grpo_step,
@@ -235,8 +241,9 @@ impl Learner for LearnerService {
             device: self.settings.training.compute.device.clone(),
             compute_dtype: self.settings.training.compute.dtype.wire_name().into(),
             queue: Some(queue),
-            tensor_groups: self.tensor_groups.clone(),
+            tensor_groups: self.described.tensor_groups.clone(),
             arithmetic: self.settings.arithmetic().unwrap_or_default().to_owned(),
+            attention_in_blocks: self.described.attention_in_blocks.clone(),
         }))
     }
 }

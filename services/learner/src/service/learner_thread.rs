@@ -35,7 +35,7 @@ pub(super) struct LearnerThread {
     scoring: Scoring,
     operations: OperationLog,
     status: StatusBoard,
-    /// What it has of other ranks, if there are any.
+    /// Rank 0's side of the other ranks, if there are any.
     leader: Option<Leader>,
 }
 

@@ -25,6 +25,7 @@ mod operations;
 mod published_files;
 mod rank_identity;
 mod rank_port;
+mod readers;
 mod report;
 mod retention;
 mod score;
@@ -41,6 +42,7 @@ mod train_call;
 mod weights_store;
 
 pub use follow::{RankEnd, follow};
+pub(crate) use report::{TokenCounts, grpo as grpo_report};
 pub use retention::{checkpoints_of, published_versions};
 pub use series::SERIES;
 pub use settings::{CheckpointType, LearnerSettings, PublishType};

@@ -31,7 +31,7 @@ const KEPT_RESULTS: usize = 256;
 /// The largest size of all of them together, in bytes as they are sent.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// What operations change.
+/// The state that operations change.
 pub(super) struct Parts<'a> {
     pub(super) learner: &'a mut Learner,
     pub(super) lease: &'a mut Lease,
@@ -46,9 +46,9 @@ pub(super) struct Parts<'a> {
 #[derive(Default)]
 pub(super) struct OperationLog {
     run_id: String,
-    /// Operations done.
+    /// Number of operations done.
     done: u64,
-    /// The newest last.
+    /// Results of operations, the newest last.
     results: VecDeque<Done>,
     bytes: usize,
 }
@@ -56,7 +56,7 @@ pub(super) struct OperationLog {
 /// An operation that was done.
 struct Done {
     sequence: u64,
-    /// Of its request.
+    /// Digest of the request.
     digest: String,
     result: Result<OperateResponse, ServiceError>,
     bytes: usize,

@@ -1,10 +1,12 @@
 //! `evenkeel.v1.Weights`: the files of published versions, for agents that fetch them to where engines are.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use evenkeel_host::{FileDigest, FileHasher, open};
 use evenkeel_model_folder::{Folder, VersionMarker, WeightFiles, weights_digest_among};
@@ -13,11 +15,14 @@ use evenkeel_proto::v1::{
     WeightsDescribeRequest, WeightsDescribeResponse, WeightsFile, WeightsPart, WeightsReadRequest, WeightsReadResponse,
 };
 use evenkeel_proto::{FieldError, validate_digest};
+use evenkeel_rpc::admission::ClientId;
 use evenkeel_rpc::error::{Reason, ServiceError};
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use super::readers::Readers;
 use crate::step_folder;
 
 /// Bytes in one message. Blocks of 1 MiB and more are mapped each on its own, which costs as much as all copies
@@ -25,12 +30,13 @@ use crate::step_folder;
 const CHUNK: usize = 256 << 10;
 /// Messages that are read ahead of the network.
 const AHEAD: usize = 16;
-/// Files that are read at once, over all agents; others wait.
-const READERS: usize = 64;
+/// How long an agent may read nothing. At the slowest rate (`max_rate`) a message for each of eight readers
+/// takes four minutes.
+const UNREAD: Duration = Duration::from_secs(300);
 /// Versions whose descriptions are kept: engines that are behind ask for the one before.
 const DESCRIBED: usize = 2;
 
-/// Version and digest.
+/// Version and digest of published weights.
 type Key = (u64, String);
 
 /// The service. Clones share what is known of the files.
@@ -39,13 +45,13 @@ pub(super) struct PublishedFiles {
     folder: PathBuf,
     /// Locked while files are read for the first time, so that many agents cost as much as one.
     described: Arc<Mutex<VecDeque<(Key, WeightsDescribeResponse)>>>,
-    readers: Arc<Semaphore>,
+    readers: Readers,
 }
 
 impl PublishedFiles {
-    /// Of the folder of published weights.
+    /// For the folder of published weights.
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder, described: Arc::default(), readers: Arc::new(Semaphore::new(READERS)) }
+        Self { folder, described: Arc::default(), readers: Readers::default() }
     }
 
     /// The complete folder of a version with that digest.
@@ -88,28 +94,43 @@ impl Weights for PublishedFiles {
 
     async fn read(&self, request: Request<WeightsReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
         let WeightsReadRequest { version, digest, file, offset, size_bytes } = request.into_inner();
+        // Before the file is opened: those that wait hold none.
+        let permit = self.readers.acquire(ClientId::current().host()).await;
         let folder = self.find(version, &digest)?;
-        let file = open_range(&folder, &file, offset, size_bytes)?;
-        let permit = Arc::clone(&self.readers).acquire_owned().await;
-        let (sender, receiver) = mpsc::channel(AHEAD);
+        let file = open_range(&folder, &file, offset, size_bytes)?.take(size_bytes);
+        let (sender, receiver) = mpsc::channel(AHEAD + 1);
+        // The place of the reason why it ends, for which there may be no other.
+        let last = sender.clone().try_reserve_owned();
+        let runtime = Handle::current();
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let mut file = file.take(size_bytes);
-            loop {
-                let size = CHUNK.min(usize::try_from(file.limit()).unwrap_or(CHUNK));
-                let message = match read_chunk(&mut file, size) {
-                    _ if size == 0 => return,
-                    Ok(content) => Ok(WeightsReadResponse { content: content.into() }),
-                    Err(error) => Err(Status::from(ServiceError::file("reading published weights", &error))),
-                };
-                let failed = message.is_err();
-                if sender.blocking_send(message).is_err() || failed {
-                    return;
-                }
+            if let (Err(status), Ok(last)) = (send(file, &sender, &runtime, UNREAD), last) {
+                drop(last.send(Err(status)));
             }
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
+}
+
+/// Sends a part of a file, until its end or that of its reader, who may take nothing for `unread` at most.
+fn send(
+    mut file: Take<File>,
+    sender: &mpsc::Sender<Result<WeightsReadResponse, Status>>,
+    runtime: &Handle,
+    unread: Duration,
+) -> Result<(), Status> {
+    while file.limit() > 0 {
+        let size = CHUNK.min(usize::try_from(file.limit()).unwrap_or(CHUNK));
+        let content = read_chunk(&mut file, size);
+        let content = content.map_err(|error| ServiceError::file("reading published weights", &error))?;
+        let message = Ok(WeightsReadResponse { content: content.into() });
+        match runtime.block_on(async { tokio::time::timeout(unread, sender.send(message)).await }) {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => break,
+            Err(_) => return Err(ServiceError::ResponsesUnread { timeout: unread }.into()),
+        }
+    }
+    Ok(())
 }
 
 /// The next bytes, into memory that nothing has cleared before.
@@ -122,7 +143,7 @@ fn read_chunk(file: &mut impl Read, size: usize) -> std::io::Result<Vec<u8>> {
 }
 
 /// A file of a folder, at its first byte that is wanted. It stays readable if its folder is removed meanwhile.
-fn open_range(folder: &Path, name: &str, offset: u64, size: u64) -> Result<std::fs::File, ServiceError> {
+fn open_range(folder: &Path, name: &str, offset: u64, size: u64) -> Result<File, ServiceError> {
     let is_plain = Path::new(name).file_name().is_some_and(|plain| plain == name);
     if !is_plain || name.starts_with('.') {
         return Err(FieldError::quoted("file", name, "the name of a file of these weights").into());
@@ -233,4 +254,36 @@ fn file(folder: &Path, name: &str, tensors: &[(u64, u64, String)]) -> std::io::R
         parts.push(WeightsPart { tensor, size_bytes: bytes, digest: part.finish().to_string() });
     }
     Ok(WeightsFile { name: name.to_owned(), size_bytes: length, digest: whole.finish().to_string(), parts })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use evenkeel_rpc::error::has_reason;
+
+    use super::*;
+
+    /// A reader takes `read` messages of a file of many, and waits for what the sender says in the end.
+    async fn sent_to_a_reader_of(read: usize) -> Result<(), Status> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![1; 3 * CHUNK]).unwrap();
+        file.rewind().unwrap();
+        let (sender, mut receiver) = mpsc::channel(1);
+        let runtime = Handle::current();
+        let sending = tokio::task::spawn_blocking(move || {
+            send(file.take(3 * CHUNK as u64), &sender, &runtime, Duration::from_millis(20))
+        });
+        for _ in 0..read {
+            receiver.recv().await.unwrap().unwrap();
+        }
+        sending.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_reads_nothing_is_given_up_with_the_reason() {
+        assert!(sent_to_a_reader_of(2).await.is_ok());
+        let status = sent_to_a_reader_of(0).await.unwrap_err();
+        assert!(has_reason(&status, Reason::ResponsesUnread), "{status}");
+    }
 }

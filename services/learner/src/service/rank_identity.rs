@@ -5,6 +5,7 @@ use std::io;
 
 use candle_core::DType;
 use evenkeel_host::DigestWriter;
+use evenkeel_model::Parameters;
 use evenkeel_proto::v1::RankHello;
 
 use crate::error::{LearnerError, Result};
@@ -45,10 +46,12 @@ fn program() -> Result<String> {
     Ok(format!("{} {digest}", env!("CARGO_PKG_VERSION")))
 }
 
-/// Of all weights as they are in memory: those that are trained, and a frozen base.
+/// Digest of all weights as they are in memory: those that are trained, a frozen base, and those of a reference or a
+/// teacher.
 fn weights_digest(learner: &Learner) -> Result<String> {
     let mut digest = DigestWriter::new(io::sink());
-    for value in learner.parameters().values() {
+    let all = std::iter::once(learner.parameters()).chain(learner.trainer().frozen());
+    for value in all.flat_map(Parameters::values) {
         let mut writer = ByteWriter::default();
         writer.tensor(&value.to_dtype(DType::F32)?)?;
         io::copy(&mut writer.bytes().as_slice(), &mut digest).map_err(LearnerError::file("weights"))?;

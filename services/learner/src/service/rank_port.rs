@@ -13,7 +13,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::ranks::{Inbox, Link};
+use crate::ranks::{Inbox, Link, is_whole, sealed};
 
 /// How long a caller may take to say who it is.
 const HELLO: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const HELLO: Duration = Duration::from_secs(10);
 /// Longest name of a host in messages, in characters.
 const HOST: usize = 120;
 
-/// Those who have joined. Clones share it.
+/// Ranks that have joined. Clones share them.
 #[derive(Clone)]
 pub(super) struct RankPort(Arc<JoinedRanks>);
 
@@ -44,7 +44,7 @@ struct Seat {
 }
 
 impl Seat {
-    /// Who has it.
+    /// Host of the rank that holds the seat.
     fn holder(&self) -> Option<&str> {
         let waiting = self.waiting.as_ref().filter(|link| !link.is_closed()).map(|link| link.host.as_str());
         let active = self.active.as_ref().filter(|(_, sender)| !sender.is_closed()).map(|(host, _)| host.as_str());
@@ -75,13 +75,12 @@ impl RankPort {
         let links: Vec<Link> = seats.iter_mut().filter_map(|seat| seat.waiting.take()).collect();
         for (seat, link) in seats.iter_mut().zip(&links) {
             seat.active = Some((link.host.clone(), link.outgoing.clone()));
-            let welcome = RankMessage { kind: Some(rank_message::Kind::Welcome(RankWelcome {})) };
-            let _ = link.outgoing.send(welcome);
+            let _ = link.outgoing.send(sealed(rank_message::Kind::Welcome(RankWelcome {})));
         }
         Some(links)
     }
 
-    /// The same once every one has joined.
+    /// Waits until every rank has joined; returns their links.
     pub(super) async fn assembled(&self) -> Vec<Link> {
         loop {
             let joined = self.0.joined.notified();
@@ -102,7 +101,7 @@ impl RankPort {
         self.0.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses whoever has something else than rank 0.
+    /// Refuses a rank that differs from rank 0 in program, settings or weights.
     fn validate(&self, hello: &RankHello) -> Result<(), ServiceError> {
         let RankHello { ranks, program, settings_hash, weights_digest, .. } = &self.0.expected;
         if hello.rank == 0 || hello.rank >= *ranks {
@@ -151,9 +150,15 @@ impl Ranks for RankPort {
         let mut messages = request.into_inner();
         let first = tokio::time::timeout(HELLO, messages.message()).await;
         let first = first.map_err(|_| ServiceError::Deadline(HELLO))??;
-        let Some(rank_message::Kind::Hello(hello)) = first.and_then(|message| message.kind) else {
+        let mut first = first.unwrap_or_default();
+        let is_whole = is_whole(&mut first);
+        let Some(rank_message::Kind::Hello(hello)) = first.kind else {
             return Err(ServiceError::from(FieldError::missing("hello", "as the first message")).into());
         };
+        if !is_whole {
+            let message = "the hello arrived damaged: its checksum is another".to_owned();
+            return Err(ServiceError::DataLoss { message }.into());
+        }
         self.validate(&hello)?;
         let rank = hello.rank as usize;
         let (outgoing, receiver) = mpsc::unbounded_channel();

@@ -6,17 +6,28 @@ use evenkeel_objective::{MismatchByLag, PolicyStats};
 use evenkeel_proto::v1::{SampleReport, TrainHeader, TrainKind, TrainReport};
 use evenkeel_run::metric::{MetricName, table as metric};
 
-use crate::{ResponseReport, RuleGradient, SkipReason, StepReport, SupervisedReport, UpdateStats};
+use crate::{ResponseGroup, ResponseReport, RuleGradient, SkipReason, StepReport, SupervisedReport, UpdateStats};
 
 /// Tokens received, which the learner's own report does not count.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TokenCounts {
+pub(crate) struct TokenCounts {
     pub(super) prompt_tokens: u64,
     pub(super) response_tokens: u64,
     pub(super) trainable_tokens: u64,
 }
 
-pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: TokenCounts) -> TrainReport {
+impl TokenCounts {
+    /// Adds the tokens of a group.
+    pub(crate) fn add(&mut self, group: &ResponseGroup) {
+        self.prompt_tokens += group.prompt.len() as u64;
+        for response in &group.responses {
+            self.response_tokens += response.tokens.len() as u64;
+            self.trainable_tokens += response.trainable() as u64;
+        }
+    }
+}
+
+pub(crate) fn grpo(header: &TrainHeader, report: &StepReport, counts: TokenCounts) -> TrainReport {
     let updates = &report.updates;
     let mean = |value: fn(&UpdateStats) -> f64| {
         if updates.is_empty() { None } else { Some(updates.iter().map(value).sum::<f64>() / updates.len() as f64) }
@@ -123,6 +134,10 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
     if let Some(pull) = quantities.pulls.get(&report.aggregation) {
         put(metric::PULL.of([&"positive"]), Some(pull.positive));
         put(metric::PULL.of([&"negative"]), Some(pull.negative));
+    }
+    if let Some(sides) = report.sides {
+        put(metric::SIDE_RATIO.into(), Some(sides.ratio));
+        put(metric::SILENCED_GROUPS.into(), Some(sides.silenced_groups as f64));
     }
     for (quarter, length) in (1..).zip(quantities.length_quarters.iter().flatten()) {
         put(metric::QUARTER_LENGTH.of([&quarter]), Some(rounded(*length)));

@@ -35,7 +35,7 @@ pub(super) struct Scoring {
     runtime: Runtime,
 }
 
-/// What came first.
+/// The event that came first.
 #[expect(clippy::large_enum_variant, reason = "one lives at a time, on the stack")]
 pub(super) enum Arrival<T> {
     /// An item to score.
@@ -137,15 +137,15 @@ impl Scoring {
         };
         let mut accepted = Vec::with_capacity(batch.len());
         let mut sequences = Vec::with_capacity(batch.len());
-        let mut numbers = Vec::with_capacity(batch.len());
+        let mut draws = Vec::with_capacity(batch.len());
         let can_draw = trainer.settings().compute.is_fp32_on_cpu();
         for command in batch {
             let checked = task.sequence(&command.item, trainer);
-            match checked.and_then(|sequence| Ok((sequence, task.numbers(&command.item, can_draw)?))) {
+            match checked.and_then(|sequence| Ok((sequence, task.draws(&command.item, can_draw)?))) {
                 Ok((sequence, of_sequence)) => {
                     accepted.push(command);
                     sequences.push(sequence);
-                    numbers.push(of_sequence);
+                    draws.push(of_sequence);
                 }
                 Err(error) => fail(command, &error),
             }
@@ -158,14 +158,17 @@ impl Scoring {
                 Some(weights) => self.published.with(trainer, weights)?,
                 None => trainer.network(),
             };
-            score(network, &batches, task.temperature, task.sampled_from(), &numbers)
+            score(network, &batches, task.temperature, task.sampled_from(), &draws)
         });
         match scored.map_err(|error| task.explained(trainer, error)) {
             Ok(scores) => {
                 metrics::counter!("evenkeel_scored_sequences_total").increment(accepted.len() as u64);
-                metrics::histogram!("evenkeel_score_batch_seconds").record(start.elapsed());
+                let took = start.elapsed();
+                metrics::histogram!("evenkeel_score_batch_seconds").record(took);
+                let compute_seconds = took.as_secs_f64() / accepted.len() as f64;
                 for (ScoreCommand { item, reply }, scores) in accepted.into_iter().zip(scores) {
-                    let _ = reply.send(response(item, scores, task.version));
+                    let scored = response(item, scores, task.version);
+                    let _ = reply.send(ScoreResponse { compute_seconds, ..scored });
                 }
             }
             Err(error) => {
@@ -187,8 +190,8 @@ fn response(item: ScoreItem, scores: SequenceScores, version: u64) -> ScoreRespo
         log_probabilities: scores.plain.logp,
         entropies: if item.entropy { scores.plain.entropy } else { Vec::new() },
         version,
-        failure: None,
         statistics,
+        ..ScoreResponse::default()
     }
 }
 

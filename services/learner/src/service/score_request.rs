@@ -1,7 +1,7 @@
 //! What an item asks to be scored with, after its check.
 
 use candle_core::DType;
-use evenkeel_model::sampling::{SampledFrom, Truncation};
+use evenkeel_model::sampling::{SampledFrom, TokenDraw, Truncation};
 use evenkeel_model::{Parameters, tensor_groups};
 use evenkeel_proto::v1::{SamplingDistribution, ScoreItem, ScoreWeights, SeededTokens};
 use evenkeel_proto::{BASE_GROUP, FieldError};
@@ -69,11 +69,14 @@ impl ScoreTask {
         Ok(Sequence::new(ids, prompt.len(), scored))
     }
 
-    /// The random number that each token of an item was drawn with; NaN where none is given. `can_draw`: whether this
-    /// learner has the bits of an engine.
-    pub(super) fn numbers(&self, item: &ScoreItem, can_draw: bool) -> Result<Vec<f64>, FieldError> {
+    /// What is known of the draw of each token of an item. `can_draw`: whether this learner has the bits of an engine.
+    pub(super) fn draws(&self, item: &ScoreItem, can_draw: bool) -> Result<Vec<TokenDraw>, FieldError> {
         let tokens = item.response_token_ids.len();
-        let mut numbers = vec![f64::NAN; tokens];
+        let most = if self.sampling.is_some() { tokens } else { 0 };
+        let early = item.min_tokens as usize;
+        let allowed = || format!("at most {most}: the tokens of the response, 0 without sampling");
+        FieldError::ensure(early <= most, "min_tokens", early, allowed())?;
+        let mut draws: Vec<_> = (0..tokens).map(|at| TokenDraw { number: None, cannot_end: at < early }).collect();
         for (index, &SeededTokens { first, count, seed }) in item.seeded.iter().enumerate() {
             let field = format!("seeded[{index}]");
             FieldError::ensure(can_draw, &*field, "present", "absent: this learner has no engine's bits")?;
@@ -82,11 +85,11 @@ impl ScoreTask {
             let allowed = format!("within the {tokens} tokens of the response");
             FieldError::ensure(count > 0 && run.end <= tokens, &*field, format_args!("{run:?}"), allowed)?;
             let mut uniforms = Uniforms::new(seed, Stream::Tokens);
-            for (number, at) in numbers[run].iter_mut().zip(0..) {
-                *number = uniforms.at(at);
+            for (draw, at) in draws[run].iter_mut().zip(0..) {
+                draw.number = Some(uniforms.at(at));
             }
         }
-        Ok(numbers)
+        Ok(draws)
     }
 
     /// The distribution whose statistics are wanted, if any are.

@@ -69,7 +69,8 @@ pub struct LearnerSettings {
     pub model: PathBuf,
     /// The folder of checkpoints, which are in `RUN/step-N`.
     pub checkpoints: PathBuf,
-    /// The folder of published weights, which are in `step-N`.
+    /// The folder of published weights, which are in `step-N`. It is made for its user alone; refused are a link, a
+    /// folder of another user, and one that others may write to.
     pub weights: PathBuf,
     /// The type of published weights.
     pub publish_dtype: PublishType,
@@ -124,12 +125,11 @@ impl LearnerSettings {
     }
 
     /// How an engine computes, by name, that has the learner's log-probabilities to the bit once it has loaded what is
-    /// published. Several ranks compare nothing: each would see its own samples alone.
-    pub(super) fn arithmetic(&self) -> Option<&'static str> {
-        let is_exact = self.training.compute.is_fp32_on_cpu()
-            && self.publish_dtype == PublishType::F32
-            && self.training.ranks.is_none();
-        is_exact.then_some(ARITHMETIC)
+    /// published; `None` where no engine has them. Several ranks have the bits of one.
+    pub fn arithmetic(&self) -> Option<&'static str> {
+        let is_exact = self.training.compute.is_fp32_on_cpu() && self.publish_dtype == PublishType::F32;
+        // Empty on processors on which the two differ.
+        (is_exact && !ARITHMETIC.is_empty()).then_some(ARITHMETIC)
     }
 
     pub(super) fn publish_options(&self) -> PublishOptions {

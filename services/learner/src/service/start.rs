@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use evenkeel_config::Settings;
+use evenkeel_model::attention_library;
 use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_proto::v1::weights_server::WeightsServer;
 use evenkeel_proto::v1::{HeadForm, ModelInfo};
@@ -12,7 +13,7 @@ use evenkeel_rpc::server::Server;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use super::grpc::{LearnerService, NAME};
+use super::grpc::{Described, LearnerService, NAME};
 use super::instruments::watch_disks;
 use super::leader::Meeting;
 use super::learner_thread::LearnerThread;
@@ -22,14 +23,15 @@ use super::settings::LearnerSettings;
 use super::start_error::StartError;
 use super::status::StatusBoard;
 use crate::error::LearnerError;
-use crate::files::validate_writable;
+use crate::files::{validate_private, validate_writable};
 use crate::learner::Learner;
 use crate::ranks::Division;
 
 /// Binds the port, opens the model and returns a server; [`Server::run`] or [`Server::spawn`] starts it.
 ///
 /// # Errors
-/// A port in use, settings out of range, folders that cannot be written to, or a folder without a supported model.
+/// A port in use, settings out of range, folders that cannot be written to, published weights in a folder that others
+/// may write to, or a folder without a supported model.
 pub fn bind(settings: LearnerSettings) -> BoxFuture<'static, Result<Server, StartError>> {
     Box::pin(start(settings))
 }
@@ -39,6 +41,7 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
     for (setting, folder) in [("checkpoints", &settings.checkpoints), ("weights", &settings.weights)] {
         validate_writable(setting, folder)?;
     }
+    validate_private("weights", &settings.weights)?;
     let meeting = match (&settings.training.ranks, settings.training.rank_place().map_err(LearnerError::Setting)?) {
         (Some(ranks), Some(place)) => Some(Meeting::bind(ranks, place).await?),
         _ => None,
@@ -68,7 +71,11 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
                 for note in thread_settings.disk_notes(learner.parameters().trained_count()) {
                     tracing::warn!("{note}");
                 }
-                let described = (describe(&learner), group_names(learner.parameters()));
+                let described = Described {
+                    model: describe(&learner),
+                    tensor_groups: group_names(learner.parameters()),
+                    attention_in_blocks: attention_in_blocks(&learner),
+                };
                 match LearnerThread::new(learner, leader, &thread_settings, items, thread_status) {
                     Err(error) => drop(ready.send(Err(StartError::Thread(error)))),
                     Ok(thread) => {
@@ -80,10 +87,10 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
         }
     });
     spawned.map_err(StartError::Thread)?;
-    let (model, tensor_groups) = opened.await.map_err(|_| StartError::ThreadEnded)??;
+    let described = opened.await.map_err(|_| StartError::ThreadEnded)??;
     let max_message = server.max_message();
     let files = PublishedFiles::new(settings.weights.clone());
-    let service = LearnerService::new((commands, scores), status, (model, tensor_groups), settings, server.drain());
+    let service = LearnerService::new((commands, scores), status, described, settings, server.drain());
     let service =
         LearnerServer::new(service).max_decoding_message_size(max_message).max_encoding_message_size(max_message);
     Ok(server.with_service(service).with_service(WeightsServer::new(files)))
@@ -117,6 +124,16 @@ pub async fn wait_for_ranks() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+fn attention_in_blocks(learner: &Learner) -> String {
+    let (device, compute) = (learner.parameters().device(), &learner.settings().compute);
+    if device.is_cpu() {
+        return String::new();
+    }
+    let options = compute.network_options().attention;
+    let library = attention_library(device, compute.dtype.into(), options, learner.config().head_dim);
+    library.err().map(|reason| reason.to_string()).unwrap_or_default()
 }
 
 fn describe(learner: &Learner) -> ModelInfo {

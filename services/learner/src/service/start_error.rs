@@ -25,13 +25,13 @@ pub enum StartError {
     RankRefused {
         /// Where rank 0 is.
         address: String,
-        /// What it says.
+        /// Message of the failure.
         message: String,
     },
     /// Rank 0 stayed away.
     #[error("rank 0 at {address} has not taken this rank within ranks.join_timeout; at last: {message}")]
     NoRankZero {
-        /// Where it should be.
+        /// Address where the service should be.
         address: String,
         /// Why it was not reached, or what it said.
         message: String,

@@ -1,16 +1,18 @@
 //! The folder of published weights.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use evenkeel_proto::v1::{PublishRequest, PublishResponse, WeightsRef};
+use evenkeel_host::arriving;
+use evenkeel_proto::v1::{PublishRequest, PublishResponse, WeightsRef, weights_ref};
 use evenkeel_proto::validate_kept_versions;
 use evenkeel_rpc::error::{ServiceError, micros};
 
 use super::artifacts::size;
 use super::{convert, retention};
 use crate::error::{LearnerError, Result};
+use crate::files::make_private;
 use crate::learner::Learner;
 use crate::publish::PublishOptions;
 
@@ -48,10 +50,10 @@ impl WeightsStore {
     ) -> Result<PublishResponse, ServiceError> {
         validate_kept_versions("keep", request.keep.unwrap_or_default())?;
         let write_out_head = self.writes_out_head(learner, request);
-        let latest = self.latest.clone();
-        if let Some((weights, _)) =
-            latest.filter(|latest| latest.0.version == learner.version() && latest.1 == write_out_head)
-        {
+        let is_current = |(weights, has_head): &(WeightsRef, bool)| {
+            weights.version == learner.version() && *has_head == write_out_head && is_there(weights)
+        };
+        if let Some((weights, _)) = self.latest.clone().filter(is_current) {
             return Ok(PublishResponse { weights: Some(weights), already_published: true, write_us: 0 });
         }
         let start = Instant::now();
@@ -87,7 +89,7 @@ impl WeightsStore {
     pub(super) fn forget(&mut self) {
         self.latest = None;
         if let Some(Err(error)) = self.unsettled.take().and_then(|unsettled| unsettled.arriving).map(join) {
-            tracing::warn!(%error, "weights of before are not on the disk");
+            tracing::warn!(%error, "earlier weights are not on the disk");
         }
     }
 
@@ -99,6 +101,13 @@ impl WeightsStore {
     fn write(&mut self, learner: &Learner, request: &PublishRequest, later: bool) -> Result<WeightsRef, ServiceError> {
         let write_out_head = self.writes_out_head(learner, request);
         let options = PublishOptions { write_out_head, ..self.options };
+        if let Err(error) = make_private(&self.folder) {
+            // What somebody changed in the middle of a run does not end it: engines' weights are compared anyway.
+            if !self.folder.is_dir() {
+                return Err(convert::error(error));
+            }
+            tracing::warn!(%error, "the folder of published weights is not private");
+        }
         let (published, mut staged) = learner.stage(&self.folder, options).map_err(convert::error)?;
         let size = size(staged.place()).map_err(convert::error)?;
         if later {
@@ -123,7 +132,8 @@ impl WeightsStore {
             finish().map_err(convert::error)?;
         }
         let path = std::path::absolute(&published.path).unwrap_or(published.path);
-        let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);
+        let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size)
+            .with_files_digest(published.files_digest);
         self.latest = Some((weights.clone(), write_out_head));
         Ok(weights)
     }
@@ -133,6 +143,13 @@ impl Drop for WeightsStore {
     fn drop(&mut self) {
         self.forget();
     }
+}
+
+/// Whether the folder is still there: who asked for it may have removed it, as Tinker's front does once nothing refers
+/// to it.
+fn is_there(weights: &WeightsRef) -> bool {
+    let Some(weights_ref::Source::Path(at)) = &weights.source else { return false };
+    arriving::read_in_place(Path::new(&at.path), Path::is_dir)
 }
 
 fn join(arriving: JoinHandle<Result<()>>) -> Result<()> {

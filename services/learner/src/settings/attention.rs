@@ -17,7 +17,7 @@ pub enum AttentionPath {
 }
 
 impl AttentionPath {
-    /// The model's part.
+    /// Options of the model's attention.
     pub(super) fn options(self, deterministic: bool) -> AttentionOptions {
         AttentionOptions { library: self == Self::Auto, deterministic }
     }

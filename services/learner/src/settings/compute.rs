@@ -242,20 +242,20 @@ mod tests {
 
     #[test]
     fn attention_follows_its_settings() {
-        let of = |attention, deterministic| {
+        let options_of = |attention, deterministic| {
             let options = Compute { attention, deterministic, ..Compute::default() }.network_options().attention;
             (options.library, options.deterministic)
         };
-        assert_eq!(of(AttentionPath::Auto, false), (true, false));
-        assert_eq!(of(AttentionPath::Auto, true), (true, true));
-        assert_eq!(of(AttentionPath::Blocks, true), (false, true));
+        assert_eq!(options_of(AttentionPath::Auto, false), (true, false));
+        assert_eq!(options_of(AttentionPath::Auto, true), (true, true));
+        assert_eq!(options_of(AttentionPath::Blocks, true), (false, true));
     }
 
     #[test]
     fn more_threads_have_more_gradients_at_a_time_if_half_of_the_free_memory_holds_them() {
-        let of = |threads, free| Compute { threads, ..Compute::default() }.gradients_at_once(1000, free);
-        assert_eq!([1, 2, 64].map(|threads| of(threads, None)), [4, 5, 8]);
-        assert_eq!([0, 40_000, 48_000, 55_999, 1 << 40].map(|free| of(64, Some(free))), [4, 5, 6, 6, 8]);
+        let gradients = |threads, free| Compute { threads, ..Compute::default() }.gradients_at_once(1000, free);
+        assert_eq!([1, 2, 64].map(|threads| gradients(threads, None)), [4, 5, 8]);
+        assert_eq!([0, 40_000, 48_000, 55_999, 1 << 40].map(|free| gradients(64, Some(free))), [4, 5, 6, 6, 8]);
     }
 
     #[test]

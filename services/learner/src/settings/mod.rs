@@ -18,13 +18,16 @@ pub(crate) use packing::GradientPacking;
 pub use probe::ProbeSettings;
 pub use ranks::{RankPlace, RankSettings};
 
+use std::path::{Path, PathBuf};
+
 use evenkeel_config::Settings;
-use evenkeel_model::{LoraShape, Recompute};
+use evenkeel_model::{LoraShape, ModelError, Recompute};
 use evenkeel_objective::{Correction, MAX_REWARD};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::terms::distillation::{self, DistillationSettings};
 use crate::terms::{LossTerm, LossTerms, kl};
 
 /// Which log-probabilities the ratio of the first update is taken against.
@@ -104,6 +107,9 @@ pub struct TrainingSettings {
     /// Adapters that are trained instead of all weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora: Option<LoraSettings>,
+    /// A teacher that scores the policy's samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distillation: Option<DistillationSettings>,
     /// A teacher that the policy is pulled to.
     #[cfg(test)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,6 +140,7 @@ impl Default for TrainingSettings {
             shuffle: false,
             max_skipped_updates: 10,
             lora: None,
+            distillation: None,
             #[cfg(test)]
             teacher: None,
             ranks: None,
@@ -177,6 +184,11 @@ impl Settings for TrainingSettings {
         if self.epochs == 0 {
             return Err(FieldError::new("epochs", 0, "1 or more"));
         }
+        if self.distillation.is_some() && !self.old_logp.is_learners() {
+            let allowed = "recompute or proximal with learner.distillation, which compares the learner's own \
+                           log-probabilities before the first update of a step with the teacher's";
+            return Err(FieldError::new("old_logp", self.old_logp.name(), allowed));
+        }
         let correction = self.objective.correction;
         if self.old_logp == OldLogp::Rollout && correction != Correction::None {
             let allowed = "none with old_logp = rollout, where the ratio itself is taken against the engine's \
@@ -196,10 +208,12 @@ impl TrainingSettings {
     /// Which of several ranks this process is; `None` if it trains alone.
     ///
     /// # Errors
-    /// As [`RankSettings::place`].
+    /// As [`RankSettings::place`]; ranks without a token.
     pub fn rank_place(&self) -> Result<Option<RankPlace>, FieldError> {
         let Some(ranks) = &self.ranks else { return Ok(None) };
-        ranks.place(self.compute.gradient_blocks, |name| std::env::var(name).ok())
+        let place = ranks.place(self.compute.gradient_blocks, |name| std::env::var(name).ok())?;
+        place.iter().try_for_each(|place| ranks.validate_token(place.division.rank()))?;
+        Ok(place)
     }
 
     /// Refuses batches that these settings cannot train on.
@@ -207,12 +221,29 @@ impl TrainingSettings {
     /// # Errors
     /// The first refused field of the batch, with its value and what is allowed.
     pub fn validate_batch(&self, batch: BatchShape) -> Result<(), FieldError> {
-        self.objective.validate_group_size(batch.group_size)?;
+        self.validate_group_size(batch.group_size)?;
         if batch.largest_reward.is_nan() || batch.largest_reward.abs() > MAX_REWARD {
             let allowed = format!("a finite number up to {MAX_REWARD:e} in magnitude");
             return Err(FieldError::new("largest_reward", batch.largest_reward, allowed));
         }
         Ok(())
+    }
+
+    /// Refuses a number of responses to a prompt for which the advantages are undefined, unless nothing is learned from
+    /// rewards.
+    ///
+    /// # Errors
+    /// `group_size`, with its value and what is allowed.
+    pub(crate) fn validate_group_size(&self, group_size: usize) -> Result<(), FieldError> {
+        if self.reward_weight() == 0.0 && group_size > 0 {
+            return Ok(());
+        }
+        self.objective.validate_group_size(group_size)
+    }
+
+    /// What the policy term, that of rewards, counts in the loss; 0 where a teacher alone decides.
+    pub fn reward_weight(&self) -> f64 {
+        self.distillation.as_ref().map_or(1.0, |distillation| distillation.reward_weight)
     }
 
     /// Refuses a number of groups in a step that mini-batches do not divide.
@@ -234,7 +265,8 @@ impl TrainingSettings {
             Some(lora) => lora.notes(self.optimizer.learning_rate),
             None => Vec::new(),
         };
-        if self.is_single_update() && self.old_logp.is_learners() {
+        notes.extend(self.distillation.iter().filter_map(DistillationSettings::note));
+        if self.is_single_update() && self.old_logp.is_learners() && self.reward_weight() != 0.0 {
             notes.push(format!(
                 "the clip of policy = {} never acts: with one update for each batch and old_logp = {} every ratio is 1 \
                  (mini_batch_groups or epochs make more updates)",
@@ -266,7 +298,11 @@ impl TrainingSettings {
     pub fn hash(&self) -> String {
         let Compute { dtype, gradient_blocks, .. } = self.compute;
         let compute = Compute { dtype, gradient_blocks, ..Compute::default() };
-        let rules = Self { compute, ..self.result_affecting() };
+        let mut rules = Self { compute, ..self.result_affecting() };
+        // Where it lies may differ between processes; inputs.json has what is in it.
+        if let Some(distillation) = &mut rules.distillation {
+            distillation.teacher = PathBuf::new();
+        }
         let text = serde_json::to_string(&rules).expect("numbers and names serialise");
         evenkeel_host::sha256(text)
     }
@@ -288,9 +324,22 @@ impl TrainingSettings {
     pub(crate) fn loss_terms(&self) -> LossTerms {
         LossTerms::new([
             kl::term(&self.objective),
+            distillation::term(self.distillation.as_ref(), &self.objective),
             #[cfg(test)]
             crate::terms::teacher::term(self.teacher.as_ref()),
         ])
+    }
+
+    /// Refuses networks of the loss's terms that do not go with the policy in a folder, such as a teacher with another
+    /// vocabulary. No weights are read.
+    ///
+    /// # Errors
+    /// The first such setting, by its path below `learner`, what is wrong with it and what is allowed.
+    pub fn validate_networks(&self, policy: &Path) -> Result<(), FieldError> {
+        self.loss_terms().iter().try_for_each(|term| term.validate_folder(policy)).map_err(|error| match error {
+            ModelError::Input(error) => error,
+            other => FieldError::new("model", other, "a folder that can be read"),
+        })
     }
 
     /// How many further log-probabilities of each token the terms of the loss need, each from a frozen network.
@@ -302,6 +351,12 @@ impl TrainingSettings {
     /// without such a term.
     pub fn refers_to_initial_weights(&self) -> Option<&'static str> {
         self.loss_terms().iter().find(|term| term.refers_to_initial_weights()).map(LossTerm::setting)
+    }
+
+    /// Updates of the optimizer in a step of `groups` groups.
+    pub fn updates_in_step(&self, groups: usize) -> usize {
+        let batches = groups.checked_div(self.mini_batch_groups).map_or(1, |count| count.max(1));
+        batches * self.epochs
     }
 
     /// Whether one update takes the whole batch.

@@ -28,7 +28,7 @@ pub enum MomentsLocation {
 }
 
 impl MomentsLocation {
-    /// All of them.
+    /// All places.
     pub const ALL: [Self; 2] = [Self::Device, Self::Host];
 
     /// The name in settings.

@@ -14,7 +14,8 @@ pub struct ProbeSettings {
     /// for each rule, and 4 bytes of host memory for each rule and parameter.
     pub every: u64,
     /// The rules besides the one in use; empty is all (those that divide by `max_tokens` only if `objective.max_tokens`
-    /// is set, and not `luspo`, whose gradient is that of `sequence-sum` at another scale).
+    /// is set, and neither `luspo`, whose gradient is that of `sequence-sum` at another scale, nor `sides`, whose
+    /// numbers only a run that uses it has).
     pub rules: Vec<Aggregation>,
 }
 
@@ -28,7 +29,8 @@ impl ProbeSettings {
     pub(crate) fn rules(&self, objective: &Settings) -> Vec<Aggregation> {
         let is_meant = |rule: &Aggregation| {
             if self.rules.is_empty() {
-                *rule != Aggregation::Luspo && (!rule.uses_max_tokens() || objective.max_tokens > 0)
+                !matches!(rule, Aggregation::Luspo | Aggregation::Sides)
+                    && (!rule.uses_max_tokens() || objective.max_tokens > 0)
             } else {
                 self.rules.contains(rule)
             }
@@ -39,6 +41,10 @@ impl ProbeSettings {
     /// # Errors
     /// A rule that the objective has no number for.
     pub(super) fn validate(&self, objective: &Settings) -> Result<(), FieldError> {
+        if objective.aggregation != Aggregation::Sides && self.rules.contains(&Aggregation::Sides) {
+            let allowed = "rules without sides, whose numbers only a run with objective.aggregation = sides has";
+            return Err(FieldError::new("probe_gradients.rules", Aggregation::Sides, allowed));
+        }
         match self.rules.iter().find(|rule| rule.uses_max_tokens() && objective.max_tokens == 0) {
             None => Ok(()),
             Some(rule) => {

@@ -1,8 +1,10 @@
 //! Several processes that train together, and which of them this one is.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_config::{HumanDuration, Settings, at_least_1ms};
+use evenkeel_host::Secret;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;
 use evenkeel_rpc::server::ServerSettings;
@@ -23,6 +25,10 @@ pub struct RankSettings {
     /// Where rank 0 listens for the others, `HOST:PORT`. Absent: MASTER_ADDR and MASTER_PORT of the environment, or the
     /// port after that where torchrun started the ranks, whose own store has MASTER_PORT.
     pub address: Option<String>,
+    /// File with the token of these ranks, which every rank reads: rank 0 takes nobody without it, also on loopback. One
+    /// line of at least 16 visible ASCII characters. Required, unless `server` and `client` have tokens or client
+    /// certificates of their own.
+    pub token_file: Option<PathBuf>,
     /// How long one rank may keep the others waiting, the longest part of a step included.
     #[serde(with = "HumanDuration")]
     pub timeout: Duration,
@@ -41,6 +47,7 @@ impl Default for RankSettings {
             count: 0,
             rank: None,
             address: None,
+            token_file: None,
             timeout: Duration::from_secs(600),
             join_timeout: Duration::from_secs(600),
             server: ServerSettings::default(),
@@ -134,11 +141,35 @@ impl RankSettings {
         Ok(Some(RankPlace { division: Division::new(rank, ranks), address }))
     }
 
+    /// Refuses ranks that anybody could join. `rank` is this one.
+    pub(super) fn validate_token(&self, rank: usize) -> Result<(), FieldError> {
+        let Self { server, client, token_file, .. } = self;
+        if let Some(path) = token_file {
+            let refused = |error| FieldError::new("ranks.token_file", path.display(), format!("a token: {error}"));
+            return Secret::read_all(path).map(drop).map_err(refused);
+        }
+        let has_its_own = if rank == 0 {
+            let asks_for_certificates = server.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
+            server.token_file.is_some() || !server.auth.tokens.is_empty() || asks_for_certificates
+        } else {
+            client.token_file.is_some() || client.tls.as_ref().is_some_and(|tls| tls.certificate_file.is_some())
+        };
+        let allowed = "a file with a token that every rank reads, such as the output of `openssl rand -hex 32`";
+        if has_its_own { Ok(()) } else { Err(FieldError::missing("ranks.token_file", allowed)) }
+    }
+
     /// The port of rank 0.
     pub(crate) fn server_at(&self, place: &RankPlace) -> ServerSettings {
         let unset = ServerSettings::default().listen;
         let listen = if self.server.listen == unset { place.address.clone() } else { self.server.listen.clone() };
-        ServerSettings { listen, ..self.server.clone() }
+        let token_file = self.server.token_file.clone().or_else(|| self.token_file.clone());
+        ServerSettings { listen, token_file, ..self.server.clone() }
+    }
+
+    /// How the other ranks connect to it.
+    pub(crate) fn client(&self) -> ClientSettings {
+        let token_file = self.client.token_file.clone().or_else(|| self.token_file.clone());
+        ClientSettings { token_file, ..self.client.clone() }
     }
 
     /// Where the other ranks connect.
@@ -196,6 +227,30 @@ mod tests {
         assert_eq!(place(&at(2), &given), here(1, 2), "a setting counts first");
         assert_eq!(place(&RankSettings { rank: Some(1), ..at(2) }, &[]), here(1, 2));
         assert_eq!(place(&at(1), &[("RANK", "0")]), Ok(None), "one rank is no ranks");
+    }
+
+    #[test]
+    fn ranks_that_anybody_could_join_are_refused_also_on_loopback() {
+        let refused = |settings: &RankSettings, rank| settings.validate_token(rank).unwrap_err().to_string();
+        for rank in 0..2 {
+            let error = refused(&at(2), rank);
+            assert!(error.starts_with("ranks.token_file is absent, required: a file with a token"), "{error}");
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let settings = RankSettings { token_file: Some(file.path().into()), ..at(2) };
+        std::fs::write(file.path(), "short").unwrap();
+        let error = refused(&settings, 1);
+        assert!(error.starts_with("ranks.token_file is /") && error.contains("5 characters"), "{error}");
+        std::fs::write(file.path(), "0123456789abcdef\n").unwrap();
+        for rank in 0..2 {
+            assert_eq!(settings.validate_token(rank), Ok(()));
+        }
+        // Who asks and who shows, each with a file of its own.
+        let mut apart = at(2);
+        apart.server.token_file = Some("a".into());
+        assert_eq!((apart.validate_token(0), apart.validate_token(1).is_err()), (Ok(()), true));
+        apart.client.token_file = Some("b".into());
+        assert_eq!(apart.validate_token(1), Ok(()));
     }
 
     #[test]

@@ -2,16 +2,17 @@
 
 use evenkeel_objective::{Advantage, GroupCounts, GroupView, MiniBatchCounts, MismatchByLag, Normalizer};
 
-use super::equality::ComparedTokens;
+use super::equality::{ComparedTokens, Difference};
 use super::group_weights::{GroupWeights, Place, PlannedResponse};
 use super::lag_statistics::LagStatistics;
 use super::loss::ResponseStats;
 use super::mini_batch::MiniBatches;
-use super::passes::{first_pass, own_of, regularizer_factor, run, score, update};
+use super::passes::{first_pass, own_of, run, scale, score, term_factors, update};
 use super::report::UpdateStats;
 use super::response_report::{ResponseReport, ResponseReports};
-use super::results_of_ranks::{gather_logp, gather_stats};
+use super::results_of_ranks::{gather_difference, gather_logp, gather_stats};
 use crate::error::Result;
+use crate::terms::{LossTerm, TokenShare, TokenShares};
 use crate::trainer::Trainer;
 
 /// A pass of a later update takes this many times the tokens that are worth a pass: large enough that threads rarely
@@ -57,6 +58,8 @@ pub(super) struct Batch {
     /// Responses of later updates that have been, and those of the first whose log-probabilities are needed.
     scored: Vec<PlannedResponse>,
     compared: ComparedTokens,
+    /// The first response, of those that this rank has scored, whose log-probabilities are not the engine's.
+    difference: Option<Difference>,
     /// Statistics by lag, if they are requested, and the responses that they are to be of before the first update, in
     /// the order of their passes.
     lags: Option<(LagStatistics, Vec<Place>)>,
@@ -76,6 +79,7 @@ impl Batch {
             unscored: Vec::new(),
             scored: Vec::new(),
             compared: ComparedTokens::default(),
+            difference: None,
             lags: None,
         }
     }
@@ -155,8 +159,7 @@ impl Batch {
             observe(StepPhase::Updating, self.progress);
             trained += stats.len();
             let updated = update(trainer, &stats, counts)?;
-            let objective = &trainer.settings().objective;
-            let normalizer = counts.policy_scale(objective.aggregation, objective.advantage);
+            let normalizer = scale(trainer, counts);
             responses.update(&self.groups, &mini_batch, normalizer, &stats, updated.skipped.is_none());
             updates.push(updated);
         }
@@ -178,9 +181,9 @@ impl Batch {
         if tokens(&self.unscored) >= worth {
             self.score(trainer)?;
         }
-        let Some(factor) = self.first_factor(trainer, group + 1) else { return Ok(()) };
+        let Some(factors) = self.first_factors(trainer, group + 1) else { return Ok(()) };
         match self.mini_batches.first_groups(group + 1) {
-            Some(groups) if tokens(&self.first) >= worth => self.accumulate_first(trainer, factor, groups),
+            Some(groups) if tokens(&self.first) >= worth => self.accumulate_first(trainer, factors, groups),
             _ => Ok(()),
         }
     }
@@ -205,18 +208,23 @@ impl Batch {
         }
         if !self.first.is_empty() {
             observe(StepPhase::Accumulating, self.progress);
-            let factor = regularizer_factor(trainer, self.first_counts());
+            let factors = term_factors(trainer, self.first_counts());
             let groups = self.mini_batches.first_groups(self.groups.len()).unwrap_or(self.groups.len());
-            self.accumulate_first(trainer, factor, groups)?;
+            self.accumulate_first(trainer, factors, groups)?;
         }
         Ok(())
     }
 
     fn score(&mut self, trainer: &mut Trainer) -> Result<()> {
         let mut responses = std::mem::take(&mut self.unscored);
-        score(trainer, &mut responses)?;
+        self.note(score(trainer, &mut responses)?);
         self.keep(responses);
         Ok(())
+    }
+
+    /// Keeps what a comparison has found until all ranks know of it.
+    fn note(&mut self, found: Option<Difference>) {
+        self.difference = Difference::first(self.difference.take(), found);
     }
 
     /// Keeps responses whose log-probabilities before the first update are known to the rank that has scored them.
@@ -228,7 +236,13 @@ impl Batch {
     }
 
     /// Makes what each rank has scored before the first update known to all, and adds it to the statistics by lag.
+    ///
+    /// # Errors
+    /// On all ranks: the first response whose log-probabilities are not the engine's, whichever rank has scored it.
     fn share(&mut self, trainer: &Trainer) -> Result<()> {
+        if let Some(difference) = gather_difference(trainer, self.difference.take())? {
+            return Err(difference.into());
+        }
         self.scored.sort_by_key(PlannedResponse::place);
         gather_logp(trainer, &mut self.scored)?;
         let Some((lags, places)) = &mut self.lags else { return Ok(()) };
@@ -243,14 +257,16 @@ impl Batch {
     }
 
     /// Forward and backward over what waits for the first update, which takes this many groups.
-    fn accumulate_first(&mut self, trainer: &mut Trainer, factor: f64, groups: usize) -> Result<()> {
+    fn accumulate_first(&mut self, trainer: &mut Trainer, factors: TokenShares, groups: usize) -> Result<()> {
         let mut responses = std::mem::take(&mut self.first);
         let mini_batches = &self.mini_batches;
         let blocks = trainer.blocks(groups);
         let block = |group| blocks.of(mini_batches.position_in_first(group));
         let repeats = self.mini_batches.repeats();
         let keep = (repeats && trainer.settings().old_logp.is_learners()) || self.lags.is_some();
-        self.first_stats.extend(first_pass(trainer, &mut responses, block, factor, keep)?);
+        let (stats, difference) = first_pass(trainer, &mut responses, block, factors, keep)?;
+        self.first_stats.extend(stats);
+        self.note(difference);
         responses.iter().for_each(|response| self.mark(response.group()));
         if repeats || self.lags.is_some() {
             self.keep(responses);
@@ -268,7 +284,7 @@ impl Batch {
         is_first_pass: bool,
         observe: &mut dyn FnMut(StepPhase, StepProgress),
     ) -> Result<Vec<ResponseStats>> {
-        let factor = regularizer_factor(trainer, counts);
+        let factors = term_factors(trainer, counts);
         // Against the engine's log-probabilities nothing was scored before.
         let measures = is_first_pass && self.lags.is_some() && !trainer.settings().old_logp.is_learners();
         let enough = LATER_PASS * trainer.settings().compute.tokens_worth_a_pass();
@@ -289,7 +305,7 @@ impl Batch {
                 done.push(group);
             }
             observe(StepPhase::Accumulating, self.progress);
-            let (of_pass, logp_of_pass) = run(trainer, &members, block, factor, measures)?;
+            let (of_pass, logp_of_pass) = run(trainer, &members, block, factors, measures)?;
             stats.extend(of_pass);
             logp.extend(logp_of_pass);
             done.into_iter().for_each(|group| self.mark(group));
@@ -318,16 +334,24 @@ impl Batch {
         &self.scored[start..end]
     }
 
-    /// The factor of the regularizer in the first update, once it is known: it is the ratio of two mini-batch
-    /// normalizers, which is 1 for every rule that divides by P alone.
-    fn first_factor(&self, trainer: &Trainer, received: usize) -> Option<f64> {
-        let objective = &trainer.settings().objective;
-        let by_groups =
-            objective.aggregation.normalizer() == Normalizer::Groups && objective.advantage != Advantage::Gdpo;
-        if by_groups || !trainer.is_regularized() {
-            return Some(1.0);
+    /// The factors of other terms in the first update, once they are known: each is the ratio of two mini-batch
+    /// normalizers, which is 1 where both are the same.
+    fn first_factors(&self, trainer: &Trainer, received: usize) -> Option<TokenShares> {
+        let settings = trainer.settings();
+        let objective = &settings.objective;
+        let scaled_by = match objective.aggregation.normalizer() {
+            _ if settings.reward_weight() == 0.0 => Some(TokenShare::OfBatch),
+            _ if objective.advantage == Advantage::Gdpo => None,
+            Normalizer::Groups => Some(TokenShare::OfGroup),
+            Normalizer::Tokens => Some(TokenShare::OfBatch),
+            Normalizer::Lengths => None,
+        };
+        let of_entropy = (objective.entropy_coefficient != 0.0).then_some(TokenShare::OfGroup);
+        let mut shares = trainer.terms().iter().map(LossTerm::share).chain(of_entropy);
+        if shares.all(|share| scaled_by == Some(share)) {
+            return Some(TokenShares { of_group: 1.0, of_batch: 1.0 });
         }
-        self.mini_batches.has_first(received).then(|| regularizer_factor(trainer, self.first_counts()))
+        self.mini_batches.has_first(received).then(|| term_factors(trainer, self.first_counts()))
     }
 
     /// The counts of the first update, whose groups have all arrived.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use evenkeel_objective::{GroupCounts, GroupTerms, GroupView, LagRun, RewardComponent, Settings};
 
 use crate::error::Result;
-use crate::group::{Response, ResponseGroup, RewardPart};
+use crate::group::{Comparison, Response, ResponseGroup, RewardPart};
 use crate::sequence::Sequence;
+use crate::settings::TrainingSettings;
 
 /// The index of a response's group in the step, and of the response in the group.
 pub(super) type Place = (usize, usize);
@@ -24,7 +25,7 @@ pub(super) struct PlannedResponse {
     /// Sequences that begin with a prompt of their own: the first token of each, and the prompt.
     contexts: Vec<(usize, Vec<u32>)>,
     rollout_logp: Vec<f32>,
-    is_exact: bool,
+    comparisons: Vec<Comparison>,
     lags: Vec<LagRun>,
     old_logp: Option<Vec<f32>>,
     other_logp: Vec<Vec<f32>>,
@@ -44,7 +45,7 @@ impl PlannedResponse {
         self.index
     }
 
-    /// Both of these.
+    /// Index of the group, and of the response in it.
     pub(super) fn place(&self) -> Place {
         (self.group, self.index)
     }
@@ -54,9 +55,9 @@ impl PlannedResponse {
         &self.rollout_logp
     }
 
-    /// Whether the engine's log-probabilities must be the learner's, to the bit.
-    pub(super) fn is_exact(&self) -> bool {
-        self.is_exact
+    /// How these are compared with the learner's; empty where none is.
+    pub(super) fn comparisons(&self) -> &[Comparison] {
+        &self.comparisons
     }
 
     /// How far the versions that sampled the trainable tokens are behind the step's; empty where none is.
@@ -139,12 +140,12 @@ pub(super) struct GroupWeights {
     correct: Vec<Option<bool>>,
     /// Lengths of valid responses, whatever their mask.
     pub(super) lengths: Vec<usize>,
-    /// Of valid responses.
+    /// Rewards of valid responses before shaping.
     pub(super) raw_rewards: Vec<f64>,
-    /// Of valid responses.
+    /// Rewards of valid responses.
     pub(super) rewards: Vec<f64>,
     pub(super) invalid: usize,
-    /// Whether any weighted advantage is not 0.
+    /// Whether any weighted advantage is not 0, or a teacher scores its tokens.
     pub(super) has_signal: bool,
 }
 
@@ -154,11 +155,13 @@ impl GroupWeights {
     }
 }
 
-/// Computes advantages and weights of a group, and selects the responses with a gradient: zero-advantage ones skip the
-/// model, unless `regularized` says that another term of the loss includes them.
+/// Computes advantages and weights of a group by the objective of the step, and selects the responses with a gradient:
+/// others skip the model, unless `regularized` says that another term of the loss includes them. `for_probe` selects
+/// those as well that have a gradient under another rule.
 pub(super) fn weigh(
-    settings: &Settings,
-    regularized: bool,
+    objective: &Settings,
+    settings: &TrainingSettings,
+    (regularized, for_probe): (bool, bool),
     index: usize,
     group: ResponseGroup,
 ) -> Result<(GroupWeights, Vec<PlannedResponse>)> {
@@ -166,9 +169,12 @@ pub(super) fn weigh(
     let valid: Vec<bool> = group.responses.iter().map(|r| r.valid).collect();
     let trainable_tokens: Vec<usize> = group.responses.iter().map(Response::trainable).collect();
     let components = components(&group.responses);
-    let terms = GroupTerms::with_components(settings, &rewards, &components, &valid, &trainable_tokens)
+    let terms = GroupTerms::with_components(objective, &rewards, &components, &valid, &trainable_tokens)
         .map_err(|error| error.at(index, None))?;
-    let GroupTerms { advantages, weights: weight, regularizer_weights, counts } = terms;
+    let GroupTerms { advantages, weights: mut weight, regularizer_weights, counts } = terms;
+    let reward_weight = settings.reward_weight();
+    weight.iter_mut().for_each(|weight| *weight *= reward_weight);
+    let has_teacher = settings.distillation.is_some() && counts.tokens > 0;
 
     let of_valid = |value: fn(&Response) -> f64| group.responses.iter().filter(|r| r.valid).map(value).collect();
     let weights = GroupWeights {
@@ -178,7 +184,7 @@ pub(super) fn weigh(
         raw_rewards: of_valid(|r| r.raw_reward),
         rewards: of_valid(|r| r.reward),
         invalid: valid.iter().filter(|valid| !**valid).count(),
-        has_signal: advantages.iter().zip(&weight).any(|(a, w)| a * w != 0.0),
+        has_signal: has_teacher || advantages.iter().zip(&weight).any(|(a, w)| a * w != 0.0),
         advantages,
         weights: weight,
         trainable_tokens,
@@ -186,17 +192,15 @@ pub(super) fn weigh(
     let prompt: Arc<[u32]> = group.prompt.into();
     let mut planned = Vec::new();
     for (i, response) in group.responses.into_iter().enumerate() {
-        let has_gradient = weights.advantages[i] * weights.weights[i] != 0.0 || regularized;
+        let (advantage, weight) = (weights.advantages[i], weights.weights[i]);
+        let has_gradient = advantage * weight != 0.0 || regularized || (for_probe && advantage != 0.0);
         if weights.trainable_tokens[i] > 0 && has_gradient {
-            let of_trainable = |values: &[f32]| {
-                response.mask.iter().zip(values).filter(|(trainable, _)| **trainable).map(|(_, &value)| value).collect()
-            };
             planned.push(PlannedResponse {
                 group: index,
                 index: i,
                 prompt: prompt.clone(),
-                rollout_logp: of_trainable(&response.rollout_logp),
-                is_exact: response.is_exact,
+                rollout_logp: trainable(&response.mask, &response.rollout_logp),
+                comparisons: trainable(&response.mask, &response.comparisons),
                 lags: response.lags,
                 tokens: response.tokens,
                 mask: response.mask,
@@ -210,6 +214,11 @@ pub(super) fn weigh(
         }
     }
     Ok((weights, planned))
+}
+
+/// The values of trainable tokens.
+fn trainable<T: Copy>(mask: &[bool], values: &[T]) -> Vec<T> {
+    mask.iter().zip(values).filter(|(trainable, _)| **trainable).map(|(_, value)| *value).collect()
 }
 
 /// The components of the group's rewards, in the order of names.

@@ -4,7 +4,7 @@ use evenkeel_objective::{PolicyStats, ResponseTokens, Settings, TermStats, respo
 
 use super::group_weights::{Place, PlannedResponse};
 use crate::settings::OldLogp;
-use crate::terms::LossTerms;
+use crate::terms::{LossTerms, TermTokens, TokenShares};
 use crate::trainer::{SequenceLoss, TokenGradient, TokenScores};
 
 /// Sums over one response, without the mini-batch normalizer.
@@ -16,7 +16,7 @@ pub(super) struct ResponseStats {
     pub(super) logp_sum: f64,
     pub(super) ratio_sum: f64,
     pub(super) policy: PolicyStats,
-    /// Of each further term of the loss.
+    /// Statistics of each further term of the loss.
     pub(super) terms: Vec<TermStats>,
     pub(super) entropy_sum: f64,
     pub(super) entropy_loss: f64,
@@ -27,6 +27,20 @@ pub(super) struct ResponseStats {
 }
 
 impl ResponseStats {
+    /// The sums over several responses, of a loss with this many further terms.
+    pub(super) fn sum_of(responses: &[Self], terms: usize) -> Self {
+        let mut sum = Self { terms: vec![TermStats::default(); terms], ..Self::default() };
+        for response in responses {
+            sum.policy.add(&response.policy);
+            sum.terms.iter_mut().zip(&response.terms).for_each(|(sum, term)| sum.add(term));
+            sum.entropy_sum += response.entropy_sum;
+            sum.entropy_loss += response.entropy_loss;
+            sum.largest_ratio = sum.largest_ratio.max(response.largest_ratio);
+            sum.rollout_gap += response.rollout_gap;
+        }
+        sum
+    }
+
     /// Whether the response's part of the loss is finite.
     pub(super) fn is_finite(&self) -> bool {
         self.loss().is_finite()
@@ -44,16 +58,16 @@ pub(super) struct PolicyLoss<'a> {
     pub(super) settings: &'a Settings,
     /// The log-probabilities that the ratio is taken against.
     pub(super) old_logp: OldLogp,
-    /// Its further terms.
+    /// Further terms of the loss.
     pub(super) terms: &'a LossTerms,
-    /// Factor of regularizer weights: the ratio of their normalizer to the policy's.
-    pub(super) regularizer_factor: f64,
+    /// What the shares of tokens in other terms are multiplied by.
+    pub(super) factors: TokenShares,
     pub(super) responses: &'a [&'a PlannedResponse],
 }
 
 impl PolicyLoss<'_> {
     fn regularizer_weight(&self, planned: &PlannedResponse) -> f64 {
-        planned.regularizer_weight() * self.regularizer_factor
+        planned.regularizer_weight() * self.factors.of_group
     }
 
     /// The loss of one response. Only trainable tokens are scored, so the mask is all true.
@@ -73,7 +87,9 @@ impl PolicyLoss<'_> {
         let tokens = ResponseTokens { mask: &mask, logp, old_logp, rollout_logp: Some(rollout_logp) };
         let policy = response_loss(self.settings, planned.advantage(), planned.weight(), &tokens, grad)?;
         let weight = self.regularizer_weight(planned);
-        let terms = self.terms.response(weight, logp, planned.other_logp(), grad)?;
+        let shares = TokenShares { of_group: weight, ..self.factors };
+        let of_policy = TermTokens { logp, old_logp, rollout_logp, other_logp: &[] };
+        let terms = self.terms.response(shares, of_policy, planned.other_logp(), grad)?;
         let entropy_sum: f64 = entropy.iter().map(|&h| f64::from(h)).sum();
         let ratio = |(new, old): (&f32, &f32)| libm::exp(f64::from(*new) - f64::from(*old));
         let gap = |(new, old): (&f32, &f32)| (f64::from(*new) - f64::from(*old)).abs();

@@ -61,8 +61,8 @@ impl MiniBatches {
 
     /// How many groups the first update takes, if that is known after `received` of them.
     pub(super) fn first_groups(&self, received: usize) -> Option<usize> {
-        let all = |groups: usize| if self.size == 0 { groups } else { self.size.min(groups) };
-        self.groups.map(all).or_else(|| (self.size > 0 && received >= self.size).then_some(self.size))
+        let first_size = |groups: usize| if self.size == 0 { groups } else { self.size.min(groups) };
+        self.groups.map(first_size).or_else(|| (self.size > 0 && received >= self.size).then_some(self.size))
     }
 
     /// The position of a group of the first update among the groups of that update, in data order.

@@ -1,11 +1,12 @@
 //! One policy step, from its first group to the last update.
 
-use evenkeel_objective::{Quantities, TermStats};
+use candle_core::Tensor;
+use evenkeel_objective::{Aggregation, Constants, Quantities, Settings, SideDial, TermStats};
 
 use super::batch::{Batch, StepPhase, StepProgress};
 use super::group_weights::{GroupWeights, PlannedResponse, weigh};
-use super::probe::probe;
-use super::report::{StepReport, UpdateStats};
+use super::probe::{Weighing, gradients, probe, scored};
+use super::report::{SidesReport, StepReport, UpdateStats};
 use super::rule_gradients::GradientProbe;
 use crate::error::{LearnerError, Result};
 use crate::group::ResponseGroup;
@@ -24,6 +25,10 @@ pub struct PolicyStep<'a> {
     /// Groups that wait for the last one, after which the gradients of all rules are computed first; absent in other
     /// steps.
     held: Option<Vec<(GroupWeights, Vec<PlannedResponse>)>>,
+    /// Whether a probe computes the gradient of each side as well, and further dials of `sides` that it takes.
+    detail: Option<Vec<SideDial>>,
+    /// The objective at this step.
+    objective: Settings,
     /// Set when a pass fails: sums and scores are then incomplete.
     failed: bool,
 }
@@ -33,7 +38,23 @@ impl<'a> PolicyStep<'a> {
     pub(crate) fn new(trainer: &'a mut Trainer, expected: Option<usize>) -> Self {
         trainer.begin_step();
         let batch = Batch::new(trainer, expected);
-        Self { trainer, expected, batch, held: None, failed: false }
+        let objective = trainer.settings().objective.at_step(trainer.version() + 1);
+        Self { trainer, expected, batch, held: None, detail: None, objective, failed: false }
+    }
+
+    /// Says which step of its run this is, from 1, for settings that change over the steps. Without it, the version of
+    /// the weights is counted, to which supervised steps add.
+    ///
+    /// # Errors
+    /// A step that has a group.
+    pub fn numbered(mut self, step: u64) -> Result<Self> {
+        match self.groups() {
+            0 => {
+                self.objective = self.trainer.settings().objective.at_step(step);
+                Ok(self)
+            }
+            groups => Err(LearnerError::StepBegun { measurement: "the number of the step", groups }),
+        }
     }
 
     /// Computes the gradient of every rule of [`probe_gradients`](crate::TrainingSettings::probe_gradients) as well,
@@ -50,6 +71,31 @@ impl<'a> PolicyStep<'a> {
             }
             groups => Err(LearnerError::StepBegun { measurement: "the gradients of all rules", groups }),
         }
+    }
+
+    /// Does what [`with_probe`](Self::with_probe) does, and computes the gradient of each side and that of `sides` with
+    /// further dials: see [`GradientProbe::details`]. Two more passes for each rule and dial.
+    ///
+    /// # Errors
+    /// A step that has a group.
+    pub fn with_detailed_probe(self, dials: Vec<SideDial>) -> Result<Self> {
+        Ok(Self { detail: Some(dials), ..self.with_probe()? })
+    }
+
+    /// The gradients of rules with their numbers on the groups of the step, in the order of the model's parameters and
+    /// in the host's memory. Nothing is updated. Needs [`with_probe`](Self::with_probe).
+    ///
+    /// # Errors
+    /// Numbers that a rule does not take; a failure of the device.
+    pub fn gradients(self, rules: &[(Aggregation, Constants)]) -> Result<Vec<Vec<Tensor>>> {
+        let held = self.held.unwrap_or_default();
+        let of = |&(aggregation, constants): &(Aggregation, Constants)| Weighing { aggregation, constants };
+        let weighings: Vec<Weighing> = rules.iter().map(of).collect();
+        self.trainer.discarding_gradients(|trainer| {
+            let mut responses = scored(trainer, &held)?;
+            let of_rules = gradients(trainer, &weighings, &held, &mut responses, &mut |_, _| {})?;
+            Ok(of_rules.into_iter().map(|(gradient, _)| gradient).collect())
+        })
     }
 
     /// Reports statistics for each lag as well: see [`StepReport::lags`]. They cost an exponential for each token that
@@ -80,7 +126,8 @@ impl<'a> PolicyStep<'a> {
             return Err(wrong_number(index + 1, expected));
         }
         group.validate(index, self.trainer.config(), settings)?;
-        let (weights, planned) = weigh(&settings.objective, self.trainer.is_regularized(), index, group)?;
+        let selected = (self.trainer.is_regularized(), self.held.is_some());
+        let (weights, planned) = weigh(&self.objective, settings, selected, index, group)?;
         if let Some(held) = &mut self.held {
             held.push((weights, planned));
             return Ok(());
@@ -122,9 +169,9 @@ impl<'a> PolicyStep<'a> {
         let is_probed = self.held.is_some();
         let probe = self.held.take().map(|held| self.probe_and_add(held, &mut observe)).transpose();
         let probe = if is_probed { self.trainer.agree("probed", probe)? } else { probe? };
-        let objective = &self.trainer.settings().objective;
-        let aggregation = objective.aggregation;
-        let quantities = Quantities::of(&self.batch.views(), objective.constants())?;
+        let aggregation = self.objective.aggregation;
+        let quantities = Quantities::of(&self.batch.views(), self.objective.constants())?;
+        let sides = SidesReport::of(&self.objective, self.batch.groups());
         let several = self.batch.updates() > 1;
         let batch = &mut self.batch;
         let ((updates, responses, trained), version) =
@@ -134,10 +181,10 @@ impl<'a> PolicyStep<'a> {
         let report = StepReport::of(self.batch.groups(), aggregation, quantities, trained, updates, version);
         let lags = self.batch.take_lags();
         let compared = self.batch.compared();
-        Ok(StepReport { metrics, probe, lags, compared, response_reports: responses, ..report })
+        Ok(StepReport { metrics, probe, lags, compared, sides, response_reports: responses, ..report })
     }
 
-    /// Groups so far.
+    /// Number of groups received so far.
     fn groups(&self) -> usize {
         self.batch.groups().len() + self.held.as_ref().map_or(0, Vec::len)
     }
@@ -149,9 +196,20 @@ impl<'a> PolicyStep<'a> {
         observe: &mut dyn FnMut(StepPhase, StepProgress),
     ) -> Result<GradientProbe> {
         let settings = self.trainer.settings();
-        let rules = settings.probe_gradients.rules(&settings.objective);
-        let probed = self.trainer.discarding_gradients(|trainer| probe(trainer, &rules, &held, observe))?;
-        for (weights, planned) in held {
+        let constants = self.objective.constants();
+        let rules = settings.probe_gradients.rules(&self.objective).into_iter();
+        let mut weighings: Vec<_> = rules.map(|aggregation| Weighing { aggregation, constants }).collect();
+        let dials = self.detail.iter().flatten().map(|&dial| Weighing {
+            aggregation: Aggregation::Sides,
+            constants: Constants { sides: Some(dial), ..constants },
+        });
+        weighings.extend(dials.filter(|dial| constants.sides != dial.constants.sides));
+        let by_side = self.detail.is_some();
+        let probed =
+            self.trainer.discarding_gradients(|trainer| probe(trainer, &weighings, by_side, &held, observe))?;
+        let regularized = self.trainer.is_regularized();
+        for (weights, mut planned) in held {
+            planned.retain(|response| regularized || response.advantage() * response.weight() != 0.0);
             self.batch.add(self.trainer, weights, planned)?;
         }
         Ok(probed)

@@ -8,69 +8,156 @@ use std::time::Instant;
 
 use candle_core::{Device, Tensor};
 use evenkeel_model::kernels::portable::{products_of, squares_of};
-use evenkeel_objective::{Aggregation, MiniBatchCounts, Settings, group_weights};
+use evenkeel_objective::{Aggregation, Constants, MiniBatchCounts, Quantities, group_weights};
 
 use super::batch::{StepPhase, StepProgress};
 use super::group_weights::{GroupWeights, PlannedResponse};
-use super::passes::{factor_of, gradient_of, score_frozen};
-use super::rule_gradients::{GradientProbe, RuleGradient};
+use super::loss::ResponseStats;
+use super::passes::{factors_for, gradient_of, score_frozen};
+use super::rule_gradients::{GradientProbe, RuleDetail, RuleGradient};
 use crate::error::Result;
+use crate::terms::TokenShares;
 use crate::trainer::Trainer;
 
-/// Computes the gradients of these rules over groups with their responses. `observe` is called before each.
+/// A rule with its numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Weighing {
+    pub(super) aggregation: Aggregation,
+    pub(super) constants: Constants,
+}
+
+/// The groups of a step that wait for their passes.
+pub(super) type HeldGroups = [(GroupWeights, Vec<PlannedResponse>)];
+
+/// Computes the gradient of each weighing over groups with their responses; with `by_side` also that of each side.
+/// `observe` is called before each.
 pub(super) fn probe(
     trainer: &mut Trainer,
-    rules: &[Aggregation],
-    groups: &[(GroupWeights, Vec<PlannedResponse>)],
+    weighings: &[Weighing],
+    by_side: bool,
+    groups: &HeldGroups,
     observe: &mut dyn FnMut(StepPhase, StepProgress),
 ) -> Result<GradientProbe> {
     let began = Instant::now();
-    let objective = trainer.settings().objective.clone();
+    let advantage = trainer.settings().objective.advantage;
     let counts: MiniBatchCounts = groups.iter().map(|(group, _)| group.counts).collect();
-    let mut responses: Vec<PlannedResponse> = groups.iter().flat_map(|(_, planned)| planned).cloned().collect();
-    let mut gradients: Vec<Vec<Tensor>> = Vec::with_capacity(rules.len());
-    let blocks = trainer.blocks(groups.len());
-    score_frozen(trainer, &mut responses, |group| blocks.of(group))?;
-    for rule in rules {
-        observe(StepPhase::Accumulating, StepProgress::default());
-        weigh(&objective, *rule, groups, &mut responses)?;
-        let gradient =
-            gradient_of(trainer, &responses, |group| blocks.of(group), factor_of(*rule, objective.advantage, counts))?;
-        // Elsewhere there is seldom room for so many.
-        gradients.push(gradient.iter().map(|tensor| tensor.to_device(&Device::Cpu)).collect::<Result<_, _>>()?);
-    }
+    let mut responses = scored(trainer, groups)?;
+    let gradients = gradients(trainer, weighings, groups, &mut responses, observe)?;
     // Of several ranks each has a part of the parameters.
-    let norm = |gradient: &Vec<Tensor>| Ok(trainer.sum_over_parameters(&squares_of(gradient)?)?.sqrt());
-    let norms = gradients.iter().map(norm).collect::<Result<Vec<f64>>>()?;
+    let norms = gradients.iter().map(|(gradient, _)| norm(trainer, gradient)).collect::<Result<Vec<f64>>>()?;
     let limit = trainer.settings().optimizer.max_grad_norm;
-    let mut of_rules = Vec::with_capacity(rules.len());
-    for (index, aggregation) in rules.iter().enumerate() {
-        let norm = counts.policy_scale(*aggregation, objective.advantage) * norms[index];
-        let cosine = |other: usize| -> Result<Option<f64>> {
-            let of_both = norms[index] * norms[other];
-            let products = products_of(&gradients[index], &gradients[other])?;
-            let cosine = trainer.sum_over_parameters(&products)? / of_both;
-            Ok(Some(cosine).filter(|cosine| cosine.is_finite()).map(|cosine| cosine.clamp(-1.0, 1.0)))
+    let mut rules = Vec::with_capacity(weighings.len());
+    for (index, Weighing { aggregation, .. }) in weighings.iter().enumerate() {
+        let scale = counts.policy_scale(*aggregation, advantage);
+        let (loss, norm) = (scale * gradients[index].1, scale * norms[index]);
+        let to_other = |other: usize| {
+            let norms = (norms[index], norms[other]);
+            cosine(trainer, (&gradients[index].0, &gradients[other].0), norms)
         };
-        let cosines = (0..rules.len()).map(cosine).collect::<Result<_>>()?;
+        let cosines = (0..weighings.len()).map(to_other).collect::<Result<_>>()?;
         let clipped = limit.map_or(norm, |limit| norm.min(limit));
-        of_rules.push(RuleGradient { aggregation: *aggregation, norm, clipped, cosines });
+        rules.push(RuleGradient { aggregation: *aggregation, loss, norm, clipped, cosines });
     }
-    Ok(GradientProbe { rules: of_rules, took: began.elapsed() })
+    drop(gradients);
+    let mut details = Vec::new();
+    for weighing in weighings.iter().filter(|_| by_side) {
+        observe(StepPhase::Accumulating, StepProgress::default());
+        details.push(detail(trainer, weighing, groups, &mut responses)?);
+    }
+    Ok(GradientProbe { rules, details, took: began.elapsed() })
 }
 
-/// Gives each response the group's part of its weight under a rule.
+/// The responses of these groups, with what further terms of the loss compare with.
+pub(super) fn scored(trainer: &mut Trainer, groups: &HeldGroups) -> Result<Vec<PlannedResponse>> {
+    let mut responses: Vec<PlannedResponse> = groups.iter().flat_map(|(_, planned)| planned).cloned().collect();
+    let blocks = trainer.blocks(groups.len());
+    score_frozen(trainer, &mut responses, |group| blocks.of(group))?;
+    Ok(responses)
+}
+
+/// The gradient of each weighing, without the mini-batch normalizer, in the host's memory; and the loss.
+pub(super) fn gradients(
+    trainer: &mut Trainer,
+    weighings: &[Weighing],
+    groups: &HeldGroups,
+    responses: &mut [PlannedResponse],
+    observe: &mut dyn FnMut(StepPhase, StepProgress),
+) -> Result<Vec<(Vec<Tensor>, f64)>> {
+    let advantage = trainer.settings().objective.advantage;
+    let counts: MiniBatchCounts = groups.iter().map(|(group, _)| group.counts).collect();
+    let blocks = trainer.blocks(groups.len());
+    let mut of_weighings = Vec::with_capacity(weighings.len());
+    for weighing in weighings {
+        observe(StepPhase::Accumulating, StepProgress::default());
+        weigh(weighing, trainer.settings().reward_weight(), groups, responses)?;
+        let factors = factors_for(counts, counts.policy_scale(weighing.aggregation, advantage));
+        let (gradient, stats) = gradient_of(trainer, responses, |group| blocks.of(group), factors)?;
+        let loss = ResponseStats::sum_of(&stats, trainer.terms().len()).loss();
+        // Elsewhere there is seldom room for so many.
+        let gradient = gradient.iter().map(|tensor| tensor.to_device(&Device::Cpu)).collect::<Result<Vec<_>, _>>()?;
+        of_weighings.push((gradient, loss));
+    }
+    Ok(of_weighings)
+}
+
+/// The two sides of a weighing: the policy term alone, which other terms of the loss do not belong to.
+fn detail(
+    trainer: &mut Trainer,
+    weighing: &Weighing,
+    groups: &HeldGroups,
+    responses: &mut [PlannedResponse],
+) -> Result<RuleDetail> {
+    let advantage = trainer.settings().objective.advantage;
+    let counts: MiniBatchCounts = groups.iter().map(|(group, _)| group.counts).collect();
+    let views: Vec<_> = groups.iter().map(|(group, _)| group.view()).collect();
+    let quantities = Quantities::of(&views, weighing.constants)?;
+    weigh(weighing, trainer.settings().reward_weight(), groups, responses)?;
+    let blocks = trainer.blocks(groups.len());
+    let mut side = |sign: f64| -> Result<(Vec<Tensor>, f64)> {
+        let of_side: Vec<_> = responses.iter().filter(|response| response.advantage() * sign > 0.0).cloned().collect();
+        // The other terms of the loss have a weight of 0.
+        let none = TokenShares { of_group: 0.0, of_batch: 0.0 };
+        let (gradient, _) = gradient_of(trainer, &of_side, |group| blocks.of(group), none)?;
+        let norm = norm(trainer, &gradient)?;
+        Ok((gradient, norm))
+    };
+    let (positive, positive_norm) = side(1.0)?;
+    let (negative, negative_norm) = side(-1.0)?;
+    let scale = counts.policy_scale(weighing.aggregation, advantage);
+    let aggregation = weighing.aggregation;
+    Ok(RuleDetail {
+        dial: weighing.constants.sides.filter(|_| aggregation == Aggregation::Sides),
+        pull: quantities.pulls.get(&aggregation).copied(),
+        by_length: quantities.by_length.get(&aggregation).copied(),
+        positive_norm: scale * positive_norm,
+        negative_norm: scale * negative_norm,
+        cosine: cosine(trainer, (&positive, &negative), (positive_norm, negative_norm))?,
+    })
+}
+
+fn norm(trainer: &Trainer, gradient: &[Tensor]) -> Result<f64> {
+    Ok(trainer.sum_over_parameters(&squares_of(gradient)?)?.sqrt())
+}
+
+fn cosine(trainer: &Trainer, (one, other): (&[Tensor], &[Tensor]), norms: (f64, f64)) -> Result<Option<f64>> {
+    let cosine = trainer.sum_over_parameters(&products_of(one, other)?)? / (norms.0 * norms.1);
+    Ok(Some(cosine).filter(|cosine| cosine.is_finite()).map(|cosine| cosine.clamp(-1.0, 1.0)))
+}
+
+/// Gives each response the group's part of its weight.
 fn weigh(
-    objective: &Settings,
-    rule: Aggregation,
-    groups: &[(GroupWeights, Vec<PlannedResponse>)],
+    weighing: &Weighing,
+    reward_weight: f64,
+    groups: &HeldGroups,
     responses: &mut [PlannedResponse],
 ) -> Result<()> {
     let mut responses = responses.iter_mut();
     for (group, planned) in groups {
         let view = group.view();
+        let Weighing { aggregation, constants } = *weighing;
         let mut weights = vec![0.0; view.advantages.len()];
-        group_weights(rule, view.advantages, view.trainable_tokens, objective.constants(), &mut weights)?;
+        group_weights(aggregation, view.advantages, view.trainable_tokens, constants, &mut weights)?;
+        weights.iter_mut().for_each(|weight| *weight *= reward_weight);
         for (_, response) in planned.iter().zip(responses.by_ref()) {
             response.reweigh(&weights);
         }

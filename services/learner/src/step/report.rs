@@ -1,6 +1,6 @@
 //! The report of a step.
 
-use evenkeel_objective::{Aggregation, MismatchByLag, PolicyStats, Quantities, TermStats};
+use evenkeel_objective::{Aggregation, MismatchByLag, PolicyStats, Quantities, Settings, TermStats};
 use evenkeel_run::metric::MetricName;
 
 use super::equality::ComparedTokens;
@@ -24,7 +24,7 @@ pub struct UpdateStats {
     pub entropy_loss: f64,
     /// Global gradient norm before clipping.
     pub grad_norm: f64,
-    /// The learning rate.
+    /// Learning rate of the update.
     pub learning_rate: f64,
     /// Why nothing was changed; absent if the update was applied.
     pub skipped: Option<SkipReason>,
@@ -41,17 +41,9 @@ pub struct UpdateStats {
 }
 
 impl UpdateStats {
-    /// Of responses, with this many further terms in the loss.
+    /// Statistics of responses, with this many further terms in the loss.
     pub(super) fn of(responses: &[ResponseStats], terms: usize, scale: f64, update: UpdateReport) -> Self {
-        let mut sum = ResponseStats { terms: vec![TermStats::default(); terms], ..ResponseStats::default() };
-        for response in responses {
-            sum.policy.add(&response.policy);
-            sum.terms.iter_mut().zip(&response.terms).for_each(|(sum, term)| sum.add(term));
-            sum.entropy_sum += response.entropy_sum;
-            sum.entropy_loss += response.entropy_loss;
-            sum.largest_ratio = sum.largest_ratio.max(response.largest_ratio);
-            sum.rollout_gap += response.rollout_gap;
-        }
+        let sum = ResponseStats::sum_of(responses, terms);
         let per_token = |total: f64| (sum.policy.tokens > 0).then(|| total / sum.policy.tokens as f64);
         Self {
             loss: scale * sum.loss(),
@@ -70,16 +62,38 @@ impl UpdateStats {
     }
 }
 
+/// The rule `sides` at a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SidesReport {
+    /// What multiplied the positive side.
+    pub ratio: f64,
+    /// Groups that have answers to learn from and gave no gradient: at a ratio of 0, those without a wrong answer.
+    pub silenced_groups: usize,
+}
+
+impl SidesReport {
+    /// Absent under other rules. `objective` is that of the step.
+    pub(super) fn of(objective: &Settings, groups: &[GroupWeights]) -> Option<Self> {
+        let is_silenced = |group: &&GroupWeights| {
+            let view = group.view();
+            let mut trained = view.advantages.iter().zip(view.trainable_tokens).filter(|(_, tokens)| **tokens > 0);
+            !group.has_signal && trained.any(|(advantage, _)| *advantage != 0.0)
+        };
+        let dial = objective.constants().sides?;
+        Some(Self { ratio: dial.ratio, silenced_groups: groups.iter().filter(is_silenced).count() })
+    }
+}
+
 /// One step over a whole batch of groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepReport {
     /// Steps done, including this one: the version of the weights after it.
     pub version: u64,
-    /// Groups received.
+    /// Number of groups received.
     pub groups: usize,
     /// Groups with an advantage other than 0.
     pub groups_with_signal: usize,
-    /// Responses received.
+    /// Number of responses received.
     pub responses: usize,
     /// Invalid responses: their verification failed for a reason that is not their own.
     pub invalid: usize,
@@ -93,7 +107,7 @@ pub struct StepReport {
     pub trained_responses: usize,
     /// The aggregation rule.
     pub aggregation: Aggregation,
-    /// The paper's quantities.
+    /// Quantities of the paper that the step reproduces.
     pub quantities: Quantities,
     /// The optimizer updates, in order; none if no token was trainable.
     pub updates: Vec<UpdateStats>,
@@ -107,6 +121,8 @@ pub struct StepReport {
     pub lags: Option<MismatchByLag>,
     /// Tokens whose log-probability was compared with the engine's, and is equal, and others.
     pub compared: ComparedTokens,
+    /// The two sides under the rule `sides`; absent under others.
+    pub sides: Option<SidesReport>,
     /// What the step did with each response, in the order of the groups.
     pub response_reports: Vec<ResponseReport>,
 }
@@ -141,6 +157,7 @@ impl StepReport {
             probe: None,
             lags: None,
             compared: ComparedTokens::default(),
+            sides: None,
             response_reports: Vec::new(),
         }
     }

@@ -24,7 +24,7 @@ pub struct ResponseReport {
 pub(super) struct ResponseReports(Vec<Vec<ResponseReport>>);
 
 impl ResponseReports {
-    /// Those of groups that no update has taken.
+    /// Reports of groups that no update has taken.
     pub(super) fn of(groups: &[GroupWeights]) -> Self {
         let report = |advantage: &f64| ResponseReport { advantage: *advantage, ..ResponseReport::default() };
         Self(groups.iter().map(|group| group.advantages.iter().map(report).collect()).collect())
@@ -53,7 +53,7 @@ impl ResponseReports {
         }
     }
 
-    /// All of them, in the order of the groups.
+    /// All reports, in the order of the groups.
     pub(super) fn finish(self) -> Vec<ResponseReport> {
         self.0.into_iter().flatten().collect()
     }

@@ -3,11 +3,33 @@
 
 use evenkeel_objective::{PolicyStats, TermStats};
 
+use super::equality::Difference;
 use super::group_weights::{Place, PlannedResponse};
 use super::loss::ResponseStats;
 use crate::error::Result;
 use crate::ranks::{ByteReader, ByteWriter, RankError};
 use crate::trainer::Trainer;
+
+/// The first response of any rank whose log-probabilities are not the engine's. Alone nothing is exchanged.
+pub(super) fn gather_difference(trainer: &Trainer, own: Option<Difference>) -> Result<Option<Difference>> {
+    if trainer.division().is_alone() {
+        return Ok(own);
+    }
+    let mut writer = ByteWriter::default();
+    if let Some(Difference { place, token, reported, computed, differing, tokens }) = own {
+        write_place(&mut writer, place);
+        [token, differing, tokens].into_iter().for_each(|count| writer.u64(count as u64));
+        writer.f32s(&[reported, computed]);
+    }
+    let mut first = None;
+    for (rank, bytes) in trainer.gather("comparisons", writer.bytes())?.iter().enumerate() {
+        let mut reader = ByteReader::new(rank, bytes);
+        if !reader.is_empty() {
+            first = Difference::first(first, Some(read_difference(rank, &mut reader)?));
+        }
+    }
+    Ok(first)
+}
 
 /// The sums of the responses of all ranks, by their places. Alone nothing is exchanged.
 pub(super) fn gather_stats(trainer: &Trainer, own: Vec<ResponseStats>) -> Result<Vec<ResponseStats>> {
@@ -66,6 +88,15 @@ pub(super) fn gather_logp(trainer: &Trainer, responses: &mut [PlannedResponse]) 
     Ok(())
 }
 
+fn read_difference(rank: usize, reader: &mut ByteReader<'_>) -> Result<Difference, RankError> {
+    let place = read_place(reader)?;
+    let (token, differing, tokens) = (reader.usize()?, reader.usize()?, reader.usize()?);
+    match reader.f32s()?[..] {
+        [reported, computed] => Ok(Difference { place, token, reported, computed, differing, tokens }),
+        _ => Err(RankError::Failed { rank, message: "its comparison has not two log-probabilities".to_owned() }),
+    }
+}
+
 fn write_place(writer: &mut ByteWriter, (group, index): Place) {
     writer.u64(group as u64);
     writer.u64(index as u64);
@@ -97,10 +128,11 @@ fn write(writer: &mut ByteWriter, stats: &ResponseStats) {
     [tokens, clipped, clipped_lower, correction_bounded, terms.len()]
         .into_iter()
         .for_each(|number| writer.u64(number as u64));
-    for TermStats { loss, sum, tokens } in terms {
+    for TermStats { loss, sum, tokens, bounded } in terms {
         writer.f64(*loss);
         writer.f64(*sum);
         writer.u64(*tokens as u64);
+        writer.u64(*bounded as u64);
     }
 }
 
@@ -131,7 +163,7 @@ fn read(reader: &mut ByteReader<'_>) -> Result<ResponseStats, RankError> {
 
 fn read_term(reader: &mut ByteReader<'_>) -> Result<TermStats, RankError> {
     let [loss, sum] = numbers(reader)?;
-    Ok(TermStats { loss, sum, tokens: reader.usize()? })
+    Ok(TermStats { loss, sum, tokens: reader.usize()?, bounded: reader.usize()? })
 }
 
 fn numbers<const N: usize>(reader: &mut ByteReader<'_>) -> Result<[f64; N], RankError> {

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use evenkeel_objective::Aggregation;
+use evenkeel_objective::{Aggregation, ByLength, Pull, SideDial};
 
 /// The gradients of several rules on the same batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GradientProbe {
-    /// Each rule, in the order of [`Aggregation::ALL`].
+    /// Each rule, in the order of [`Aggregation::ALL`]; then `sides` with each further dial that was asked for.
     pub rules: Vec<RuleGradient>,
+    /// The sides of each rule, in the same order; empty unless they were asked for.
+    pub details: Vec<RuleDetail>,
     /// How long the measurement took.
     pub took: Duration,
 }
@@ -16,14 +18,33 @@ pub struct GradientProbe {
 /// The gradient of one rule over the whole batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleGradient {
-    /// The rule.
+    /// Aggregation rule that the gradient is of.
     pub aggregation: Aggregation,
+    /// The whole loss, KL and entropy terms included.
+    pub loss: f64,
     /// Global norm before clipping, KL and entropy terms included.
     pub norm: f64,
     /// Global norm after clipping.
     pub clipped: f64,
     /// Cosine to the gradient of every rule, in their order; absent where either is 0 or not finite.
     pub cosines: Vec<Option<f64>>,
+}
+
+/// What a rule makes of the two sides of its groups.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleDetail {
+    /// The numbers of `sides`; absent for other rules.
+    pub dial: Option<SideDial>,
+    /// Pull of each side.
+    pub pull: Option<Pull>,
+    /// Shares and weights of short and long responses.
+    pub by_length: Option<ByLength>,
+    /// Global norm of the policy term's gradient over responses with A > 0, before clipping.
+    pub positive_norm: f64,
+    /// Global norm of the policy term's gradient over responses with A < 0, before clipping.
+    pub negative_norm: f64,
+    /// Cosine between these two gradients; absent where either is 0 or not finite.
+    pub cosine: Option<f64>,
 }
 
 impl GradientProbe {

@@ -29,7 +29,7 @@ pub struct SupervisedReport {
     pub tokens: usize,
     /// Global gradient norm before clipping.
     pub grad_norm: f64,
-    /// The learning rate.
+    /// Learning rate of the update.
     pub learning_rate: f64,
     /// Why nothing was changed; absent if the update was applied.
     pub skipped: Option<SkipReason>,

@@ -33,7 +33,7 @@ impl LossTerm for KlTerm {
     }
 
     fn response(&self, weight: f64, tokens: TermTokens<'_>, gradient: &mut [f32]) -> Result<TermStats, Error> {
-        let TermTokens { logp, other_logp } = tokens;
+        let TermTokens { logp, other_logp, .. } = tokens;
         response_kl(&self.0, weight, &vec![true; logp.len()], logp, other_logp, gradient)
     }
 

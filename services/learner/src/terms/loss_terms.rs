@@ -7,7 +7,7 @@ use evenkeel_objective::{Error, TermStats};
 use evenkeel_run::metric::MetricName;
 use serde_json::Value;
 
-use super::{LossTerm, TermTokens};
+use super::{LossTerm, TermTokens, TokenShares};
 
 /// The states of terms, by the settings that turn them on.
 pub(crate) type TermStates = BTreeMap<String, Value>;
@@ -46,17 +46,20 @@ impl LossTerms {
         self.0.is_empty()
     }
 
-    /// The sums of each for one response, with its other log-probabilities for each term; derivatives are added to
-    /// `gradient`.
+    /// The sums of each for one response, with its log-probabilities under the policy alone and those under the network
+    /// of each term; derivatives are added to `gradient`.
     pub(crate) fn response(
         &self,
-        weight: f64,
-        logp: &[f32],
+        shares: TokenShares,
+        of_policy: TermTokens<'_>,
         other_logp: &[Vec<f32>],
         gradient: &mut [f32],
     ) -> Result<Vec<TermStats>, Error> {
         let terms = self.0.iter().zip(other_logp);
-        terms.map(|(term, other_logp)| term.response(weight, TermTokens { logp, other_logp }, gradient)).collect()
+        let of_term = |(term, other_logp): (&Arc<dyn LossTerm>, &Vec<f32>)| {
+            term.response(shares.get(term.share()), TermTokens { other_logp, ..of_policy }, gradient)
+        };
+        terms.map(of_term).collect()
     }
 
     /// What they report of a step, from the sums of each of its updates.

@@ -6,14 +6,16 @@
 //! memory, scores with them, sums, gives the sums to all ranks, and writes and restores states.
 //!
 //! A new term is a folder here, declared below, and its registration in `settings`: the field of its section, and its
-//! entry in [`TrainingSettings::loss_terms`](crate::TrainingSettings). [`kl`] is the KL term, and `teacher` the second
-//! algorithm of the tests. Nothing here knows the rest of the learner.
+//! entry in [`TrainingSettings::loss_terms`](crate::TrainingSettings). [`kl`] is the KL term, [`distillation`] that of a
+//! teacher, and `teacher` an algorithm of the tests that has a state. Nothing here knows the rest of the learner.
 
+pub(crate) mod distillation;
 pub(crate) mod kl;
 mod loss_terms;
 #[cfg(test)]
 pub(crate) mod teacher;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use candle_core::DType;
@@ -43,6 +45,24 @@ pub(crate) trait LossTerm: Send + Sync {
         false
     }
 
+    /// What a token counts in the loss, the coefficient apart.
+    fn share(&self) -> TokenShare {
+        TokenShare::OfGroup
+    }
+
+    /// The temperature at which its network scores; `None` for that of the policy.
+    fn temperature(&self) -> Option<f32> {
+        None
+    }
+
+    /// Refuses a network that does not go with the policy in this folder, before either is loaded.
+    ///
+    /// # Errors
+    /// The field by its path below `learner`, its value and what is allowed.
+    fn validate_folder(&self, _policy: &Path) -> Result<(), ModelError> {
+        Ok(())
+    }
+
     /// The bytes of its network beside a policy with this many trained parameters.
     ///
     /// # Errors
@@ -55,8 +75,9 @@ pub(crate) trait LossTerm: Send + Sync {
     /// A network that cannot be had, or cannot score the tokens of the policy; a failure of the device.
     fn open_network(&self, policy: &InitialPolicy<'_>) -> Result<Box<dyn TrainableModel>, ModelError>;
 
-    /// The sums of a response; the derivative by each log-probability is *added* to `gradient`. Terms have the weights
-    /// of `token` over all valid responses, whatever the aggregation: `weight` is that of each token of this response.
+    /// The sums of a response; the derivative by each log-probability is *added* to `gradient`. Terms have weights of
+    /// their own over all valid responses, whatever the aggregation: `weight` is the [share](Self::share) of each token
+    /// of this response.
     ///
     /// # Errors
     /// Lists of different lengths.
@@ -95,11 +116,41 @@ fn mean_loss(updates: &[TermStats]) -> f64 {
     updates.iter().map(|update| update.loss).sum::<f64>() / updates.len() as f64
 }
 
+/// What a token counts in a term, the coefficient apart. P groups with a trainable token in the mini-batch, N trainable
+/// tokens in it, N_g in the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenShare {
+    /// 1 / (P N_g), as under `token`.
+    OfGroup,
+    /// 1 / N, as under `batch-token`.
+    OfBatch,
+}
+
+/// The shares of a response's tokens.
+#[derive(Clone, Copy)]
+pub(crate) struct TokenShares {
+    pub(crate) of_group: f64,
+    pub(crate) of_batch: f64,
+}
+
+impl TokenShares {
+    pub(crate) fn get(&self, share: TokenShare) -> f64 {
+        match share {
+            TokenShare::OfGroup => self.of_group,
+            TokenShare::OfBatch => self.of_batch,
+        }
+    }
+}
+
 /// The trainable tokens of a response.
 #[derive(Clone, Copy)]
 pub(crate) struct TermTokens<'a> {
-    /// Under the policy.
+    /// Log-probabilities under the policy.
     pub(crate) logp: &'a [f32],
+    /// Log-probabilities that the ratio is taken against.
+    pub(crate) old_logp: &'a [f32],
+    /// The engine's.
+    pub(crate) rollout_logp: &'a [f32],
     /// Under the frozen network.
     pub(crate) other_logp: &'a [f32],
 }

@@ -64,7 +64,7 @@ struct PackedLoss<'a, L: SequenceLoss> {
     results: Mutex<Results<L::Stats>>,
 }
 
-/// Of each sequence, in their order.
+/// Results of each sequence, in their order.
 struct Results<S> {
     stats: Vec<S>,
     /// Empty if they are not kept.

@@ -128,6 +128,11 @@ impl Trainer {
         self.model.parameters()
     }
 
+    /// The parameters of the frozen networks that terms of the loss compare with.
+    pub(crate) fn frozen(&self) -> impl Iterator<Item = &Parameters> {
+        self.model.frozen()
+    }
+
     pub(crate) fn optimizer(&self) -> &Optimizer {
         &self.optimizer
     }
@@ -211,10 +216,11 @@ impl Trainer {
     /// Log-probabilities and entropies under the frozen network of each term of the loss.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn score_frozen(&mut self, batches: &MicroBatches) -> Result<Vec<Vec<Scores>>> {
-        let mut of_terms = Vec::with_capacity(self.model.frozen_networks());
-        for term in 0..self.model.frozen_networks() {
+        let mut of_terms = Vec::with_capacity(self.terms.len());
+        for (number, term) in self.terms.iter().enumerate() {
             let began = Timeline::now();
-            let scores = self.model.score_frozen(term, batches, self.settings.temperature);
+            let temperature = term.temperature().unwrap_or(self.settings.temperature);
+            let scores = self.model.score_frozen(number, batches, temperature);
             self.timeline.add(PassKind::Scoring, began, batches.packed().len());
             of_terms.push(self.explained(MemoryPhase::Scoring, scores)?);
         }

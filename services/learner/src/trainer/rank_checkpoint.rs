@@ -19,12 +19,13 @@ impl Trainer {
     /// others still give what is left: they do not know of it.
     ///
     /// # Errors
-    /// That of `taken`; a rank that is lost.
+    /// That of `taken`; a rank that is lost, or has other weights.
     pub(crate) fn gather_moments(
         &self,
         order: &[(Moment, usize)],
         mut taken: impl FnMut(Moment, usize, Values<'_>) -> Result<()>,
     ) -> Result<()> {
+        self.compare_weights()?;
         let rank = self.division().rank();
         let moments = self.optimizer.moments();
         let parts = self.parameters_of_ranks();

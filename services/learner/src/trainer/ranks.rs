@@ -10,9 +10,9 @@ use evenkeel_proto::v1::{RankOrder, rank_command};
 
 use super::Trainer;
 use crate::error::{LearnerError, Result};
-use crate::ranks::{ByteReader, ByteWriter, Collective, Division, FAILED, OUTCOME, RankError};
+use crate::ranks::{ByteReader, ByteWriter, Collective, Division, FAILED, OUTCOME, RankError, checksum_of};
 
-/// What carries a rank's exchanges, shared with whoever drives it.
+/// Carries a rank's exchanges; shared with its driver.
 pub type SharedCollective = Arc<Mutex<dyn Collective>>;
 
 /// The other ranks, if there are any.
@@ -171,6 +171,29 @@ impl Trainer {
         Ok(())
     }
 
+    /// Refuses to go on with ranks whose weights differ. Each rank computes its part of an update from its own copy, and
+    /// gets the new weights of the others: a copy that was damaged in between would be trained on, and then replaced.
+    pub(super) fn compare_weights(&self) -> Result<()> {
+        if self.division().is_alone() {
+            return Ok(());
+        }
+        let mut writer = ByteWriter::default();
+        for value in self.parameters().trained_values() {
+            writer.u64(checksum_of(value)?.into());
+        }
+        let all = self.ranks.all_gather("checksums of weights", writer.bytes())?;
+        for (owner, part) in self.parameters_of_ranks().into_iter().enumerate() {
+            for id in part {
+                let of_ranks: Vec<_> = all.iter().map(|bytes| bytes.get(8 * id..8 * (id + 1))).collect();
+                if let Some((rank, right)) = differing(&of_ranks, owner) {
+                    let tensor = self.parameters().trained_specs()[id].name.clone();
+                    return Err(self.rank_failed(RankError::OtherWeights { rank, right, tensor }).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// A result that all ranks have, which have done the same `work`; or an error of the rank that has another.
     pub(crate) fn agree<T>(&self, work: impl Display, result: Result<T>) -> Result<T> {
         if self.division().is_alone() || matches!(result, Err(LearnerError::Rank(_))) {
@@ -188,7 +211,7 @@ impl Trainer {
         Err(self.rank_failed(RankError::Failed { rank, message }).into())
     }
 
-    /// The same of work that changes what is trained: ranks that do not agree are of no step any more, and go on from a
+    /// Agrees on work that changes what is trained: ranks that do not agree are of no step any more, and go on from a
     /// checkpoint.
     pub(crate) fn together<T>(&mut self, work: impl Display, result: Result<T>) -> Result<T> {
         let agreed = self.agree(work, result);
@@ -219,4 +242,26 @@ fn encode(partial: &[PartialGradient], parameters: &Range<usize>) -> Result<Vec<
         }
     }
     Ok(writer.bytes())
+}
+
+/// The first rank that has something else than most, and one of those; of two halves the owner's counts.
+fn differing<T: PartialEq>(of_ranks: &[T], owner: usize) -> Option<(usize, usize)> {
+    let votes = |rank: usize| of_ranks.iter().filter(|other| **other == of_ranks[rank]).count();
+    let right = (0..of_ranks.len()).max_by_key(|&rank| (votes(rank), rank == owner))?;
+    let wrong = of_ranks.iter().position(|other| *other != of_ranks[right])?;
+    Some((wrong, right))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::differing;
+
+    #[test]
+    fn the_rank_that_differs_from_most_is_named_and_of_two_halves_the_one_that_does_not_update_the_tensor() {
+        assert_eq!(differing(&[7, 7, 7], 1), None);
+        assert_eq!(differing(&[7, 8, 7], 1).map(|found| found.0), Some(1), "also where it is the owner");
+        assert_eq!(differing(&[8, 7, 7, 7], 2).map(|found| found.0), Some(0));
+        assert_eq!(differing(&[7, 8], 0), Some((1, 0)));
+        assert_eq!(differing(&[7, 8], 1), Some((0, 1)));
+    }
 }

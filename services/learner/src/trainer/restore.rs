@@ -13,7 +13,7 @@ use crate::terms::{LossTerms, TermStates};
 
 /// Stored weights and moments, which are read one by one: there is no room for a second copy of all of them.
 pub(crate) trait StoredState {
-    /// Where they are.
+    /// Folder with the stored state.
     fn folder(&self) -> &Path;
     /// The fp32 weights of a parameter, by its number among those that are trained.
     fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor>;

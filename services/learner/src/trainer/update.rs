@@ -14,7 +14,7 @@ use crate::timeline::{PassKind, Timeline};
 /// How an update is done.
 #[derive(Clone, Debug)]
 pub(crate) struct UpdateBy {
-    /// Whose moments it goes on with.
+    /// Phase whose moments the update continues.
     pub(crate) phase: TrainingPhase,
     /// The optimizer's settings for this update.
     pub(crate) settings: OptimizerSettings,
@@ -42,7 +42,7 @@ struct Snapshot {
 }
 
 impl Trainer {
-    /// The gradient of a sum; of nothing that of zeros. Of several ranks it is the part of this one's parameters.
+    /// The gradient of a sum; zeros for an empty sum. Each of several ranks gets the part of its own parameters.
     ///
     /// # Errors
     /// A sum of which a part is missing; a failure of the device.
@@ -71,6 +71,8 @@ impl Trainer {
     pub(crate) fn apply(&mut self, sum: GradientSum, by: &UpdateBy) -> Result<UpdateReport> {
         let UpdateBy { phase, settings, scale, loss_is_finite } = by;
         let gradients = &self.gradient_of(sum)?;
+        // The weights that the gradients were computed from.
+        self.compare_weights()?;
         let began = Timeline::now();
         let gradient = UpdateGradient { tensors: gradients, norm: self.norm_over_ranks(gradients)? };
         let target = self.model.for_update();
@@ -118,6 +120,7 @@ impl Trainer {
             Some(self.explained(MemoryPhase::Snapshotting, taken)?)
         };
         let done = updates(self).and_then(|done| {
+            self.compare_weights()?;
             self.optimizer.step_done(phase, self.model.parameters())?;
             Ok(done)
         });

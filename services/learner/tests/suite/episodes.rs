@@ -5,7 +5,7 @@ use evenkeel_objective::{Advantage, Aggregation, Correction, PolicyTerm};
 
 use crate::support::{groups, learner, settings, update_difference, weights};
 
-/// The same response in a sequence for each of its parts, each after all that was before it: the same probabilities.
+/// Splits a response into a sequence for each part, each after all that was before it: the probabilities are equal.
 fn divided(prompt: &[u32], response: Response, parts: usize) -> Response {
     let tokens = response.tokens.len();
     // A sequence begins with a token that was sampled.

@@ -90,10 +90,10 @@ fn training_changes_the_adapters_and_nothing_else() {
 #[test]
 fn a_seed_decides_a_and_b_begins_at_zero() {
     let base = base(1);
-    let of = |seed| open(&base, with(LoraSettings { seed, ..lora() }));
-    let one = of(1);
-    let other = of(2);
-    assert_eq!(bits(&one), bits(&of(1)));
+    let seeded = |seed| open(&base, with(LoraSettings { seed, ..lora() }));
+    let one = seeded(1);
+    let other = seeded(2);
+    assert_eq!(bits(&one), bits(&seeded(1)));
     for (at, spec) in one.parameters().trained_specs().iter().enumerate() {
         let one = &one.parameters().trained_values()[at];
         let other = &other.parameters().trained_values()[at];
@@ -109,16 +109,16 @@ fn a_seed_decides_a_and_b_begins_at_zero() {
 #[test]
 fn the_bits_of_adapters_do_not_depend_on_threads_or_recomputed_layers() {
     let base = base(1);
-    let of = |threads, recompute| {
+    let trained_with = |threads, recompute| {
         let mut settings = with(lora());
         (settings.compute.threads, settings.compute.recompute) = (threads, recompute);
         let mut learner = open(&base, settings);
         (0..2).for_each(|step| drop(learner.train(groups(step, 4)).unwrap()));
         bits(&learner)
     };
-    let one = of(1, evenkeel_model::Recompute::None);
-    assert_eq!(of(3, evenkeel_model::Recompute::None), one);
-    assert_eq!(of(2, evenkeel_model::Recompute::Full), one);
+    let one = trained_with(1, evenkeel_model::Recompute::None);
+    assert_eq!(trained_with(3, evenkeel_model::Recompute::None), one);
+    assert_eq!(trained_with(2, evenkeel_model::Recompute::Full), one);
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn a_start_with_another_scale_or_an_unknown_base_is_named() {
     let tensors = candle_core::safetensors::load(&file, &Device::Cpu).unwrap();
     candle_core::safetensors::save(&tensors, &file).unwrap();
     let described = std::fs::read_to_string(path.join("adapter_config.json")).unwrap();
-    let named = described.replace("\"base_model_name_or_path\": \"\"", "\"base_model_name_or_path\": \"someone/else\"");
+    let named = described.replace("\"base_model_name_or_path\": null", "\"base_model_name_or_path\": \"someone/else\"");
     std::fs::write(path.join("adapter_config.json"), &named).unwrap();
     let note = about_base(&start).unwrap();
     assert!(note.contains("names someone/else and does not hold its digest"), "{note}");

@@ -54,8 +54,8 @@ fn it_begins_as_the_base_to_the_bit_and_is_trained_with_the_others() {
     let names: Vec<_> = specs.rev().take(2).map(|spec| spec.name.as_str()).collect();
     assert_eq!(names, ["base_model.model.lm_head.lora_B.weight", "base_model.model.lm_head.lora_A.weight"]);
     for (at, spec) in learner.parameters().trained_specs().iter().enumerate() {
-        let of = |learner: &Learner| host(&learner.parameters().trained_values()[at]);
-        assert!(of(&learner) != of(&fresh), "{}", spec.name);
+        let values = |learner: &Learner| host(&learner.parameters().trained_values()[at]);
+        assert!(values(&learner) != values(&fresh), "{}", spec.name);
     }
     let head = learner.parameters().ids().head.weight;
     assert_eq!(host(learner.parameters().get(head)), host(fresh.parameters().get(head)));
@@ -64,14 +64,14 @@ fn it_begins_as_the_base_to_the_bit_and_is_trained_with_the_others() {
 #[test]
 fn its_bits_do_not_depend_on_threads_or_recomputed_layers() {
     let base = base();
-    let of = |threads, recompute| {
+    let trained_with = |threads, recompute| {
         let mut settings = with_head();
         (settings.compute.threads, settings.compute.recompute) = (threads, recompute);
         bits(&trained(base.path(), settings))
     };
-    let one = of(1, Recompute::None);
-    assert_eq!(of(3, Recompute::None), one);
-    assert_eq!(of(2, Recompute::Full), one);
+    let one = trained_with(1, Recompute::None);
+    assert_eq!(trained_with(3, Recompute::None), one);
+    assert_eq!(trained_with(2, Recompute::Full), one);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use crate::support::{bits, groups, learner, settings, without_signal};
 use evenkeel_config::Settings;
 use evenkeel_learner::{
-    ComputeType, GradientProbe, Learner, OldLogp, ProbeSettings, ResponseGroup, StepReport, TrainingSettings,
+    ComputeType, GradientProbe, Learner, OldLogp, ProbeSettings, ResponseGroup, RuleDetail, SideDial, StepReport,
+    TrainingSettings,
 };
-use evenkeel_objective::Aggregation;
+use evenkeel_objective::{Aggregation, SideRatio};
 
 /// Settings in which the rules have different gradients and every one is computed.
 fn eager() -> TrainingSettings {
@@ -96,8 +97,8 @@ fn the_norm_of_every_rule_is_the_one_that_a_step_with_it_reports() {
             let (probe, _) = probe(with_rule(Aggregation::Balanced), &groups);
             assert_eq!(
                 probe.rules.len(),
-                Aggregation::ALL.len() - 1,
-                "all but luspo, which is sequence-sum at another scale"
+                Aggregation::ALL.len() - 2,
+                "all but luspo, which is sequence-sum at another scale, and sides, which is not in use"
             );
             for of_rule in &probe.rules {
                 let rule = of_rule.aggregation;
@@ -146,13 +147,125 @@ fn cosines_follow_from_the_gradients_of_single_responses() {
     assert!(close(norm(Aggregation::Sequence), length), "{} and {length}", norm(Aggregation::Sequence));
     let inner = a * c * u * u + b * d * v * v + (a * d + b * c) * uv;
     let expected = inner / (norm(Aggregation::Token) * length);
-    let at = |rule| found.rules.iter().position(|of_rule| of_rule.aggregation == rule).unwrap();
-    let cosine = found.of(Aggregation::Token).unwrap().cosines[at(Aggregation::Sequence)].unwrap();
+    let place = |rule| found.rules.iter().position(|of_rule| of_rule.aggregation == rule).unwrap();
+    let cosine = found.of(Aggregation::Token).unwrap().cosines[place(Aggregation::Sequence)].unwrap();
     assert!((cosine - expected).abs() < 1e-4, "{cosine} and {expected}");
     assert!(cosine < 0.9999 && report.updates[0].skipped.is_none());
     // With one response on each side balanced is sequence.
-    let same = found.of(Aggregation::Balanced).unwrap().cosines[at(Aggregation::Sequence)].unwrap();
+    let same = found.of(Aggregation::Balanced).unwrap().cosines[place(Aggregation::Sequence)].unwrap();
     assert!((same - 1.0).abs() < 1e-6);
+}
+
+/// A detailed probe over groups under `settings`.
+fn detailed(settings: TrainingSettings, groups: &[ResponseGroup], dials: &[SideDial]) -> (GradientProbe, StepReport) {
+    let mut learner = learner(settings);
+    let mut step = learner.step_of(groups.len()).with_detailed_probe(dials.to_vec()).unwrap();
+    groups.iter().for_each(|group| step.add(group.clone()).unwrap());
+    let mut report = step.finish().unwrap();
+    (report.probe.take().unwrap(), report)
+}
+
+#[test]
+fn the_gradients_of_the_sides_add_up_to_that_of_the_rule_and_dials_tie_to_their_rules() {
+    let groups = groups(69, 5);
+    let dials = [0.0, 1.0].map(|length_exponent| SideDial { length_exponent, ratio: 1.0 });
+    let silent = SideDial { length_exponent: 1.0, ratio: 0.0 };
+    let (probe, report) = detailed(eager(), &groups, &[&dials[..], &[silent]].concat());
+    assert_eq!(probe.details.len(), probe.rules.len());
+    for (rule, detail) in probe.rules.iter().zip(&probe.details) {
+        let RuleDetail { positive_norm: a, negative_norm: b, cosine, .. } = *detail;
+        let sum = (a * a + b * b + 2.0 * a * b * cosine.unwrap_or(0.0)).sqrt();
+        assert!(close(sum, rule.norm), "{}: {sum} and {}", rule.aggregation, rule.norm);
+    }
+    let place = |rule| probe.rules.iter().position(|of_rule| of_rule.aggregation == rule).unwrap();
+    let first_dial = probe.rules.len() - 3;
+    for (place_of_dial, rule) in [(first_dial, Aggregation::Sequence), (first_dial + 1, Aggregation::Balanced)] {
+        assert!(close(probe.rules[place_of_dial].norm, probe.rules[place(rule)].norm), "{rule}");
+        let one = &probe.details[place_of_dial];
+        let other = &probe.details[place(rule)];
+        assert!(close(one.positive_norm, other.positive_norm) && close(one.negative_norm, other.negative_norm));
+        let (one, other) = (one.pull.unwrap(), other.pull.unwrap());
+        assert!(close(one.positive, other.positive) && close(one.negative, other.negative));
+    }
+    let none = probe.details.last().unwrap();
+    assert_eq!((none.dial, none.positive_norm, none.cosine), (Some(silent), 0.0, None));
+    assert!(close(probe.rules.last().unwrap().norm, none.negative_norm));
+    assert_eq!(report.sides, None, "the run's own rule is another");
+}
+
+#[test]
+fn other_rules_have_their_gradients_where_the_runs_own_weighs_right_answers_by_nothing() {
+    let groups = groups(72, 4);
+    let silent = with(|settings| {
+        settings.objective.aggregation = Aggregation::Sides;
+        settings.objective.side_ratio = Some(SideRatio::Constant(0.0));
+    });
+    let (of_silent, _) = detailed(silent.clone(), &groups, &[]);
+    let (of_balanced, _) =
+        detailed(with(|settings| settings.objective.aggregation = Aggregation::Balanced), &groups, &[]);
+    let balanced = |probe: &GradientProbe| {
+        let place = probe.rules.iter().position(|rule| rule.aggregation == Aggregation::Balanced).unwrap();
+        (probe.rules[place].norm, probe.details[place].positive_norm)
+    };
+    assert_eq!(balanced(&of_silent), balanced(&of_balanced));
+    assert!(balanced(&of_silent).1 > 0.0);
+    // The step itself passes over the wrong answers alone, probed or not.
+    let mut learner = learner(silent.clone());
+    let mut probed = learner.step_of(groups.len()).with_probe().unwrap();
+    groups.iter().for_each(|group| probed.add(group.clone()).unwrap());
+    let probed = StepReport { probe: None, ..probed.finish().unwrap() };
+    assert_eq!(probed, self::learner(silent).train(groups).unwrap());
+}
+
+#[test]
+fn a_step_has_the_ratio_of_its_number_and_reports_it() {
+    let groups = groups(70, 4);
+    let with_ratio = |ratio| {
+        with(|settings| {
+            settings.objective.aggregation = Aggregation::Sides;
+            settings.objective.side_ratio = Some(ratio);
+        })
+    };
+    let schedule = SideRatio::Steps(vec![(1, 1.0), (11, 0.0)]);
+    let trained = |settings, number| {
+        let mut learner = learner(settings);
+        let mut step = learner.step_of(groups.len()).numbered(number).unwrap();
+        groups.iter().for_each(|group| step.add(group.clone()).unwrap());
+        let report = step.finish().unwrap();
+        (bits(&learner), report)
+    };
+    for (number, ratio) in [(1, 1.0), (6, 0.5), (11, 0.0), (40, 0.0)] {
+        let (scheduled, report) = trained(with_ratio(schedule.clone()), number);
+        let (constant, of_constant) = trained(with_ratio(SideRatio::Constant(ratio)), 1);
+        assert_eq!(report.sides.unwrap().ratio, ratio);
+        assert!(scheduled == constant && report == of_constant, "step {number}");
+        let pull = report.quantities.pulls[&Aggregation::Sides];
+        assert!(close(pull.positive, ratio * of_constant.quantities.pulls[&Aggregation::Balanced].positive));
+    }
+    // Without a number it is the next version of the weights.
+    let mut learner = learner(with_ratio(schedule));
+    assert_eq!(learner.train(groups.clone()).unwrap().sides.unwrap().ratio, 1.0);
+    assert_eq!(learner.train(groups.clone()).unwrap().sides.unwrap().ratio, 0.9);
+}
+
+#[test]
+fn groups_without_a_wrong_answer_are_counted_where_right_ones_weigh_nothing() {
+    let mut groups = groups(71, 3);
+    // The wrong answers of the first group have no token to train.
+    let mean = |group: &ResponseGroup| {
+        group.responses.iter().map(|response| response.reward).sum::<f64>() / group.responses.len() as f64
+    };
+    let level = mean(&groups[0]);
+    let wrong = groups[0].responses.iter_mut().filter(|response| response.reward < level);
+    wrong.for_each(|response| response.mask.fill(false));
+    let settings = with(|settings| {
+        settings.objective.aggregation = Aggregation::Sides;
+        settings.objective.side_ratio = Some(SideRatio::Constant(0.0));
+    });
+    let report = learner(settings).train(groups).unwrap();
+    assert_eq!(report.sides.unwrap().silenced_groups, 1);
+    assert_eq!(report.groups_with_signal, 2);
+    assert!(report.updates[0].skipped.is_none());
 }
 
 #[test]
@@ -204,6 +317,8 @@ fn the_rules_may_be_chosen_and_the_one_in_use_is_always_there() {
     assert!(!rules(chosen(&[], 0)).contains(&Aggregation::SequenceSum));
     let error = chosen(&[Aggregation::SequenceSum], 0).validate().unwrap_err().to_string();
     assert!(error.contains("probe_gradients.rules") && error.contains("sequence-sum"), "{error}");
+    let error = chosen(&[Aggregation::Sides], 0).validate().unwrap_err().to_string();
+    assert!(error.contains("probe_gradients.rules is sides, allowed: rules without sides"), "{error}");
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use candle_core::{DType, Device};
+use candle_core::{DType, Device, Tensor};
 use evenkeel_learner::{
-    Collective, Division, Example, InProcess, Learner, LearnerError, LoraSettings, OldLogp, OptimizerSettings,
-    ProbeSettings, RankError, StepReport, TargetLoss, TargetSequence, TrainingSettings,
+    Collective, Comparison, Division, Example, InProcess, Learner, LearnerError, LoraSettings, OldLogp,
+    OptimizerSettings, ProbeSettings, RankError, ResponseGroup, StepReport, TargetLoss, TargetSequence,
+    TrainingSettings,
 };
 use evenkeel_model::Parameters;
 use evenkeel_objective::{RatioBounds, SummedLoss};
@@ -21,13 +22,21 @@ const PATIENT: Duration = Duration::from_secs(60);
 
 fn rank(settings: TrainingSettings, division: Division, collective: impl Collective + 'static) -> Learner {
     // As those of `learner`.
-    let parameters = Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap();
+    rank_of(Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap(), settings, division, collective)
+}
+
+fn rank_of(
+    parameters: Parameters,
+    settings: TrainingSettings,
+    division: Division,
+    collective: impl Collective + 'static,
+) -> Learner {
     let mut learner = Learner::new_rank(config(), parameters, settings, division).unwrap();
     learner.join(Some(Arc::new(Mutex::new(collective))));
     learner
 }
 
-/// What `work` returns on each of so many ranks; one rank is a learner alone.
+/// What `work` returns on each of a number of ranks; one rank is a learner alone.
 fn on<T: Send>(ranks: usize, settings: &TrainingSettings, work: impl Fn(usize, &mut Learner) -> T + Sync) -> Vec<T> {
     if ranks == 1 {
         return vec![work(0, &mut learner(settings.clone()))];
@@ -305,6 +314,110 @@ fn a_rank_that_fails_alone_is_named_with_its_error_by_all_others_and_nobody_goes
     }
 }
 
+/// Parameters as those of the other ranks, but for the lowest bit of one value.
+fn with_another_bit() -> Parameters {
+    let mut parameters = Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap();
+    let weights = &mut parameters.trained_values_mut()[3];
+    let mut values: Vec<f32> = weights.flatten_all().unwrap().to_vec1().unwrap();
+    values[5] = f32::from_bits(values[5].to_bits() ^ 1);
+    *weights = Tensor::from_vec(values, weights.shape(), &Device::Cpu).unwrap();
+    parameters
+}
+
+/// What `work` returns on each of three ranks, of which number 1 has another bit in one weight.
+fn with_one_other_weight<T: Send>(work: impl Fn(usize, &mut Learner) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let collectives = InProcess::ranks(3, PATIENT).into_iter().enumerate();
+        let threads = collectives.map(|(number, collective)| {
+            let work = &work;
+            scope.spawn(move || {
+                let division = Division::new(number, 3);
+                let mut learner = match number {
+                    1 => rank_of(with_another_bit(), settings(), division, collective),
+                    _ => rank(settings(), division, collective),
+                };
+                work(number, &mut learner)
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn a_rank_with_one_other_bit_in_one_weight_is_named_before_the_update_and_nobody_goes_on() {
+    let before = bits(&learner(settings()));
+    let found = with_one_other_weight(|_, learner| {
+        let error = learner.train(groups(1, 9)).unwrap_err();
+        let again = learner.train(groups(1, 9)).unwrap_err();
+        assert!(matches!(again, LearnerError::Torn), "{again}");
+        (error.to_string(), learner.version(), bits(learner))
+    });
+    let name = learner(settings()).parameters().trained_specs()[3].name.clone();
+    for (number, (error, version, weights)) in found.into_iter().enumerate() {
+        assert!(error.starts_with("rank 1 has other weights than rank "), "{error}");
+        assert!(error.contains(&format!(": `{name}` differs, by damage to its memory")), "{error}");
+        assert_eq!((version, weights == before), (0, number != 1), "rank {number} has updated nothing");
+    }
+}
+
+#[test]
+fn no_checkpoint_is_written_while_a_rank_has_other_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let errors = with_one_other_weight(|number, learner| match number {
+        0 => learner.save_checkpoint(&path, b"").unwrap_err().to_string(),
+        _ => learner.give_moments().unwrap_err().to_string(),
+    });
+    assert!(errors.iter().all(|error| error.starts_with("rank 1 has other weights")), "{errors:?}");
+    assert!(!path.exists());
+}
+
+/// A rank whose memory changes the last bit of the weights that rank 0 gave to it.
+struct WithBadMemory(InProcess);
+
+impl Collective for WithBadMemory {
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+
+    fn ranks(&self) -> usize {
+        self.0.ranks()
+    }
+
+    fn exchange(&mut self, what: &'static str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, RankError> {
+        self.0.exchange(what, parts)
+    }
+
+    fn all_gather(&mut self, what: &'static str, part: Vec<u8>) -> Result<Vec<Vec<u8>>, RankError> {
+        let mut got = self.0.all_gather(what, part)?;
+        if what == "weights" {
+            *got[0].last_mut().unwrap() ^= 1;
+        }
+        Ok(got)
+    }
+}
+
+#[test]
+fn weights_that_are_damaged_after_they_arrived_end_the_step() {
+    let errors = std::thread::scope(|scope| {
+        let mut ranks = InProcess::ranks(2, PATIENT);
+        let second = WithBadMemory(ranks.pop().unwrap());
+        let first = ranks.pop().unwrap();
+        let train = |mut learner: Learner| (learner.train(groups(1, 9)).unwrap_err().to_string(), learner.version());
+        let threads = [
+            scope.spawn(move || train(rank(settings(), Division::new(0, 2), first))),
+            scope.spawn(move || train(rank(settings(), Division::new(1, 2), second))),
+        ];
+        threads.map(|thread| thread.join().unwrap())
+    });
+    for (error, version) in errors {
+        // Rank 0 updates this tensor.
+        assert!(error.starts_with("rank 1 has other weights than rank 0: "), "{error}");
+        assert_eq!(version, 0);
+    }
+}
+
 #[test]
 fn a_rank_that_has_not_joined_cannot_train() {
     let parameters = Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap();
@@ -312,4 +425,46 @@ fn a_rank_that_has_not_joined_cannot_train() {
     let error = learner.train(groups(1, 2)).unwrap_err();
     assert!(matches!(&error, LearnerError::Rank(RankError::Missing { ranks: 3, .. })), "{error}");
     assert_eq!(error.to_string(), "ranks [0, 2] of 3 have not joined");
+}
+
+/// Groups as an engine with these weights reports them.
+fn sampled_groups(learner: &Learner) -> Vec<ResponseGroup> {
+    let mut groups = groups(1, 6);
+    for group in &mut groups {
+        let pairs: Vec<_> = group.responses.iter().map(|response| (&group.prompt[..], &response.tokens[..])).collect();
+        let scores = learner.score(&pairs, learner.settings().temperature).unwrap();
+        for (response, scores) in group.responses.iter_mut().zip(scores) {
+            response.comparisons = vec![Comparison::Exact; response.tokens.len()];
+            response.rollout_logp = scores.logp;
+        }
+    }
+    groups
+}
+
+#[test]
+fn one_bit_in_any_group_ends_the_step_on_all_ranks_whichever_has_scored_it() {
+    for mini_batch_groups in [0, 2] {
+        let settings = TrainingSettings { mini_batch_groups, old_logp: OldLogp::Proximal, ..settings() };
+        for ranks in [1, 2, 3] {
+            let equal = on(ranks, &settings, |_, learner| learner.train(sampled_groups(learner)).unwrap().compared);
+            assert!(equal.iter().all(|compared| compared.equal > 0 && compared.uncompared == 0), "{equal:?}");
+            for changed in 0..6 {
+                let found = on(ranks, &settings, |_, learner| {
+                    let mut groups = sampled_groups(learner);
+                    // The first token of each response is trained on.
+                    for logp in groups[changed].responses.iter_mut().map(|response| &mut response.rollout_logp[0]) {
+                        *logp = f32::from_bits(logp.to_bits() + 1);
+                    }
+                    let before = bits(learner);
+                    let error = learner.train(groups).unwrap_err();
+                    assert!(bits(learner) == before);
+                    error
+                });
+                for error in found {
+                    let is_named = matches!(error, LearnerError::SampledOtherwise { group, .. } if group == changed);
+                    assert!(is_named, "{error} on {ranks} ranks");
+                }
+            }
+        }
+    }
 }

@@ -103,15 +103,15 @@ fn any_number_of_threads_and_any_token_budget_give_the_same_bits_and_reports() {
     // Fewer groups than blocks, as many, and more.
     for (settings, counts) in [(plain, &[3, 8, 13][..]), (regularized, &[10]), (one_block, &[7])] {
         for &count in counts {
-            let of = |threads, tokens, announced| {
+            let step_with = |threads, tokens, announced| {
                 let mut settings = settings.clone();
                 (settings.compute.threads, settings.compute.micro_batch_tokens) = (threads, tokens);
                 run_of(settings, count, announced)
             };
-            let alone = of(1, 0, true);
+            let alone = step_with(1, 0, true);
             for (threads, tokens) in [(1, 8), (2, 100_000), (2, 8), (3, 40), (4, 0), (8, 8), (8, 300)] {
                 for announced in [true, false] {
-                    let found = of(threads, tokens, announced);
+                    let found = step_with(threads, tokens, announced);
                     assert!(found.0 == alone.0, "{count} groups: other bits with {threads} threads at {tokens} tokens");
                     assert_eq!((&found.1, &found.2), (&alone.1, &alone.2), "{threads} threads, {tokens} tokens");
                 }
@@ -122,15 +122,15 @@ fn any_number_of_threads_and_any_token_budget_give_the_same_bits_and_reports() {
 
 #[test]
 fn the_number_of_blocks_changes_no_more_than_rounding_and_is_part_of_what_both_sides_agree_on() {
-    let of = |blocks| {
+    let trained_in = |blocks| {
         let mut settings = linear();
         settings.compute.gradient_blocks = blocks;
         (settings.hash(), gradient(settings, groups(2, 9)))
     };
-    let (hash, eight) = of(8);
+    let (hash, eight) = trained_in(8);
     let zeros = vec![0.0; eight.len()];
     for blocks in [1, 2, 16] {
-        let (other_hash, other) = of(blocks);
+        let (other_hash, other) = trained_in(blocks);
         let difference = update_difference(&other, &eight, &zeros);
         assert!(difference > 0.0 && difference < 1e-5, "{blocks} blocks: {difference:e}");
         assert_ne!(other_hash, hash);

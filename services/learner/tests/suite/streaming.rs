@@ -97,10 +97,16 @@ fn old_log_probabilities_and_the_first_update_precede_the_last_group_and_later_p
     step.finish().unwrap();
     let passes = learner.take_passes();
     let (early, late): (Vec<_>, Vec<_>) = passes.iter().partition(|pass| pass.ended <= arrived);
-    let of = |kind| early.iter().filter(move |pass| pass.kind == kind).flat_map(|pass| &pass.groups);
+    let groups_of = |kind| early.iter().filter(move |pass| pass.kind == kind).flat_map(|pass| &pass.groups);
     // All of the first update, and what later ones are scored for; a group of few tokens may still wait for company.
-    assert!(of(PassKind::Gradient).all(|&group| group < 3) && of(PassKind::Gradient).count() >= 2, "{early:?}");
-    assert!(of(PassKind::Scoring).all(|&group| group >= 3) && of(PassKind::Scoring).count() >= 4, "{early:?}");
+    assert!(
+        groups_of(PassKind::Gradient).all(|&group| group < 3) && groups_of(PassKind::Gradient).count() >= 2,
+        "{early:?}"
+    );
+    assert!(
+        groups_of(PassKind::Scoring).all(|&group| group >= 3) && groups_of(PassKind::Scoring).count() >= 4,
+        "{early:?}"
+    );
     assert!(early.iter().all(|pass| pass.kind != PassKind::Update), "{early:?}");
     let updates = |passes: &[&Pass]| passes.iter().filter(|pass| pass.kind == PassKind::Update).count();
     assert_eq!(updates(&late), 3);

@@ -47,7 +47,7 @@ impl Connections {
         max_outstanding: usize,
         item_deadline: Duration,
     ) -> Result<Dispatcher<P>, RunError> {
-        let workers = Workers::parse(urls).map_err(|error| RunError::Setting(error.within(field)))?;
+        let workers = Workers::with_sockets(urls).map_err(|error| RunError::Setting(error.within(field)))?;
         let options = DispatchOptions {
             max_outstanding,
             max_pending: self.settings.max_rollouts.max(max_outstanding),

@@ -120,14 +120,14 @@ impl Generation {
                 });
                 let text = text.collect::<Vec<_>>().join("; ");
                 if !failures.is_empty() && failures.len() == response.engines.len() {
-                    return Err(Status::unavailable(format!("no engine took the weights: {text}")));
+                    return Err(Status::unavailable(format!("no engine loaded the weights: {text}")));
                 }
                 Ok(text)
             }
         };
         let failures = self.retrier.call(Dependency::Generation, &self.endpoint, "UpdateWeights", call).await?;
         if !failures.is_empty() {
-            let message = format!("some engines did not take version {}: {failures}", weights.version);
+            let message = format!("some engines did not load version {}: {failures}", weights.version);
             self.events.emit(Event::Warning { message });
         }
         self.events.update(|progress| progress.policy_version = weights.version);
@@ -164,7 +164,7 @@ impl Generation {
                 });
                 if let Some((engine, message)) = refused {
                     let message = format!(
-                        "engine {engine} scores no tokens ({message}); it has to ({}), or set proof.every = 0",
+                        "engine {engine} does not score tokens ({message}); make it do so ({}), or set proof.every = 0",
                         engine_advice::SCORES
                     );
                     return Err(Status::failed_precondition(message));
@@ -238,5 +238,6 @@ fn scores_of(engine: EngineProof, request: &ProveWeightsRequest) -> Result<Engin
     }
     let is_exact = engine.exact.as_ref().is_some_and(|exact| exact.state() == ExactProofState::Equal);
     let scores = engine.scores.into_iter().map(|scores| scores.log_probabilities).collect();
-    Ok(EngineScores { engine: engine.engine, scores, is_exact })
+    // Who says that it computes in f32 is known from the engines' status.
+    Ok(EngineScores { engine: engine.engine, scores, is_exact, is_f32: false })
 }

@@ -59,7 +59,7 @@ pub struct Endpoints {
 
 /// The custom verifiers and the environment workers: what may be code of the user's own.
 pub(crate) struct CustomServices {
-    /// By name.
+    /// Verifiers by name.
     pub(crate) verifiers: BTreeMap<String, VerifierClient>,
     /// `None` without environment workers.
     pub(crate) environments: Option<EnvironmentClient>,
@@ -91,6 +91,60 @@ impl CustomServices {
     }
 }
 
+/// Everything that judges answers: the reward service, and custom verifiers by name.
+pub(crate) struct Verifiers {
+    reward: VerifierClient,
+    custom: BTreeMap<String, VerifierClient>,
+    pauses: RetryPolicy,
+}
+
+impl Verifiers {
+    /// Starts to connect to the verifiers of `endpoints` alone; must be called within a runtime.
+    ///
+    /// # Errors
+    /// As [`Services::connect`].
+    pub(crate) fn connect(endpoints: &Endpoints, settings: &ServicesSettings) -> Result<Self, RunError> {
+        let retrier = Retrier::new(Events::new(0), Stop::new(), settings);
+        let endpoints = Endpoints { environment: Vec::new(), ..endpoints.clone() };
+        let CustomServices { verifiers, .. } = CustomServices::connect(&endpoints, settings, &retrier)?;
+        Self::with_custom(&endpoints, &Connections::new(settings)?, retrier, verifiers)
+    }
+
+    fn with_custom(
+        endpoints: &Endpoints,
+        connections: &Connections,
+        retrier: Retrier,
+        custom: BTreeMap<String, VerifierClient>,
+    ) -> Result<Self, RunError> {
+        let pauses = *retrier.policy();
+        Ok(Self { reward: VerifierClient::connect(&endpoints.reward, connections, retrier)?, custom, pauses })
+    }
+
+    /// Pauses between attempts.
+    pub(crate) fn retry_policy(&self) -> &RetryPolicy {
+        &self.pauses
+    }
+
+    /// The verifier of a task: the custom one of that name, or the reward service.
+    ///
+    /// # Errors
+    /// A verifier that is not among the endpoints, which [`start_run`](crate::start_run) refuses before.
+    pub(crate) fn get(&self, custom: Option<&str>) -> Result<&VerifierClient, RunError> {
+        match custom {
+            None => Ok(&self.reward),
+            Some(name) => {
+                let missing = || RunError::Defect(format!("the verifier `{name}` is not connected"));
+                self.custom.get(name).ok_or_else(missing)
+            }
+        }
+    }
+
+    /// The reward service and all custom verifiers, always in the same order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &VerifierClient> {
+        std::iter::once(&self.reward).chain(self.custom.values())
+    }
+}
+
 /// The services of a run.
 pub(crate) struct Services {
     settings: ServicesSettings,
@@ -98,11 +152,9 @@ pub(crate) struct Services {
     stop: Stop,
     retrier: Retrier,
     generation: Generation,
-    reward: VerifierClient,
+    verifiers: Verifiers,
     /// `None` without environment workers.
     environments: Option<EnvironmentClient>,
-    /// By name.
-    custom_verifiers: BTreeMap<String, VerifierClient>,
     /// An evaluation without a run has none.
     learner: Option<LearnerClient>,
 }
@@ -140,9 +192,8 @@ impl Services {
         let CustomServices { verifiers, environments } = CustomServices::connect(endpoints, settings, &retrier)?;
         Ok(Self {
             environments,
-            custom_verifiers: verifiers,
+            verifiers: Verifiers::with_custom(endpoints, &connections, retrier.clone(), verifiers)?,
             generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,
-            reward: VerifierClient::connect(&endpoints.reward, &connections, retrier.clone())?,
             learner: None,
             settings: settings.clone(),
             events,
@@ -169,31 +220,25 @@ impl Services {
     }
 
     pub(crate) fn reward(&self) -> &VerifierClient {
-        &self.reward
+        &self.verifiers.reward
     }
 
     /// The verifier of a task: the custom one of that name, or the reward service.
     ///
     /// # Errors
-    /// A verifier that is not among the endpoints, which [`start_run`](crate::start_run) refuses before.
+    /// As [`Verifiers::get`].
     pub(crate) fn verifier(&self, custom: Option<&str>) -> Result<&VerifierClient, RunError> {
-        match custom {
-            None => Ok(&self.reward),
-            Some(name) => {
-                let missing = || RunError::Defect(format!("the verifier `{name}` is not connected"));
-                self.custom_verifiers.get(name).ok_or_else(missing)
-            }
-        }
+        self.verifiers.get(custom)
     }
 
     /// The reward service and all custom verifiers, always in the same order.
     pub(crate) fn verifiers(&self) -> impl Iterator<Item = &VerifierClient> {
-        std::iter::once(&self.reward).chain(self.custom_verifiers.values())
+        self.verifiers.all()
     }
 
     /// The custom verifiers by name.
     pub(crate) fn custom_verifiers(&self) -> &BTreeMap<String, VerifierClient> {
-        &self.custom_verifiers
+        &self.verifiers.custom
     }
 
     pub(crate) fn learner(&self) -> &LearnerClient {

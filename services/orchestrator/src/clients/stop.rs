@@ -1,5 +1,7 @@
 //! Requests to stop a run.
 
+use std::sync::{Arc, OnceLock};
+
 use tokio::sync::watch;
 
 use crate::error::Halt;
@@ -15,11 +17,15 @@ enum Requested {
 
 /// The stop signal of one run. Clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Stop(watch::Sender<Requested>);
+pub(crate) struct Stop {
+    requested: watch::Sender<Requested>,
+    /// The limit that a judge has reached, where that is why the run stops.
+    used_budget: Arc<OnceLock<String>>,
+}
 
 impl Stop {
     pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(Requested::No))
+        Self { requested: watch::Sender::new(Requested::No), used_budget: Arc::default() }
     }
 
     /// Requests a stop after the step. An earlier request for an immediate one stays.
@@ -33,17 +39,30 @@ impl Stop {
         self.request(Requested::AbandonStep);
     }
 
+    /// Requests a stop at the end of the last whole step because a judge has reached a limit: without its verdicts no
+    /// step gets whole.
+    pub(crate) fn budget_used(&self, limit: &str) {
+        // The first one is said.
+        let _ = self.used_budget.set(limit.to_owned());
+        self.abandoning_step();
+    }
+
+    /// The limit of [`Self::budget_used`].
+    pub(crate) fn used_budget(&self) -> Option<&str> {
+        self.used_budget.get().map(String::as_str)
+    }
+
     /// Requests an immediate stop; the current step is not finished.
     pub(crate) fn immediately(&self) {
         self.request(Requested::Now);
     }
 
     fn request(&self, wanted: Requested) {
-        self.0.send_modify(|requested| *requested = wanted.max(*requested));
+        self.requested.send_modify(|requested| *requested = wanted.max(*requested));
     }
 
     pub(crate) fn is_requested(&self) -> bool {
-        *self.0.borrow() != Requested::No
+        *self.requested.borrow() != Requested::No
     }
 
     /// Completes where a step that is not trained yet is to be given up.
@@ -53,7 +72,7 @@ impl Stop {
 
     /// Whether a step may have been given up.
     pub(crate) fn abandons_step(&self) -> bool {
-        *self.0.borrow() >= Requested::AbandonStep
+        *self.requested.borrow() >= Requested::AbandonStep
     }
 
     /// Completes at an immediate stop.
@@ -68,7 +87,7 @@ impl Stop {
 
     async fn at_least(&self, least: Requested) -> Halt {
         // This value holds a sender, so the wait cannot fail.
-        let _ = self.0.subscribe().wait_for(|requested| *requested >= least).await;
+        let _ = self.requested.subscribe().wait_for(|requested| *requested >= least).await;
         Halt::Stop
     }
 }

@@ -30,19 +30,19 @@ mod tests {
 
     #[test]
     fn a_state_that_is_not_said_proves_nothing_and_a_difference_has_its_names() {
-        let of = |state: ExactProofState| {
+        let judged = |state: ExactProofState| {
             let names = vec!["lm_head.weight".to_owned()];
             let reasons = vec!["it is quantized".to_owned()];
             let counts = ExactProof { tensors: 9, different: 2, unread: 3, ..ExactProof::default() };
             let exact = ExactProof { state: state.into(), different_names: names, unread_reasons: reasons, ..counts };
             tensor_digests(&exact).verdict("a", 7)
         };
-        assert!(of(ExactProofState::Equal).is_ok_and(|text| text.contains("all 9 tensors are equal")));
+        assert!(judged(ExactProofState::Equal).is_ok_and(|text| text.contains("all 9 tensors are equal")));
         for state in [ExactProofState::Incomplete, ExactProofState::Unspecified] {
-            let text = of(state).unwrap();
+            let text = judged(state).unwrap();
             assert!(text.contains("3 of 9 tensors could not be compared: it is quantized and 2 more"), "{text}");
         }
-        let error = of(ExactProofState::Different).unwrap_err().to_string();
+        let error = judged(ExactProofState::Different).unwrap_err().to_string();
         assert!(error.contains("2 of 9 tensors") && error.contains("lm_head.weight and 1 more"), "{error}");
     }
 }

@@ -67,7 +67,7 @@ impl VerifierClient {
             let client = RewardClient::new(connections.channel(field, url)?);
             Ok((url.clone(), client.max_decoding_message_size(limit).max_encoding_message_size(limit)))
         };
-        let workers = urls.iter().filter(|url| url.starts_with("http")).map(worker).collect::<Result<_, _>>()?;
+        let workers = urls.iter().filter(|url| !url.starts_with("dns")).map(worker).collect::<Result<_, _>>()?;
         Ok(Self {
             service: if name.is_some() { Dependency::Verifier } else { Dependency::Reward },
             name,

@@ -66,7 +66,7 @@ impl Demonstrations {
         Ok(Self { seed, problems, context, played: OnceLock::new() })
     }
 
-    /// Those whose environments are with workers.
+    /// Demonstrations whose environments are with workers.
     pub(crate) fn to_play(&self) -> impl Iterator<Item = ToPlay<'_>> {
         self.problems.iter().enumerate().filter_map(|(index, (problem, source))| {
             let (Source::Turns(turns), Some(task)) = (source, &problem.environment) else { return None };
@@ -176,7 +176,7 @@ impl Demonstrations {
         Ok((before, text.said(&turns[at])?))
     }
 
-    /// The example in a row of a step: it follows from the seed, the step and the row alone. Of several turns one is
+    /// The example in a row of a step: it follows from the seed, the step and the row alone. One of several turns is
     /// drawn, with the conversation before it as its prompt.
     pub(crate) fn at(&self, step: u64, row: u32, encoder: &Encoder) -> Result<Demonstration, RunError> {
         let tokenizer = &encoder.tokenizer;

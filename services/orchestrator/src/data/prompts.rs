@@ -27,14 +27,14 @@ pub(crate) struct Prompt {
     pub(crate) id: Arc<str>,
     /// What answers are judged against.
     pub(crate) task: Task,
-    /// Where it is done in several turns.
+    /// Environment of a task with several turns.
     pub(crate) environment: Option<EnvironmentTask>,
     /// What the row asks, where its environment may add to the prompt.
     pub(crate) asked: Option<Arc<Asked>>,
     pub(crate) token_ids: Arc<[u32]>,
     /// Index of its source.
     pub(crate) source: usize,
-    /// What it counts as in metrics by data source: its column `data_source`, or the name of its source.
+    /// Name of the data source in metrics: the column `data_source`, or the name of its source.
     pub(crate) data_source: Arc<str>,
 }
 

@@ -56,7 +56,7 @@ impl LoopSettings {
 pub struct Encoder {
     pub(crate) prompts: PromptRenderer,
     pub(crate) tokenizer: Tokenizer,
-    /// Of the environments that tasks may be done in.
+    /// Texts of the environments that tasks may be done in.
     pub(crate) episodes: EpisodeTexts,
 }
 

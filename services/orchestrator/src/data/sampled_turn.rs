@@ -9,7 +9,7 @@ use crate::error::RunError;
 /// A turn as it was sampled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SampledTurn<'a> {
-    /// From 1.
+    /// Number of the turn, from 1.
     pub(crate) number: u32,
     pub(crate) token_ids: &'a [u32],
     /// Whether the model ended it.
@@ -67,10 +67,10 @@ impl EpisodeText {
         token_ids: &[u32],
         log_probabilities: &[f32],
     ) -> Result<Vec<SampledToken>, RunError> {
-        let of = |(&id, &log_probability): (&u32, &f32)| {
+        let token = |(&id, &log_probability): (&u32, &f32)| {
             Ok(SampledToken { id, text: self.tokenizer.decode_all(&[id])?, log_probability })
         };
-        token_ids.iter().zip(log_probabilities).map(of).collect()
+        token_ids.iter().zip(log_probabilities).map(token).collect()
     }
 
     /// The tokens of a turn that says this.

@@ -4,6 +4,9 @@
 use evenkeel_seeds::{Stream, rng};
 use rand::seq::SliceRandom;
 
+use super::prompts::Prompts;
+use crate::settings::LoopSettings;
+
 /// Positions 0, 1, 2, ... of an endless sequence over the problems of one or several sources. What stands at a position
 /// follows from the seed, the sources and the position alone, whatever was asked before: a resumed run goes on where it
 /// was.
@@ -39,6 +42,12 @@ struct EpochOrder {
 }
 
 impl PromptSampler {
+    /// The order in which a run takes these prompts.
+    pub(crate) fn of(prompts: &Prompts, settings: &LoopSettings) -> Self {
+        let weights: Vec<f64> = prompts.sources.iter().map(|source| source.weight).collect();
+        Self::new(prompts.sources_of_train(), &weights, settings.run.seed, settings.data.shuffle)
+    }
+
     /// Over problems by their sources: for each problem the index of its source among `weights`. Sources without a
     /// problem are left out.
     pub(crate) fn new(problems: impl IntoIterator<Item = usize>, weights: &[f64], seed: u64, shuffle: bool) -> Self {

@@ -33,7 +33,7 @@ pub(crate) struct EpisodeText {
     is_agent: bool,
 }
 
-/// Those of all environments that the settings name.
+/// Texts of all environments that the settings name.
 pub(crate) type EpisodeTexts = Arc<BTreeMap<String, Arc<EpisodeText>>>;
 
 /// What a row asks, from which prompts are rendered that have more than the row.
@@ -106,7 +106,7 @@ impl EpisodeText {
         })
     }
 
-    /// Those of all environments of the settings; `described` are those that do not come with the program.
+    /// Texts of all environments of the settings; `described` are those that do not come with the program.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -137,7 +137,7 @@ impl EpisodeText {
         self.renderer.prompts()
     }
 
-    /// What an episode may use whose whole response may have so many tokens.
+    /// Budget of an episode whose whole response may have `tokens` tokens.
     pub(crate) fn budget(&self, tokens: u32) -> Budget {
         let turn_tokens = if self.max_turn_tokens == 0 { tokens } else { self.max_turn_tokens };
         Budget { turns: self.max_turns, turn_tokens, tokens }
@@ -226,7 +226,7 @@ impl EpisodeText {
         Ok((messages, self.ended(last, between)))
     }
 
-    /// A text of at most so many tokens, and a mark where something is missing.
+    /// Cuts a text to `turns.max_observation_tokens`, with a mark where it was cut.
     fn cut(&self, content: String) -> Result<String, RunError> {
         let most = self.max_observation_tokens;
         let mut looked_at = content.as_str();

@@ -34,18 +34,18 @@ pub enum Incompatible {
     },
     /// Engines that keep the head of a tied model when they load new weights.
     #[error(
-        "the head of the model is its embedding (tie_word_embeddings), and the engines {folder}: they would keep the \
-         head of their start through all updates; make a copy with the head written out (`evenkeel model untie MODEL \
-         DIR`) and start them on DIR"
+        "the output head of the model is tied to its embedding (tie_word_embeddings), and the engines {folder}: they \
+         would keep their first head through all updates; make an untied copy (`evenkeel model untie MODEL DIR`) and \
+         start the engines on DIR"
     )]
     TiedHead {
         /// What is known of the folder that they were started on.
         folder: &'static str,
     },
-    /// Engines whose head is the embedding, for a model with a head of its own.
+    /// Engines whose output head is tied to the embedding, for a model with an untied one.
     #[error(
-        "the model has a head of its own, that of the engines is the embedding (tie_word_embeddings): start them on \
-        the model"
+        "the output head of the model is separate, that of the engines is tied to the embedding \
+         (tie_word_embeddings): start the engines on the model"
     )]
     OwnHead,
     /// Engines that take no adapters, for a learner that trains them or an evaluation of one.
@@ -54,7 +54,7 @@ pub enum Incompatible {
     /// Engines that take adapters by name, for a learner that trains one of the head.
     #[error(
         "learner.lora.targets has lm_head, and the engines take adapters by name and leave the head's out of the \
-         log-probabilities of prompts, so that no version could be proven: take lm_head out of the targets, \
+         log-probabilities of prompts, so that no version could be verified: take lm_head out of the targets, \
          or use embedded engines"
     )]
     HeadAdapter,

@@ -46,7 +46,7 @@ pub enum RunError {
         /// The longest that fits.
         allowed: usize,
         context: usize,
-        /// `sampling.max_tokens`.
+        /// The setting `sampling.max_tokens`.
         max_tokens: usize,
     },
     /// A prompt that cannot be rendered.
@@ -134,7 +134,7 @@ pub enum RunError {
         /// Samples that took too long, or whose verdicts did.
         late: usize,
         samples: usize,
-        /// `services.max_late_share`.
+        /// The setting `services.max_late_share`.
         allowed: f64,
         /// Why the last one failed.
         last: String,
@@ -153,7 +153,7 @@ pub enum RunError {
         /// Samples that could not be generated, for another reason than time.
         failed: usize,
         samples: usize,
-        /// `services.max_invalid_share`.
+        /// The setting `services.max_invalid_share`.
         allowed: f64,
         /// Why the last one has none.
         last: String,
@@ -176,6 +176,16 @@ pub enum RunError {
         allowed: String,
         /// Why it failed first.
         first: String,
+    },
+    /// A judge that may make no more calls. A run has stopped with its finished steps, an evaluation with its answers.
+    #[error(
+        "the judge's budget is used up: {limit}; recorded verdicts are not asked for again: go on with a larger budget \
+         (--set {}=N)",
+        reached(limit)
+    )]
+    JudgeBudget {
+        /// The setting that is reached, and what was used.
+        limit: String,
     },
     /// Weights that have blown up, or engines that do not have them.
     #[error(transparent)]
@@ -210,6 +220,12 @@ pub enum RunError {
     /// A defect of this program.
     #[error("the run ended unexpectedly: {0}")]
     Defect(String),
+}
+
+/// The setting whose limit the message of a judge names.
+fn reached(limit: &str) -> &'static str {
+    let tokens = "reward.judge.budget.tokens";
+    if limit.contains(tokens) { tokens } else { "reward.judge.budget.calls" }
 }
 
 impl From<FolderError> for RunError {

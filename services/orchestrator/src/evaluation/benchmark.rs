@@ -91,6 +91,7 @@ impl Benchmarks {
                     temperature: sampling.temperature,
                     top_p: sampling.top_p,
                     stop_token_ids: training.stop_token_ids.clone(),
+                    seeded: training.seeded,
                     ..SamplingSettings::plain(sampling.max_tokens, 0)
                 },
                 samples: sampling.samples,
@@ -144,11 +145,11 @@ impl Benchmarks {
 
     /// Longest prompt and response together, in tokens.
     pub(crate) fn context_tokens(&self) -> usize {
-        let of = |benchmark: &Benchmark| {
+        let longest_sample = |benchmark: &Benchmark| {
             let longest = benchmark.prompts.iter().map(|prompt| prompt.token_ids.len()).max().unwrap_or(0);
             longest + benchmark.sampling.settings.max_tokens as usize
         };
-        self.0.iter().map(of).max().unwrap_or(0)
+        self.0.iter().map(longest_sample).max().unwrap_or(0)
     }
 
     /// The kinds of tasks in it.

@@ -1,13 +1,12 @@
 //! All benchmarks of an evaluation in one pool of samples in flight.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::WeightsRef;
 use evenkeel_run::{AnswerFile, EvaluationAnswer, EvaluationManifest};
-use evenkeel_trust::{AuditedGroup, AuditedSample, SampledDistribution};
+use evenkeel_trust::{AnswerChoice, AuditedGroup, AuditedSample, SampledDistribution};
 
 use super::benchmark::Benchmarks;
 use super::group_answers::answers_of;
@@ -24,23 +23,19 @@ pub(crate) struct EvaluationTarget {
     pub(crate) digest: String,
 }
 
-/// Answers that are audited: those of groups that are chosen before anything is sampled, spread evenly over them.
+/// Answers that are audited, which are chosen before anything is sampled.
 #[derive(Debug, Default)]
 pub(crate) struct AuditedAnswers {
-    /// How many are wanted.
-    pub(crate) wanted: usize,
+    /// Answers that are wanted.
+    pub(crate) choice: AnswerChoice,
     /// Each with the distribution that it was drawn from.
     pub(crate) taken: Vec<(AuditedSample, SampledDistribution)>,
+    /// Problems with answers from before, which are not looked at.
+    pub(crate) earlier: u64,
 }
 
 impl AuditedAnswers {
-    /// The numbers of the chosen groups.
-    fn choose(&self, groups: &[u64]) -> BTreeSet<u64> {
-        let stride = groups.len().div_ceil(self.wanted.max(1)).max(1);
-        groups.iter().step_by(stride).take(self.wanted).copied().collect()
-    }
-
-    /// Takes the first answer of a chosen group, if it could be generated.
+    /// Takes the chosen answers of a group, as far as they could be generated.
     fn take(&mut self, group: &SampledGroup, sampling: &SamplingSettings) {
         let distribution = SampledDistribution {
             temperature: sampling.temperature,
@@ -49,7 +44,11 @@ impl AuditedAnswers {
             min_p: sampling.min_p,
             end_token_ids: Vec::new(),
         };
-        self.taken.extend(group.sample(0).map(|answer| (answer, distribution)));
+        for number in 0..group.samples().len() as u32 {
+            if self.choice.takes(group.number(), number) {
+                self.taken.extend(group.sample(number, 0).map(|answer| (answer, distribution.clone())));
+            }
+        }
     }
 }
 
@@ -82,18 +81,24 @@ pub(crate) async fn evaluate(
     let mut all = opened.unwrap_or_default();
 
     let mut scheduler = RolloutScheduler::new(Arc::clone(rollouts), asked.weights.clone());
-    let mut missing = Vec::new();
+    let mut missing = 0_u64;
+    let mut answers = 0_u64;
     // The longest answers first, so that engines are not left with a few of them at the end.
     let mut order: Vec<_> = benchmarks.iter().zip(&all).collect();
     order.sort_by_key(|(benchmark, _)| std::cmp::Reverse(benchmark.sampling().max_tokens));
     for (benchmark, progress) in order {
-        for (_, request) in benchmark.requests(asked.step).filter(|(index, _)| !progress.scores.has(*index)) {
-            missing.push(request.number());
+        for (index, request) in benchmark.requests(asked.step) {
+            if progress.scores.has(index) {
+                audited.earlier += 1;
+                continue;
+            }
+            missing += 1;
+            answers += u64::from(benchmark.samples());
             scheduler.add(request);
         }
     }
-    let chosen = audited.choose(&missing);
-    for _ in missing {
+    audited.choice.among(answers);
+    for _ in 0..missing {
         let group = tokio::select! {
             biased;
             halt = services.stop().now() => return Err(halt),
@@ -105,9 +110,7 @@ pub(crate) async fn evaluate(
         let Some((benchmark, progress, index)) = found else {
             return Err(RunError::Defect(format!("group {} belongs to no benchmark", group.number())).into());
         };
-        if chosen.contains(&group.number()) {
-            audited.take(&group, benchmark.sampling());
-        }
+        audited.take(&group, benchmark.sampling());
         let answers = answers_of(benchmark, index, &group, rollouts.tokenizer())?;
         let path = progress.file.path().to_owned();
         retrier.write(&path, || progress.file.append(index, &answers)).await?;

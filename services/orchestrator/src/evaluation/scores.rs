@@ -91,11 +91,11 @@ impl Scores {
     /// Accuracies by name, each with its standard error over problems, and values in addition to them. Mean rewards
     /// where it is known of no answer whether it is correct.
     fn estimates(&self) -> (NamedEstimates, ExtraMetrics) {
-        let of = |attempts: fn(&ProblemScores) -> &Vec<Attempt>| -> Vec<Vec<Attempt>> {
+        let attempts_of = |attempts: fn(&ProblemScores) -> &Vec<Attempt>| -> Vec<Vec<Attempt>> {
             self.problems.values().map(|problem| attempts(problem).clone()).collect()
         };
-        let problems = of(|problem| &problem.attempts);
-        let rewards = Accuracies::of(&of(|problem| &problem.rewards));
+        let problems = attempts_of(|problem| &problem.attempts);
+        let rewards = Accuracies::of(&attempts_of(|problem| &problem.rewards));
         let Some(found) = Accuracies::of(&problems) else { return self.rewards(rewards) };
         let k = self.samples;
         let mut extra = Vec::new();
@@ -175,11 +175,11 @@ impl Scores {
         let name = &self.name;
         let mean = format!("mean@{}", self.samples);
         for (source, problems) in by_source {
-            let of = |attempts: fn(&ProblemScores) -> &Vec<Attempt>| {
+            let accuracies = |attempts: fn(&ProblemScores) -> &Vec<Attempt>| {
                 Accuracies::of(&problems.iter().map(|problem| attempts(problem).clone()).collect::<Vec<_>>())
             };
-            let accuracy = of(|problem| &problem.attempts).map(|found| ("acc", found.mean));
-            let found = accuracy.or_else(|| of(|problem| &problem.rewards).map(|found| ("reward", found.mean)));
+            let accuracy = accuracies(|problem| &problem.attempts).map(|found| ("acc", found.mean));
+            let found = accuracy.or_else(|| accuracies(|problem| &problem.rewards).map(|found| ("reward", found.mean)));
             if let Some((quantity, found)) = found {
                 line.set(metric::SOURCE_MEAN.of([name, &source, &quantity, &mean]), found.value);
                 line.set(metric::SOURCE_MEAN_ERROR.of([name, &source, &mean]), found.standard_error);
@@ -388,14 +388,14 @@ mod tests {
     #[test]
     fn several_data_sources_have_accuracies_of_their_own() {
         let sources = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect::<Vec<Arc<str>>>();
-        let of = |names: &[&str]| {
+        let line_with = |names: &[&str]| {
             let problems: [&[(f64, &str)]; 3] =
                 [&[(1.0, "1"); 4], &[(1.0, "1"), (0.0, "2"), (0.0, "2"), (0.0, "3")], &[(0.0, "5"); 4]];
             let mut line = MetricsLine::new(StepKind::Evaluation, 0, 0);
             write_scores(&mut line, &[scores("a", &problems).by_source(sources(names))], Duration::ZERO);
             line
         };
-        let line = of(&["sum", "gain", "sum"]);
+        let line = line_with(&["sum", "gain", "sum"]);
         assert_eq!(line.get(&at_k::of_source("a", "sum", Quantity::Accuracy, "mean@4")), Some(0.5));
         assert_eq!(line.get(&at_k::of_source("a", "gain", Quantity::Accuracy, "mean@4")), Some(0.25));
         assert_eq!(line.get(&at_k::problems_of_source("a", "sum")), Some(2.0));
@@ -403,7 +403,7 @@ mod tests {
         assert!(
             line.get(&at_k::error_of_source("a", "sum", "mean@4")).is_some_and(|error| (error - 0.5).abs() < 1e-12)
         );
-        for one in [of(&["sum"; 3]), of(&[])] {
+        for one in [line_with(&["sum"; 3]), line_with(&[])] {
             assert!(one.values.keys().all(|name| !name.starts_with("val-source/")), "a single source is the benchmark");
         }
     }

@@ -1,4 +1,4 @@
-//! The folder of a model, by its tensors, its configuration and the files of its tokenizer: wherever it is, and however
+//! The folder of a model or a teacher, by its tensors, its configuration and the files of its tokenizer: wherever it is, and however
 //! its weights are split.
 
 use std::path::{Path, PathBuf};
@@ -26,18 +26,30 @@ const MAX_TEMPLATES: usize = 1000;
 /// # Errors
 /// A file that cannot be read, or is none of a model.
 pub(crate) fn of_model(folder: &Folder, known: Known<'_>) -> Result<Vec<Input>, RunError> {
+    of_folder(InputKind::Model, folder, known)
+}
+
+/// What a teacher's folder holds, as [`of_model`] says it of a model's.
+///
+/// # Errors
+/// As [`of_model`].
+pub(crate) fn of_teacher(folder: &Folder, known: Known<'_>) -> Result<Vec<Input>, RunError> {
+    of_folder(InputKind::Teacher, folder, known)
+}
+
+fn of_folder(kind: InputKind, folder: &Folder, known: Known<'_>) -> Result<Vec<Input>, RunError> {
     let path = std::path::absolute(folder.path()).map_err(RunError::file(folder.path()))?;
     let mut inputs = Vec::new();
     let file = path.join(name::CONFIG);
     let config = || Ok(canonical(folder.json(name::CONFIG)?.unwrap_or_default()));
-    inputs.push(input(InputKind::Model, name::CONFIG, &path, &[file], known, config)?);
+    inputs.push(input(kind, name::CONFIG, &path, &[file], known, config)?);
 
     let weights = WeightFiles::read(folder)?;
     let files: Vec<PathBuf> = weights.paths().collect();
     // The services that need weights miss those that are missing.
     if !files.is_empty() && weights.missing().is_empty() {
         let read = || Ok(tensors_digest(&weights.tensor_digests(|| !(known.cancel)())?));
-        inputs.push(input(InputKind::Model, WEIGHTS, &path, &files, known, read)?);
+        inputs.push(input(kind, WEIGHTS, &path, &files, known, read)?);
     }
     let companions = COMPANION_FILES.iter().map(|&name| name.to_owned()).chain(templates(&path)?);
     for name in companions {
@@ -46,7 +58,7 @@ pub(crate) fn of_model(folder: &Folder, known: Known<'_>) -> Result<Vec<Input>, 
             continue;
         }
         let read = || FileDigest::of(&file).map(|digest| digest.to_string()).map_err(RunError::file(&file));
-        inputs.push(input(InputKind::Model, &name, &path, std::slice::from_ref(&file), known, read)?);
+        inputs.push(input(kind, &name, &path, std::slice::from_ref(&file), known, read)?);
     }
     Ok(inputs)
 }

@@ -65,11 +65,11 @@ pub(super) fn clear_waiting() {
 evenkeel_telemetry::labels! {
     /// Where a sample is that is not finished.
     pub(crate) enum Stage {
-        /// Not started.
+        /// Samples that are not started.
         Queued = "queued",
         /// With the generation service.
         Generating = "generating",
-        /// With a verifier.
+        /// Samples that a verifier has.
         Verifying = "verifying",
     }
 }

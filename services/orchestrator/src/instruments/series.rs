@@ -8,7 +8,7 @@ use crate::dependency::Dependency;
 
 const SERVICE: (&str, Values) = ("service", Values::Of(Dependency::LABELS));
 
-/// Of a run, besides the values of its steps.
+/// Series of a run, besides the values of its steps.
 pub(super) const RUN: &[Series] = &[
     Series::gauge("evenkeel_run_info", "1 for the run that is or was the last one, 0 for earlier ones")
         .by(&[("run", Values::Few("runs since the start of the process"))]),

@@ -108,12 +108,12 @@ mod tests {
                 assert!(matches!(values, Values::Of(values) if values.contains(given)), "{}: {label}", metric.name);
             }
         }
-        let of = |name: &str| VALUES.iter().find(|series| series.name == name).unwrap();
-        assert_eq!(of("evenkeel_run_reward").labels, [("reward", Values::Of(&["raw", "shaped"]))]);
-        assert_eq!(of("evenkeel_run_loss").labels, [("kind", Values::Of(&["train", "warm_start"]))]);
-        assert_eq!(of("evenkeel_run_source_reward").only, "two or more data sources");
+        let series = |name: &str| VALUES.iter().find(|series| series.name == name).unwrap();
+        assert_eq!(series("evenkeel_run_reward").labels, [("reward", Values::Of(&["raw", "shaped"]))]);
+        assert_eq!(series("evenkeel_run_loss").labels, [("kind", Values::Of(&["train", "warm_start"]))]);
+        assert_eq!(series("evenkeel_run_source_reward").only, "two or more data sources");
         assert!(matches!(
-            of("evenkeel_run_evaluation_accuracy_ratio").labels,
+            series("evenkeel_run_evaluation_accuracy_ratio").labels,
             [(_, Values::Few(_)), (_, Values::Few(_))]
         ));
     }

@@ -23,7 +23,7 @@ pub(crate) struct ServiceState {
     pub(crate) endpoint: String,
     /// In a word or two.
     pub(crate) health: String,
-    /// What it has to do.
+    /// Pending work, in words.
     pub(crate) load: String,
     /// Whether the step waits for it.
     pub(crate) awaited: bool,
@@ -43,7 +43,7 @@ pub(super) async fn service_states(services: &Services, progress: &RunProgress) 
     // A service that does not answer is shown as it is; nothing is retried for a page.
     match tokio::time::timeout(TIMEOUT, generation.peek()).await {
         Ok(Some(status)) => states.extend(engines(&status)),
-        Ok(None) | Err(_) => "no answer to a question for its engines".clone_into(&mut states[0].health),
+        Ok(None) | Err(_) => "no answer about its engines".clone_into(&mut states[0].health),
     }
     states.extend(services.verifiers().map(|verifier| of_verifier(verifier, awaited)));
     states.extend(services.any_environments().map(|environments| ServiceState {

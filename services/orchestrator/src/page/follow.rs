@@ -22,7 +22,7 @@ pub(super) struct RunReader {
     sent: Sent,
 }
 
-/// What it has of a run of this process.
+/// Live data of a run of this process.
 struct Live {
     run: LiveRun,
     _reading: Reading,

@@ -87,6 +87,6 @@ async fn refuse(mut stream: TcpStream) -> std::io::Result<()> {
 
 async fn connection(stream: TcpStream, router: Router, limits: PageLimits) {
     let stream = StallTimeout::new(stream, limits.limit);
-    let limits = Http1Limits { header: limits.header, buffer: BUFFER, keep_alive: true };
+    let limits = Http1Limits { header: limits.header, idle: limits.header, buffer: BUFFER, keep_alive: true };
     serve_connection(stream, router, limits, &CancellationToken::new()).await;
 }

@@ -8,7 +8,6 @@
 //! ([`listener`]).
 
 mod follow;
-mod hosts;
 mod list;
 mod listener;
 mod routes;

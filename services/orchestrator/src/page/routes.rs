@@ -13,11 +13,10 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use evenkeel_charts::Live;
-use evenkeel_rpc::server::HttpTokenAuth;
+use evenkeel_rpc::server::{Hosts, HttpTokenAuth};
 use evenkeel_run_report::{LineCursor, Whereabouts, encoded, run_update};
 
 use super::follow::{self, RunReader};
-use super::hosts::Hosts;
 use super::list::{self, RunsReader};
 use super::shown::Runs;
 use super::sse;

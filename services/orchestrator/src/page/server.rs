@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_rpc::exposure::warn_of_plaintext;
-use evenkeel_rpc::server::{HttpTokenAuth, ServerError};
+use evenkeel_rpc::server::{Hosts, HttpTokenAuth, ServerError};
 use evenkeel_run_report::encoded;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::hosts::Hosts;
 use super::listener::{PageLimits, serve};
 use super::routes::router;
 use super::shown::Runs;
@@ -49,7 +48,7 @@ impl PageServer {
         };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        warn_of_plaintext("the page", address, "page.insecure");
+        warn_of_plaintext("the page", address, "page.insecure is true");
         let runs = Arc::new(Runs::new(folder));
         let task = tokio::spawn(serve(listener, router(Arc::clone(&runs), hosts, auth), PageLimits::default()));
         Ok(Self { address, runs, task })

@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use evenkeel_proto::v1::{GenerateItem, Outcome, Rollout, VerifyItem, verify_item};
+use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, verify_item};
 use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 
-use super::correct::CorrectRules;
 use super::engine_weights::{EngineWeights, EnginesSeen, MissingWeights, UpdateCounts};
 use super::environment_idle::EnvironmentIdle;
 use super::group_request::GroupRequest;
 use super::health::RolloutHealth;
+use super::judging::Judging;
+use super::left_out::{LeftOut, LeftOutWarnings};
 use super::played::Played;
 use super::response_part::ResponsePart;
-use super::sample::{Components, Rewards, Sample};
+use super::sample::Sample;
 use super::segment::SegmentTokens;
-use super::shaping::{Shaping, VerdictReward};
 use super::validation::Requirements;
 use super::verification::VerifyRequest;
 use crate::clients::Services;
@@ -39,10 +39,10 @@ pub(crate) struct RolloutContext {
     run_id: String,
     seed: u64,
     vocabulary_size: u32,
-    shaping: Shaping,
-    correct: CorrectRules,
+    judging: Judging,
     /// Verifiers whose first failure ends the run.
     stops_at_failure: BTreeSet<String>,
+    left_out: LeftOutWarnings,
     engines: Arc<EngineWeights>,
     turns: TurnsSettings,
     episodes: EpisodeTexts,
@@ -64,9 +64,9 @@ impl RolloutContext {
             run_id: run_id.to_owned(),
             seed: settings.run.seed,
             vocabulary_size,
-            shaping: Shaping::new(&settings.shaping, &settings.sampling),
-            correct: CorrectRules::new(&settings.data),
+            judging: Judging::new(settings),
             stops_at_failure: stops_at_failure(&settings.data),
+            left_out: LeftOutWarnings::default(),
             engines,
             turns: settings.turns,
             episodes,
@@ -133,7 +133,11 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) fn new(context: Arc<RolloutContext>, spec: RolloutSpec) -> Self {
-        let requirements = Requirements { vocabulary_size: context.vocabulary_size, for_training: spec.for_training };
+        let requirements = Requirements {
+            vocabulary_size: context.vocabulary_size,
+            ends: Arc::clone(context.tokenizer.ends()),
+            for_training: spec.for_training,
+        };
         Self { context, spec, requirements, health: RolloutHealth::new() }
     }
 
@@ -165,6 +169,11 @@ impl Batch {
         &self.requirements
     }
 
+    /// A sample is left out, for a reason of which the first line is told.
+    pub(super) fn left_out(&self, what: LeftOut, reason: &str) {
+        self.context.left_out.add(what, reason.lines().next().unwrap_or_default());
+    }
+
     /// A reward function failed at an answer.
     ///
     /// # Errors
@@ -183,18 +192,9 @@ impl Batch {
         })
     }
 
-    /// The outcome of a verdict on an answer to that request, which says whether the answer is correct.
-    pub(super) fn outcome(&self, request: &GroupRequest, is_of_environment: bool, verdict: &VerdictReward) -> Outcome {
-        self.context.correct.outcome(request.task.verifier(), is_of_environment, verdict)
-    }
-
-    pub(super) fn rewards(
-        &self,
-        verdict: &VerdictReward,
-        tokens: usize,
-        bare: impl FnOnce() -> bool,
-    ) -> (Rewards, Components) {
-        self.context.shaping.rewards(verdict, tokens, bare)
+    /// The rules for answers that were judged.
+    pub(super) fn judging(&self) -> &Judging {
+        &self.context.judging
     }
 
     /// How the next segment of a response is drawn that has `sampled` tokens so far, of which `whole` is drawn in all.
@@ -292,8 +292,8 @@ impl Batch {
         played: Option<&Played>,
         span: TraceContext,
     ) -> Result<VerifyRequest, RunError> {
-        let all = || rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
-        let ids: Vec<u32> = played.map_or_else(all, |played| played.answer.clone());
+        let all_ids = || rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
+        let ids: Vec<u32> = played.map_or_else(all_ids, |played| played.answer.clone());
         let in_thinking =
             played.map_or_else(|| self.opens_thinking(&request.prompt_token_ids), |played| played.in_thinking);
         let answer = verify_item::Answer::Completion(self.context.tokenizer.decode(&ids)?);

@@ -48,12 +48,15 @@ mod tests {
         settings.data.verifiers = [("words".to_owned(), verifier), ("other".to_owned(), Default::default())].into();
         settings.data.environment_correct = Some(CorrectRule::Reward(0.25));
         let rules = CorrectRules::new(&settings.data);
-        let of = |verifier: Option<&str>, is_of_environment: bool, raw: f64| {
+        let is_correct = |verifier: Option<&str>, is_of_environment: bool, raw: f64| {
             let verdict = VerdictReward { outcome: Outcome::Incorrect, raw, components: BTreeMap::new() };
             rules.outcome(verifier, is_of_environment, &verdict).correct()
         };
-        assert_eq!((of(Some("words"), false, 0.6), of(Some("words"), false, 0.3)), (Some(true), Some(false)));
-        assert_eq!((of(Some("other"), false, 0.6), of(None, false, 0.6)), (Some(false), Some(false)));
-        assert_eq!((of(Some("words"), true, 0.3), of(None, true, 0.2)), (Some(true), Some(false)));
+        assert_eq!(
+            (is_correct(Some("words"), false, 0.6), is_correct(Some("words"), false, 0.3)),
+            (Some(true), Some(false))
+        );
+        assert_eq!((is_correct(Some("other"), false, 0.6), is_correct(None, false, 0.6)), (Some(false), Some(false)));
+        assert_eq!((is_correct(Some("words"), true, 0.3), is_correct(None, true, 0.2)), (Some(true), Some(false)));
     }
 }

@@ -30,6 +30,7 @@ pub(crate) async fn play_demonstration(
             Err(broken) => broken,
         };
         if kind == EpisodeFault::Final || number >= turns.attempts {
+            let message = message.lines().next().unwrap_or_default().to_owned();
             return Err(refused(&demonstration.problem.id, message, "one that its environment plays"));
         }
         tokio::time::sleep(backoff.next_pause()).await;

@@ -29,11 +29,11 @@ impl DroppedSamples {
             SampleStatus::Failed { late: false, .. } => Some(&mut self.failed),
             _ => None,
         };
-        if let (Some(count), Some(reason)) = (count, sample.failure()) {
+        if let (Some(count), Some(reason)) = (count, sample.failure_in_full()) {
             *count += 1;
             reason.clone_into(&mut self.last_invalid);
         }
-        if let Some(failure) = sample.failure() {
+        if let Some(failure) = sample.failure_in_full() {
             failure.clone_into(&mut self.last_failure);
         }
     }

@@ -43,9 +43,9 @@ pub(crate) struct UpdateCounts {
 /// Why engines lacked weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum MissingWeights {
-    /// They had been updated to other weights, or not yet to these.
+    /// The engines had been updated to other weights, or not yet to these.
     Superseded,
-    /// They had been updated to these and to no others since, as with a restart of the generation service.
+    /// The engines had these weights last, as after a restart of the generation service.
     Lost,
     /// The run is updating them to these.
     Updating,

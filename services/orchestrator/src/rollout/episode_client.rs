@@ -86,7 +86,7 @@ impl EpisodeClient {
         }
     }
 
-    /// Has a turn carried out.
+    /// Sends a turn and waits for the observation.
     pub(crate) async fn step(&mut self, act: Act) -> Result<Observed, BrokenEpisode> {
         let turn = self.attempt.act().map_err(|error| self.defect(&error.to_string()))?;
         let episode_id = self.id.clone();
@@ -102,7 +102,7 @@ impl EpisodeClient {
         }
     }
 
-    /// Has what was reached scored.
+    /// Ends the episode and waits for its score.
     pub(crate) async fn end(&mut self) -> Result<Scored, BrokenEpisode> {
         self.attempt.end().map_err(|error| self.defect(&error.to_string()))?;
         let episode_id = self.id.clone();

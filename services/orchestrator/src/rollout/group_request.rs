@@ -23,11 +23,11 @@ pub(crate) struct GroupRequest {
     pub(super) prompt_token_ids: Arc<[u32]>,
     /// What answers are judged against.
     pub(super) task: Task,
-    /// Where it is done in several turns.
+    /// Environment of a task with several turns.
     pub(super) environment: Option<EnvironmentTask>,
     /// What the row asks, where its environment may add to the prompt.
     pub(super) asked: Option<Arc<Asked>>,
-    /// What it counts as in metrics by data source.
+    /// Name of the data source in metrics.
     pub(super) data_source: Arc<str>,
     /// Name of the problem, and its place in its set, from 0.
     pub(super) problem: (Arc<str>, u64),

@@ -63,7 +63,7 @@ impl GrowingResponse {
         as_u32(own + tokens(self.since_prompt())).max(self.sampled())
     }
 
-    /// The same after what precedes the next turn.
+    /// Tokens that count as used after what precedes the next turn.
     pub(super) fn used_after(&self, next: &BeforeTurn) -> u32 {
         match next {
             BeforeTurn::Added(added) => self.used().saturating_add(as_u32(added.len())),

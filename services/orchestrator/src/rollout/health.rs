@@ -85,7 +85,7 @@ impl HealthMonitor {
         self.interval.tick().await;
     }
 
-    /// Nothing is in flight: what was seen says nothing of what is in flight next, however much later that is.
+    /// Nothing is in flight: progress seen so far does not count for what is in flight next, however late.
     pub(super) fn rest(&mut self) {
         self.rollouts.rest();
         self.verifiers.iter_mut().for_each(|(_, verifications)| verifications.rest());

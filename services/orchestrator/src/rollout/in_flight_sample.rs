@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use evenkeel_data::TaskKind;
-use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{FinishReason, Segment, WeightsRef};
+use evenkeel_proto::{JudgeFailure, Label, SamplingSettings};
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_telemetry::TraceContext;
 
-use super::bare::{is_bare, is_marked};
+use super::bare::is_marked;
 use super::context::Batch;
 use super::generated_part::{AcceptedRollout, Attempts, Generated, PartGenerator};
 use super::group_request::GroupRequest;
+use super::judging::JudgedAnswer;
+use super::left_out::LeftOut;
 use super::response_part::ResponsePart;
 use super::sample::{Sample, SampleStatus, VerdictDetail, mean_log_probability, parts_of};
 use super::spans::{record_sample, trace_of_prompt};
@@ -201,6 +203,7 @@ impl InFlightSample {
         let is_of_environment = scored.is_some();
         let outcome = match scored {
             Some(verdict) => VerificationOutcome::of_environment(verdict),
+            None if self.request.task.kind() == TaskKind::Unjudged => VerificationOutcome::unjudged(),
             None if self.request.task.kind() == TaskKind::Environment => {
                 let reason = "the environment gave no score, and the row has no gold answer".to_owned();
                 VerificationOutcome::Invalid { code: String::new(), reason, retries: 0, late: false }
@@ -210,19 +213,14 @@ impl InFlightSample {
                 verify(&verifier.await_verdict(), request, settings.verify_attempts, pauses).await
             }
         };
-        let (status, verdict_detail, verify_retries) = match outcome {
-            VerificationOutcome::Verdict { reward, detail, retries } => {
-                let bare = || is_bare(&text, detail.extracted.as_deref());
-                let (rewards, components) = self.batch.rewards(&reward, tokens, bare);
-                let outcome = self.batch.outcome(&self.request, is_of_environment, &reward);
-                (SampleStatus::Valid { outcome, rewards, components }, detail, retries)
+        let answer = JudgedAnswer { text: &text, tokens, verifier: self.request.task.verifier(), is_of_environment };
+        let (status, verdict_detail, verify_retries) = self.batch.judging().judged(outcome, &answer);
+        if let SampleStatus::Invalid { reason, .. } = &status {
+            self.batch.left_out(LeftOut::NoVerdict, reason);
+            if verdict_detail.reason == JudgeFailure::Budget.label() {
+                self.services().stop().budget_used(reason);
             }
-            VerificationOutcome::Invalid { reason, code, retries, late } => {
-                tracing::warn!(reason, "no verdict, the sample is left out");
-                let detail = VerdictDetail { reason: code, ..VerdictDetail::default() };
-                (SampleStatus::Invalid { reason, late }, detail, retries)
-            }
-        };
+        }
         let sample = Sample {
             id: self.id(),
             engine: rollout.engine.clone(),
@@ -241,13 +239,13 @@ impl InFlightSample {
             episode: played.map(|played| Box::new(played.record)),
         };
         if let (Some(verifier), Some(_)) = (self.request.task.verifier(), sample.function_failure()) {
-            self.batch.function_failed(&sample.id, verifier, sample.failure().unwrap_or_default())?;
+            self.batch.function_failed(&sample.id, verifier, sample.failure_in_full().unwrap_or_default())?;
         }
         Ok(sample)
     }
 
     fn failed(self, message: String, late: bool) -> Sample {
-        tracing::warn!(message, "the sample cannot be generated and is left out");
+        self.batch.left_out(LeftOut::NotGenerated, &message);
         Sample {
             id: self.id(),
             engine: String::new(),

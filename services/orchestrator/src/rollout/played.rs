@@ -17,7 +17,7 @@ pub(crate) struct EpisodeRecord {
     /// Turns that the model sampled.
     pub(crate) sampled_turns: u32,
     pub(crate) tool_calls: u32,
-    /// Those that could not be carried out.
+    /// Tool calls that could not be carried out.
     pub(crate) tool_errors: u32,
     /// Time of the environment's steps.
     pub(crate) environment_us: u64,
@@ -63,7 +63,7 @@ impl EpisodeRecord {
         self.turns.push(RolloutTurn { role: PROMPT.to_owned(), text, tokens: 0, trained: false, reward: None });
     }
 
-    /// What it says is before the model, as so many tokens together with the boundaries.
+    /// Adds messages that the model reads next, as `tokens` tokens together with the boundaries.
     pub(super) fn added(&mut self, messages: Vec<EnvironmentMessage>, tokens: u32) {
         let last = messages.len().saturating_sub(1);
         for (index, message) in messages.into_iter().enumerate() {

@@ -12,20 +12,20 @@ use super::group_request::GroupRequest;
 pub(super) struct ResponsePart {
     /// The weights that are to sample it. `None`: those that the engines have.
     pub(super) weights: Option<WeightsRef>,
-    /// What it is sampled after, where that is not the prompt of its group.
+    /// Prompt of this part, if that is not the prompt of its group.
     pub(super) prompt: Option<Arc<[u32]>>,
     /// The response before it, from that prompt on; empty for the first part.
     pub(super) before: Vec<Segment>,
     /// The engine that sampled what is before it; empty where any engine will do.
     pub(super) engine: String,
-    /// How it is drawn.
+    /// Sampling settings of this part.
     pub(super) sampling: SamplingSettings,
     /// Whether the response ends with it.
     pub(super) is_last: bool,
 }
 
 impl ResponsePart {
-    /// What it is sampled after, in that group, before the response.
+    /// Prompt of this part in that group, before the response.
     pub(super) fn prompt_in<'a>(&'a self, group: &'a GroupRequest) -> &'a [u32] {
         self.prompt.as_deref().unwrap_or(&group.prompt_token_ids)
     }

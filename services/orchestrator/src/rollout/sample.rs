@@ -2,25 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, Segment, TurnContext};
-use evenkeel_run::{RolloutSegment, RolloutTurn};
+use evenkeel_proto::{Label, NoReward};
+use evenkeel_run::{RolloutSegment, RolloutTurn, TurnPrompt, tokens_digest};
 
 use super::played::EpisodeRecord;
 
 /// The reason of verdicts on answers that are copied from their prompt.
 pub(crate) const COPIED: &str = "copied";
-
-/// Reason codes of reward functions that failed. One that gives None says so on purpose.
-const FUNCTION_FAILURES: [&str; 7] = [
-    "reward_exception",
-    "reward_timeout",
-    "reward_crashed",
-    "reward_not_a_number",
-    "reward_out_of_range",
-    "reward_file_fails",
-    "reward_file_changed",
-];
 
 /// The parts of a shaped reward by name.
 pub(crate) type Components = BTreeMap<String, RewardPart>;
@@ -28,7 +17,7 @@ pub(crate) type Components = BTreeMap<String, RewardPart>;
 /// A part of a shaped reward.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RewardPart {
-    /// Its weight in the sum; 0 where it is only measured.
+    /// Weight in the sum; 0 where the part is only measured.
     pub(crate) weight: f64,
     /// The value before the weight.
     pub(crate) value: f64,
@@ -37,13 +26,45 @@ pub(crate) struct RewardPart {
 /// What became of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SampleStatus {
-    /// The sample has a verdict. Its outcome says whether the answer is correct, by the rule of the settings if they have
+    /// The sample has a verdict. `outcome` says whether the answer is correct, by the rule of the settings if they have
     /// one.
     Valid { outcome: Outcome, rewards: Rewards, components: Components },
     /// The sample was generated, but has no verdict, for a reason that is not its own. `late`: the reason was time.
     Invalid { reason: String, late: bool },
     /// The sample could not be generated. `late`: the reason was time.
     Failed { message: String, late: bool },
+}
+
+impl SampleStatus {
+    pub(crate) fn rewards(&self) -> Option<Rewards> {
+        match self {
+            Self::Valid { rewards, .. } => Some(*rewards),
+            _ => None,
+        }
+    }
+
+    /// Why the sample is left out, in one line. `None` where it has a verdict.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure_in_full().map(|failure| failure.lines().next().unwrap_or_default())
+    }
+
+    /// Why the sample is left out, with the traceback of the user's own code where there is one.
+    pub(crate) fn failure_in_full(&self) -> Option<&str> {
+        match self {
+            Self::Valid { .. } => None,
+            Self::Invalid { reason, .. } => Some(reason),
+            Self::Failed { message, .. } => Some(message),
+        }
+    }
+
+    /// The outcome of its verification; `invalid` without one, `failed` without an answer.
+    pub(crate) fn verdict(&self) -> &'static str {
+        match self {
+            Self::Valid { outcome, .. } => outcome.label(),
+            Self::Invalid { .. } => "invalid",
+            Self::Failed { .. } => "failed",
+        }
+    }
 }
 
 /// The reward before and after shaping.
@@ -93,7 +114,7 @@ pub(crate) struct Sample {
     pub(crate) verify_retries: u32,
     /// Generations after the first, as far as this side knows.
     pub(crate) rollout_retries: u32,
-    /// Of an episode with several turns.
+    /// Record of an episode with several turns.
     pub(crate) episode: Option<Box<EpisodeRecord>>,
 }
 
@@ -115,10 +136,7 @@ pub(super) fn mean_log_probability(segments: &[Segment]) -> Option<f64> {
 
 impl Sample {
     pub(crate) fn rewards(&self) -> Option<Rewards> {
-        match self.status {
-            SampleStatus::Valid { rewards, .. } => Some(rewards),
-            _ => None,
-        }
+        self.status.rewards()
     }
 
     /// Takes its tokens, without room that nothing is in. `None` where it has none.
@@ -132,8 +150,36 @@ impl Sample {
         (!segments.is_empty()).then_some(segments)
     }
 
-    /// Something of each of its tokens, in order. `None` where it has none, and once they were taken.
-    pub(crate) fn logged_tokens<T>(&self, of: impl Fn(&Segment) -> Vec<T>) -> Option<Vec<T>> {
+    /// Token ids of the answer; `None` where it has none, and once they were taken.
+    pub(crate) fn token_ids(&self) -> Option<Vec<u32>> {
+        self.of_tokens(|segment| segment.token_ids.clone())
+    }
+
+    /// The engine's log-probability of each of them; `None` for one that was not sampled.
+    pub(crate) fn token_log_probabilities(&self) -> Option<Vec<Option<f32>>> {
+        self.of_tokens(|segment| match &segment.log_probabilities[..] {
+            [] => vec![None; segment.token_ids.len()],
+            sampled => sampled.iter().copied().map(Some).collect(),
+        })
+    }
+
+    /// The prompts of turns that have their own; none once its tokens were taken.
+    pub(crate) fn turn_prompts(&self) -> Vec<TurnPrompt> {
+        let tokens = |until: usize| self.segments[..until].iter().map(|segment| segment.token_ids.len()).sum::<usize>();
+        let prompt = |context: &TurnContext| TurnPrompt {
+            first: u32::try_from(tokens((context.segment as usize).min(self.segments.len()))).unwrap_or(u32::MAX),
+            token_ids: context.token_ids.clone(),
+        };
+        if self.segments.is_empty() { Vec::new() } else { self.contexts.iter().map(prompt).collect() }
+    }
+
+    /// The digest of its tokens for the receipt; `None` where it has none.
+    pub(super) fn tokens_digest(&self) -> Option<String> {
+        let (ids, values) = self.token_ids().zip(self.token_log_probabilities())?;
+        Some(tokens_digest(&self.parts, &ids, &values, &self.turn_prompts()))
+    }
+
+    fn of_tokens<T>(&self, of: impl Fn(&Segment) -> Vec<T>) -> Option<Vec<T>> {
         (!self.segments.is_empty()).then(|| self.segments.iter().flat_map(of).collect())
     }
 
@@ -145,7 +191,7 @@ impl Sample {
         }
     }
 
-    /// Of an episode with several turns what was said, in its order.
+    /// Turns of an episode in order; empty where there is only one.
     pub(crate) fn turns(&self) -> &[RolloutTurn] {
         self.episode.as_ref().map_or(&[], |episode| &episode.turns)
     }
@@ -160,7 +206,7 @@ impl Sample {
         self.parts_of_reward().map(|(name, part)| (name, part.value))
     }
 
-    /// The same by name, where there are several.
+    /// Components by name, where there are several.
     pub(super) fn several_components(&self) -> BTreeMap<String, f64> {
         let all: BTreeMap<_, _> = self.components().map(|(name, value)| (name.to_owned(), value)).collect();
         if all.len() > 1 { all } else { BTreeMap::new() }
@@ -208,29 +254,26 @@ impl Sample {
         !matches!(self.status, SampleStatus::Failed { .. })
     }
 
-    /// The reason code of a reward function's failure, where that left it out.
-    pub(crate) fn function_failure(&self) -> Option<&str> {
-        let code = self.verdict_detail.reason.as_str();
+    /// The failure of a reward function that left it out.
+    pub(crate) fn function_failure(&self) -> Option<NoReward> {
         let is_invalid = matches!(self.status, SampleStatus::Invalid { .. });
-        (is_invalid && FUNCTION_FAILURES.contains(&code)).then_some(code)
+        let reason = NoReward::from_label(&self.verdict_detail.reason).filter(|_| is_invalid);
+        reason.filter(|reason| reason.is_failure())
     }
 
-    /// Why it is left out. `None` where it has a verdict.
+    /// Why it is left out, in one line. `None` where it has a verdict.
     pub(crate) fn failure(&self) -> Option<&str> {
-        match &self.status {
-            SampleStatus::Valid { .. } => None,
-            SampleStatus::Invalid { reason, .. } => Some(reason),
-            SampleStatus::Failed { message, .. } => Some(message),
-        }
+        self.status.failure()
     }
 
-    /// The outcome of its verification; `invalid` without one, `failed` without an answer.
+    /// Why it is left out, with the traceback of the user's own code where there is one.
+    pub(crate) fn failure_in_full(&self) -> Option<&str> {
+        self.status.failure_in_full()
+    }
+
+    /// The outcome of its verification, as [`SampleStatus::verdict`] has it.
     pub(crate) fn verdict(&self) -> &'static str {
-        match self.status {
-            SampleStatus::Valid { outcome, .. } => outcome.label(),
-            SampleStatus::Invalid { .. } => "invalid",
-            SampleStatus::Failed { .. } => "failed",
-        }
+        self.status.verdict()
     }
 
     /// What became of it, as a label of metrics.

@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use evenkeel_data::Task;
 use evenkeel_proto::v1::{FinishReason, RewardComponent, Segment, TrainGroup, TrainSample};
+use evenkeel_proto::{Purpose, SamplingSettings};
 
 use super::group_request::GroupRequest;
 use super::sample::{RewardPart, Sample};
@@ -20,6 +21,8 @@ pub(crate) struct SampledGroup {
     last_rollout: Instant,
     /// The versions that sampled its tokens, which outlive them here.
     versions: Option<RangeInclusive<u64>>,
+    /// Digests of their tokens for the receipt, likewise; empty in an evaluation.
+    token_digests: Vec<Option<String>>,
     /// By number, whichever finished first.
     samples: Vec<Sample>,
 }
@@ -35,7 +38,9 @@ impl SampledGroup {
         let segments = samples.iter().flat_map(|sample| &sample.segments);
         let versions = segments.filter_map(|segment| segment.policy_version).map(|version| version..=version);
         let versions = versions.reduce(|all, one| *all.start().min(one.start())..=*all.end().max(one.end()));
-        Self { request, sampled: (began, SystemTime::now()), last_rollout, versions, samples }
+        let is_trained = request.id.purpose == Purpose::Train;
+        let token_digests = if is_trained { samples.iter().map(Sample::tokens_digest).collect() } else { Vec::new() };
+        Self { request, sampled: (began, SystemTime::now()), last_rollout, versions, token_digests, samples }
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -44,6 +49,11 @@ impl SampledGroup {
 
     pub(super) fn request(&self) -> &GroupRequest {
         &self.request
+    }
+
+    /// How its samples are drawn; the seed is each sample's own.
+    pub(crate) fn sampling(&self) -> &SamplingSettings {
+        &self.request.sampling.settings
     }
 
     /// The step that its id names.
@@ -87,6 +97,11 @@ impl SampledGroup {
 
     pub(crate) fn data_source(&self) -> &str {
         &self.request.data_source
+    }
+
+    /// The digest of the tokens of each of its samples; `None` for one without an answer.
+    pub(crate) fn token_digests(&self) -> &[Option<String>] {
+        &self.token_digests
     }
 
     pub(crate) fn prompt_tokens(&self) -> usize {
@@ -184,7 +199,7 @@ fn component((name, RewardPart { weight, value }): (&str, RewardPart)) -> Reward
 #[cfg(test)]
 pub(super) mod tests {
     use evenkeel_proto::v1::Outcome;
-    use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
+    use evenkeel_proto::{GroupId, SamplingSettings};
     use tracing::Span;
 
     use super::*;

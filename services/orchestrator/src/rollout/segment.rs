@@ -20,9 +20,11 @@ impl SegmentTokens {
     /// As the settings say: segments of equal length, so that no switch of weights waits for more tokens of a response
     /// than it must.
     pub(crate) fn new(settings: &LoopSettings) -> Self {
-        let pipeline = &settings.pipeline;
-        let count = if pipeline.partial { pipeline.max_versions.clamp(1, u8::MAX.into()) } else { 1 };
-        Self { count: count as u8, tokens: settings.sampling.max_tokens.div_ceil(count) }
+        let (pipeline, max_tokens) = (&settings.pipeline, settings.sampling.max_tokens);
+        match pipeline.segment_tokens(max_tokens) {
+            Some(tokens) => Self { count: pipeline.max_versions.clamp(1, u8::MAX.into()) as u8, tokens },
+            None => Self { count: 1, tokens: max_tokens },
+        }
     }
 
     /// How many there are at most.

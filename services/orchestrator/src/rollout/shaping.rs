@@ -9,11 +9,11 @@ use crate::settings::{BARE, CORRECTNESS, FORMAT, LENGTH, PolicySamplingSettings,
 
 /// The part of a verdict that rewards are made of.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct VerdictReward {
-    pub(super) outcome: Outcome,
-    pub(super) raw: f64,
-    /// What it says besides the reward.
-    pub(super) components: BTreeMap<String, f64>,
+pub(crate) struct VerdictReward {
+    pub(crate) outcome: Outcome,
+    pub(crate) raw: f64,
+    /// Further numbers of the verdict, by name.
+    pub(crate) components: BTreeMap<String, f64>,
 }
 
 /// The shaping of the settings.

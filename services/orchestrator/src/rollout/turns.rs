@@ -86,7 +86,7 @@ struct TakenTurn {
     in_thinking: bool,
     /// Tokens that it was sampled after.
     prompt_tokens: u32,
-    /// Those tokens, and its own, where an agent wants to know them.
+    /// Token ids before the turn, and its own tokens, where an agent wants to know them.
     wanted: (Vec<u32>, Vec<SampledToken>),
     /// The budget that cut it off.
     cut_off: Option<UsedUp>,
@@ -204,14 +204,16 @@ impl InFlightSample {
         if episode.budget.fits(episode.response.used(), 0) {
             return Ok(episode);
         }
+        let max_tokens = self.whole().max_tokens;
+        let room = of_row + max_tokens as usize;
         let message = format!(
-            "{who} has {tokens} tokens, allowed: fewer than the {of_row} of the row's prompt and \
-             sampling.max_tokens together"
+            "{who} has {tokens} tokens, allowed: fewer than {room}, the {of_row} of the row's prompt and \
+             sampling.max_tokens = {max_tokens}"
         );
         Err(refused(message))
     }
 
-    /// Has the model take a turn.
+    /// Samples a turn of the model.
     async fn sample_turn(&mut self, episode: &mut EpisodeInPlay<'_>) -> Result<(TakenTurn, Turn), Stop> {
         let part = episode.next_part(self.whole());
         let in_thinking = self.batch().opens_thinking_after(self.request(), &part);
@@ -253,7 +255,7 @@ impl InFlightSample {
         Ok((TakenTurn { rollout, token_ids, in_thinking, prompt_tokens, wanted, cut_off }, said))
     }
 
-    /// Has the environment carry out a turn, and goes on with what it says.
+    /// Sends a turn to the environment, and continues with the observation.
     async fn carry_out(&self, episode: &mut EpisodeInPlay<'_>, turn: &mut TakenTurn, said: Turn) -> Result<Next, Stop> {
         // A turn that the whole response has no more room for is the last one. An agent gets what there is of it.
         if turn.cut_off == Some(UsedUp::Tokens) && !episode.text.is_agent() {

@@ -1,5 +1,7 @@
 //! Whether a rollout is the sample that was requested. Anything else must not be trained on.
 
+use std::sync::Arc;
+
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
 use evenkeel_proto::{FieldError, FlatResponse, engine_advice, flatten, validate_token_ids};
 
@@ -15,6 +17,20 @@ pub(super) enum RolloutMismatch {
     /// The answer did not end by itself.
     #[error("its finish reason is {}", .0.as_str_name())]
     FinishReason(FinishReason),
+    /// A stop after a token that ends no response: the answers of an engine that leaves the end out would be trained on
+    /// as if the policy never ended one.
+    #[error(
+        "it has stopped after token {last}, allowed: after one of the model's end tokens {ends:?}, or of \
+         sampling.stop_token_ids {stops:?}, which belongs to the response"
+    )]
+    NoEnd {
+        /// Last token of the response.
+        last: u32,
+        /// The end tokens of the model's folder.
+        ends: Vec<u32>,
+        /// The stop tokens that were requested.
+        stops: Vec<u32>,
+    },
     /// An answer to another prompt.
     #[error("the engine used another prompt than was sent")]
     Prompt,
@@ -48,6 +64,8 @@ pub(super) enum RolloutMismatch {
 pub(super) struct Requirements {
     /// Token ids are below it.
     pub(super) vocabulary_size: u32,
+    /// The tokens that end a response; empty if they are not known.
+    pub(super) ends: Arc<[u32]>,
     /// The learner uses the log-probabilities, so they must be those of the distribution that was sampled.
     pub(super) for_training: bool,
 }
@@ -80,6 +98,13 @@ impl Requirements {
         let tokens = response.token_ids.len() - before.token_ids.len();
         if tokens == 0 || tokens > sampling.max_tokens as usize {
             return Err(RolloutMismatch::Length { added: tokens, allowed: sampling.max_tokens });
+        }
+        let may_end = |last: &u32| self.ends.contains(last) || sampling.stop_token_ids.contains(last);
+        if let Some(last) = response.token_ids.last().filter(|last| reason == FinishReason::Stop && !may_end(last))
+            && !self.ends.is_empty()
+        {
+            let ends = self.ends.to_vec();
+            return Err(RolloutMismatch::NoEnd { last: *last, ends, stops: sampling.stop_token_ids.clone() });
         }
         if let Some(version) = part.version() {
             let mut requested = before.versions;
@@ -155,12 +180,30 @@ mod tests {
     }
 
     fn requirements() -> Requirements {
-        Requirements { vocabulary_size: 10, for_training: true }
+        Requirements { vocabulary_size: 10, ends: [1].into(), for_training: true }
     }
 
     #[test]
     fn the_requested_sample_passes() {
         assert_eq!(validate(&rollout(), Some(3)), Ok(2));
+    }
+
+    #[test]
+    fn a_response_that_stops_ends_with_a_token_that_may_end_it() {
+        let ended_by = |last: u32, reason: FinishReason, stops: &[u32]| {
+            let segments = vec![Segment::sampled(vec![6, last], vec![-0.5, -0.1], 3)];
+            let request = request();
+            let mut part = part(Some(3), &request);
+            part.sampling.stop_token_ids = stops.to_vec();
+            requirements().validate(&Rollout { segments, finish_reason: reason.into(), ..rollout() }, &request, &part)
+        };
+        assert_eq!(ended_by(7, FinishReason::Stop, &[7]), Ok(2));
+        assert_eq!(ended_by(7, FinishReason::Length, &[]), Ok(2));
+        let cut = ended_by(7, FinishReason::Stop, &[8]).unwrap_err();
+        assert_eq!(cut, RolloutMismatch::NoEnd { last: 7, ends: vec![1], stops: vec![8] });
+        let nobody_knows = Requirements { ends: [].into(), ..requirements() };
+        let cut = Rollout { segments: vec![Segment::sampled(vec![6], vec![-0.5], 3)], ..rollout() };
+        assert_eq!(nobody_knows.validate(&cut, &request(), &part(Some(3), &request())), Ok(1));
     }
 
     #[test]

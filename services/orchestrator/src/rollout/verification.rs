@@ -1,7 +1,9 @@
 //! The verdict of one sample, requested again where that can help.
 
+use std::collections::BTreeMap;
+
 use evenkeel_data::Task;
-use evenkeel_proto::v1::{InvalidReason, Verdict, VerifyItem, verify_item};
+use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, VerifyItem, verify_item};
 use evenkeel_rpc::dispatch::{DispatchError, Dispatched};
 use evenkeel_rpc::retry::RetryPolicy;
 
@@ -9,19 +11,22 @@ use super::sample::VerdictDetail;
 use super::shaping::VerdictReward;
 use crate::clients::AwaitedVerdict;
 
-/// What reason codes of reward functions begin with.
-const OF_FUNCTION: &str = "reward_";
-
 /// The result of a verification. `retries` counts the attempts after the first.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum VerificationOutcome {
-    /// There is a verdict.
+pub(crate) enum VerificationOutcome {
+    /// The sample has a verdict.
     Verdict { reward: VerdictReward, detail: VerdictDetail, retries: u32 },
-    /// There is none, for a reason that is not the sample's own. `code` is that of the verdict, where one says so.
+    /// The sample has no verdict, for a reason that is not its own. `code` is that of the verdict, where one says so.
     Invalid { reason: String, code: String, retries: u32, late: bool },
 }
 
 impl VerificationOutcome {
+    /// The reward of an answer that nobody judges, which is correct in no accuracy and wrong in none.
+    pub(crate) fn unjudged() -> Self {
+        let reward = VerdictReward { outcome: Outcome::Scored, raw: 0.0, components: BTreeMap::new() };
+        Self::Verdict { reward, detail: VerdictDetail::default(), retries: 0 }
+    }
+
     /// What an environment makes of its episode, in a verdict that stands.
     pub(super) fn of_environment(verdict: Verdict) -> Self {
         match disposition(&verdict) {
@@ -35,10 +40,10 @@ impl VerificationOutcome {
 
 /// A request to verify a sample.
 #[derive(Debug)]
-pub(super) struct VerifyRequest {
-    pub(super) item: VerifyItem,
+pub(crate) struct VerifyRequest {
+    pub(crate) item: VerifyItem,
     /// The task with the tests, where `item` names them: for a worker that does not know them.
-    pub(super) with_tests: Option<Task>,
+    pub(crate) with_tests: Option<Task>,
 }
 
 impl VerifyRequest {
@@ -54,7 +59,7 @@ impl VerifyRequest {
 /// Verifies a sample in at most `attempts` attempts, whoever repeats one: the dispatcher replaces a worker that is lost
 /// or fails; this repeats verdicts that came too late or that another worker may give. The first worker that lacks the
 /// tests is sent them free of charge.
-pub(super) async fn verify(
+pub(crate) async fn verify(
     verdict: &AwaitedVerdict<'_>,
     request: VerifyRequest,
     attempts: u32,
@@ -125,12 +130,7 @@ fn disposition(verdict: &Verdict) -> Disposition {
         let components = verdict.components.clone();
         return Disposition::Valid(VerdictReward { outcome: verdict.outcome(), raw, components });
     }
-    // Reward functions have reasons of their own, which say more than that nobody should ask again.
-    let text = if verdict.reason_code.starts_with(OF_FUNCTION) {
-        format!("{}: {}", verdict.reason_code, verdict.detail)
-    } else {
-        verdict.reason_with_detail()
-    };
+    let text = verdict.reason_with_detail();
     // The worker may have been busy, or another one may have the tests. Failures of a worker itself were retried by the
     // dispatcher.
     if matches!(verdict.invalid_reason(), InvalidReason::Deadline | InvalidReason::UnknownTests) {

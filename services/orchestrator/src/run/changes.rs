@@ -28,9 +28,9 @@ impl ChangeGate {
             return Ok(());
         }
         let message = format!(
-            "what the run reads is not what it was begun with: {}. Put back what was there, start another run from \
-             this one (--from), or accept the change with --accept-changed-inputs (StartRun: accept_changed_inputs), \
-             which the run then says of itself",
+            "inputs of the run have changed since it began: {}. Restore them, start another run from this one \
+             (--from), or accept the change with --accept-changed-inputs (StartRun: accept_changed_inputs), which the \
+             run then records",
             changes.join("; ")
         );
         Err(RunError::directory(&self.directory, message))
@@ -58,7 +58,7 @@ mod tests {
         gate.admit(Vec::new()).unwrap();
         let error = gate.admit(changes()).unwrap_err().to_string();
         assert!(error.starts_with(
-            "run directory /runs/a: what the run reads is not what it was begun with: data file /x has 1, it had 2. "
+            "run directory /runs/a: inputs of the run have changed since it began: data file /x has 1, it had 2. "
         ));
         assert!(error.contains("--accept-changed-inputs") && gate.take().is_empty());
         let mut gate = ChangeGate::new(Path::new("/runs/a"), true);

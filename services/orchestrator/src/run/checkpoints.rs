@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest, WeightsRef, weights_ref};
+use evenkeel_proto::v1::{CheckpointRef, LoadCheckpointResponse, SaveCheckpointRequest, WeightsRef, weights_ref};
+use evenkeel_run::metric::table::EVALUATION_NONCE;
 use evenkeel_run::{BEST_FILE, Best, BestKeeper, ForkOrigin, RunDirectory};
 
 use super::changes::ChangeGate;
@@ -31,7 +32,7 @@ pub(super) struct CheckpointKeeper {
     /// Whether any is written.
     is_kept: bool,
     /// The checkpoint of this run that was written or restored last, with its step.
-    last: Option<(u64, String)>,
+    last: Option<(u64, CheckpointRef)>,
     /// Versions of published weights that a return to it needs.
     needed: Vec<u64>,
 }
@@ -58,7 +59,7 @@ impl CheckpointKeeper {
     /// The position of a new run.
     ///
     /// # Errors
-    /// A learner that was trained already. Its weights may belong to another run.
+    /// A learner that was trained already. The weights may belong to another run.
     pub(super) async fn start(&self) -> Result<Position, Halt> {
         let status = self.services.learner().status().await?;
         let version = status.version;
@@ -80,7 +81,7 @@ impl CheckpointKeeper {
     pub(super) async fn restore(&mut self, journal: &mut RunJournal) -> Result<Position, Halt> {
         let (learner, own) = (self.services.learner(), |state: &[u8]| Position::from_bytes(state, &self.identity));
         let loaded = learner.load_checkpoint(&self.run_id).await?;
-        let path = loaded.as_ref().and_then(|loaded| Some(loaded.checkpoint.as_ref()?.path.clone()));
+        let restored = loaded.as_ref().and_then(|loaded| loaded.checkpoint.clone());
         let position = match (loaded, &self.forked_from) {
             (Some(loaded), _) => position_in(&loaded, own)?,
             (None, Some(ForkOrigin { run_id, step, .. })) => {
@@ -96,7 +97,7 @@ impl CheckpointKeeper {
         self.gate.admit(journal.changes(&position))?;
         journal.truncate(&position).await?;
         self.best.restore(position.step());
-        self.last = path.map(|path| (position.step(), path));
+        self.last = restored.map(|restored| (position.step(), restored));
         self.needed = position.earlier_versions();
         Ok(position)
     }
@@ -132,7 +133,9 @@ impl CheckpointKeeper {
         journal: &RunJournal,
     ) -> Result<(), Halt> {
         let Some(value) = self.improvement(position, journal)? else { return Ok(()) };
-        let Some((_, checkpoint)) = self.last.clone().filter(|(step, _)| *step == position.step()) else {
+        let Some((_, CheckpointRef { path: checkpoint, .. })) =
+            self.last.clone().filter(|(step, _)| *step == position.step())
+        else {
             return Ok(());
         };
         let weights = match &weights.source {
@@ -141,14 +144,30 @@ impl CheckpointKeeper {
         };
         let metric = self.best.metric().to_owned();
         let step = position.step();
-        let best = Best { metric, value, step, policy_version: position.version(), checkpoint, weights };
+        let evaluation = journal.evaluation(step)?;
+        let verified = BestKeeper::is_verified(evaluation.as_ref());
+        let is_audited = evaluation.is_some_and(|line| line.get(EVALUATION_NONCE.name).is_some());
+        if is_audited && !verified {
+            let message =
+                format!("the evaluation by which step {step} is the best was not verified: best.json says so");
+            self.services.events().emit(Event::Note { message });
+        }
+        let best = Best { metric, value, step, policy_version: position.version(), checkpoint, weights, verified };
         let services = Arc::clone(&self.services);
         let keeper = &mut self.best;
         services.retrier().write(Path::new(BEST_FILE), || keeper.set(best.clone())).await
     }
 
+    /// Says in the receipt which checkpoint was written or restored last.
+    pub(super) async fn note_last(&self, journal: &mut RunJournal) -> Result<(), Halt> {
+        match &self.last {
+            Some((step, checkpoint)) => journal.note_checkpoint(*step, &checkpoint.digest).await,
+            None => Ok(()),
+        }
+    }
+
     #[tracing::instrument(name = "checkpoint", skip_all, fields(step = position.step()))]
-    pub(super) async fn save(&mut self, position: &Position, journal: &RunJournal) -> Result<(), Halt> {
+    pub(super) async fn save(&mut self, position: &Position, journal: &mut RunJournal) -> Result<(), Halt> {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Checkpointing);
         self.directory.check_place()?;
@@ -166,7 +185,8 @@ impl CheckpointKeeper {
         };
         let saved = self.services.learner().save_checkpoint(request).await?;
         instruments::part_took(TimedPart::Checkpoint, began.elapsed());
-        self.last = Some((position.step(), saved.path.clone()));
+        self.last = Some((position.step(), saved.clone()));
+        self.note_last(journal).await?;
         self.needed = position.earlier_versions();
         self.services.events().emit(Event::Checkpoint { step: position.step(), path: saved.path });
         journal.refresh_summary();

@@ -33,10 +33,10 @@ use crate::text::Tokenizer;
 const RESULTS_FILE: &str = "results.json";
 /// An evaluation of no run asks before the first step.
 const STEP: u64 = 0;
-/// Of the adapter that it asks, if any.
+/// Version of the adapter that it asks, if any.
 const VERSION: u64 = 0;
 
-/// What an evaluation without a run needs. Of the settings `evaluation.benchmarks` are asked, under `data`, `services`,
+/// What an evaluation without a run needs. The settings used are `evaluation.benchmarks`, `data`, `services`,
 /// `sampling.max_tokens`, `sampling.stop_token_ids` and `run.seed`.
 #[derive(Debug, Clone)]
 pub struct EvaluationRequest {
@@ -155,7 +155,13 @@ impl EvaluationTask {
         let result = self.evaluate().await;
         let (state, result) = match result {
             Ok(Some(line)) => (RunState::Completed, Ok(Some(line))),
-            Ok(None) | Err(Halt::Stop) => (RunState::Stopped, Ok(None)),
+            Ok(None) | Err(Halt::Stop) => (
+                RunState::Stopped,
+                self.services
+                    .stop()
+                    .used_budget()
+                    .map_or(Ok(None), |limit| Err(RunError::JudgeBudget { limit: limit.to_owned() })),
+            ),
             Err(Halt::Error(error)) => (RunState::Failed, Err(error)),
             Err(Halt::LearnerLost(message)) => (RunState::Failed, Err(RunError::Defect(message))),
         };
@@ -192,7 +198,7 @@ impl EvaluationHandle {
         &self.notes
     }
 
-    /// Where it is, for progress bars.
+    /// Progress of the evaluation, for progress bars.
     pub fn progress(&self) -> watch::Receiver<RunProgress> {
         self.events.progress()
     }
@@ -207,7 +213,7 @@ impl EvaluationHandle {
         Stopper(self.stop.0.clone())
     }
 
-    /// Stops it now; it can be gone on with.
+    /// Stops it now; it can be continued.
     pub fn stop(&self) {
         self.stopper().stop(StopWhen::Now);
     }

@@ -9,7 +9,7 @@ use evenkeel_proto::v1::{StepKind, WeightsRef};
 use evenkeel_run::{EvaluatedBenchmark, MetricsLine, Quantity, RunDirectory, at_k, evaluation_folder};
 use evenkeel_trust::SamplerAudit;
 
-use super::trust::RunLearner;
+use super::trust::{RunLearner, evaluation_values};
 use crate::error::{Halt, RunError};
 use crate::evaluation::{AuditedAnswers, Benchmarks, EvaluationTarget, advice, evaluate, write_scores};
 use crate::events::Event;
@@ -53,13 +53,14 @@ impl Evaluator {
         let asked = EvaluationTarget { step, weights: Some(weights.clone()), digest: weights.digest.clone() };
         self.directory.check_place()?;
         let folder = evaluation_folder(self.directory.path(), step);
-        let mut audited = AuditedAnswers { wanted: self.audit.answers(), ..AuditedAnswers::default() };
+        let mut audited = AuditedAnswers { choice: self.audit.answers(step), ..AuditedAnswers::default() };
         let scores = evaluate(&self.rollouts, &self.benchmarks, &asked, &folder, &mut audited).await?;
         let Some(scores) = scores else { return Ok(None) };
         let learner = RunLearner(self.rollouts.services().learner());
-        self.audit.evaluation(step, &audited.taken, &learner).await?;
+        let report = self.audit.evaluation(step, &audited.choice, &audited.taken, &learner).await?;
         let mut line = MetricsLine::new(StepKind::Evaluation, step, weights.version);
         write_scores(&mut line, &scores, began.elapsed());
+        evaluation_values(&mut line, &report, audited.earlier);
         check_keep_best(&self.keep_best, &line).map_err(RunError::from)?;
         if let (true, Some(message)) = (self.is_first.swap(false, Ordering::Relaxed), advice(&scores)) {
             self.rollouts.services().events().emit(Event::Warning { message });

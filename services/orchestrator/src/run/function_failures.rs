@@ -7,7 +7,7 @@ use evenkeel_run::MetricsLine;
 use evenkeel_run::metric::{MetricName, table};
 
 use crate::error::RunError;
-use crate::rollout::{SampledGroup, StepBatch};
+use crate::rollout::{Sample, SampledGroup, StepBatch};
 use crate::settings::OnError;
 
 /// Steps that are counted together.
@@ -33,9 +33,9 @@ pub(super) struct FunctionFailures {
 }
 
 impl FunctionFailures {
-    /// Those of the steps that a resumed run has done, so that it ends where a run would that was never interrupted.
+    /// Failures of the steps that a resumed run has done, so that it ends where a run would that was never interrupted.
     pub(super) fn of_lines<'a>(lines: impl IntoIterator<Item = &'a MetricsLine>) -> Self {
-        let of = |line: &MetricsLine| {
+        let judged_in = |line: &MetricsLine| {
             let names = line.values.keys().filter_map(|name| table::VERIFIER_SAMPLES.parts(name)?.first().copied());
             let value = |metric: MetricName| line.get(metric.as_str()).unwrap_or_default() as u64;
             let judged = names.map(|name| {
@@ -45,7 +45,7 @@ impl FunctionFailures {
             });
             (line.step, judged.collect())
         };
-        Self { steps: lines.into_iter().map(of).collect(), first: BTreeMap::new() }
+        Self { steps: lines.into_iter().map(judged_in).collect(), first: BTreeMap::new() }
     }
 
     /// Adds a step that has all its groups.
@@ -60,8 +60,7 @@ impl FunctionFailures {
     ) -> Result<(), RunError> {
         for group in groups(batch) {
             let failure = group.samples().iter().find(|sample| sample.function_failure().is_some());
-            if let (Some(verifier), Some(reason)) =
-                (group.task().verifier(), failure.and_then(|sample| sample.failure()))
+            if let (Some(verifier), Some(reason)) = (group.task().verifier(), failure.and_then(Sample::failure_in_full))
             {
                 self.first.entry(verifier.to_owned()).or_insert_with(|| reason.to_owned());
             }

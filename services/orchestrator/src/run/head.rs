@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn engines_that_would_keep_their_first_head_are_refused_in_one_sentence() {
         let error = asked(HeadForm::Tied, HeadForm::Tied, false).unwrap_err().to_string();
-        assert!(error.contains("started on such a folder: they would keep the head of their start"), "{error}");
+        assert!(error.contains("started on such a folder: they would keep their first head"), "{error}");
         assert!(error.contains("`evenkeel model untie MODEL DIR`") && !error.contains(". "), "{error}");
         let error = asked(HeadForm::Tied, HeadForm::Unspecified, false).unwrap_err().to_string();
         assert!(error.contains("a folder that the generation service cannot read"), "{error}");

@@ -145,7 +145,13 @@ impl<'a> LoopParts<'a> {
     }
 
     /// Writes the line of a step.
-    pub(super) async fn record(self, step: u64, finished: FinishedStep, warm_start_steps: u64) -> Result<Done, Halt> {
+    pub(super) async fn record(
+        self,
+        step: u64,
+        mut finished: FinishedStep,
+        warm_start_steps: u64,
+    ) -> Result<Done, Halt> {
+        finished.unverified_engines = self.proof.note_trained(&finished.sampled.batch);
         self.records.lock().await.step(step, &finished, warm_start_steps).await?;
         Ok(Done::Event(LoopEvent::Recorded(step)))
     }

@@ -22,6 +22,7 @@ mod loop_work;
 mod position;
 mod preflight;
 mod prompt_record;
+mod receipt;
 mod records;
 mod rollout_record;
 mod run_context;
@@ -52,16 +53,17 @@ use tracing::Instrument;
 use crate::clients::{Endpoints, Stop};
 use crate::error::RunError;
 use crate::events::{Events, RunOutcome, RunProgress, Subscription};
-use crate::inputs::{Known, of_model};
+use crate::inputs::{Known, of_model, of_teacher};
 use crate::instruments;
 use crate::live::LiveRun;
 use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
+use crate::rejudge::{Rejudge, Repeats, refuse_environments};
 use crate::trial::TrialRows;
 
 use changes::ChangeGate;
 pub use evaluation_run::{EvaluationHandle, EvaluationRequest};
-use evenkeel_run::{InputKind, RunDirectory, Summary};
+use evenkeel_run::{InputKind, InputRecord, RunDirectory, Summary};
 use run_loop::Checked;
 pub use run_loop::StartNeeds;
 
@@ -192,7 +194,44 @@ pub fn check_start(
     Ok((checked.needs(), checked.trial_rows()))
 }
 
-/// Compares the model of a run that is resumed with the one that it was begun with, before a service loads it.
+/// Reads the data of a run in `folder` as the run does, to judge its recorded answers again with the settings of a recipe
+/// and the verifiers of `endpoints`, the only services that are called. Must be called within a Tokio runtime; nothing is
+/// written.
+///
+/// # Errors
+/// As [`start_run`]; an environment of the user's own; where all verdicts are repeated, one that gives the reward itself,
+/// whose state was not recorded.
+pub fn rejudge(
+    recipe: &ResolvedRecipe,
+    folder: &Path,
+    endpoints: &Endpoints,
+    repeats: Repeats,
+) -> Result<Rejudge, RunError> {
+    refuse_environments(&recipe.settings.data, repeats)?;
+    Checked::of(recipe, folder, endpoints, &Loading::default())?.rejudge(repeats)
+}
+
+/// The parts of a run's model and teacher, and the data files, that are not what they were when the run began, a sentence
+/// each.
+///
+/// # Errors
+/// A record that cannot be read; a folder that is none of a model.
+pub fn changed_inputs(
+    directory: &Path,
+    model: &Path,
+    teacher: Option<&Path>,
+) -> Result<(Vec<String>, Vec<String>), RunError> {
+    let Some(record) = InputRecord::read(directory)? else { return Ok((Vec::new(), Vec::new())) };
+    let known = Known { inputs: &record.inputs, read_again: false, cancel: &|| false };
+    let mut changed = record.changes_of(InputKind::Model, &of_model(&Loading::default().model_folder(model), known)?);
+    if let Some(teacher) = teacher {
+        let found = of_teacher(&Loading::default().model_folder(teacher), known)?;
+        changed.extend(record.changes_of(InputKind::Teacher, &found));
+    }
+    Ok((changed, record.changed_data()))
+}
+
+/// Compares model and teacher of a run that is resumed with those that it was begun with, before a service loads it.
 /// [`start_run`] does so as well.
 ///
 /// # Errors
@@ -203,8 +242,12 @@ pub fn check_model(recipe: &ResolvedRecipe, directory: &RunDirectory, options: &
     let loading = Loading { limits: options.limits.clone(), cancel: options.cancel.clone() };
     let read_again = recipe.settings.checkpoint.read_inputs_again;
     let known = Known { inputs: &begun_with.inputs, read_again, cancel: &|| options.cancel.is_cancelled() };
-    let found = of_model(&loading.model_folder(&folder), known)?;
-    ChangeGate::new(directory.path(), false).admit(begun_with.changes_of(InputKind::Model, &found))
+    let mut changes = begun_with.changes_of(InputKind::Model, &of_model(&loading.model_folder(&folder), known)?);
+    if let Some(teacher) = &recipe.teacher {
+        let found = of_teacher(&loading.model_folder(teacher), known)?;
+        changes.extend(begun_with.changes_of(InputKind::Teacher, &found));
+    }
+    ChangeGate::new(directory.path(), false).admit(changes)
 }
 
 impl RunHandle {
@@ -244,7 +287,7 @@ impl RunHandle {
         &self.events
     }
 
-    /// Stops it when the value is dropped, whatever becomes of the handle.
+    /// Stops it when the value is dropped, also without its handle.
     pub(crate) fn stop_on_drop(&self) -> StopOnDrop {
         StopOnDrop(self.stop.0.clone())
     }

@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 1 << 19;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Position {
     format: u32,
-    /// Of the recipe: a checkpoint of other settings belongs to another run.
+    /// Identity of the recipe: a checkpoint of other settings belongs to another run.
     identity: String,
     warm_start_steps: u64,
     /// The loop as it is, with what is in flight.
@@ -98,10 +98,15 @@ impl Position {
         self.state.set_version(version);
     }
 
+    /// This position with nothing in flight.
+    pub(super) fn at_rest(&self) -> Self {
+        Self { state: self.state.at_rest(), ..self.clone() }
+    }
+
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let write = |position: &Self| serde_json::to_vec(position).expect("numbers and texts can be serialized");
         let whole = write(self);
-        if whole.len() > MOST_BYTES { write(&Self { state: self.state.at_rest(), ..self.clone() }) } else { whole }
+        if whole.len() > MOST_BYTES { write(&self.at_rest()) } else { whole }
     }
 
     /// Reads the state of a run of that identity.

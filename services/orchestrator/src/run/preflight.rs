@@ -8,6 +8,7 @@ use evenkeel_proto::v1::{
     GenerationGetStatusResponse, LearnerGetStatusResponse, ModelInfo, RewardGetStatusResponse, RunState,
 };
 use evenkeel_proto::{FieldError, engine_advice};
+use evenkeel_run::ATTENTION;
 
 use super::head;
 use super::run_context::RunContext;
@@ -117,10 +118,18 @@ impl Preflight {
                 );
                 self.services.events().emit(Event::Note { message });
             }
+            if !learner.attention_in_blocks.is_empty() {
+                let reason = &learner.attention_in_blocks;
+                let message = format!(
+                    "attention is computed in blocks of queries, not by cuDNN, so that long sequences take longer: \
+                     {reason} (see docs/gpu.md)"
+                );
+                self.services.events().emit(Event::Note { message });
+            }
             self.services.learner().set_write_out_head(write_out);
             if write_out {
-                let text = "the head of the model is its embedding, and is written out for these engines: it takes its \
-                            size once more in every published folder and in the memory of every engine";
+                let text = "the output head of the model is tied to its embedding, and untied for these engines: it \
+                    takes its size once more in every published folder and in the memory of every engine";
                 self.services.events().emit(Event::Note { message: text.to_owned() });
             }
         }
@@ -177,7 +186,7 @@ impl Preflight {
             TaskKind::Math => reward.math,
             TaskKind::Code => reward.code,
             // Those go to verifiers of their own, or to none.
-            TaskKind::Custom | TaskKind::Environment => true,
+            TaskKind::Custom | TaskKind::Environment | TaskKind::Unjudged => true,
         };
         if let Some(kind) = self.task_kinds.iter().find(|kind| !verifies(kind)) {
             return Err(Incompatible::Tasks { kind: kind.name(), endpoint: endpoint.to_owned() }.into());
@@ -214,11 +223,29 @@ fn versions(
         .into_iter()
         .filter_map(|(name, status)| Some((format!("verifier {name}"), status.server?.program_version)));
     let reward = reward.and_then(|reward| reward.server);
+    let in_blocks = learner.as_ref().map(|learner| learner.attention_in_blocks.clone()).unwrap_or_default();
+    let attention =
+        (!in_blocks.is_empty()).then(|| (ATTENTION.to_owned(), format!("in blocks of queries: {in_blocks}")));
     let learner = learner.and_then(|learner| learner.server);
     let servers = [("learner", learner), ("generation", generation.server), ("reward", reward)];
     let servers =
         servers.into_iter().filter_map(|(service, server)| Some((service.to_owned(), server?.program_version)));
     let engines =
         generation.engines.into_iter().map(|engine| (format!("engine {}", engine.name), engine.engine_version));
-    servers.chain(engines).chain(verifiers).filter(|(_, version)| !version.is_empty()).collect()
+    servers.chain(engines).chain(verifiers).chain(attention).filter(|(_, version)| !version.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_attention_of_a_gpu_is_recorded_beside_the_versions() {
+        let reason = "compute capability of the device is 8.0, allowed for cuDNN: 9.0 to 10.3".to_owned();
+        let learner = LearnerGetStatusResponse { attention_in_blocks: reason.clone(), ..Default::default() };
+        let recorded = versions(Some(learner), Default::default(), None, Vec::new());
+        assert_eq!(recorded, BTreeMap::from([(ATTENTION.to_owned(), format!("in blocks of queries: {reason}"))]));
+        let learner = LearnerGetStatusResponse::default();
+        assert_eq!(versions(Some(learner), Default::default(), None, Vec::new()), BTreeMap::new());
+    }
 }

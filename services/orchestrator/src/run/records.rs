@@ -25,6 +25,12 @@ pub(super) struct Records<'a> {
 }
 
 impl Records<'_> {
+    /// The run begins its steps after that many, with these published weights.
+    pub(super) async fn begin(&mut self, step: u64, weights: &WeightsRef) -> Result<(), Halt> {
+        self.journal.begin_receipt(step, weights).await?;
+        self.checkpoints.note_last(self.journal).await
+    }
+
     /// Writes the line of a step and says that it is done.
     pub(super) async fn step(&mut self, step: u64, finished: &FinishedStep, warm_start_steps: u64) -> Result<(), Halt> {
         self.idle_times.add(finished.waits.learner, finished.waits.sampling);

@@ -1,38 +1,53 @@
 //! The samples of a step as they are kept: what was sampled and judged here, with what the learner says it did with
 //! each.
 
-use evenkeel_proto::v1::{FinishReason, SampleReport, TrainReport, TurnContext};
-use evenkeel_run::{NotTrained, Rollout, TurnPrompt};
+use evenkeel_proto::v1::{FinishReason, SampleReport, TrainReport};
+use evenkeel_run::{NotTrained, Rollout, StepContent, StepDigests};
 
 use super::prompt_record::outcome;
-use super::step_groups::SampledStep;
+use super::step_groups::{KeptTokens, SampledStep};
 use crate::error::RunError;
 use crate::rollout::{Sample, SampleStatus, SampledGroup};
 use crate::settings::{KeptRollouts, LoopSettings};
 use crate::text::Tokenizer;
 
+/// The samples of a step.
+pub(super) struct StepSamples {
+    /// The kept ones; `None` where none are.
+    pub(super) kept: Option<Vec<Rollout>>,
+    /// Digests of all of them.
+    pub(super) content: StepContent,
+}
+
 /// Makes the lines of a step.
 pub(super) struct RolloutRecord {
     kept: KeptRollouts,
+    /// Whether the token ids of prompts are.
+    keeps_tokens: bool,
     mask_truncated: bool,
     tokenizer: Tokenizer,
 }
 
 impl RolloutRecord {
     pub(super) fn new(settings: &LoopSettings, tokenizer: Tokenizer) -> Self {
-        Self { kept: settings.run.rollouts, mask_truncated: settings.shaping.mask_truncated, tokenizer }
+        Self {
+            kept: settings.run.rollouts,
+            keeps_tokens: KeptTokens::of(&settings.run).tokens,
+            mask_truncated: settings.shaping.mask_truncated,
+            tokenizer,
+        }
     }
 
-    /// The samples of a step, counted from 0, that is done. `None` where none are kept.
+    /// The samples of a step that is done.
     ///
     /// # Errors
     /// A prompt that the tokenizer cannot turn into text.
-    pub(super) fn rollouts(
+    pub(super) fn samples(
         &self,
         step: u64,
         sampled: &SampledStep,
         report: &TrainReport,
-    ) -> Result<Option<Vec<Rollout>>, RunError> {
+    ) -> Result<StepSamples, RunError> {
         let batch = &sampled.batch;
         let sent: usize = batch.groups.iter().map(|group| group.samples().len()).sum();
         // A learner of an earlier version says nothing about samples.
@@ -40,25 +55,31 @@ impl RolloutRecord {
         if reports.len() != sent {
             reports = &[];
         }
-        let mut groups: Vec<(&SampledGroup, Option<&[SampleReport]>, bool)> = Vec::new();
+        let mut digests = StepDigests::default();
+        let mut rollouts = Vec::new();
         for group in &batch.groups {
             let of_group = reports.split_off(..group.samples().len());
-            groups.push((group, of_group, true));
+            self.add(step, group, of_group, true, &mut rollouts)?;
         }
-        groups.extend(batch.dropped.iter().map(|group| (group, None, false)));
-        match self.kept {
-            KeptRollouts::Off => return Ok(None),
-            KeptRollouts::All => {}
+        for group in &batch.dropped {
+            self.add(step, group, None, false, &mut rollouts)?;
+        }
+        let groups = batch.groups.iter().chain(&batch.dropped);
+        let samples = groups.flat_map(|group| group.token_digests().iter().map(move |tokens| (group, tokens)));
+        for (rollout, (group, tokens)) in rollouts.iter().zip(samples) {
+            digests.add(rollout, group.prompt_token_ids(), tokens.as_deref());
+        }
+        let kept = match self.kept {
+            KeptRollouts::Off => None,
+            KeptRollouts::All => Some(rollouts),
             KeptRollouts::Groups(most) => {
-                let chosen = chosen(groups.iter().map(|(group, ..)| group.number()), most as usize);
-                groups.retain(|(group, ..)| chosen.contains(&group.number()));
+                let groups = batch.groups.iter().chain(&batch.dropped);
+                let chosen = chosen(groups.map(SampledGroup::number), most as usize);
+                rollouts.retain(|rollout| chosen.contains(&rollout.group));
+                Some(rollouts)
             }
-        }
-        let mut rollouts = Vec::with_capacity(groups.len());
-        for (group, reports, is_sent) in groups {
-            self.add(step, group, reports, is_sent, &mut rollouts)?;
-        }
-        Ok(Some(rollouts))
+        };
+        Ok(StepSamples { kept, content: digests.finish() })
     }
 
     fn add(
@@ -90,7 +111,7 @@ impl RolloutRecord {
                 finish_reason: sample.finish_reason.into(),
                 verdict: sample.verdict().to_owned().into(),
                 reason: sample.failure().unwrap_or(&detail.reason).to_owned(),
-                detail: detail.detail.clone(),
+                detail: traceback(sample).unwrap_or(&detail.detail).to_owned(),
                 extracted: detail.extracted.clone(),
                 reward: rewards.map(|rewards| rewards.raw),
                 shaped_reward: rewards.map(|rewards| rewards.shaped),
@@ -105,12 +126,10 @@ impl RolloutRecord {
                 segments: sample.parts.clone(),
                 turns: sample.turns().to_vec(),
                 used_up: sample.used_up().map(str::to_owned),
-                token_ids: sample.logged_tokens(|segment| segment.token_ids.clone()),
-                token_log_probabilities: sample.logged_tokens(|segment| match &segment.log_probabilities[..] {
-                    [] => vec![None; segment.token_ids.len()],
-                    sampled => sampled.iter().copied().map(Some).collect(),
-                }),
-                turn_prompts: turn_prompts(sample),
+                prompt_token_ids: self.keeps_tokens.then(|| group.prompt_token_ids().to_vec()),
+                token_ids: sample.token_ids(),
+                token_log_probabilities: sample.token_log_probabilities(),
+                turn_prompts: sample.turn_prompts(),
             });
         }
         Ok(())
@@ -143,22 +162,17 @@ impl RolloutRecord {
     }
 }
 
-/// The prompts of turns that have their own, where the tokens of the sample are kept.
-fn turn_prompts(sample: &Sample) -> Vec<TurnPrompt> {
-    let tokens = |until: usize| sample.segments[..until].iter().map(|segment| segment.token_ids.len()).sum::<usize>();
-    let prompt = |context: &TurnContext| TurnPrompt {
-        first: u32::try_from(tokens((context.segment as usize).min(sample.segments.len()))).unwrap_or(u32::MAX),
-        token_ids: context.token_ids.clone(),
-    };
-    if sample.segments.is_empty() { Vec::new() } else { sample.contexts.iter().map(prompt).collect() }
-}
-
-/// So many prompts of a step, by a hash of their numbers: which came first, or were short, makes no difference.
+/// Chooses at most `most` prompts of a step by a hash of their numbers: order and length play no part.
 fn chosen(prompts: impl Iterator<Item = u64>, most: usize) -> Vec<u64> {
     let mut prompts: Vec<u64> = prompts.collect();
     prompts.sort_by_key(|prompt| (evenkeel_seeds::upper_half(&format!("rollouts/{prompt}")), *prompt));
     prompts.truncate(most);
     prompts
+}
+
+/// What follows the first line of why a sample is left out.
+fn traceback(sample: &Sample) -> Option<&str> {
+    Some(sample.failure_in_full()?.split_once('\n')?.1)
 }
 
 #[cfg(test)]

@@ -136,7 +136,16 @@ impl StepClock {
             sampling: waited,
         };
         let proof = updated.and_then(|updated| updated.proof);
-        Some(FinishedStep { sampled, report, times, proof, waits, says_waits: self.samples_ahead })
+        Some(FinishedStep {
+            sampled,
+            report,
+            times,
+            proof,
+            unverified_engines: None,
+            waits,
+            says_waits: self.samples_ahead,
+            weights: String::new(),
+        })
     }
 }
 

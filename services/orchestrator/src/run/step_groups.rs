@@ -93,7 +93,7 @@ impl StepGroups {
         }
     }
 
-    /// A group is complete, whatever becomes of it. Returns whether every sample is there that the audit has chosen.
+    /// A group is complete. Returns whether every sample is there that the audit has chosen.
     pub(super) fn finished(&mut self, group: &SampledGroup) -> Result<bool, Halt> {
         let Some(audit) = &mut self.audit else { return Ok(false) };
         audit.add(group)?;

@@ -69,8 +69,8 @@ pub(super) fn step_values(
     line.set(metric::STEP, line.step as f64);
     line.set(metric::EPOCH, epoch as f64);
     rollouts(line, batch, times.environment_idle);
-    training(line, report);
-    timing(line, batch, times);
+    line.set_training(report);
+    timing(line, batch, report, times);
 }
 
 /// The values of a supervised step.
@@ -202,21 +202,7 @@ fn components(line: &mut MetricsLine, batch: &StepBatch) {
     }
 }
 
-fn training(line: &mut MetricsLine, report: &TrainReport) {
-    // The learner's own names first: where it uses one of verl's, it means the same quantity.
-    for (name, value) in &report.metrics {
-        line.set_named(name.as_str(), *value);
-    }
-    line.set(metric::LOSS, report.loss);
-    line.values.entry(metric::POLICY_LOSS.name.to_owned()).or_insert(report.loss);
-    line.set(metric::GRADIENT_NORM, report.gradient_norm);
-    line.set(metric::LEARNING_RATE, report.learning_rate);
-    line.set(metric::SKIPPED, f64::from(u8::from(report.skipped)));
-    line.set(metric::TRAINABLE_TOKENS, report.trainable_tokens as f64);
-    line.set(metric::WITHOUT_SIGNAL, f64::from(report.groups_without_signal));
-}
-
-fn timing(line: &mut MetricsLine, batch: &StepBatch, times: StepTimes) {
+fn timing(line: &mut MetricsLine, batch: &StepBatch, report: &TrainReport, times: StepTimes) {
     let parts = [
         (metric::GENERATION_TIME, times.generation),
         (metric::REWARD_TIME, times.reward),
@@ -227,6 +213,8 @@ fn timing(line: &mut MetricsLine, batch: &StepBatch, times: StepTimes) {
     for (part, time) in parts {
         line.set(part, time.as_secs_f64());
     }
+    let optimizer = Duration::from_micros(report.timings.unwrap_or_default().optimizer_us);
+    line.set(metric::OPTIMIZER_TIME, optimizer.as_secs_f64());
     // As verl counts them: each sample with its prompt.
     let tokens: usize = batch
         .groups

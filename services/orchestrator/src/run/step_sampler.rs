@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use evenkeel_proto::Purpose;
 use evenkeel_proto::v1::FinishReason;
-use evenkeel_proto::{Purpose, SamplingSettings};
 use evenkeel_run::MetricsLine;
 use evenkeel_trust::{AuditSchedule, SamplerAudit, StepAudit};
 
@@ -45,12 +45,9 @@ impl StepSampler {
         settings: &LoopSettings,
         audit: Arc<SamplerAudit>,
     ) -> Self {
-        let weights_of_sources: Vec<f64> = prompts.sources.iter().map(|source| source.weight).collect();
-        let seed = settings.run.seed;
-        let shuffle = settings.data.shuffle;
         Self {
             rollouts,
-            order: Mutex::new(PromptSampler::new(prompts.sources_of_train(), &weights_of_sources, seed, shuffle)),
+            order: Mutex::new(PromptSampler::of(&prompts, settings)),
             prompts,
             settings: settings.sampling.clone(),
             spec: RolloutSpec {
@@ -58,7 +55,10 @@ impl StepSampler {
                 for_training: true,
                 segments: SegmentTokens::new(settings),
             },
-            group: Arc::new(group_sampling(&settings.sampling)),
+            group: Arc::new(GroupSampling {
+                settings: settings.sampling.of_response(),
+                samples: settings.sampling.group_size,
+            }),
             mask_truncated: settings.shaping.mask_truncated,
             kept: KeptTokens::of(&settings.run),
             audit,
@@ -103,8 +103,8 @@ impl StepSampler {
         let all_cut = self.mask_truncated && generated.all(|sample| sample.finish_reason == FinishReason::Length);
         if all_cut && !self.has_noted_truncated.swap(true, Ordering::Relaxed) {
             let message = format!(
-                "step {step}: every response was cut off at sampling.max_tokens = {}, and with shaping.mask_truncated \
-                 none of them is learned from",
+                "step {step}: every response was cut off at sampling.max_tokens = {}, so nothing is learned from them \
+                 (shaping.mask_truncated)",
                 self.settings.max_tokens
             );
             self.rollouts.services().events().emit(Event::Warning { message });
@@ -155,17 +155,4 @@ impl StepSampler {
     fn order(&self) -> MutexGuard<'_, PromptSampler> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn group_sampling(settings: &crate::settings::PolicySamplingSettings) -> GroupSampling {
-    let sampling = SamplingSettings {
-        temperature: settings.temperature,
-        top_p: settings.top_p,
-        top_k: settings.top_k,
-        min_p: settings.min_p,
-        min_tokens: settings.min_tokens,
-        stop_token_ids: settings.stop_token_ids.clone(),
-        ..SamplingSettings::plain(settings.max_tokens, 0)
-    };
-    GroupSampling { settings: sampling, samples: settings.group_size }
 }

@@ -10,6 +10,7 @@ use evenkeel_trust::ProofReport;
 use super::journal::RunJournal;
 use super::left_out::left_out_values;
 use super::prompt_record::prompt_line;
+use super::receipt::SeenStep;
 use super::rollout_record::RolloutRecord;
 use super::spans::record_step;
 use super::step_groups::SampledStep;
@@ -37,10 +38,14 @@ pub(super) struct FinishedStep {
     pub(super) times: StepTimes,
     /// The check of the engines' weights, if there was one.
     pub(super) proof: Option<ProofReport>,
+    /// Engines so far whose samples were trained on without a proof, where proofs are asked for.
+    pub(super) unverified_engines: Option<u64>,
     /// What its two sides waited for.
     pub(super) waits: Waits,
     /// Whether the line says so: not where they alternate.
     pub(super) says_waits: bool,
+    /// Digest of the weights that it made, as published.
+    pub(super) weights: String,
 }
 
 impl StepWriter {
@@ -60,25 +65,22 @@ impl StepWriter {
         finished: &FinishedStep,
         journal: &mut RunJournal,
     ) -> Result<MetricsLine, Halt> {
-        let FinishedStep { sampled, report, times, proof, waits, says_waits } = finished;
+        let FinishedStep { sampled, report, times, proof, unverified_engines, waits, says_waits, weights } = finished;
         let mut line = MetricsLine::new(StepKind::Train, step, report.version);
         step_values(&mut line, &sampled.batch, report, sampled.epoch, *times);
         left_out_values(&mut line, &sampled.batch, self.max_tokens);
         source_values(&mut line, &self.data_sources, &sampled.batch.groups);
-        if report.equal_tokens > 0 && report.uncompared_tokens == 0 {
-            line.set(metric::PROOF_EQUAL_TOKENS, report.equal_tokens as f64);
-        }
+        line.set(metric::PROOF_EQUAL_TOKENS, self.training.proven_by(report).map(|tokens| tokens as f64));
         proof.iter().for_each(|proof| proof_values(&mut line, proof));
+        line.set(metric::PROOF_UNVERIFIED, unverified_engines.map(|engines| engines as f64));
         sampled.audit.iter().for_each(|audit| audit_values(&mut line, audit));
         if *says_waits {
             waits.add_to(&mut line);
         }
         sampled.lengths.iter().for_each(|lengths| lengths.add_to(&mut line));
-        if let Some(rollouts) = self.rollouts.rollouts(step, sampled, report)? {
-            journal.append_rollouts(step, rollouts).await?;
-        }
-        journal.append_prompts(&prompt_line(step, sampled, report)).await?;
-        journal.append(&line).await?;
+        let samples = self.rollouts.samples(step, sampled, report)?;
+        let seen = SeenStep::new(sampled, proof.as_ref(), report.version, weights);
+        journal.append_step(&line, seen, samples, &prompt_line(step, sampled, report)).await?;
         times.record();
         sampled.batch.record();
         let run_id = self.training.run_id();

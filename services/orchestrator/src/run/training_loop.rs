@@ -12,7 +12,7 @@
 //! state lets them.
 //!
 //! - **Lag**: how many steps ahead of the learner the engines sample. [`Rules`] say which weights sample what. Without
-//!   a lag the same actions come one after the other.
+//!   a lag the same actions come one after the other, but for the first proof and checkpoints, beside which the next step is sampled.
 //! - **Filtering**: a finished group is taken by its step, or left out where dynamic sampling finds no advantage in it.
 //! - **Evaluation**: when the engines have the weights; the checkpoint and the next step wait for it only where they
 //!   must.

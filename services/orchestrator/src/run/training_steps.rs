@@ -78,16 +78,15 @@ impl TrainingSteps {
 
     /// The feed of a GRPO step that is trained from that version, open for groups.
     pub(super) fn open_step(&self, step: u64, base_version: u64) -> TrainFeed {
-        TrainFeed::new(TrainHeader {
+        TrainFeed::new(self.equality.with_comparison(TrainHeader {
             step,
             expected_groups: self.groups_per_step,
             max_lag: Some(self.max_lag),
             report_samples: true,
-            equal_arithmetic: self.equality.of_step(),
             kind: TrainKind::Grpo.into(),
             traceparent: self.trace(step).to_string(),
             ..self.header(base_version)
-        })
+        }))
     }
 
     /// The complete feed of a supervised step.
@@ -112,6 +111,11 @@ impl TrainingSteps {
         let report = self.services.learner().train(feed, what).await?;
         self.equality.add(&report);
         Ok(report)
+    }
+
+    /// How many tokens prove the weights that have sampled a step; `None` where other proofs are needed.
+    pub(super) fn proven_by(&self, report: &TrainReport) -> Option<u64> {
+        self.equality.proven_by(report)
     }
 
     fn header(&self, base_version: u64) -> TrainHeader {

@@ -90,7 +90,7 @@ impl WarmStart {
         Ok(())
     }
 
-    /// Has the demonstrations played that need an environment of a worker.
+    /// Plays the demonstrations that need an environment of a worker.
     async fn play(&self) -> Result<(), RunError> {
         let Some(demonstrations) = &self.demonstrations else { return Ok(()) };
         let all: Vec<_> = demonstrations.to_play().collect();

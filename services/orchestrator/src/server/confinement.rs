@@ -1,4 +1,5 @@
 //! Files that a client's recipe names: below the roots of the server's settings, or refused before anything is read.
+//! Verifiers that a run would start are refused wherever they are: the server starts none.
 
 use std::path::{Path, PathBuf};
 
@@ -11,19 +12,23 @@ use super::OrchestratorSettings;
 use crate::recipe::ResolvedRecipe;
 use crate::settings::LoopSettings;
 
-/// Refuses a recipe that names a file or folder elsewhere. Links are resolved.
+/// Refuses a recipe that names a file or folder elsewhere, or programs. Links are resolved.
 ///
 /// # Errors
 /// The recipe's setting.
 pub(super) fn confine(recipe: &ResolvedRecipe, settings: &OrchestratorSettings) -> Result<(), FieldError> {
+    refuse_programs(&recipe.settings)?;
     let folders = &settings.limits.roots;
     if folders.is_empty() && is_loopback(&settings.server.listen) {
         return Ok(());
     }
     let roots = Roots::Below { setting: "limits.roots", folders };
-    if let Some(folder) = recipe.model.named() {
-        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        validate_folder("model.path", &absolute.to_string_lossy(), roots, true)?;
+    let teacher = recipe.teacher.as_deref();
+    for (field, folder) in [("model.path", recipe.model.named()), ("learner.distillation.teacher", teacher)] {
+        if let Some(folder) = folder {
+            let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+            validate_folder(field, &absolute.to_string_lossy(), roots, true)?;
+        }
     }
     for (field, path) in files_of(&recipe.settings) {
         validate_file(&field, &path, roots)?;
@@ -33,6 +38,23 @@ pub(super) fn confine(recipe: &ResolvedRecipe, settings: &OrchestratorSettings) 
         }
     }
     Ok(())
+}
+
+/// Refuses verifiers that a run starts by itself. Their files are nobody's to read here, not even for a digest.
+fn refuse_programs(settings: &LoopSettings) -> Result<(), FieldError> {
+    let Some((name, verifier)) = settings.data.verifiers.iter().find(|(_, verifier)| verifier.is_started()) else {
+        return Ok(());
+    };
+    let value = match &verifier.path {
+        Some(path) => path.display().to_string(),
+        None if verifier.judge => "true".to_owned(),
+        None => verifier.command.join(" "),
+    };
+    let allowed = format!(
+        "absent in a recipe for a server: its endpoints.verifiers.{name} says where the verifier is (a Python file is \
+         functions.{name} of a reward worker, a judge its `judge`)"
+    );
+    Err(FieldError::quoted(format!("data.verifiers.{name}.{}", verifier.place()), &value, allowed))
 }
 
 /// Every file that the settings name, or the pattern of several, with its field.
@@ -67,7 +89,7 @@ fn files_of(settings: &LoopSettings) -> Vec<(String, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::BenchmarkSettings;
+    use crate::settings::{BenchmarkSettings, VerifierSettings};
 
     fn refused(roots: &[&Path], listen: &str, model: &Path, change: impl FnOnce(&mut LoopSettings)) -> Option<String> {
         let mut settings = LoopSettings::default();
@@ -96,6 +118,13 @@ mod tests {
         assert_eq!(refused(&[&root], listen, &model, inside), None);
         let error = refused(&[&root], listen, &other.join("model"), |_| ()).unwrap();
         assert!(error.starts_with("model.path is a folder elsewhere"), "{error}");
+        let recipe = ResolvedRecipe::new(LoopSettings::default(), model.clone()).unwrap();
+        let mut server = OrchestratorSettings::default();
+        server.limits.roots = vec![root.clone()];
+        let taught = |teacher: &Path| ResolvedRecipe { teacher: Some(teacher.to_owned()), ..recipe.clone() };
+        assert!(confine(&taught(&model), &server).is_ok());
+        let error = confine(&taught(&other.join("model")), &server).unwrap_err().to_string();
+        assert!(error.starts_with("learner.distillation.teacher is a folder elsewhere"), "{error}");
         type Change<'a> = Box<dyn FnOnce(&mut LoopSettings) + 'a>;
         let outside: [(&str, Change<'_>); 5] = [
             ("data.files[0]", Box::new(|settings| settings.data.files = vec![other.join("a.jsonl")])),
@@ -116,6 +145,26 @@ mod tests {
         for (field, change) in outside {
             let error = refused(&[&root], listen, &model, change).unwrap();
             assert!(error.starts_with(field) && error.contains("limits.roots"), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_verifier_of_a_client_is_a_program_or_a_file_wherever_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let path = root.join("reward.py");
+        std::fs::write(&path, "").unwrap();
+        let by_path = VerifierSettings { path: Some(path), ..VerifierSettings::default() };
+        let by_command = VerifierSettings { command: vec!["sh".into(), "-c".into()], ..VerifierSettings::default() };
+        for (field, verifier) in [("path", by_path), ("command", by_command)] {
+            for roots in [&[&*root][..], &[]] {
+                let change = |settings: &mut LoopSettings| {
+                    settings.data.verifiers.insert("words".to_owned(), verifier.clone());
+                };
+                let error = refused(roots, "127.0.0.1:1", &root, change).unwrap();
+                assert!(error.starts_with(&format!("data.verifiers.words.{field} is \"")), "{error}");
+                assert!(error.contains("endpoints.verifiers.words"), "{error}");
+            }
         }
     }
 

@@ -84,7 +84,7 @@ impl Entry {
         *self.lifecycle.borrow() != Lifecycle::NeverStarted
     }
 
-    /// What it is doing.
+    /// Current state of the run.
     pub(super) fn state(&self) -> RunState {
         self.events.state()
     }

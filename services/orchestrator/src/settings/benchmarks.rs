@@ -103,7 +103,7 @@ pub(crate) struct EvaluationSteps {
     pub(crate) before: bool,
     /// After the last one.
     pub(crate) after: bool,
-    /// After every so many steps; 0 for none.
+    /// Steps between evaluations; 0 for none.
     pub(crate) every: u64,
 }
 

@@ -20,8 +20,8 @@ pub(crate) const BARE: &str = "bare";
 const COMPONENTS: [&str; 4] = [CORRECTNESS, LENGTH, FORMAT, BARE];
 
 impl ShapingSettings {
-    /// The weight of a component.
-    pub(crate) fn weight(&self, component: &str) -> f64 {
+    /// The weight of a component in the shaped reward.
+    pub fn weight(&self, component: &str) -> f64 {
         let usual = if matches!(component, CORRECTNESS | LENGTH) { 1.0 } else { 0.0 };
         self.weights.get(component).copied().unwrap_or(usual)
     }

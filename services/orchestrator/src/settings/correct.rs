@@ -116,7 +116,8 @@ mod tests {
             let error = load(&format!("[data.verifiers.a]\npath = \"a.py\"\ncorrect = {text}")).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }
-        let of = |text: &str| load(&format!("[data.verifiers.a]\npath = \"a.py\"\n{text}")).unwrap().result_affecting();
-        assert_ne!(of(""), of("correct = 0.5"), "accuracies of one run follow one rule");
+        let affecting =
+            |text: &str| load(&format!("[data.verifiers.a]\npath = \"a.py\"\n{text}")).unwrap().result_affecting();
+        assert_ne!(affecting(""), affecting("correct = 0.5"), "accuracies of one run follow one rule");
     }
 }

@@ -105,7 +105,7 @@ pub enum Overlong {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlTextInRows {
-    /// They are these tokens, as transformers has it.
+    /// The text becomes these tokens, as in transformers.
     #[default]
     Keep,
     /// The row is faulty.
@@ -195,8 +195,9 @@ section! {
         /// that each judges in addition to those that name it in their column `verifier`. The guide to verifiers lists
         /// the other settings.
         verifiers: BTreeMap<String, VerifierSettings> = BTreeMap::new(),
-        /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math`
-        /// or `code`. Empty: mathematics or code, as their columns say.
+        /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math`,
+        /// `code`, or `none`, with which rows need no gold answer and a teacher alone decides
+        /// (`learner.distillation`). Empty: mathematics or code, as their columns say.
         verifier: String = String::new(),
         /// Where every task is done in several turns that does not name an environment itself: `calculator`,
         /// `guess-number`, `python`, the path of a Python file with an environment of one's own,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_config::{ByteSize, HumanDuration};
+use evenkeel_proto::SamplingSettings;
 use evenkeel_rpc::client::ClientSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ section! {
     pub struct RunSettings {
         /// Name of the run: letters, digits, `-`, `_` and `.`, at most 128. Empty takes the name of its directory.
         name: String = String::new(),
-        /// Seed of all randomness: 0 to 2^63 - 1. The same seed gives the same run.
+        /// Seed of all randomness: 0 to 2^63 - 1. Equal seeds give equal runs.
         seed: u64 = 0,
         /// Total number of GRPO steps, including resumed runs; 0 for the warm start alone.
         steps: u64 = 80,
@@ -28,8 +29,9 @@ section! {
         /// Most that `rollouts` takes on the disk, such as `10GiB`. At this bound old steps are thinned out, never the
         /// newest one or one that was evaluated; `rollouts/thinned.json` lists them.
         rollouts_disk: ByteSize = ByteSize::gib(10),
-        /// Keep the token ids and the engines' log-probabilities in `rollouts` as well, some five bytes a token.
-        rollout_tokens: bool = false,
+        /// Keep the token ids and the engines' log-probabilities in `rollouts` as well, some five bytes a token. Replay
+        /// needs them, and without them `check` cannot compare tokens with the receipt.
+        rollout_tokens: bool = true,
     }
 }
 
@@ -55,6 +57,9 @@ section! {
         min_tokens: u32 = 0,
         /// Ids that end a response besides the model's end of sequence.
         stop_token_ids: Vec<u32> = Vec::new(),
+        /// Give engines the seed of each sample, also in evaluations. `false` if seeds slow an engine down: samples then
+        /// follow from its own random numbers, so that a run cannot be repeated, and nothing can draw its tokens again.
+        seeded: bool = true,
         /// What engines do while the learner trains: `awake`, or on a GPU that they share with it `offload` (asleep,
         /// weights in the host's memory) or `discard` (asleep without weights). When they sleep, training begins once
         /// the last sample of a step is verified.
@@ -68,9 +73,24 @@ section! {
 }
 
 impl PolicySamplingSettings {
-    /// Whether every token is drawn from all of the vocabulary, so that its log-probability is the policy's.
-    pub fn draws_from_all(&self) -> bool {
-        self.top_p == 1.0 && self.top_k == 0 && self.min_p == 0.0 && self.min_tokens == 0
+    /// How a whole response is drawn; the seed is each sample's own.
+    pub fn of_response(&self) -> SamplingSettings {
+        SamplingSettings {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            top_k: self.top_k,
+            min_p: self.min_p,
+            min_tokens: self.min_tokens,
+            seeded: self.seeded,
+            stop_token_ids: self.stop_token_ids.clone(),
+            ..SamplingSettings::plain(self.max_tokens, 0)
+        }
+    }
+
+    /// Whether every token after the first `min_tokens` is drawn from all of the vocabulary, so that its log-probability
+    /// is the policy's.
+    pub fn is_untruncated(&self) -> bool {
+        self.top_p == 1.0 && self.top_k == 0 && self.min_p == 0.0
     }
 
     /// Prompts that a step may try at most.
@@ -136,8 +156,8 @@ section! {
         /// given up; the rest is for the checkpoint.
         #[serde(with = "HumanDuration")]
         grace: Duration = Duration::from_secs(25),
-        /// When the run is resumed, read every input again to compare it, also files of 64 MiB or more whose path,
-        /// length, times and inode are as they were.
+        /// Read every input when the run begins or is resumed, also files of 64 MiB or more that a run has read before
+        /// and whose path, length, times and inode are as they were.
         read_inputs_again: bool = false,
     }
 }
@@ -194,11 +214,11 @@ section! {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EnginesWhileTraining {
-    /// They keep their memory.
+    /// Engines keep their memory.
     #[default]
     Awake,
-    /// They sleep, with their weights in host memory.
+    /// Engines sleep, with their weights in host memory.
     Offload,
-    /// They sleep, without weights.
+    /// Engines sleep, without weights.
     Discard,
 }

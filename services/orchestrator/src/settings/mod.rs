@@ -111,6 +111,13 @@ impl LoopSettings {
         Err(FieldError::quoted("checkpoint.keep_best", metric, allowed))
     }
 
+    /// Whether tokens are compared with the learner's log-probabilities, where engines compute as the learner does and
+    /// have the weights of the step: tokens are drawn from all of the vocabulary. Samples are audited as well, since some
+    /// do not pass through the learner otherwise.
+    pub fn compares_tokens(&self) -> bool {
+        self.proof.every > 0 && self.sampler_audit.mode == AuditMode::Stop && self.sampling.is_untruncated()
+    }
+
     /// Where no sample of a run can be audited: why.
     pub(crate) fn audit_note(&self) -> Option<String> {
         let is_on = self.sampler_audit.mode != AuditMode::Off && self.pipeline.order == StepOrder::Completion;
@@ -123,7 +130,8 @@ impl LoopSettings {
     /// `evaluation` but `problems` and the files of benchmarks, `checkpoint`, `proof`, `sampler_audit`, `services`, the
     /// addresses of verifiers) is as by default.
     pub fn result_affecting(&self) -> Self {
-        let run = RunSettings { seed: self.run.seed, steps: 0, ..RunSettings::default() };
+        // The identity of a run has been a digest of this value since tokens were not kept by default.
+        let run = RunSettings { seed: self.run.seed, steps: 0, rollout_tokens: false, ..RunSettings::default() };
         Self {
             run,
             data: self.data.without_addresses(),
@@ -293,14 +301,14 @@ mod tests {
 
     #[test]
     fn what_a_resumed_run_may_change_is_not_among_its_rules() {
-        let of = |text: &str| load(text).unwrap().result_affecting();
-        assert_eq!(of(""), of("[run]\nsteps = 500\n[checkpoint]\nevery = 3"));
-        assert_ne!(of(""), of("[sampling]\ngroup_size = 3"));
-        assert_ne!(of(""), of("[pipeline]\nmax_lag = 1"));
-        assert_ne!(of("[pipeline]\nmax_lag = 1"), of("[pipeline]\nmax_lag = 1\nsplit = 1"));
-        assert_ne!(of("[pipeline]\nmax_lag = 1"), of("[pipeline]\nmax_lag = 1\norder = \"completion\""));
+        let affecting = |text: &str| load(text).unwrap().result_affecting();
+        assert_eq!(affecting(""), affecting("[run]\nsteps = 500\n[checkpoint]\nevery = 3"));
+        assert_ne!(affecting(""), affecting("[sampling]\ngroup_size = 3"));
+        assert_ne!(affecting(""), affecting("[pipeline]\nmax_lag = 1"));
+        assert_ne!(affecting("[pipeline]\nmax_lag = 1"), affecting("[pipeline]\nmax_lag = 1\nsplit = 1"));
+        assert_ne!(affecting("[pipeline]\nmax_lag = 1"), affecting("[pipeline]\nmax_lag = 1\norder = \"completion\""));
         let benchmark = "[[evaluation.benchmarks]]\nfiles = [\"x\"]\n";
-        assert_eq!(of(benchmark), of(&format!("{benchmark}samples = 1\nmax_tokens = 9\nname = \"y\"")));
-        assert_ne!(of(benchmark), of(""), "what it asks is not trained on");
+        assert_eq!(affecting(benchmark), affecting(&format!("{benchmark}samples = 1\nmax_tokens = 9\nname = \"y\"")));
+        assert_ne!(affecting(benchmark), affecting(""), "what it asks is not trained on");
     }
 }

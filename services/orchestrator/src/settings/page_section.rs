@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::exposure::validate_plaintext;
+use evenkeel_rpc::server::validate_host;
 
 use super::section::section;
 
@@ -22,8 +23,8 @@ section! {
         /// File with tokens, one on each line, of which a reader must have one: as the password that a browser asks
         /// for, with any name, or as a bearer token. Absent: anyone who reaches the address may read.
         token_file: Option<PathBuf> = None,
-        /// Names under which browsers may request the page, besides every address, `localhost` and the name in
-        /// `listen`. Requests under other names are refused, so that no web site can read the page by pointing a name
+        /// Names under which browsers may request the page, besides every address, `localhost`, the name in `listen`
+        /// and those of `--hosts`. Requests under other names are refused, so that no web site can read the page by pointing a name
         /// of its own at it.
         hosts: Vec<String> = Vec::new(),
     }
@@ -36,14 +37,7 @@ impl PageSettings {
     /// A value that is neither an address nor a port; an invalid name in `hosts`.
     pub fn address(&self, unset: Option<&str>) -> Result<Option<String>, FieldError> {
         for (index, host) in self.hosts.iter().enumerate() {
-            let is_name = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
-            let field = format!("page.hosts[{index}]");
-            FieldError::ensure(
-                is_name,
-                field,
-                format_args!("{host:?}"),
-                "a name without a port, such as `trainer.example`",
-            )?;
+            validate_host(&format!("page.hosts[{index}]"), host)?;
         }
         let listen = self.listen.trim();
         if listen.is_empty() {
@@ -87,13 +81,13 @@ mod tests {
 
     #[test]
     fn names_under_which_it_is_asked_for_have_no_port() {
-        let of = |host: &str| PageSettings {
+        let page_on = |host: &str| PageSettings {
             hosts: vec!["a.example".to_owned(), host.to_owned()],
             ..PageSettings::default()
         };
-        assert_eq!(of("trainer-1.example").address(None), Ok(None));
+        assert_eq!(page_on("trainer-1.example").address(None), Ok(None));
         for wrong in ["", "trainer:8080", "http://trainer", "*", "trainer example"] {
-            let error = of(wrong).address(None).unwrap_err().to_string();
+            let error = page_on(wrong).address(None).unwrap_err().to_string();
             assert!(error.starts_with(&format!("page.hosts[1] is {wrong:?}")) && error.contains("port"), "{error}");
         }
     }

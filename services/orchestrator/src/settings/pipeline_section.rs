@@ -48,6 +48,11 @@ section! {
 }
 
 impl PipelineSettings {
+    /// Tokens that each version but the last samples of a response, where several may sample one of `max_tokens`.
+    pub fn segment_tokens(&self, max_tokens: u32) -> Option<u32> {
+        self.partial.then(|| max_tokens.div_ceil(self.max_versions.clamp(1, u8::MAX.into())))
+    }
+
     /// What the user should know about it before the run starts.
     pub(crate) fn note(&self) -> Option<String> {
         (self.order == StepOrder::Completion).then(|| {

@@ -9,15 +9,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const ALLOWED: &str = "\"all\", \"off\", or a number of groups a step, at least 1";
 
-/// Of which groups of a step the samples are kept.
+/// Groups of a step whose samples are kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum KeptRollouts {
     /// All, also those that were filtered.
     #[default]
     All,
-    /// So many, chosen by their prompts alone.
+    /// A number of groups, chosen by their prompts alone.
     Groups(u32),
-    /// None.
+    /// No samples are kept.
     Off,
 }
 

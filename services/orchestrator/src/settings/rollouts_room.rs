@@ -27,13 +27,13 @@ impl RunSettings {
         let all = a_step.saturating_mul(self.steps);
         let bound = self.rollouts_disk.bytes();
         let thinned = if all > bound {
-            format!("then old steps are thinned out; whole answers would take some {} in all", size(all))
+            format!("after which old steps are thinned out; all answers in full would take about {}", size(all))
         } else {
-            format!("of which whole answers take some {}", size(all))
+            format!("of which answers in full take about {}", size(all))
         };
         Some(format!(
-            "{which} of every step are kept in rollouts/ of the run directory: up to some {} a step, at most {} in all \
-             (run.rollouts_disk), {thinned}",
+            "{which} of every step are kept in rollouts/ in the run directory: up to about {} per step, at most {} in \
+             total (run.rollouts_disk), {thinned}",
             size(a_step),
             self.rollouts_disk
         ))
@@ -55,7 +55,10 @@ mod tests {
         let sampling = PolicySamplingSettings { max_tokens: 20_480, ..PolicySamplingSettings::default() };
         let note = |run: RunSettings| run.rollouts_note(&sampling);
         let all = note(RunSettings { steps: 5000, ..RunSettings::default() }).unwrap();
-        assert!(all.contains("at most 10GiB in all") && all.contains("then old steps are thinned out"), "{all}");
+        assert!(
+            all.contains("at most 10GiB in total") && all.contains("after which old steps are thinned out"),
+            "{all}"
+        );
         let few = note(RunSettings { rollouts: KeptRollouts::Groups(2), steps: 5, ..RunSettings::default() }).unwrap();
         assert!(few.starts_with("the samples of 2 groups of every step") && !few.contains("thinned"), "{few}");
         assert_eq!(note(RunSettings { rollouts: KeptRollouts::Off, ..RunSettings::default() }), None);

@@ -43,7 +43,7 @@ pub enum EarlierTurns {
     /// Such a template is refused.
     #[default]
     AsTemplate,
-    /// They stay in the context as they were sampled, reasoning included.
+    /// Earlier turns stay in the context as they were sampled, reasoning included.
     Keep,
     /// They are written as the template has it: each turn has a prompt of its own, and is trained on after that prompt.
     Rewrite,
@@ -192,9 +192,12 @@ mod tests {
 
     #[test]
     fn deadlines_may_change_when_a_run_is_resumed_and_budgets_may_not() {
-        let of = |text: &str| load(text).unwrap().result_affecting();
-        assert_eq!(of(""), of("[turns]\nstep_deadline = \"1s\"\nepisode_deadline = \"9s\"\nattempts = 9"));
-        assert_ne!(of(""), of("[turns]\nmax_turns = 2"));
-        assert_ne!(of(""), of("[data]\nenvironment = \"calculator\""));
+        let affecting = |text: &str| load(text).unwrap().result_affecting();
+        assert_eq!(
+            affecting(""),
+            affecting("[turns]\nstep_deadline = \"1s\"\nepisode_deadline = \"9s\"\nattempts = 9")
+        );
+        assert_ne!(affecting(""), affecting("[turns]\nmax_turns = 2"));
+        assert_ne!(affecting(""), affecting("[data]\nenvironment = \"calculator\""));
     }
 }

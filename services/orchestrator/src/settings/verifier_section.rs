@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::correct::CorrectRule;
 
 /// A custom verifier: anything that speaks `evenkeel.v1.Reward` and judges custom tasks, or a Python file with reward
-/// functions, which the run starts, watches and stops. It has one of `endpoints`, `path` and `command`.
+/// functions, which the run starts, watches and stops, or a judge. It has one of `endpoints`, `path`, `command` and
+/// `judge`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerifierSettings {
@@ -25,10 +26,14 @@ pub struct VerifierSettings {
     /// rights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// A program that listens at the address in the variable `EVENKEEL_VERIFIER_LISTEN` of its environment, with its
-    /// arguments.
+    /// A program, with its arguments, that serves gRPC at the address in the variable `EVENKEEL_VERIFIER_LISTEN` of its
+    /// environment: `unix:PATH`, a socket in a folder that only you may enter. The run prints the command and starts
+    /// it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// Whether the judge of `reward.judge` is this verifier. One verifier of a recipe may be it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub judge: bool,
     /// The interpreter of `path`.
     #[serde(skip_serializing_if = "is_python")]
     pub python: PathBuf,
@@ -58,9 +63,15 @@ pub struct VerifierSettings {
     #[serde(with = "HumanDuration", skip_serializing_if = "is_usual_time")]
     #[schemars(with = "HumanDuration")]
     pub timeout: Duration,
-    /// Address space of each process that calls the functions.
+    /// Memory of each process that calls the functions, and of each that it starts; `0B` for no limit. Addresses that are
+    /// only reserved do not count.
     #[serde(skip_serializing_if = "is_usual_memory")]
     pub max_memory: ByteSize,
+    /// Variables of your environment that `path` or `command` needs although they look like secrets, such as
+    /// the key of a judge: without this it gets no `*TOKEN*`, `*SECRET*`, `*PASSWORD*`, `*_KEY`, `*_HEADERS`,
+    /// `SSH_AUTH_SOCK` and the like.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keep_variables: Vec<String>,
     /// Processes that call the functions side by side.
     #[serde(skip_serializing_if = "is_one")]
     pub processes: u32,
@@ -90,6 +101,7 @@ impl Default for VerifierSettings {
             data_sources: Vec::new(),
             path: None,
             command: Vec::new(),
+            judge: false,
             python: PYTHON.into(),
             functions: BTreeMap::new(),
             range: None,
@@ -98,6 +110,7 @@ impl Default for VerifierSettings {
             require_all: false,
             timeout: TIMEOUT,
             max_memory: MAX_MEMORY,
+            keep_variables: Vec::new(),
             processes: 1,
         }
     }
@@ -106,12 +119,13 @@ impl Default for VerifierSettings {
 impl VerifierSettings {
     /// Whether the run starts it.
     pub fn is_started(&self) -> bool {
-        self.path.is_some() || !self.command.is_empty()
+        self.path.is_some() || !self.command.is_empty() || self.judge
     }
 
     /// The setting that says where it is or how it is started.
     pub fn place(&self) -> &'static str {
         match (&self.path, self.command.is_empty()) {
+            _ if self.judge => "judge",
             (Some(_), _) => "path",
             (None, false) => "command",
             (None, true) => "endpoints",
@@ -120,8 +134,8 @@ impl VerifierSettings {
 
     /// What decides which rows it judges and what they are worth, without where it is and what it may take.
     pub(super) fn without_place(&self) -> Self {
-        let Self { data_sources, functions, range, correct, require_all, .. } = self.clone();
-        Self { data_sources, functions, range, correct, require_all, ..Self::default() }
+        let Self { data_sources, judge, functions, range, correct, require_all, .. } = self.clone();
+        Self { data_sources, judge, functions, range, correct, require_all, ..Self::default() }
     }
 }
 

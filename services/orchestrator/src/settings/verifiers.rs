@@ -45,9 +45,9 @@ impl VerifierSettings {
         if !self.endpoints.is_empty() {
             Workers::parse(&self.endpoints)?;
         }
-        let places = [!self.endpoints.is_empty(), self.path.is_some(), !self.command.is_empty()];
+        let places = [!self.endpoints.is_empty(), self.path.is_some(), !self.command.is_empty(), self.judge];
         if places.into_iter().filter(|is_set| *is_set).count() > 1 {
-            return Err(FieldError::new("", "in several places", "one of `endpoints`, `path` and `command`"));
+            return Err(FieldError::new("", "in several places", "one of `endpoints`, `path`, `command` and `judge`"));
         }
         self.validate_functions()?;
         self.correct.iter().try_for_each(CorrectRule::validate).map_err(|error| error.within("correct"))?;
@@ -87,7 +87,8 @@ impl VerifierSettings {
             FieldError::ensure(good, "range", format_args!("[{low}, {high}]"), allowed)?;
         }
         FieldError::ensure(!self.timeout.is_zero(), "timeout", human(self.timeout), "above 0")?;
-        FieldError::ensure(self.max_memory.bytes() >= 1 << 26, "max_memory", self.max_memory, "at least 64MiB")?;
+        let has_room = self.max_memory.bytes() == 0 || self.max_memory.bytes() >= 1 << 26;
+        FieldError::ensure(has_room, "max_memory", self.max_memory, "0B for no limit, or at least 64MiB")?;
         FieldError::ensure((1..=64).contains(&self.processes), "processes", self.processes, "1 to 64")
     }
 }
@@ -117,6 +118,10 @@ mod tests {
                 "`data.verifiers.games` is in several places in",
             ),
             (
+                "[data.verifiers.games]\njudge = true\nendpoints = [\"http://a:1\"]",
+                "`data.verifiers.games` is in several places in",
+            ),
+            (
                 "[data.verifiers.games]\npath = \"a.py\"\nfunctions = { length = 1.0 }",
                 "`data.verifiers.games.functions` is \"length\" in",
             ),
@@ -126,6 +131,10 @@ mod tests {
             ),
             ("[data.verifiers.games]\nfunctions = { a = 1.0 }", "`data.verifiers.games.functions` is present in"),
             (
+                "[data.verifiers.games]\npath = \"a.py\"\nmax_memory = \"1MiB\"",
+                "`data.verifiers.games.max_memory` is 1MiB in test, allowed: 0B for no limit, or at least 64MiB",
+            ),
+            (
                 "[data.verifiers.games]\ndata_sources = [\"a*b\"]",
                 "`data.verifiers.games.data_sources[0]` is \"a*b\" in",
             ),
@@ -133,6 +142,7 @@ mod tests {
             let error = load(text).unwrap_err();
             assert!(error.starts_with(words), "{text}: {error}");
         }
+        assert!(load("[data.verifiers.games]\npath = \"a.py\"\nmax_memory = \"0B\"").is_ok());
         let twice = format!("{games}[data.verifiers.other]\ndata_sources = [\"game/*\"]");
         let error = load(&twice).unwrap_err();
         assert!(error.contains("verifiers.other.data_sources[0]") && error.contains("`games` has it"), "{error}");
@@ -140,9 +150,9 @@ mod tests {
 
     #[test]
     fn where_a_verifier_is_may_change_when_a_run_is_resumed_and_what_it_judges_may_not() {
-        let of = |text: &str| load(text).unwrap().result_affecting();
+        let affecting = |text: &str| load(text).unwrap().result_affecting();
         let games = "[data.verifiers.games]\nendpoints = [\"http://games:1\"]\n";
-        assert_eq!(of(games), of(&games.replace("games:1", "elsewhere:2")));
-        assert_ne!(of(games), of(&format!("{games}data_sources = [\"a\"]")));
+        assert_eq!(affecting(games), affecting(&games.replace("games:1", "elsewhere:2")));
+        assert_ne!(affecting(games), affecting(&format!("{games}data_sources = [\"a\"]")));
     }
 }

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn what_a_schema_requires_is_filled_in_and_what_it_does_not_say_is_not_guessed() {
-        let of = |properties: Value| {
+        let filled = |properties: Value| {
             let required: Vec<_> = properties.as_object().unwrap().keys().cloned().collect();
             arguments(&json!({"type": "object", "properties": properties, "required": required}))
         };
@@ -65,9 +65,9 @@ mod tests {
             "is_new": {"type": ["null", "boolean"]},
         });
         let made = json!({"item": "a", "size": "small", "price": 3, "ids": [1], "note": "a", "is_new": true});
-        assert_eq!(of(all), Some(made));
-        assert_eq!(of(json!({"item": {}})), None, "a parameter without a type");
-        assert_eq!(of(json!({"item": {"$ref": "#/x"}})), None);
+        assert_eq!(filled(all), Some(made));
+        assert_eq!(filled(json!({"item": {}})), None, "a parameter without a type");
+        assert_eq!(filled(json!({"item": {"$ref": "#/x"}})), None);
         assert_eq!(arguments(&json!({"type": "object", "properties": {"item": {}}})), Some(json!({})), "optional");
     }
 }

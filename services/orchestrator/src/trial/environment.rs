@@ -48,8 +48,10 @@ pub(super) async fn play(
     match episode(client, call, &answer).await {
         Ok(()) => None,
         Err(Failed { what, broken, may_be_odd }) => {
-            let words = said(&what, &broken.message);
-            let is_of_code = OF_CODE.iter().any(|kind| broken.message.contains(kind));
+            // A traceback is for the run.
+            let why = broken.message.lines().next().unwrap_or_default();
+            let words = said(&what, why);
+            let is_of_code = OF_CODE.iter().any(|kind| why.contains(kind));
             Some(if may_be_odd && !is_of_code {
                 TrialFinding::Note(format!(
                     "{words}. An exception ends the episode, which is then left out: answer a call that makes no sense \

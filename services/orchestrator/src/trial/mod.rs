@@ -6,15 +6,17 @@ mod environment;
 mod verifier;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::fmt::Display;
 
+use evenkeel_data::read::ReadLimits;
 use evenkeel_data::{EnvironmentTask, Task, answers_in};
 use evenkeel_environment::EnvironmentOrigin;
 
 use crate::clients::{CustomServices, Endpoints, Retrier, Stop};
-use crate::data::{Prompt, Prompts};
+use crate::data::{Prompts, dataset};
 use crate::error::RunError;
 use crate::events::Events;
+use crate::recipe::ResolvedRecipe;
 use crate::settings::{LoopSettings, VerifierSettings};
 use crate::text::Tokenizer;
 
@@ -31,14 +33,15 @@ pub enum TrialFinding {
 #[derive(Debug, Clone)]
 pub struct TrialRows {
     rows: Vec<TrialRow>,
-    tokenizer: Tokenizer,
+    /// Absent: an answer has a token for each character.
+    tokenizer: Option<Tokenizer>,
     settings: LoopSettings,
 }
 
 /// A row, and what of it is tried.
 #[derive(Debug, Clone)]
 struct TrialRow {
-    id: Arc<str>,
+    id: String,
     task: Task,
     /// Absent: its verifier is tried.
     environment: Option<EnvironmentTask>,
@@ -54,27 +57,25 @@ impl TrialRow {
 
 impl TrialRows {
     pub(crate) fn of(prompts: &Prompts, tokenizer: Tokenizer, settings: LoopSettings) -> Self {
-        let mut tried = BTreeSet::new();
-        let mut rows = Vec::new();
-        for Prompt { id, task, environment, .. } in prompts.train.iter().chain(&prompts.held_out) {
-            let row = |environment| TrialRow { id: Arc::clone(id), task: task.clone(), environment };
-            if let Some(name) = task.verifier()
-                && tried.insert(("verifier", name.to_owned()))
-            {
-                rows.push(row(None));
-            }
-            if let Some(environment) = environment
-                && is_tried(&environment.environment)
-                && tried.insert(("environment", environment.environment.to_string()))
-            {
-                rows.push(row(Some(environment.clone())));
-            }
-        }
-        Self { rows, tokenizer, settings }
+        let prompts = prompts.train.iter().chain(&prompts.held_out);
+        let rows = prompts.map(|prompt| (&prompt.id, &prompt.task, prompt.environment.as_ref()));
+        Self { rows: tried(rows), tokenizer: Some(tokenizer), settings }
     }
 
-    /// Sends each row to where the run would send it. Of those in `endpoints` only verifiers and environment workers
-    /// are connected to.
+    /// The rows of the data of a recipe whose model cannot be used, so that what else is wrong is found as well.
+    ///
+    /// # Errors
+    /// Data that cannot be read.
+    pub fn without_model(recipe: &ResolvedRecipe) -> Result<Self, RunError> {
+        let settings = recipe.settings.clone();
+        let held_out = settings.evaluation.problems;
+        let data = dataset(&settings.data, settings.run.seed, held_out, &ReadLimits::default(), &|| false)?;
+        let problems = data.train.iter().chain(&data.held_out);
+        let rows = problems.map(|problem| (&problem.id, &problem.task, problem.environment.as_ref()));
+        Ok(Self { rows: tried(rows), tokenizer: None, settings })
+    }
+
+    /// Sends each row to where the run would send it: only to verifiers and environment workers of `endpoints`.
     ///
     /// # Errors
     /// Addresses that are none.
@@ -93,9 +94,12 @@ impl TrialRows {
                 }
                 (None, Some(name)) => {
                     let Some(verifier) = services.verifiers.get(name) else { continue };
-                    let place = self.settings.data.verifiers.get(name).map_or("endpoints", VerifierSettings::place);
+                    let declared = self.settings.data.verifiers.get(name);
+                    let place = declared.map_or("endpoints", VerifierSettings::place);
                     let field = format!("data.verifiers.{name}.{place}");
-                    let judged = verifier::judge(verifier, row, &field, (settings.verify_deadline, &self.tokenizer));
+                    let is_judge = declared.is_some_and(|verifier| verifier.judge);
+                    let how = (settings.verify_deadline, self.tokenizer.as_ref());
+                    let judged = verifier::judge(verifier, row, &field, is_judge, how);
                     findings.extend(judged.await?);
                 }
                 (None, None) => {}
@@ -103,6 +107,29 @@ impl TrialRows {
         }
         Ok(findings)
     }
+}
+
+/// The first row of each custom verifier and of each environment that is tried.
+fn tried<'a, I: Display + 'a>(
+    rows: impl Iterator<Item = (&'a I, &'a Task, Option<&'a EnvironmentTask>)>,
+) -> Vec<TrialRow> {
+    let mut seen = BTreeSet::new();
+    let mut tried = Vec::new();
+    for (id, task, environment) in rows {
+        let row = |environment| TrialRow { id: id.to_string(), task: task.clone(), environment };
+        if let Some(name) = task.verifier()
+            && seen.insert(("verifier", name.to_owned()))
+        {
+            tried.push(row(None));
+        }
+        if let Some(environment) = environment
+            && is_tried(&environment.environment)
+            && seen.insert(("environment", environment.environment.to_string()))
+        {
+            tried.push(row(Some(environment.clone())));
+        }
+    }
+    tried
 }
 
 /// Whether an environment is of the user's own and can be played without a model.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_proto::NoReward;
 use evenkeel_proto::v1::{FinishReason, Verdict, VerifyItem, verify_item};
 use evenkeel_rpc::dispatch::Dispatched;
 use tokio::time::timeout;
@@ -11,43 +12,56 @@ use crate::clients::VerifierClient;
 use crate::error::RunError;
 use crate::text::Tokenizer;
 
-/// How a verifier says that it has nothing to say of an answer.
-const ABSTAINS: &str = "reward_none";
-
 /// The answer of a row that has none.
 const MADE_UP: &str = "1";
 
 /// An answer without anything to be right.
 const WRONG: &str = "I do not know";
 
-/// Why a reward is refused that the range of the verifier's settings does not have.
-const OUT_OF_RANGE: &str = "reward_out_of_range";
-
 /// An answer, and whether it has a reward.
 struct Tried {
     completion: String,
-    /// Why not.
-    refused: Option<String>,
+    refused: Option<Refused>,
+}
+
+/// Why an answer has no reward.
+struct Refused {
+    /// Absent where no reward function says so.
+    reason: Option<NoReward>,
+    words: String,
+}
+
+impl Refused {
+    fn without_reason(words: String) -> Self {
+        Self { reason: None, words }
+    }
 }
 
 /// Has the answer of the row judged, as it is and in the usual forms, since a function may look for one of them, and a
-/// wrong one. No reward is found too low. `field` is the setting that names the verifier.
+/// wrong one. No reward is found too low. `field` is the setting that names the verifier. A judge, whose calls cost
+/// something, gets the answer as it is alone.
 pub(super) async fn judge(
     verifier: &VerifierClient,
     row: &TrialRow,
     field: &str,
-    (limit, tokenizer): (Duration, &Tokenizer),
+    is_judge: bool,
+    (limit, tokenizer): (Duration, Option<&Tokenizer>),
 ) -> Result<Option<TrialFinding>, RunError> {
     let gold = row.answer();
     let answer = gold.as_deref().unwrap_or(MADE_UP);
     let mut tried = Vec::new();
     let forms = [answer.to_owned(), format!("\\boxed{{{answer}}}"), format!("<answer>{answer}</answer>")];
-    for completion in forms.into_iter().chain([WRONG.to_owned()]) {
+    let most = if is_judge { 1 } else { usize::MAX };
+    for (number, completion) in forms.into_iter().chain([WRONG.to_owned()]).take(most).enumerate() {
         let item = VerifyItem {
-            token_ids: tokenizer.encode(&completion)?,
+            token_ids: match tokenizer {
+                Some(tokenizer) => tokenizer.encode(&completion)?,
+                None => completion.chars().map(u32::from).collect(),
+            },
             finish_reason: FinishReason::Stop.into(),
             deadline_ms: Some(limit.as_millis() as u64),
-            ..row.task.verify_item("trial", verify_item::Answer::Completion(completion.clone()))
+            // A worker may not yet have forgotten the id of the answer before it.
+            ..row.task.verify_item(format!("trial-{number}"), verify_item::Answer::Completion(completion.clone()))
         };
         tried.push(Tried { completion, refused: verdict(verifier, item, limit).await });
     }
@@ -62,38 +76,44 @@ pub(super) async fn judge(
 }
 
 /// Why an answer has no reward.
-async fn verdict(verifier: &VerifierClient, item: VerifyItem, limit: Duration) -> Option<String> {
+async fn verdict(verifier: &VerifierClient, item: VerifyItem, limit: Duration) -> Option<Refused> {
     let asked = verifier.await_verdict();
     let Ok(Dispatched { result, .. }) = timeout(limit, asked.request(item, 1)).await else {
-        return Some(format!("no answer within {}", evenkeel_config::human(limit)));
+        return Some(Refused::without_reason(format!("no answer within {}", evenkeel_config::human(limit))));
     };
     match result {
-        Err(lost) => Some(lost.to_string()),
-        Ok(verdict) => reason(&verdict),
+        Err(lost) => Some(Refused::without_reason(lost.to_string())),
+        Ok(verdict) => refused(&verdict),
     }
 }
 
-fn reason(verdict: &Verdict) -> Option<String> {
+fn refused(verdict: &Verdict) -> Option<Refused> {
+    let reason = verdict.no_reward();
     match verdict.validate() {
-        Err(error) => Some(format!("the verdict violates the protocol: {error}")),
-        Ok(()) if verdict.is_valid() || verdict.reason_code == ABSTAINS => None,
-        Ok(()) if verdict.reason_code == OUT_OF_RANGE => Some(format!("{OUT_OF_RANGE}: {}", verdict.detail)),
-        Ok(()) => Some(verdict.reason_with_detail()),
+        Err(error) => Some(Refused::without_reason(format!("the verdict violates the protocol: {error}"))),
+        Ok(()) if verdict.is_valid() || reason == Some(NoReward::Abstained) => None,
+        Ok(()) => {
+            // A traceback is for the run.
+            let words = verdict.reason_with_detail().lines().next().unwrap_or_default().to_owned();
+            Some(Refused { reason, words })
+        }
     }
 }
 
 fn finding(tried: &[Tried], answer: &str) -> Option<TrialFinding> {
     let refused: Vec<_> = tried.iter().filter_map(|tried| Some((tried, tried.refused.as_ref()?))).collect();
-    let (first, why) = refused.first()?;
-    let of = |tried: &[&Tried]| tried.iter().map(|tried| format!("`{}`", tried.completion)).collect::<Vec<_>>();
-    let all = of(&tried.iter().collect::<Vec<_>>());
-    if let Some((tried, why)) = refused.iter().find(|(_, why)| why.contains(OUT_OF_RANGE)) {
-        return Some(TrialFinding::Problem(format!("no reward for the completion `{}`: {why}", tried.completion)));
+    let (first, Refused { words: why, .. }) = refused.first()?;
+    let completions =
+        |tried: &[&Tried]| tried.iter().map(|tried| format!("`{}`", tried.completion)).collect::<Vec<_>>();
+    let all = completions(&tried.iter().collect::<Vec<_>>());
+    if let Some((tried, outside)) = refused.iter().find(|(_, why)| why.reason == Some(NoReward::OutOfRange)) {
+        let Refused { words, .. } = outside;
+        return Some(TrialFinding::Problem(format!("no reward for the completion `{}`: {words}", tried.completion)));
     }
     if refused.len() == tried.len() {
         return Some(TrialFinding::Problem(format!("no reward for any of {} ({answer}): {why}", all.join(", "))));
     }
-    let rewarded = of(&tried.iter().filter(|tried| tried.refused.is_none()).collect::<Vec<_>>());
+    let rewarded = completions(&tried.iter().filter(|tried| tried.refused.is_none()).collect::<Vec<_>>());
     Some(TrialFinding::Note(format!(
         "no reward for the completion `{}` ({answer}), though for {}: {why}. Samples without a reward are left out, and \
          many of them end the run: return a reward for answers in any form",
@@ -104,14 +124,16 @@ fn finding(tried: &[Tried], answer: &str) -> Option<TrialFinding> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_proto::v1::InvalidReason;
+
     use super::*;
 
     fn tried(refused: [Option<&str>; 2]) -> Vec<Tried> {
-        let of = |(completion, refused): (&str, Option<&str>)| Tried {
+        let tried_one = |(completion, refused): (&str, Option<&str>)| Tried {
             completion: completion.to_owned(),
-            refused: refused.map(str::to_owned),
+            refused: refused.map(|words| Refused::without_reason(words.to_owned())),
         };
-        ["4", "\\boxed{4}"].into_iter().zip(refused).map(of).collect()
+        ["4", "\\boxed{4}"].into_iter().zip(refused).map(tried_one).collect()
     }
 
     #[test]
@@ -123,9 +145,19 @@ mod tests {
         let Some(TrialFinding::Note(note)) = finding(&tried([Some("no match"), None]), "the row's answer") else {
             panic!("it has a reward for some")
         };
-        let outside = tried([None, Some("reward_out_of_range: right gave -1, allowed: 0 to 1")]);
-        let words = "no reward for the completion `\\boxed{4}`: reward_out_of_range: right gave -1, allowed: 0 to 1";
-        assert_eq!(finding(&outside, "the row's answer"), Some(TrialFinding::Problem(words.to_owned())));
         assert!(note.contains("completion `4`") && note.contains("though for `\\boxed{4}`: no match"), "{note}");
+    }
+
+    #[test]
+    fn one_reward_out_of_range_is_a_problem_by_its_code_and_not_by_its_words() {
+        let said = "right gave -1, allowed: 0 to 1";
+        let invalid = Verdict::invalid("a", InvalidReason::AttemptsExhausted, said);
+        let outside = Verdict { reason_code: "reward_out_of_range".to_owned(), ..invalid };
+        let mut answers = tried([None, None]);
+        answers[1].refused = refused(&outside);
+        let words = format!("no reward for the completion `\\boxed{{4}}`: reward_out_of_range: {said}");
+        assert_eq!(finding(&answers, "the row's answer"), Some(TrialFinding::Problem(words)));
+        let quoted = finding(&tried([None, Some("ValueError: reward_out_of_range")]), "the row's answer");
+        assert!(matches!(quoted, Some(TrialFinding::Note(_))), "{quoted:?}");
     }
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = "chromium";
 
-/// It reads commands from descriptor 3 and writes answers to descriptor 4; a shell puts them where this process has its
-/// pipes.
+/// Command that reads from descriptor 3 and writes answers to descriptor 4; a shell puts them where this process has
+/// its pipes.
 const START: &str = "exec chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
                      --disable-background-networking --disable-component-update --disable-sync --window-size=1280,900 \
                      --remote-debugging-pipe --user-data-dir=\"$0\" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null";

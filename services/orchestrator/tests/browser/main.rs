@@ -7,7 +7,7 @@
 mod chromium;
 mod episode;
 #[path = "../suite/support/mod.rs"]
-#[allow(dead_code, reason = "shared with the other tests")]
+#[allow(dead_code, unused_imports, reason = "shared with the other tests")]
 mod support;
 mod weight;
 

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use evenkeel_orchestrator::{AuditMode, LoopSettings, RunOutcome};
+use evenkeel_run::metric::table::may_differ;
 
-use crate::support::{Cluster, bounded, metrics, mix, recipe, temp};
+use crate::support::{Cluster, SCORING_SECONDS, bounded, metrics, mix, recipe, temp};
 
 /// A cluster whose answers are letters drawn by their seeds, so that no two of a prompt are alike.
 async fn cluster() -> Cluster {
@@ -17,9 +18,23 @@ async fn cluster() -> Cluster {
     cluster
 }
 
+/// Samples of a step of the recipe.
+const SAMPLES: u32 = 16;
+
+/// All samples are audited, and nothing is evaluated.
 fn audited(mode: AuditMode) -> LoopSettings {
     let mut recipe = recipe();
+    recipe.evaluation.problems = 0;
     recipe.sampler_audit.mode = mode;
+    recipe.sampler_audit.sequences = SAMPLES;
+    recipe
+}
+
+/// As [`audited`], for an engine that draws as it should. Each letter is drawn alike, and what the engine says of letters is
+/// no distribution: an audit would tell in time.
+fn audited_for_a_while(mode: AuditMode) -> LoopSettings {
+    let mut recipe = audited(mode);
+    recipe.sampler_audit.alpha = 1e-30;
     recipe
 }
 
@@ -28,17 +43,19 @@ async fn samples_of_every_step_are_scored_under_the_version_that_sampled_them() 
     bounded(async {
         let (_dir, path) = temp();
         let cluster = cluster().await;
-        cluster.run(&path, &audited(AuditMode::Stop)).await.1.unwrap();
+        cluster.run(&path, &audited_for_a_while(AuditMode::Stop)).await.1.unwrap();
         let lines = metrics(&path);
         let versions: Vec<u64> = cluster.learner.state.audited.lock().unwrap().keys().copied().collect();
         // The warm start makes the first two.
         assert_eq!(versions, (2..2 + lines.len() as u64).collect::<Vec<_>>());
         for line in lines {
             let value = |name: &str| line.get(name).unwrap_or_else(|| panic!("{name} in step {}", line.step));
-            assert_eq!((value("sampler_audit/samples"), value("sampler_audit/missing_samples")), (8.0, 0.0));
+            assert_eq!((value("sampler_audit/samples"), value("sampler_audit/missing_samples")), (SAMPLES.into(), 0.0));
             assert!(value("sampler_audit/evidence/temperature") < 1.0 && value("sampler_audit/gap") == 0.0);
             assert!((value("sampler_audit/tokens_for_10_percent") - 2500.0).abs() < 1e-6);
-            assert!(value("timing_s/sampler_audit") > 0.0);
+            let computing = f64::from(SAMPLES) * SCORING_SECONDS;
+            assert!((value("timing_s/sampler_audit_compute") - computing).abs() < 1e-9);
+            assert!(value("timing_s/sampler_audit_wait") > 0.0);
         }
     })
     .await;
@@ -92,27 +109,27 @@ async fn where_the_weights_of_samples_are_gone_the_audit_says_that_it_is_not_pos
         let (_dir, path) = temp();
         let cluster = cluster().await;
         cluster.learner.state.are_weights_gone.store(true, Ordering::Relaxed);
-        cluster.run(&path, &audited(AuditMode::Stop)).await.1.unwrap();
+        cluster.run(&path, &audited_for_a_while(AuditMode::Stop)).await.1.unwrap();
         for line in metrics(&path) {
             let value = |name: &str| line.get(name).unwrap();
-            assert_eq!((value("sampler_audit/samples"), value("sampler_audit/not_possible")), (0.0, 8.0));
+            assert_eq!((value("sampler_audit/samples"), value("sampler_audit/not_possible")), (0.0, SAMPLES.into()));
         }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ahead_of_training_every_few_steps_are_audited() {
+async fn ahead_of_training_a_step_is_audited_as_a_whole_or_not_at_all() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = cluster().await;
-        let mut recipe = audited(AuditMode::Stop);
+        let mut recipe = audited_for_a_while(AuditMode::Stop);
         recipe.pipeline.max_lag = 1;
         recipe.sampler_audit.every = 3;
         cluster.run(&path, &recipe).await.1.unwrap();
         for line in metrics(&path) {
-            let expected = if line.step % 3 == 1 { 8.0 } else { 0.0 };
-            assert_eq!(line.get("sampler_audit/samples"), Some(expected), "step {}", line.step);
+            let samples = line.get("sampler_audit/samples").unwrap();
+            assert!([0.0, SAMPLES.into()].contains(&samples), "{samples} in step {}", line.step);
         }
     })
     .await;
@@ -130,6 +147,8 @@ async fn what_is_counted_does_not_depend_on_which_group_or_step_is_complete_firs
             let mut recipe = audited(AuditMode::Warn);
             recipe.pipeline.max_lag = 1;
             recipe.sampler_audit.every = 2;
+            // It audits all steps but the fifth.
+            recipe.sampler_audit.nonce = Some(6);
             cluster.run(&path, &recipe).await.1.unwrap();
             let counted = |line: &evenkeel_run::MetricsLine| -> Vec<(String, f64)> {
                 let values = line.values.iter().map(|(name, value)| (name.clone(), *value));
@@ -142,6 +161,48 @@ async fn what_is_counted_does_not_depend_on_which_group_or_step_is_complete_firs
             assert!(line.iter().any(|(name, value)| name == "sampler_audit/tokens" && *value > 0.0), "{line:?}");
         }
         assert!(runs.iter().all(|run| *run == runs[0]), "{runs:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn which_samples_are_audited_differs_between_two_runs_of_a_seed_and_nothing_else_does() {
+    bounded(async {
+        let run = async || {
+            let (_dir, path) = temp();
+            let mut recipe = audited_for_a_while(AuditMode::Stop);
+            recipe.sampler_audit.sequences = SAMPLES / 2;
+            cluster().await.run(&path, &recipe).await.1.unwrap();
+            let lines = metrics(&path);
+            let nonces: Vec<_> = lines.iter().map(|line| line.get("sampler_audit/nonce").unwrap()).collect();
+            let values = |line: &evenkeel_run::MetricsLine| -> Vec<(String, f64)> {
+                let values = line.values.iter().map(|(name, value)| (name.clone(), *value));
+                values.filter(|(name, _)| !may_differ(name)).collect()
+            };
+            (nonces, lines.iter().map(values).collect::<Vec<_>>())
+        };
+        let one = run().await;
+        let other = run().await;
+        assert_eq!(one.1, other.1);
+        assert!(one.0.iter().zip(&other.0).all(|(one, other)| one != other), "{:?} {:?}", one.0, other.0);
+        assert!(one.0.windows(2).all(|steps| steps[0] != steps[1]));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replacements_of_prompts_without_a_signal_are_in_the_population() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let mut recipe = audited_for_a_while(AuditMode::Stop);
+        recipe.sampling.dynamic = true;
+        recipe.sampling.max_prompts_per_step = 6;
+        // No answer of this cluster is right, so that no group has a signal.
+        cluster().await.run(&path, &recipe).await.1.unwrap();
+        for line in metrics(&path) {
+            let numbers = ["training/prompts_tried", "sampler_audit/samples"].map(|name| line.get(name));
+            assert_eq!(numbers, [Some(6.0), Some(24.0)], "step {}", line.step);
+        }
     })
     .await;
 }

@@ -74,7 +74,7 @@ async fn nothing_is_dropped_or_trained_on_twice_however_often_the_run_is_killed(
             kill_until_it_comes_through(&mut cluster, &path, &recipe, seed % 2 == 1, seed).await;
             assert_trained(&cluster, &recipe);
             let sentence = audited(&path).sentence();
-            assert!(sentence.contains("sent to the learner (32"), "{sentence}");
+            assert!(sentence.contains("exactly once: 32 sent to the learner"), "{sentence}");
         }
     })
     .await;

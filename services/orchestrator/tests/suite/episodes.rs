@@ -237,7 +237,7 @@ async fn what_an_environment_needs_is_refused_before_the_first_sample() {
     .await;
 }
 
-/// The same as [`turn`] with reasoning in every turn, from the prompt of each, which no prefix follows.
+/// A [`turn`] with reasoning, from the prompt of each, which no prefix follows.
 fn thoughtful_turn(item: &GenerateItem) -> Option<String> {
     assert!(item.prefix_segments.is_empty(), "each turn has a prompt of its own");
     let prompt = text_of(&item.prompt_token_ids);

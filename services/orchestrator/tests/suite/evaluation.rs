@@ -184,8 +184,8 @@ async fn an_evaluation_that_was_killed_goes_on_where_it_was() {
             handle.kill().await;
             let before = asked(&cluster).len();
             for name in ["ones", "twos"] {
-                let of = |answer: EvaluationAnswer| (name, answer.index, answer.sample);
-                kept.extend(answers(&path, 0, name).into_iter().map(of));
+                let key = |answer: EvaluationAnswer| (name, answer.index, answer.sample);
+                kept.extend(answers(&path, 0, name).into_iter().map(key));
             }
             assert!(kept.len() >= 4 * groups && kept.len() < 240, "{}", kept.len());
             assert!(before < 240 + 3 * 8, "{before}: only what was in flight is sampled again");

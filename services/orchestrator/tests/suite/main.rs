@@ -15,6 +15,7 @@ mod partial;
 mod partial_credit;
 mod pipeline;
 mod proof;
+mod receipt;
 mod report;
 mod resume;
 mod rollouts;

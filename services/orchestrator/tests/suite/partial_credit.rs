@@ -22,7 +22,8 @@ fn failing(item: &VerifyItem) -> Verdict {
     if text.len().is_multiple_of(2) {
         return judge(item);
     }
-    let detail = "AttributeError: 'NoneType' object has no attribute 'group' (line 4)";
+    let detail = "AttributeError: 'NoneType' object has no attribute 'group' (line 4)\nTraceback (most recent call last):\n  \
+                  File \"reward.py\", line 4, in reward";
     let invalid = Verdict::invalid(&item.id, InvalidReason::AttemptsExhausted, detail);
     Verdict { reason_code: "reward_exception".to_owned(), ..invalid }
 }
@@ -123,7 +124,8 @@ async fn a_reward_function_that_fails_at_some_answers_ends_the_run_unless_its_se
         assert!(text.starts_with("step ") && text.contains("data.verifiers.words.on_error = \"drop\""), "{text}");
         assert!(
             text.ends_with(
-                "first failure: reward_exception: AttributeError: 'NoneType' object has no attribute 'group' (line 4)"
+                "first failure: reward_exception: AttributeError: 'NoneType' object has no attribute 'group' (line 4)\n\
+                 Traceback (most recent call last):\n  File \"reward.py\", line 4, in reward"
             ),
             "{text}"
         );

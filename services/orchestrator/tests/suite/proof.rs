@@ -23,7 +23,7 @@ async fn engines_that_follow_are_proven_after_every_update() {
         // Nothing loaded, one behind, and three groups of tensors, of which two are looked at in each of six steps.
         let weights = summary.weights.unwrap();
         assert_eq!((weights.state, weights.excluded, weights.suspicions), (ProofState::Proven, 5, 5));
-        assert!(weights.to_string().starts_with("proven for 1 engine: 5 of 5 "), "{weights}");
+        assert!(weights.to_string().starts_with("verified on 1 engine (5 of 5 "), "{weights}");
         // One before the first step, with a calibration of five batches, and one after each step.
         assert_eq!(cluster.generation.state.proofs.load(Ordering::Relaxed), 1 + 5 + 6);
     })

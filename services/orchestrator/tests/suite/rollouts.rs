@@ -6,9 +6,9 @@ use std::path::Path;
 use evenkeel_config::ByteSize;
 use evenkeel_orchestrator::{Event, KeptRollouts, LoopSettings};
 use evenkeel_proto::v1::{FailureCode, InvalidReason};
-use evenkeel_run::{NotTrained, PromptOutcome, Rollout, list_rollouts, read_rollouts, thinned_rollouts};
+use evenkeel_run::{NotTrained, PromptOutcome, Rollout, list_rollouts, read_rollouts, rollout_file, thinned_rollouts};
 
-use crate::support::{Cluster, LEARNER, bounded, kill_until_it_comes_through, metrics, recipe, temp};
+use crate::support::{Cluster, LEARNER, bounded, finish, kill_until_it_comes_through, metrics, recipe, temp};
 
 fn kept(path: &Path) -> BTreeMap<u64, Vec<Rollout>> {
     let steps = list_rollouts(path).unwrap().into_keys();
@@ -147,8 +147,7 @@ async fn a_number_of_groups_or_none_may_be_kept() {
                 assert_eq!((rollouts.len(), groups.len()), (expected, 1));
             }
             let said = events.iter().filter(|event| {
-                matches!(&***event, Event::Note { message } if message.contains("kept in rollouts/ of the run \
-                    directory"))
+                matches!(&***event, Event::Note { message } if message.contains("kept in rollouts/ in the run "))
             });
             assert_eq!(said.count(), usize::from(expected > 0), "the room is said before the run");
         }
@@ -180,6 +179,33 @@ async fn at_the_bound_old_steps_are_thinned_out_and_the_run_goes_on() {
             matches!(&***event, Event::Note { message } if message.contains("samples of old steps are thinned out"))
         });
         assert_eq!(said.count(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn samples_that_a_run_did_not_write_are_noticed_when_it_is_resumed() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let mut recipe = three_steps();
+        cluster.run(&path, &recipe).await.1.unwrap();
+        let mut others = Vec::new();
+        for copied in [false, true] {
+            if copied {
+                std::fs::copy(rollout_file(&path, 1), rollout_file(&path, 2)).unwrap();
+            }
+            recipe.run.steps += 1;
+            let (events, result) = finish(cluster.resume(&path, &recipe)).await;
+            result.unwrap();
+            let warned = events.iter().filter_map(|event| match &**event {
+                Event::Warning { message } if message.starts_with("rollouts/ has samples") => Some(message.clone()),
+                _ => None,
+            });
+            others.push(warned.collect::<Vec<_>>());
+        }
+        assert!(others[0].is_empty() && others[1].len() == 1, "{others:?}");
+        assert!(others[1][0].contains("that this run did not write, of step 2:"), "{others:?}");
     })
     .await;
 }

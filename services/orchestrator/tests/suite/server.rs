@@ -62,12 +62,12 @@ async fn a_run_is_started_once_watched_and_listed() {
         while let Some(line) = stream.message().await.unwrap() {
             live.push((line.kind(), line.step));
         }
-        let of = |kind: StepKind, lines: &[(StepKind, u64)]| {
+        let steps_of = |kind: StepKind, lines: &[(StepKind, u64)]| {
             lines.iter().filter(|line| line.0 == kind).map(|line| line.1).collect::<Vec<_>>()
         };
-        assert_eq!(of(StepKind::Train, &live), [1, 2, 3, 4, 5, 6]);
-        assert_eq!(of(StepKind::WarmStart, &live), [1, 2]);
-        assert_eq!(of(StepKind::Evaluation, &live), [0, 6]);
+        assert_eq!(steps_of(StepKind::Train, &live), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(steps_of(StepKind::WarmStart, &live), [1, 2]);
+        assert_eq!(steps_of(StepKind::Evaluation, &live), [0, 6]);
 
         let request = GetRunRequest { run_id: "first".into() };
         crate::support::until_async(async || {

@@ -64,6 +64,8 @@ async fn a_refused_start_leaves_nothing_behind_and_is_refused_again() {
         let elsewhere = "data.verifiers.games.endpoints=http://127.0.0.1:1";
         let judged_elsewhere =
             with("x", &[&rows, "data.verifier=games", elsewhere, "evaluation.problems=0", "warm_start.steps=0"]);
+        let judged_by_a_file =
+            |path: &str| with("x", &[&rows, "data.verifier=games", &format!("data.verifiers.games.path={path}")]);
         let jsonl = |path: &str| with("x", &[&format!("data.files={path}")]);
         let cases = [
             (jsonl("/nowhere/rows.jsonl"), "does not exist"),
@@ -79,6 +81,11 @@ async fn a_refused_start_leaves_nothing_behind_and_is_refused_again() {
             (with("x", &[&format!("model.path={}", model.display())]), "allowed: a regular file"),
             (with("x", &["services.client.token_file=/dev/zero"]), "allowed: a regular file"),
             (judged_elsewhere, "limits.verifier_addresses"),
+            (judged_by_a_file("/etc/shadow"), "data.verifiers.games.path is \"/etc/shadow\", allowed: absent"),
+            (
+                judged_by_a_file("/nowhere/reward.py"),
+                "data.verifiers.games.path is \"/nowhere/reward.py\", allowed: absent",
+            ),
             (with("x", &["warm_start.examples_per_step=4000000000"]), "limits.max_step_samples"),
         ];
         for (request, words) in cases {

@@ -17,7 +17,7 @@ use evenkeel_proto::v1::{InvalidReason, Verdict, VerifyItem, verify_item};
 pub(crate) use pool::FunctionPool;
 
 use crate::error::RewardError;
-use crate::settings::FunctionSettings;
+use crate::settings::{FunctionSettings, FunctionTables};
 
 /// The files of a worker, by the name of the verifier that each is.
 pub(crate) struct Functions {
@@ -25,19 +25,24 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Starts a process of each file, which says what functions it has.
+    /// Starts a process of each file, which says what functions it has. `tables` is where the settings are from.
     ///
     /// # Errors
     /// A file that cannot be loaded, by the name of its verifier.
-    pub(crate) async fn start(settings: &BTreeMap<String, FunctionSettings>) -> Result<Self, RewardError> {
+    pub(crate) async fn start(
+        settings: &BTreeMap<String, FunctionSettings>,
+        tables: FunctionTables,
+    ) -> Result<Self, RewardError> {
         let mut pools = BTreeMap::new();
         for (name, settings) in settings {
-            let pool = FunctionPool::start(name, settings).await;
+            let table = tables.table(name);
+            settings.require_file().map_err(|error| RewardError::FunctionSetting(error.within(&table)))?;
+            let pool = FunctionPool::start(table.clone(), name, settings).await;
             let failed = |message: String| {
                 let by_python = message.starts_with(&format!("{}: ", settings.python.display()));
                 let field = if by_python { "python" } else { "path" };
                 let message = if by_python { message } else { format!("{}: {message}", settings.path.display()) };
-                RewardError::Functions { name: name.clone(), field, message }
+                RewardError::Functions { field: format!("{table}.{field}"), message }
             };
             pools.insert(name.clone(), pool.map_err(failed)?);
         }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use evenkeel_proto::NoReward;
 use evenkeel_proto::v1::{FinishReason, Verdict, VerifyItem, verify_item};
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::process::{CRASHED, Called, FILE_CHANGED, FunctionProcess, Gone, Hello, Launch};
+use super::process::{Called, FunctionProcess, Gone, Hello, Launch};
 use super::verdict::Scale;
 use crate::settings::FunctionSettings;
 
@@ -29,11 +30,11 @@ struct Job {
 type Jobs = Arc<Mutex<mpsc::UnboundedReceiver<Job>>>;
 
 impl FunctionPool {
-    /// Starts the processes of a file.
+    /// Starts the processes of a file. `table` is the one of settings that declares it.
     ///
     /// # Errors
     /// Why it cannot be loaded, as a message.
-    pub(super) async fn start(name: &str, settings: &FunctionSettings) -> Result<Self, String> {
+    pub(super) async fn start(table: String, name: &str, settings: &FunctionSettings) -> Result<Self, String> {
         let launch = Arc::new(Launch::of(settings)?);
         let (jobs, receiver) = mpsc::unbounded_channel();
         let receiver: Jobs = Arc::new(Mutex::new(receiver));
@@ -45,7 +46,7 @@ impl FunctionPool {
         }
         let hello = processes.first().map(|(_, hello)| hello.clone());
         let names = hello.map(|hello| hello.functions).unwrap_or_default();
-        let scale = Scale::new(settings, &names)?;
+        let scale = Scale::new(table, settings, &names)?;
         let path = launch.path.display();
         tracing::info!(verifier = name, functions = names.join(", "), %path, "reward functions");
         let components = if names.len() > 1 { names } else { Vec::new() };
@@ -67,7 +68,7 @@ impl FunctionPool {
         let (answer, called) = oneshot::channel();
         // Its receiver lives as long as the workers do.
         let _ = self.jobs.send(Job { item: as_json(item), answer });
-        let gone = |_| Err(Gone { code: "reward_crashed", detail: "the worker is shutting down".to_owned() });
+        let gone = |_| Err(Gone { reason: NoReward::Crashed, detail: "the worker is shutting down".to_owned() });
         self.scale.verdict(id, called.await.unwrap_or_else(gone))
     }
 }
@@ -78,7 +79,7 @@ impl Drop for FunctionPool {
     }
 }
 
-/// Has what waits judged by a process, until there is nothing more.
+/// Judges waiting items in a process, until there are no more.
 async fn serve(mut process: FunctionProcess, most: usize, jobs: Jobs) {
     loop {
         let mut batch = Vec::new();
@@ -93,7 +94,7 @@ async fn serve(mut process: FunctionProcess, most: usize, jobs: Jobs) {
         let (items, answers): (Vec<_>, Vec<_>) = batch.into_iter().map(|job| (job.item, job.answer)).unzip();
         let results = match process.judge(&items).await {
             Ok(called) => called.into_iter().map(Ok).collect(),
-            Err(gone) if gone.code == CRASHED => judge_alone(&mut process, &items, &gone).await,
+            Err(gone) if gone.reason == NoReward::Crashed => judge_alone(&mut process, &items, &gone).await,
             Err(gone) => vec![Err(gone); items.len()],
         };
         for (answer, result) in answers.into_iter().zip(results) {
@@ -109,7 +110,7 @@ async fn judge_alone(process: &mut FunctionProcess, items: &[Box<RawValue>], gon
     for item in items {
         results.push(match process.judge(std::slice::from_ref(item)).await {
             Ok(mut called) => called.pop().ok_or_else(|| gone.clone()),
-            Err(again) if again.code == FILE_CHANGED => Err(gone.clone()),
+            Err(again) if again.reason == NoReward::FileChanged => Err(gone.clone()),
             Err(again) => Err(again),
         });
     }

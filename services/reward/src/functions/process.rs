@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_child::{FramedProcess, PIPE};
+use evenkeel_child::{ChildLimits, FramedProcess, PIPE};
 use evenkeel_host::FileDigest;
+use evenkeel_proto::NoReward;
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -22,11 +24,6 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Most items of one call.
 const MAX_BATCH: usize = 64;
 
-/// The reason code where a process has ended, or gave what is no answer.
-pub(super) const CRASHED: &str = "reward_crashed";
-/// The reason code where the file is another than at the start.
-pub(super) const FILE_CHANGED: &str = "reward_file_changed";
-
 /// How the processes of a file are started.
 #[derive(Debug)]
 pub(super) struct Launch {
@@ -34,7 +31,7 @@ pub(super) struct Launch {
     /// The file's digest when the worker was started.
     digest: String,
     python: PathBuf,
-    max_memory: u64,
+    limits: ChildLimits,
     functions: Vec<String>,
     timeout: Duration,
 }
@@ -61,14 +58,14 @@ pub(super) struct Called {
     pub(super) values: BTreeMap<String, Option<f64>>,
     /// A reason code, and the reason in words.
     pub(super) errors: BTreeMap<String, (String, String)>,
-    /// Further numbers.
+    /// Further numbers that the function returned.
     pub(super) extras: BTreeMap<String, f64>,
 }
 
-/// Why there is no answer: a reason code, and the reason in words.
+/// Why there is no answer, also in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Gone {
-    pub(super) code: &'static str,
+    pub(super) reason: NoReward,
     pub(super) detail: String,
 }
 
@@ -87,7 +84,10 @@ impl Launch {
             path: settings.path.clone(),
             digest,
             python: settings.python.clone(),
-            max_memory: settings.max_memory.bytes(),
+            limits: ChildLimits {
+                keep_variables: settings.keep_variables.clone(),
+                max_memory: settings.max_memory.bytes(),
+            },
             functions: settings.functions.keys().cloned().collect(),
             timeout: settings.timeout,
         })
@@ -101,22 +101,23 @@ impl FunctionProcess {
 
     /// Starts it. Returns what it says of its file.
     pub(super) async fn start(&mut self) -> Result<Hello, Gone> {
-        let Launch { path, digest, python, max_memory, functions, .. } = &*self.launch;
+        let Launch { path, digest, python, limits, functions, .. } = &*self.launch;
         let now = FileDigest::of(path).map(|digest| digest.to_string());
         if now.as_ref().ok() != Some(digest) {
             let detail = format!("{} is not the file that the run was begun with", path.display());
-            return Err(Gone { code: FILE_CHANGED, detail });
+            return Err(Gone { reason: NoReward::FileChanged, detail });
         }
         let mut command = Command::new(python);
-        command.args(["-u", "-c"]).arg(format!("{PIPE}\n{CALLER}")).arg(path).arg(max_memory.to_string());
-        command.args(functions);
-        let started = FramedProcess::start(command, &path.display().to_string()).await;
-        let (running, hello) = started.map_err(|detail| Gone { code: "reward_file_fails", detail })?;
+        // The path is for those who look at processes.
+        command.args(["-u", "-c"]).arg(format!("{PIPE}\n{CALLER}")).arg(path);
+        let settings = json!({"path": path, "functions": functions});
+        let started = FramedProcess::start(command, limits, &settings, &path.display().to_string()).await;
+        let (running, hello) = started.map_err(|detail| Gone { reason: NoReward::FileFails, detail })?;
         self.running = Some(running);
         Ok(hello)
     }
 
-    /// Has the functions called with items, each a JSON object.
+    /// Calls the functions with items, each a JSON object.
     pub(super) async fn judge(&mut self, items: &[Box<RawValue>]) -> Result<Vec<Called>, Gone> {
         if self.running.is_none() {
             self.start().await?;
@@ -124,14 +125,13 @@ impl FunctionProcess {
         let limit = self.launch.timeout;
         let items: Vec<&str> = items.iter().map(|item| item.get()).collect();
         let request = format!(r#"{{"timeout": {}, "items": [{}]}}"#, limit.as_secs_f64(), items.join(","));
-        let crashed = |detail: String| Gone { code: CRASHED, detail };
+        let crashed = |detail: String| Gone { reason: NoReward::Crashed, detail };
         // Whatever is no answer to this request ends the process, with all that it has started.
         let Some(mut running) = self.running.take() else { return Err(crashed("there is no process".to_owned())) };
         let answer = match timeout(limit + GRACE, running.ask(request.as_bytes())).await {
             Err(_) => {
-                let detail =
-                    format!("a call took longer than {} (data.verifiers.NAME.timeout)", evenkeel_config::human(limit));
-                return Err(Gone { code: "reward_timeout", detail });
+                let detail = format!("a call took longer than {}", evenkeel_config::human(limit));
+                return Err(Gone { reason: NoReward::Timeout, detail });
             }
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
                 return Err(crashed(format!("the process of the reward functions gave {error}")));

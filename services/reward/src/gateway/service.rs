@@ -26,7 +26,7 @@ pub(super) struct GatewayService {
     info: ServerInfo,
 }
 
-/// Hands items on.
+/// Forwards items to workers.
 struct Forwarder {
     dispatcher: Dispatcher<VerifyItems>,
     /// Two clients may use the same id, and a worker sees both: on the way to it items are numbered.

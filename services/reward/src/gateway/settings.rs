@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct GatewaySettings {
     /// The gRPC server.
     pub server: ServerSettings,
-    /// Its name in the status.
+    /// Name in the status.
     pub name: String,
     /// The workers: `http://HOST:PORT` or `https://HOST:PORT` for one, `dns://HOST:PORT` or `dns+tls://HOST:PORT` for
     /// one at every address behind a name.

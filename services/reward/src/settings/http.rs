@@ -20,7 +20,7 @@ pub struct HttpSettings {
     /// File with bearer tokens, one on each line, of which a client must have one. Absent: whoever reaches the address
     /// may run programs.
     pub token_file: Option<PathBuf>,
-    /// Connections at once; further ones wait.
+    /// Connections at once, at most half of what the process may open (`ulimit -n`); further ones wait.
     pub max_connections: usize,
     /// Largest request.
     pub max_body: ByteSize,
@@ -69,5 +69,29 @@ impl HttpSettings {
             return Err(FieldError::new("max_memory", self.max_memory, allowed));
         }
         Ok(())
+    }
+
+    /// Which setting lets other machines reach the port, which is in plaintext.
+    pub(crate) fn why_plaintext(&self) -> &'static str {
+        if self.insecure {
+            "reward.http.insecure is true"
+        } else {
+            "reward.http.token_file is set: it is sent in clear"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_names_the_setting_that_lets_other_machines_in() {
+        let token_file = Some(PathBuf::from("token"));
+        let http = HttpSettings { listen: "0.0.0.0:1".into(), token_file, ..HttpSettings::default() };
+        assert_eq!(http.validate(), Ok(()));
+        assert!(http.why_plaintext().contains("token_file") && !http.why_plaintext().contains("insecure"));
+        let insecure = HttpSettings { insecure: true, ..http };
+        assert_eq!(insecure.why_plaintext(), "reward.http.insecure is true");
     }
 }

@@ -5,8 +5,10 @@ mod functions;
 mod http;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use evenkeel_config::{ByteSize, Settings, resolved_threads};
+use evenkeel_judge::JudgeSettings;
 use evenkeel_math::{CheckLimits, Profile};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
@@ -14,7 +16,7 @@ use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use functions::FunctionSettings;
+pub use functions::{FunctionSettings, FunctionTables};
 pub use http::HttpSettings;
 
 pub use code::{CodeSettings, LimitSettings, ModeSetting, SandboxStart, UnsupportedSetting};
@@ -57,6 +59,15 @@ pub struct RewardSettings {
     /// Python files with reward functions, each by the name of the custom verifier that it is: `[functions.NAME]`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub functions: BTreeMap<String, FunctionSettings>,
+    /// Where `functions` is from.
+    #[serde(skip)]
+    pub function_tables: FunctionTables,
+    /// A judge: a model that scores answers by a rubric. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeSettings>,
+    /// Where the judge's verdicts are recorded if `judge.records` is absent: the run directory.
+    #[serde(skip)]
+    pub judge_records: Option<PathBuf>,
 }
 
 /// How mathematical answers are judged, unless the task says otherwise.
@@ -88,6 +99,9 @@ impl Default for RewardSettings {
             code: CodeSettings::default(),
             http: HttpSettings::default(),
             functions: BTreeMap::new(),
+            function_tables: FunctionTables::default(),
+            judge: None,
+            judge_records: None,
         }
     }
 }
@@ -113,8 +127,15 @@ impl RewardSettings {
             max_field: self.max_field,
             math: self.math.clone(),
             code: self.code.result_affecting(),
+            judge: self.judge.as_ref().map(JudgeSettings::result_affecting),
             ..Self::default()
         }
+    }
+
+    /// Names of the custom verifiers that the service is: files of reward functions, and the judge.
+    pub fn custom_verifiers(&self) -> Vec<String> {
+        let judge = self.judge.iter().map(|judge| &judge.verifier).filter(|name| !name.is_empty());
+        self.functions.keys().chain(judge).cloned().collect()
     }
 
     /// Number of threads, with 0 resolved.
@@ -165,6 +186,12 @@ impl Settings for RewardSettings {
         self.http.validate().map_err(|error| error.within("http"))?;
         for (name, functions) in &self.functions {
             functions.validate().map_err(|error| error.within(format_args!("functions.{name}")))?;
+        }
+        if let Some(judge) = &self.judge {
+            judge.validate().map_err(|error| error.within("judge"))?;
+            let is_taken = self.functions.contains_key(&judge.verifier);
+            let allowed = "a name that no file of reward functions has";
+            FieldError::ensure(!is_taken, "judge.verifier", format_args!("{:?}", judge.verifier), allowed)?;
         }
         self.code.validate().map_err(|error| error.within("code"))
     }

@@ -1,4 +1,4 @@
-//! Verifies single items. The same item has the same verdict on every worker.
+//! Verifies single items. Equal items have equal verdicts on every worker.
 
 mod code;
 mod known;
@@ -107,11 +107,7 @@ impl Verifier {
             Answer::Extracted(text) => ("extracted", text, self.max_field_bytes),
         };
         fits(&id, field, text.len(), max)?;
-        let answer = match answer {
-            // What the template opened is part of the text.
-            Answer::Completion(text) if opened_thinking => Answer::Completion(format!("<think>{text}")),
-            answer => answer,
-        };
+        let answer = with_thinking(answer, opened_thinking);
         match task {
             None => Err(Box::new(Verdict::refused(id, FieldError::missing("task", "math, code or custom")))),
             Some(Task::Math(task)) => {
@@ -237,6 +233,14 @@ const SHORT_TEXT: usize = 2 << 10;
 const MAX_ALTERNATIVES: usize = 100;
 /// Longest untrusted text in a log message, in bytes.
 const MAX_LOGGED: usize = 200;
+
+/// An answer with the thinking that the template opened before it.
+pub(crate) fn with_thinking(answer: Answer, is_opened: bool) -> Answer {
+    match answer {
+        Answer::Completion(text) if is_opened => Answer::Completion(format!("<think>{text}")),
+        answer => answer,
+    }
+}
 
 /// INVALID if a field is longer than this worker accepts. The text itself is not repeated.
 fn fits(id: &str, field: &str, length: usize, max: usize) -> Result<(), Box<Verdict>> {

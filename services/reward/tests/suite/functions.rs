@@ -9,6 +9,7 @@ use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::verify_item::{Answer, Task};
 use evenkeel_proto::v1::{CustomTask, FinishReason, Outcome, Verdict, VerifyItem};
 use evenkeel_reward::{FunctionSettings, RewardSettings, bind};
+use evenkeel_testkit::{PYTHON_FAULTS, PYTHON_FAULTS_NEED};
 use serde_json::{Value, json};
 
 use crate::support::{Stream, Worker, bounded};
@@ -139,6 +140,34 @@ def reward(completion, row):
 }
 
 #[test]
+fn an_exception_is_told_with_its_traceback_and_a_timeout_with_its_setting() {
+    bounded(async {
+        let source = "
+import time
+def number(text):
+    return float(text)
+def reward(completion, row):
+    if completion == 'slow':
+        time.sleep(60)
+    return number(completion)
+";
+        let served = served(source).await;
+        let detail = served.judge("x").await.detail;
+        let (line, traceback) = detail.split_once('\n').unwrap();
+        assert_eq!(
+            line,
+            "ValueError: could not convert string to float: 'x' (line 4: return float(text), line 8: return number(completion))"
+        );
+        assert!(traceback.starts_with("Traceback (most recent call last):\n  File \""), "{traceback}");
+        assert!(traceback.contains("reward.py\", line 8, in reward\n    return number(completion)\n"), "{traceback}");
+        assert!(traceback.ends_with("ValueError: could not convert string to float: 'x'"), "{traceback}");
+        assert!(!traceback.contains("<string>"), "nothing of the caller: {traceback}");
+        let detail = served.judge("slow").await.detail;
+        assert!(detail.ends_with(" (reward.functions.words.timeout)"), "{detail}");
+    });
+}
+
+#[test]
 fn functions_of_trl_and_of_verl_load_as_they_are_under_any_name() {
     bounded(async {
         let trl = "
@@ -256,7 +285,9 @@ fn rewards_of_another_range_count_from_zero_to_one() {
             let verdict = served.judge(text).await;
             assert_eq!((verdict.reward, verdict.outcome()), (Some(reward), outcome), "{text}");
         }
-        no_reward(&served.judge("1.5").await, "reward_out_of_range");
+        let outside = served.judge("1.5").await;
+        no_reward(&outside, "reward_out_of_range");
+        assert!(outside.detail.contains("(in reward.functions.words: `range = [-1.0, 1.5]` allows it"), "{outside:?}");
     });
 }
 
@@ -270,7 +301,10 @@ fn a_file_that_cannot_be_served_is_refused_by_its_reason_before_anything_is_judg
         for (source, words) in [
             ("def reward(completion, row)\n", "SyntaxError"),
             ("import nowhere_to_be_found\n", "nowhere_to_be_found"),
-            ("def score(x):\n    pass\n", "it has no reward functions; name those that count"),
+            (
+                "def score(x):\n    pass\n",
+                "it has no reward function, allowed: one or more with the arguments (completion, row)",
+            ),
             (
                 "def a(completion, row): return 1\ndef b(completion, row): return 1\n",
                 "it has 2 reward functions: a, b; name those that count and their weights: functions = { a = 1.0, b = 1.0 }",
@@ -306,23 +340,12 @@ fn a_file_that_changes_meanwhile_is_not_mixed_with_what_it_was() {
     });
 }
 
-/// What a file may do, on purpose or not, in the call for `7`.
-const FAULTS: [(&str, &str); 6] = [
-    ("a fork that returns", "if os.fork() == 0: return 0.99"),
-    ("a fork that raises", "if os.fork() == 0: raise SystemExit(3)"),
-    ("a pool of processes", "multiprocessing.get_context('fork').Pool(2).map(abs, [1, 2])"),
-    ("a line that is printed", "print('[{\"values\": {\"reward\": 0.99}}]', flush=True)"),
-    ("a write to every descriptor", "[attempt(os.write, fd, b'0.99\\n') for fd in range(1, 200)]"),
-    ("a late thread", "threading.Thread(target=lambda: [time.sleep(0.01), print('late')]).start()"),
-];
-
 #[test]
 fn no_answer_gets_the_reward_of_another_whatever_the_file_forks_or_writes() {
     bounded(async {
-        for (name, fault) in FAULTS {
+        for (name, fault) in PYTHON_FAULTS {
             let source = format!(
-                "import multiprocessing, os, threading, time\n\
-                 def attempt(call, *arguments):\n    try: call(*arguments)\n    except OSError: pass\n\
+                "{PYTHON_FAULTS_NEED}\n\
                  def reward(completion, row):\n    if completion == '7':\n        {fault}\n    return int(completion) / 100\n"
             );
             let served = served_with(&source, |settings| settings.max_memory = ByteSize::gib(16)).await;

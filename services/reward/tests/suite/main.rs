@@ -3,6 +3,7 @@
 
 mod functions;
 mod gateway;
+mod judge;
 mod programs;
 mod rows;
 mod run_code;

@@ -30,7 +30,7 @@ impl Http {
 
     async fn send(&self, head: &str, body: &[u8]) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).await.unwrap();
-        let head = format!("{head}\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head = format!("{head}\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.write_all(body).await.unwrap();
         let mut answer = Vec::new();
@@ -169,6 +169,15 @@ fn programs_need_a_token_where_there_is_one() {
         let head = format!("POST /run_code HTTP/1.1\r\nAuthorization: Bearer {TOKEN}");
         assert_eq!(http.send(&head, b"{}").await.0, 422);
         assert_eq!(http.send("GET /v1/ping HTTP/1.1", b"").await.0, 200);
+    });
+}
+
+#[test]
+fn web_pages_run_no_programs() {
+    bounded(async {
+        let http = Http::start(|_| {}).await;
+        let (status, said) = http.send("POST /run_code HTTP/1.1\r\nOrigin: http://evil.example", b"{}").await;
+        assert!(status == 403 && said.contains("Origin"), "{status} {said}");
     });
 }
 

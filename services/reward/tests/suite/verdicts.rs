@@ -48,6 +48,24 @@ fn a_wrong_answer_and_no_answer_earn_nothing_and_are_distinguished() {
 }
 
 #[test]
+fn a_noun_beside_a_number_is_harmless_only_where_the_problem_has_it() {
+    bounded(async {
+        let worker = Worker::start().await;
+        let judged = async |completion: &str, problem: &str| {
+            let prompt = Some(problem.to_owned());
+            let task = task("a", completion, MathTask { gold: "18".into(), prompt, ..MathTask::default() });
+            worker.one(task).await.outcome()
+        };
+        let problem = "A zoo has three dozen zebras. Half of them move away. How many zebras are left?";
+        assert_eq!(judged("\\boxed{18 \\text{ zebras}}", problem).await, Outcome::Correct);
+        assert_eq!(judged("\\boxed{18 \\text{ geese}}", problem).await, Outcome::Undecided);
+        assert_eq!(judged("\\boxed{18 \\text{ zebras}}", "").await, Outcome::Undecided);
+        // A word that changes the number is none, also where the problem has it.
+        assert_ne!(judged("\\boxed{18 \\text{ dozen}}", problem).await, Outcome::Correct);
+    });
+}
+
+#[test]
 fn any_of_several_gold_answers_is_accepted() {
     bounded(async {
         let worker = Worker::start().await;
@@ -98,6 +116,28 @@ fn an_answer_in_any_script_has_a_verdict() {
         ] {
             let verdict = worker.one(item("a", gold, completion)).await;
             assert_eq!((verdict.outcome(), verdict.reason_code.as_str()), (outcome, reason), "{completion}");
+        }
+    });
+}
+
+#[test]
+fn what_is_not_accounted_for_is_undecided() {
+    bounded(async {
+        let worker = Worker::start().await;
+        for (gold, completion, reason) in [
+            ("2", "\\boxed{3-1}", "not_understood"),
+            ("100", "\\boxed{1{00}}", "not_understood"),
+            ("\\{1, 2\\}", "\\boxed{\\{1, 2\\}\\text{ or more}}", "not_understood"),
+            ("36", "\\boxed{36} or more", "not_understood"),
+            ("36", "$\\boxed{36}$, $37$", "not_understood"),
+            ("36", "The answer is less than \\boxed{36}", "not_understood"),
+            ("36", "I don't think the answer is 36.", "not_understood"),
+            ("36", "\\boxed{36 \\text{ rejected}}", "not_understood"),
+            ("36", "\\boxed{36}. So it is 37.", "taken_back"),
+            ("36", "\\boxed{36}. Me equivoqué.", "taken_back"),
+        ] {
+            let verdict = worker.one(item("a", gold, completion)).await;
+            assert_eq!(outcome_of(&verdict), (Outcome::Undecided, reason, Some(0.0)), "{completion}");
         }
     });
 }

@@ -17,7 +17,7 @@ use evenkeel_rpc::server::RunningServer;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-/// Runs a test with a time limit. Its runtime has a single thread for judging, which [`Occupied`] can block.
+/// Runs a test with a time limit. The runtime has a single thread for judging, which [`Occupied`] can block.
 pub(crate) fn bounded<F: Future>(test: F) -> F::Output {
     within(Duration::from_secs(60), test)
 }
@@ -93,7 +93,7 @@ impl Worker {
     }
 }
 
-/// Both ends of a stream.
+/// Client's and server's ends of a stream.
 pub(crate) struct Stream {
     requests: tokio::sync::mpsc::Sender<VerifyRequest>,
     verdicts: Streaming<Verdict>,
@@ -129,7 +129,7 @@ pub(crate) fn item(id: impl Into<String>, gold: &str, completion: &str) -> Verif
     task(id, completion, MathTask { gold: gold.into(), ..MathTask::default() })
 }
 
-/// The same with a solution before the answer: too long to be judged where it is read, so that [`Occupied`] keeps it
+/// An item with a solution before the answer: too long to be judged where it is read, so that [`Occupied`] keeps it
 /// pending.
 pub(crate) fn long_item(id: impl Into<String>, gold: &str, completion: &str) -> VerifyItem {
     item(id, gold, &format!("{}{completion}", "We add both sides and compare. ".repeat(100)))

@@ -1,15 +1,66 @@
 //! Bodies of requests, and refusals that name the field that cannot be read.
 
-use axum::body::{Body, Bytes};
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_LENGTH;
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::server::{ReceivedBody, read_up_to};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
-use tokio_stream::StreamExt as _;
 
+use crate::admission::Room;
 use crate::error::ApiError;
+use crate::front::Front;
+
+/// Longest `user_metadata`, as JSON: it is kept with models and checkpoints in one file.
+const MAX_METADATA: usize = 64 << 10;
+
+/// A request's body, and the memory that it takes, which was counted before it was read.
+pub(super) struct RequestBody {
+    pub(super) bytes: Bytes,
+    pub(super) room: Room,
+}
+
+impl FromRequest<Arc<Front>> for RequestBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, front: &Arc<Front>) -> Result<Self, ApiError> {
+        match receive(front, request).await? {
+            (ReceivedBody::Whole(bytes), room) => Ok(Self { bytes, room }),
+            (ReceivedBody::Longer { bytes, .. }, _) => {
+                let limit = front.settings.max_body;
+                let message = format!("the body is {bytes} bytes, allowed: at most {limit} (tinker.max_body)");
+                Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message))
+            }
+        }
+    }
+}
+
+/// Reads a body, as soon as there is room for the length that its client declares, and keeps `max_body` of it.
+pub(super) async fn receive(front: &Front, request: Request) -> Result<(ReceivedBody, Room), ApiError> {
+    let limit = front.settings.max_body.bytes_usize();
+    let declared = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let mut room = front.receive(declared.unwrap_or(limit).min(limit))?;
+    let body = read_up_to(request.into_body(), limit).await;
+    let body =
+        body.map_err(|error| ApiError::new(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive: {error}")))?;
+    if let ReceivedBody::Whole(bytes) = &body {
+        room.shrink_to(bytes.len());
+    }
+    Ok((body, room))
+}
+
+/// Refuses metadata that is longer than what is kept.
+pub(super) fn check_metadata(metadata: Option<&Value>) -> Result<(), FieldError> {
+    let bytes = metadata.map_or(0, |metadata| metadata.to_string().len());
+    let allowed = format!("at most {MAX_METADATA} bytes of JSON");
+    FieldError::ensure(bytes <= MAX_METADATA, "user_metadata", format_args!("{bytes} bytes"), allowed)
+}
 
 /// The model that a training request is for, and its number among that model's requests.
 #[derive(Debug, PartialEq, Deserialize)]
@@ -64,22 +115,6 @@ fn value_at(body: &Bytes, path: &Path) -> Option<Value> {
     Some(value.clone())
 }
 
-/// Reads a body of at most `limit` bytes. `Err` has the first `limit` bytes of a longer one; the rest is read and
-/// forgotten, so that the client sees its answer.
-pub(super) async fn read_up_to(body: Body, limit: usize) -> Result<Result<Bytes, Bytes>, ApiError> {
-    let mut whole = Vec::new();
-    let mut is_longer = false;
-    let mut parts = body.into_data_stream();
-    while let Some(part) = parts.next().await {
-        let part = part.map_err(|error| ApiError::bad(format!("the body did not arrive: {error}")))?;
-        let room = (limit - whole.len()).min(part.len());
-        is_longer |= room < part.len();
-        whole.extend_from_slice(&part[..room]);
-    }
-    let whole = Bytes::from(whole);
-    Ok(if is_longer { Err(whole) } else { Ok(whole) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,10 +154,13 @@ mod tests {
         assert_eq!(fields(&body), Ok(Place { model_id: "m".to_owned(), seq_id: 3 }));
     }
 
-    #[tokio::test]
-    async fn of_a_body_that_is_too_long_the_beginning_is_kept() {
-        let read = async |text: &'static str| read_up_to(Body::from(text), 3).await.unwrap();
-        assert_eq!(read("abc").await, Ok(Bytes::from_static(b"abc")));
-        assert_eq!(read("abcd").await, Err(Bytes::from_static(b"abc")));
+    #[test]
+    fn metadata_is_bounded_by_its_size_as_json() {
+        let metadata = |bytes: usize| Value::from("x".repeat(bytes - 2));
+        assert_eq!(check_metadata(Some(&metadata(MAX_METADATA))), Ok(()));
+        assert_eq!(
+            check_metadata(Some(&metadata(MAX_METADATA + 1))).unwrap_err().to_string(),
+            "user_metadata is 65537 bytes, allowed: at most 65536 bytes of JSON"
+        );
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::bodies::RequestBody;
 use super::{ok, read, refused};
 use crate::error::ApiError;
 use crate::front::Front;
@@ -111,9 +111,10 @@ pub(super) async fn delete(
     Path((id, kind, name)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     let path = format!("tinker://{id}/{kind}/{name}");
-    match front.delete_checkpoint(&path).map_err(refused)? {
+    let unknown = ApiError::not_found(format!("there is no checkpoint {path}"));
+    match front.blocking(move |front| front.delete_checkpoint(&path)).await.map_err(refused)? {
         Some(()) => Ok(StatusCode::NO_CONTENT.into_response()),
-        None => Err(ApiError::not_found(format!("there is no checkpoint {path}"))),
+        None => Err(unknown),
     }
 }
 
@@ -122,8 +123,8 @@ struct WeightsInfo {
     tinker_path: String,
 }
 
-pub(super) async fn weights_info(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let WeightsInfo { tinker_path } = read(&body)?;
+pub(super) async fn weights_info(State(front): State<Arc<Front>>, body: RequestBody) -> Result<Response, ApiError> {
+    let WeightsInfo { tinker_path } = read(&body.bytes)?;
     if !front.state().checkpoints.contains_key(&tinker_path) {
         return Err(ApiError::not_found(format!("there is no checkpoint {tinker_path}")));
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -10,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::bodies::RequestBody;
 use super::{ok, read};
 use crate::error::ApiError;
 use crate::front::Front;
@@ -22,8 +22,9 @@ pub(super) struct Retrieve {
 }
 
 /// Waits for a result. 408 makes the client ask again.
-pub(super) async fn retrieve(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let Retrieve { request_id } = read(&body)?;
+pub(super) async fn retrieve(State(front): State<Arc<Front>>, body: RequestBody) -> Result<Response, ApiError> {
+    let Retrieve { request_id } = read(&body.bytes)?;
+    drop(body);
     match front.futures.retrieve(&request_id, front.settings.hold).await {
         Ok(Some(outcome)) => Ok(match &*outcome {
             OperationOutcome::Json(value) => ok(value.clone()),

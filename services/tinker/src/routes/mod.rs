@@ -11,8 +11,7 @@ mod training;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::middleware::{Next, from_fn_with_state};
@@ -22,13 +21,13 @@ use evenkeel_rpc::reload::BearerTokens;
 use serde_json::Value;
 
 use self::bodies::read;
+use crate::admission::Room;
 use crate::error::{ApiError, Failure};
 use crate::front::Front;
 use crate::futures::OperationOutcome;
 use crate::store::ClientSession;
 
 pub(crate) fn router(front: Arc<Front>, keys: Option<BearerTokens>) -> Router {
-    let limit = front.settings.max_body.bytes_usize();
     let guarded = Router::new()
         .route("/client/config", post(sessions::config))
         .route("/create_session", post(sessions::create))
@@ -59,7 +58,7 @@ pub(crate) fn router(front: Arc<Front>, keys: Option<BearerTokens>) -> Router {
         })
         .layer(from_fn_with_state(keys, authorize));
     let routes = Router::new().route("/healthz", get(async || ok(serde_json::json!({"status": "ok"})))).merge(guarded);
-    Router::new().nest("/api/v1", routes).layer(DefaultBodyLimit::max(limit)).with_state(front)
+    Router::new().nest("/api/v1", routes).with_state(front)
 }
 
 /// Lets requests with a key pass. Keys are compared in constant time, and never logged.
@@ -96,8 +95,8 @@ impl Front {
     }
 
     /// Answers a request that is refused through its future.
-    fn refused_future(&self, session: &str, body: &Bytes, failure: Failure) -> Result<Response, ApiError> {
-        let promise = self.futures.promise(self.fresh_id("request"), session, self.admit(body.len())?);
+    fn refused_future(&self, session: &str, room: Room, failure: Failure) -> Result<Response, ApiError> {
+        let promise = self.futures.promise(self.fresh_id("request"), session, self.admit(room)?);
         let id = promise.id().to_owned();
         promise.complete(OperationOutcome::Failed(failure));
         Ok(ok(serde_json::json!({"request_id": id})))

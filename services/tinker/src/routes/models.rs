@@ -3,7 +3,6 @@
 
 use std::sync::{Arc, PoisonError};
 
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_proto::FieldError;
@@ -12,10 +11,11 @@ use evenkeel_proto::v1::{BeginOperation, LoadOperation};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::bodies::{fields, unreadable};
+use super::bodies::{RequestBody, check_metadata, fields, unreadable};
 use super::training::submit_json;
 use super::{ok, read};
 use crate::Adapters;
+use crate::admission::Room;
 use crate::error::{ApiError, Failure};
 use crate::front::Front;
 use crate::futures::{OperationOutcome, Promise};
@@ -61,16 +61,17 @@ enum InitialWeights {
     Checkpoint { path: String, optimizer: bool },
 }
 
-pub(super) async fn create(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let request: Create = read(&body)?;
+pub(super) async fn create(State(front): State<Arc<Front>>, body: RequestBody) -> Result<Response, ApiError> {
+    let request: Create = read(&body.bytes)?;
+    check_metadata(request.user_metadata.as_ref()).map_err(unreadable)?;
     front.check_session(&request.session_id)?;
     let checked = check(&front, &request);
     let Create { session_id, model_seq_id, user_metadata, .. } = request;
     let origin = match checked {
         Ok(seed) => InitialWeights::Fresh { seed },
-        Err(error) => return front.refused_future(&session_id, &body, error.into()),
+        Err(error) => return front.refused_future(&session_id, body.room, error.into()),
     };
-    begin(&front, session_id, model_seq_id, user_metadata, origin, &body)
+    begin(&front, session_id, model_seq_id, user_metadata, origin, body.room)
 }
 
 /// Refuses what this server would not do as it was asked. Returns the seed of the adapters.
@@ -135,21 +136,22 @@ struct Load {
     user_metadata: Option<Value>,
 }
 
-pub(super) async fn load(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let request = fields(&body);
-    if let Ok(place) = fields(&body) {
+pub(super) async fn load(State(front): State<Arc<Front>>, body: RequestBody) -> Result<Response, ApiError> {
+    let request = fields(&body.bytes);
+    if let Ok(place) = fields(&body.bytes) {
         let operation = request.map(|Load { path, optimizer, .. }| Operation::Load { path, optimizer });
-        return submit_json(&front, &place, &body, operation.unwrap_or_else(Operation::Refused));
+        return submit_json(&front, &place, body, operation.unwrap_or_else(Operation::Refused));
     }
     let Load { path, optimizer, session_id, model_seq_id, base_model, user_metadata } = request.map_err(unreadable)?;
     let (Some(session), Some(number)) = (session_id, model_seq_id) else {
         return Err(FieldError::missing("session_id", "with model_seq_id, or model_id with seq_id").into());
     };
+    check_metadata(user_metadata.as_ref()).map_err(unreadable)?;
     front.check_session(&session)?;
     if let Some(Err(error)) = base_model.map(|name| check_base(&front, &name)) {
-        return front.refused_future(&session, &body, error.into());
+        return front.refused_future(&session, body.room, error.into());
     }
-    begin(&front, session, number, user_metadata, InitialWeights::Checkpoint { path, optimizer }, &body)
+    begin(&front, session, number, user_metadata, InitialWeights::Checkpoint { path, optimizer }, body.room)
 }
 
 /// Begins a model in the background; a repeated request has the id of the first.
@@ -159,14 +161,14 @@ fn begin(
     number: u64,
     user_metadata: Option<Value>,
     origin: InitialWeights,
-    body: &Bytes,
+    room: Room,
 ) -> Result<Response, ApiError> {
     let model = format!("{session}:train:{number}");
     let mut created = front.created.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(id) = created.get(&model) {
         return Ok(ok(json!({"request_id": id, "model_id": model})));
     }
-    let room = front.admit(body.len())?;
+    let room = front.admit(room)?;
     let promise = front.futures.promise(front.fresh_id("request"), &session, room);
     let id = promise.id().to_owned();
     created.insert(model.clone(), id.clone());
@@ -188,7 +190,7 @@ async fn begun(
     let result = async {
         let _creating = front.creating.lock().await;
         take_over(front, &session).await?;
-        let version = front.fresh_version()?;
+        let version = front.blocking(Front::fresh_version).await?;
         // The learner's name for the model: a new one each time, since its numbers begin anew.
         let run_id = format!("{}.{version}", model.replace(':', "."));
         let (kind, answer) = match origin {
@@ -203,7 +205,8 @@ async fn begun(
             }
         };
         front.backend.operate(&run_id, 1, kind).await?;
-        front.begin_model(&model, &session, user_metadata)?;
+        let of = (model.clone(), session.clone());
+        front.blocking(move |front| front.begin_model(&of.0, &of.1, user_metadata)).await?;
         activate(front, Training::new(model.clone(), session.clone(), run_id, 0));
         tracing::info!(model, "model begun");
         Ok(OperationOutcome::Json(answer))
@@ -217,7 +220,7 @@ async fn begun(
 }
 
 /// Makes room for a model: refuses while another session's client is there, and waits to see whether it is.
-async fn take_over(front: &Front, session: &str) -> Result<(), Failure> {
+async fn take_over(front: &Arc<Front>, session: &str) -> Result<(), Failure> {
     let Some(holder) = front.active() else { return Ok(()) };
     let refused = |why: &str| {
         Err(Failure::user(format!("this server trains one model at a time, and {} is trained {why}", holder.model)))
@@ -228,8 +231,11 @@ async fn take_over(front: &Front, session: &str) -> Result<(), Failure> {
     if front.sessions.is_heard_again(&holder.session, front.settings.session_expiry).await {
         return refused("by another client, which is there: try again when it has finished");
     }
-    front.end_session(&holder.session, "its session ended: its client was silent, and another took the model over");
-    front.end_model(&holder.model, "its client was silent, and another took the model over");
+    let end = move |front: &Front| {
+        front.end_session(&holder.session, "its session ended: its client was silent, and another took the model over");
+        front.end_model(&holder.model, "its client was silent, and another took the model over");
+    };
+    front.blocking(end).await;
     Ok(())
 }
 
@@ -238,8 +244,8 @@ struct Info {
     model_id: String,
 }
 
-pub(super) async fn info(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let Info { model_id } = read(&body)?;
+pub(super) async fn info(State(front): State<Arc<Front>>, body: RequestBody) -> Result<Response, ApiError> {
+    let Info { model_id } = read(&body.bytes)?;
     if !front.state().models.contains_key(&model_id) {
         return Err(ApiError::not_found(format!("there is no model {model_id}")));
     }

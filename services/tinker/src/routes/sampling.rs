@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, PoisonError};
 
-use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -12,6 +11,7 @@ use evenkeel_proto::v1::Sampling;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::bodies::RequestBody;
 use super::models::check_base;
 use super::training::sampler_id;
 use super::{ok, read, refused};
@@ -32,8 +32,8 @@ struct Create {
     model_path: Option<String>,
 }
 
-pub(super) async fn create(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let Create { session_id, sampling_session_seq_id, base_model, model_path } = read(&body)?;
+pub(super) async fn create(State(front): State<Arc<Front>>, body: RequestBody) -> Result<Response, ApiError> {
+    let Create { session_id, sampling_session_seq_id, base_model, model_path } = read(&body.bytes)?;
     front.check_session(&session_id)?;
     let weights = match &model_path {
         Some(path) => Some(front.sampler_checkpoint(path).map_err(refused)?),
@@ -51,9 +51,9 @@ pub(super) async fn create(State(front): State<Arc<Front>>, body: Bytes) -> Resu
             return Err(FieldError::new("sampling_session_seq_id", sampling_session_seq_id, allowed).into());
         }
         None => {
-            let sampler =
-                Sampler { session: session_id, path: model_path, weights, created: now(), is_ephemeral: false };
-            front.keep_sampler(id.clone(), sampler).map_err(refused)?;
+            let sampler = Sampler { session: session_id, path: model_path, weights, created: now() };
+            let new = id.clone();
+            front.blocking(move |front| front.keep_sampler(new, sampler)).await.map_err(refused)?;
         }
     }
     Ok(ok(json!({"type": "create_sampling_session", "sampling_session_id": id})))
@@ -65,6 +65,11 @@ pub(super) async fn info(State(front): State<Arc<Front>>, Path(id): Path<String>
     let mut body = json!({"sampler_id": id, "base_model": front.settings.model_name});
     if let Some(path) = &sampler.path {
         body["model_path"] = path.as_str().into();
+    }
+    let weights = sampler.weights.as_ref().or(state.base.as_ref());
+    if let Some(verdict) = weights.and_then(|weights| front.verdicts.of(weights.version)) {
+        let (found, why) = verdict.parts();
+        body["weights_proof"] = json!({"state": found, "reason": why});
     }
     Ok(ok(body))
 }
@@ -136,8 +141,9 @@ enum Stop {
     Texts(Vec<String>),
 }
 
-pub(super) async fn sample(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let request: Sample = read(&body)?;
+pub(super) async fn sample(State(front): State<Arc<Front>>, body: RequestBody) -> Result<Response, ApiError> {
+    let RequestBody { bytes, room } = body;
+    let request: Sample = read(&bytes)?;
     let Some(sampler) = request.sampling_session_id.clone() else {
         return Err(
             FieldError::missing("sampling_session_id", "a sampling session, as SDKs since 0.25.0 have it").into()
@@ -145,7 +151,7 @@ pub(super) async fn sample(State(front): State<Arc<Front>>, body: Bytes) -> Resu
     };
     let (session, weights) = weights_of(&front, &sampler)?;
     front.sessions.heard(&session);
-    let digest = sha256(&body);
+    let digest = sha256(&bytes);
     let number = request.seq_id;
     let mut sampled = front.sampled.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(earlier) = sampled.get(&(sampler.clone(), number)) {
@@ -155,7 +161,7 @@ pub(super) async fn sample(State(front): State<Arc<Front>>, body: Bytes) -> Resu
             Err(ApiError::bad(format!("seq_id is {number}, which was taken by another request")))
         };
     }
-    let room = front.admit(body.len())?;
+    let room = front.admit(room)?;
     let promise = front.futures.promise(front.fresh_id("request"), &session, room);
     let taken = SampleRequest {
         digest,
@@ -267,6 +273,7 @@ fn prepared(front: &Front, sampler: &str, request: Sample) -> Result<Prepared, F
         seed: Some(seed),
         stop_token_ids,
         ignore_eos: Some(ignore_eos),
+        unseeded: false,
     };
     let prompt_logprobs = request.prompt_logprobs == Some(true);
     Ok(Prepared { prompt, samples, sampling, stop_texts, prompt_logprobs })

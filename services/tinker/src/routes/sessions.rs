@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use evenkeel_rpc::server::read_up_to;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::bodies::RequestBody;
 use super::{ok, read, refused};
 use crate::error::ApiError;
 use crate::front::Front;
@@ -36,7 +38,10 @@ pub(super) async fn config(State(front): State<Arc<Front>>) -> Response {
 }
 
 pub(super) async fn create(State(front): State<Arc<Front>>) -> Result<Response, ApiError> {
-    let id = front.begin_session().map_err(refused)?;
+    let id = front.fresh_id("session");
+    front.sessions.begin_another(&id)?;
+    let new = id.clone();
+    front.blocking(move |front| front.begin_session(&new)).await.map_err(refused)?;
     let mut body = json!({"type": "create_session", "session_id": id});
     if front.settings.unembed == UnembedSetting::Frozen && !front.adapters.head {
         body["warning_message"] =
@@ -53,15 +58,17 @@ pub(super) struct Heartbeat {
     session_id: String,
 }
 
-pub(super) async fn heartbeat(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
-    let Heartbeat { session_id } = read(&body)?;
+pub(super) async fn heartbeat(State(front): State<Arc<Front>>, body: RequestBody) -> Result<Response, ApiError> {
+    let Heartbeat { session_id } = read(&body.bytes)?;
     front.check_session(&session_id)?;
     Ok(ok(json!({"type": "session_heartbeat"})))
 }
 
 pub(super) async fn finish(State(front): State<Arc<Front>>, Path(id): Path<String>) -> Result<Response, ApiError> {
     match front.check_session(&id) {
-        Ok(()) => front.end_session(&id, "its session was finished by the client"),
+        Ok(()) => {
+            front.blocking(move |front| front.end_session(&id, "its session was finished by the client")).await;
+        }
         // Repeated.
         Err(ApiError { status: StatusCode::GONE, .. }) => {}
         Err(unknown) => return Err(unknown),
@@ -70,7 +77,8 @@ pub(super) async fn finish(State(front): State<Arc<Front>>, Path(id): Path<Strin
 }
 
 /// Discarded unread: it may have headers of requests in it, and so keys.
-pub(super) async fn telemetry(_: Bytes) -> Response {
+pub(super) async fn telemetry(body: Body) -> Response {
+    let _ = read_up_to(body, 0).await;
     ok(json!({"status": "accepted"}))
 }
 

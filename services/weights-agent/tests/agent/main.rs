@@ -6,6 +6,7 @@
 mod certificates;
 mod copies;
 mod cuts;
+mod planted;
 mod secured;
 mod source;
 
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use evenkeel_proto::v1::weights_agent_client::WeightsAgentClient;
-use evenkeel_proto::v1::{PullRequest, PullResponse, WeightsAgentGetStatusRequest};
+use evenkeel_proto::v1::{PullResponse, WeightsAgentGetStatusRequest};
 use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::server::RunningServer;
 use evenkeel_weights_agent::{WeightsAgentSettings, bind};
@@ -58,13 +59,12 @@ impl Agent {
     }
 
     pub(crate) async fn pull(&self, published: &Published) -> Result<PullResponse, Status> {
-        let request = PullRequest { version: published.version, digest: published.digest.clone() };
-        self.client.clone().pull(request).await.map(tonic::Response::into_inner)
+        self.client.clone().pull(published.request()).await.map(tonic::Response::into_inner)
     }
 
     /// One that its caller gives up after that time.
     pub(crate) async fn pull_for(&self, published: &Published, time: Duration) -> Result<PullResponse, Status> {
-        let mut request = Request::new(PullRequest { version: published.version, digest: published.digest.clone() });
+        let mut request = Request::new(published.request());
         request.set_timeout(time);
         self.client.clone().pull(request).await.map(tonic::Response::into_inner)
     }

@@ -1,6 +1,5 @@
 //! Certificates and tokens, on both sides of the agent.
 
-use evenkeel_proto::v1::PullRequest;
 use evenkeel_proto::v1::weights_agent_client::WeightsAgentClient;
 use evenkeel_rpc::client::ClientSettings;
 use evenkeel_rpc::server::{AuthSettings, Role, ServerSettings};
@@ -23,7 +22,7 @@ fn server(certificates: &Folder, roles: &[(&str, Role)]) -> ServerSettings {
 
 async fn pull(agent: &str, certificates: &Folder, name: &str, published: &Published) -> Result<String, Status> {
     let channel = connector(Some(certificates.client_as(name)), None).connect_lazy(&at(agent)).unwrap();
-    let request = PullRequest { version: published.version, digest: published.digest.clone() };
+    let request = published.request();
     WeightsAgentClient::new(channel).pull(request).await.map(|pulled| pulled.into_inner().path)
 }
 

@@ -9,7 +9,8 @@ use evenkeel_host::{FileDigest, sha256};
 use evenkeel_model_folder::weights_digest_of;
 use evenkeel_proto::v1::weights_server::{Weights, WeightsServer};
 use evenkeel_proto::v1::{
-    WeightsDescribeRequest, WeightsDescribeResponse, WeightsFile, WeightsPart, WeightsReadRequest, WeightsReadResponse,
+    PullRequest, WeightsDescribeRequest, WeightsDescribeResponse, WeightsFile, WeightsPart, WeightsReadRequest,
+    WeightsReadResponse,
 };
 use evenkeel_rpc::error::{Reason, ServiceError};
 use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
@@ -22,11 +23,11 @@ pub(crate) const CHUNK: usize = 16 << 10;
 /// What becomes of a call for bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TransferFault {
-    /// It breaks after so many bytes.
+    /// The call breaks after this number of bytes.
     Cut(usize),
-    /// It ends after so many bytes, as if that were all.
+    /// The call ends after this number of bytes, as if that were all.
     End(usize),
-    /// Nothing comes after so many bytes.
+    /// The call stalls after this number of bytes.
     Silence(usize),
     /// The byte at this offset of the file, if the call has it, is another.
     Damage(u64),
@@ -36,6 +37,8 @@ pub(crate) enum TransferFault {
 pub(crate) struct Published {
     pub(crate) version: u64,
     pub(crate) digest: String,
+    /// The digest of all files, as the learner tells it in its answer to who had it publish.
+    pub(crate) files_digest: String,
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     pub(crate) description: WeightsDescribeResponse,
 }
@@ -70,7 +73,7 @@ impl FakeLearner {
         self.server.endpoint().to_owned()
     }
 
-    /// Publishes tensors, each of so many equal bytes, in two files.
+    /// Publishes tensors, each with its number of equal bytes, in two files.
     pub(crate) fn publish(&self, version: u64, tensors: &[(&str, u8, usize)]) -> Published {
         let (first, second) = tensors.split_at(tensors.len() / 2);
         let mut files = BTreeMap::new();
@@ -92,7 +95,9 @@ impl FakeLearner {
         }
         described.sort_by(|a, b| a.name.cmp(&b.name));
         let description = WeightsDescribeResponse { files: described };
-        let published = Published { version, digest, files, description };
+        let of_file = |(name, bytes): (&String, &Vec<u8>)| format!("{name}\0{}\n", &sha256(bytes)["sha256:".len()..]);
+        let files_digest = sha256(files.iter().map(of_file).collect::<String>());
+        let published = Published { version, digest, files_digest, files, description };
         self.state.published.lock().unwrap().push(published.clone());
         published
     }
@@ -121,13 +126,26 @@ impl FakeLearner {
         self.state.sent.load(Ordering::SeqCst)
     }
 
-    /// Calls for bytes.
+    /// Number of calls for bytes.
     pub(crate) fn calls(&self) -> usize {
         self.state.calls.load(Ordering::SeqCst)
     }
 }
 
 impl Published {
+    /// The request of somebody who knows what was published.
+    pub(crate) fn request(&self) -> PullRequest {
+        let Self { version, digest, files_digest, .. } = self.clone();
+        PullRequest { version, digest, files_digest }
+    }
+
+    /// Puts another file in the place of one, or beside the others, and describes it truly.
+    pub(crate) fn plant(&mut self, name: &str, text: &str) {
+        self.files.insert(name.to_owned(), text.into());
+        self.description.files.retain(|file| file.name != name);
+        self.description.files.push(plain(name, text));
+    }
+
     pub(crate) fn size(&self) -> u64 {
         self.files.values().map(|bytes| bytes.len() as u64).sum()
     }

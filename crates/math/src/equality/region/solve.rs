@@ -6,11 +6,11 @@ use crate::evaluate::exact_at;
 use crate::expr::{Builder, Expr, Function, Node};
 use crate::{End, Magnitude, Notation, Number, Region, Relation, Sign, Value};
 
-/// A solved relation.
+/// A relation that was solved for its only quantity.
 pub(super) struct Solved {
     /// The quantity, in canonical spelling.
     pub(super) name: String,
-    /// Its possible values.
+    /// Possible values of the quantity.
     pub(super) region: Region,
 }
 
@@ -143,9 +143,9 @@ fn linear(left: &Expr, sign: Sign, right: &Expr) -> Option<(String, Region)> {
     if difference.any(turns) {
         return None;
     }
-    let at = |x: &RBig| exact_at(&difference, x);
-    let zero = at(&RBig::ZERO)?;
-    let one = at(&RBig::ONE)?;
+    let difference_at = |x: &RBig| exact_at(&difference, x);
+    let zero = difference_at(&RBig::ZERO)?;
+    let one = difference_at(&RBig::ONE)?;
     let slope = one - zero.clone();
     if slope.is_zero() {
         return None;
@@ -153,7 +153,7 @@ fn linear(left: &Expr, sign: Sign, right: &Expr) -> Option<(String, Region)> {
     let checked = [(2, 1), (5, 1), (-3, 1), (7, 2), (-11, 3), (1000, 7)];
     let is_linear = checked.into_iter().all(|(above, below)| {
         let x = RBig::from_parts_signed(above.into(), i64::from(below).into());
-        at(&x).is_some_and(|value| value == slope.clone() * x + zero.clone())
+        difference_at(&x).is_some_and(|value| value == slope.clone() * x + zero.clone())
     });
     if !is_linear {
         return None;

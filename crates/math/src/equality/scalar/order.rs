@@ -44,7 +44,7 @@ fn class(expr: &Expr, classes: &mut HashMap<Form, usize>) -> Option<usize> {
             found.push(None);
             continue;
         }
-        let of = |id: NodeId| found.get(id as usize).copied().flatten();
+        let class_of = |id: NodeId| found.get(id as usize).copied().flatten();
         let form = |operation, leaf: String, operands: Vec<usize>| Form { operation, leaf, operands };
         let form = match node {
             Node::Literal(number) => form("number", number.to_string(), Vec::new()),
@@ -52,12 +52,12 @@ fn class(expr: &Expr, classes: &mut HashMap<Form, usize>) -> Option<usize> {
             Node::Symbol(name) => form("name", expr.name(*name).to_owned(), Vec::new()),
             Node::Add(..) => form("+", String::new(), operands(expr, index, &found)?),
             Node::Multiply(..) => form("*", String::new(), operands(expr, index, &found)?),
-            Node::Negate(a) => form("-", String::new(), vec![of(*a)?]),
-            Node::Divide(a, b) => form("/", String::new(), vec![of(*a)?, of(*b)?]),
-            Node::Power(a, b) => form("^", String::new(), vec![of(*a)?, of(*b)?]),
-            Node::Call(function, a) => form("call", function.name().to_owned(), vec![of(*a)?]),
-            Node::Call2(function, a, b) => form("call", function.name().to_owned(), vec![of(*a)?, of(*b)?]),
-            Node::Apply(name, a) => form("apply", expr.name(*name).to_owned(), vec![of(*a)?]),
+            Node::Negate(a) => form("-", String::new(), vec![class_of(*a)?]),
+            Node::Divide(a, b) => form("/", String::new(), vec![class_of(*a)?, class_of(*b)?]),
+            Node::Power(a, b) => form("^", String::new(), vec![class_of(*a)?, class_of(*b)?]),
+            Node::Call(function, a) => form("call", function.name().to_owned(), vec![class_of(*a)?]),
+            Node::Call2(function, a, b) => form("call", function.name().to_owned(), vec![class_of(*a)?, class_of(*b)?]),
+            Node::Apply(name, a) => form("apply", expr.name(*name).to_owned(), vec![class_of(*a)?]),
             Node::Term(_) | Node::Fold { .. } => return None,
         };
         let next = classes.len();

@@ -1,6 +1,7 @@
 //! Expressions with rounded decimals.
 
-use super::{Comparison, MAX_ATTEMPTS, POINTS};
+use super::Comparison;
+use super::points::{MAX_ATTEMPTS, POINTS};
 use crate::equality::number::is_in_eighths;
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, EnclosureOptions, EvalError, Point, Variables, evaluate};

@@ -44,7 +44,7 @@ impl Bounds {
     }
 }
 
-/// `base^exponent`, or [`FAR`].
+/// The power `base^exponent`, or [`FAR`] for an exponent that is out of range.
 fn grown(base: i64, exponent: i64) -> i64 {
     u32::try_from(exponent).map_or(FAR, |exponent| base.saturating_pow(exponent))
 }
@@ -54,7 +54,7 @@ pub(super) fn of(expr: &Expr) -> i64 {
     let mut parts: Vec<Bounds> = Vec::with_capacity(expr.len());
     let mut reach = 1;
     for node in expr.nodes() {
-        let at = |id: &NodeId| parts.get(*id as usize).copied().unwrap_or(Bounds::VARIABLE);
+        let bounds_of = |id: &NodeId| parts.get(*id as usize).copied().unwrap_or(Bounds::VARIABLE);
         let part = match node {
             Node::Literal(number) => {
                 let bound = node.magnitude().unwrap_or(FAR);
@@ -64,40 +64,42 @@ pub(super) fn of(expr: &Expr) -> i64 {
             Node::Constant(Constant::I) => Bounds::constant(1),
             Node::Constant(_) => Bounds::constant(4),
             Node::Symbol(_) | Node::Term(_) => Bounds::VARIABLE,
-            Node::Negate(a) | Node::Apply(_, a) => at(a),
-            Node::Add(a, b) => at(a).with(at(b), i64::saturating_add),
-            Node::Multiply(a, b) => at(a).with(at(b), i64::saturating_mul),
+            Node::Negate(a) | Node::Apply(_, a) => bounds_of(a),
+            Node::Add(a, b) => bounds_of(a).with(bounds_of(b), i64::saturating_add),
+            Node::Multiply(a, b) => bounds_of(a).with(bounds_of(b), i64::saturating_mul),
             Node::Divide(a, b) => {
-                let above = at(a);
-                let below = at(b);
+                let above = bounds_of(a);
+                let below = bounds_of(b);
                 let divisor = above.divisor.saturating_mul(below.constant.unwrap_or(1)).saturating_mul(below.divisor);
                 let bound = |above: i64, _| above.saturating_mul(below.divisor);
                 Bounds { divisor, ..above.with(below, bound) }
             }
             Node::Power(a, b) => {
-                let base = at(a);
-                let exponent = at(b);
+                let base = bounds_of(a);
+                let exponent = bounds_of(b);
                 let root = exponent.constant.is_some() && exponent.divisor > 1 && base.constant.is_none();
                 let mut power = base.with(exponent, |base, exponent| grown(base.max(2), exponent));
                 power.root |= root;
                 power
             }
-            Node::Call(Function::Sqrt, a) => Bounds { root: true, ..at(a) },
-            Node::Call(Function::Ln | Function::Log, a) if at(a).constant.is_none() => {
-                Bounds { logarithm: true, ..at(a) }
+            Node::Call(Function::Sqrt, a) => Bounds { root: true, ..bounds_of(a) },
+            Node::Call(Function::Ln | Function::Log | Function::Lg, a) if bounds_of(a).constant.is_none() => {
+                Bounds { logarithm: true, ..bounds_of(a) }
             }
-            Node::Call(Function::Exp, a) => at(a).with(at(a), |exponent, _| grown(3, exponent)),
+            Node::Call(Function::Exp, a) => bounds_of(a).with(bounds_of(a), |exponent, _| grown(3, exponent)),
             Node::Call(Function::Factorial | Function::DoubleFactorial, a) => {
-                at(a).with(at(a), |n, _| (1..=n.min(21)).fold(1_i64, i64::saturating_mul))
+                bounds_of(a).with(bounds_of(a), |n, _| (1..=n.min(21)).fold(1_i64, i64::saturating_mul))
             }
-            Node::Call(_, a) => at(a),
-            Node::Call2(Function::LogBase, a, b) if at(a).constant.is_none() => {
-                Bounds { logarithm: true, ..at(a).with(at(b), i64::max) }
+            Node::Call(_, a) => bounds_of(a),
+            Node::Call2(Function::LogBase, a, b) if bounds_of(a).constant.is_none() => {
+                Bounds { logarithm: true, ..bounds_of(a).with(bounds_of(b), i64::max) }
             }
-            Node::Call2(Function::Root, a, b) => Bounds { root: true, ..at(a).with(at(b), i64::max) },
-            Node::Call2(Function::Binomial, a, b) => at(a).with(at(b), |n, _| grown(2, n)),
-            Node::Call2(_, a, b) => at(a).with(at(b), i64::max),
-            Node::Fold { from, to, .. } => at(from).with(at(to), |a, b| a.max(b).saturating_mul(a.max(b))),
+            Node::Call2(Function::Root, a, b) => Bounds { root: true, ..bounds_of(a).with(bounds_of(b), i64::max) },
+            Node::Call2(Function::Binomial, a, b) => bounds_of(a).with(bounds_of(b), |n, _| grown(2, n)),
+            Node::Call2(_, a, b) => bounds_of(a).with(bounds_of(b), i64::max),
+            Node::Fold { from, to, .. } => {
+                bounds_of(from).with(bounds_of(to), |a, b| a.max(b).saturating_mul(a.max(b)))
+            }
         };
         let turns = match node {
             Node::Call(Function::Abs | Function::Floor | Function::Ceiling | Function::Sqrt, _) => true,
@@ -110,7 +112,7 @@ pub(super) fn of(expr: &Expr) -> i64 {
         if turns && part.constant.is_none() {
             // The outer root or logarithm does not move the threshold of its own argument.
             let inner = match node {
-                Node::Call(Function::Sqrt, a) | Node::Call2(Function::Root, a, _) => at(a),
+                Node::Call(Function::Sqrt, a) | Node::Call2(Function::Root, a, _) => bounds_of(a),
                 _ => part,
             };
             reach = reach.max(inner.threshold());

@@ -59,7 +59,7 @@ pub(super) fn ln_near_one(m: &IBig, bits: usize) -> IBig {
     sum << 1
 }
 
-/// Sine and cosine.
+/// Sine and cosine of a fixed-point number.
 pub(super) fn sin_cos(x: &IBig, bits: usize) -> Result<(IBig, IBig)> {
     let quarter = pi(bits)? >> 1;
     let half: IBig = &quarter >> 1;

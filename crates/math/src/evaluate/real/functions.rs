@@ -80,7 +80,7 @@ impl Precision {
         self.note_absorption(2 * a.magnitude(), 0);
         let bits = self.working_bits(a);
         let (sin, cos) = elementary::sin_cos(&a.fixed(bits), bits)?;
-        // π was subtracted as often as the bits before the point indicate, and so was its error.
+        // π was subtracted as many times as the bits before the point indicate, each time with its error.
         let before = usize::try_from(a.magnitude()).unwrap_or(0);
         let error = a.fixed_error(bits) + (UBig::ONE << (GUARD + before));
         if error.bit_len() > bits {
@@ -109,7 +109,7 @@ impl Precision {
         self.arctan_small(a)
     }
 
-    /// For numbers slightly above 1.
+    /// Inverse tangent of numbers up to slightly above 1.
     fn arctan_small(&self, a: &Real) -> Result {
         let bits = self.working_bits(a) + usize::try_from(-a.magnitude()).unwrap_or(0).min(self.bits);
         let value = elementary::arctan(&a.fixed(bits), bits);

@@ -18,7 +18,7 @@ pub(super) struct Decimal {
     pub(super) integer: String,
     /// Digits after the point that do not repeat.
     pub(super) fixed: String,
-    /// Digits that do.
+    /// Digits after the point that repeat.
     pub(super) period: String,
     /// The token after it.
     pub(super) end: usize,

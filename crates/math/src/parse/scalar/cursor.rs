@@ -54,7 +54,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         (at < self.end).then(|| self.tokens.kind(at))
     }
 
-    /// The current token.
+    /// The current token; `None` at the end.
     pub(super) fn peek(&self) -> Option<&'t TokenKind<'a>> {
         self.kind(self.at)
     }

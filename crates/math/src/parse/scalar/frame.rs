@@ -9,7 +9,7 @@ use crate::parse::token::TokenKind;
 /// A range of tokens that is parsed on its own.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Its end.
+    /// Index behind the last token.
     pub(super) end: usize,
     /// Whether it takes a single operand, like an argument without braces.
     pub(super) single: bool,
@@ -24,21 +24,21 @@ pub(super) struct Frame {
 /// What is built from the expression of a frame.
 #[derive(Debug, Clone)]
 pub(super) enum OnClose {
-    /// The whole expression.
+    /// The expression is the result.
     Finish,
-    /// An operand.
+    /// The expression is an operand of the frame around it.
     Operand,
     /// The argument of a function, raised to the given power.
     Call(Function, Option<NodeId>),
     /// The first argument of a function of two; the second follows after a comma.
     First(Function),
-    /// The second argument.
+    /// The expression is the second argument of a function.
     Second(Function, NodeId),
     /// The argument of an undefined function.
     Apply(u32),
     Numerator,
     Denominator(NodeId),
-    /// `\binom{n}{k}`
+    /// The expression is the upper number of `\binom{n}{k}`.
     BinomialTop,
     BinomialBottom(NodeId),
     /// The index of a root, followed by its radicand.
@@ -91,6 +91,13 @@ impl Parser<'_, '_, '_> {
     pub(super) fn bracket(&mut self, on_close: OnClose) -> ScalarResult {
         let at = self.cursor.at();
         let close = self.cursor.partner(at).ok_or(ScalarError::NotScalar)?;
+        // `(n+1]` is an end of an interval.
+        if let (Some(TokenKind::Open('(' | '[')), Some(TokenKind::Close('⌋' | '⌉' | '}')))
+        | (Some(TokenKind::Open('(')), Some(TokenKind::Close(']')))
+        | (Some(TokenKind::Open('[')), Some(TokenKind::Close(')'))) = (self.cursor.kind(at), self.cursor.kind(close))
+        {
+            return Err(ScalarError::NotScalar);
+        }
         self.open(at + 1..close, close + 1, on_close);
         Ok(())
     }
@@ -103,13 +110,17 @@ impl Parser<'_, '_, '_> {
         self.reduce(0)?;
         let (frame, value) = self.stack.close()?;
         self.cursor.set_end(self.stack.frame().map_or(0, |outer| outer.end));
+        let is_group = self.cursor.kind(frame.end) == Some(&TokenKind::GroupClose);
         if let Some(resume) = frame.resume {
             self.cursor.jump(resume);
         }
         self.cursor.forget_skipped();
         match frame.on_close {
             OnClose::Finish => return Ok(Some(value)),
-            OnClose::Operand => self.stack.push_operand(value, LastOperand::Other),
+            OnClose::Operand => {
+                let last = if is_group { self.shown(value) } else { LastOperand::Other };
+                self.stack.push_operand(value, last);
+            }
             OnClose::Call(function, power) => {
                 let mut node = self.builder.push(Node::Call(function, value));
                 if let Some(power) = power {

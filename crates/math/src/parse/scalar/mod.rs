@@ -1,10 +1,14 @@
 //! Scalar expressions: an operator-precedence parser without recursion. Open brackets and arguments are on a stack of
 //! frames, operators that wait for an operand on a stack of operators.
 
+mod application;
 mod cursor;
 mod frame;
+mod letters;
+mod marks;
 mod name;
 mod operator;
+mod postfix;
 mod primary;
 mod stack;
 
@@ -14,7 +18,7 @@ use super::structure::Tokens;
 use crate::expr::{Builder, Expr};
 use crate::{Fuel, OutOfFuel};
 use cursor::Cursor;
-pub(super) use name::{has_no_vowel, is_letter, is_script_of_words};
+pub(super) use letters::{has_no_vowel, is_letter, is_script_of_words};
 use stack::{LastOperand, Stack};
 
 /// Most frames open at once.

@@ -1,4 +1,4 @@
-//! Infix and postfix operators, and their precedence.
+//! Infix operators, and the precedence of all.
 
 use super::frame::OnClose;
 use super::{LastOperand, Parser, PlusMinus, ScalarError, ScalarResult};
@@ -40,13 +40,20 @@ pub(super) enum Operator {
 }
 
 const OVER: u8 = 5;
+
 const ADD: u8 = 10;
+
 const FOLD: u8 = 15;
+
 pub(super) const MULTIPLY: u8 = 20;
+
 const CALL: u8 = 25;
+
 const FACTOR: u8 = 30;
+
 const MIXED: u8 = 40;
-const POWER: u8 = 50;
+
+pub(super) const POWER: u8 = 50;
 
 impl Operator {
     fn precedence(&self) -> u8 {
@@ -145,7 +152,7 @@ impl Parser<'_, '_, '_> {
         whole.notation == Notation::Integer && part.notation == Notation::Fraction && is_proper(part)
     }
 
-    fn push(&mut self, operator: Operator, least: u8) -> ScalarResult {
+    pub(super) fn push(&mut self, operator: Operator, least: u8) -> ScalarResult {
         self.reduce(least)?;
         self.stack.push_operator(operator);
         Ok(())
@@ -214,83 +221,15 @@ impl Parser<'_, '_, '_> {
         if (self.sign == PlusMinus::Plus) == is_plus_minus { Operator::Add } else { Operator::Subtract }
     }
 
-    fn superscript(&mut self) -> ScalarResult {
-        // `^\circ` and `^{\circ}`
-        let at = self.cursor.after_spaces(self.cursor.at() + 1);
-        let is_circle = |kind: Option<&TokenKind<'_>>| matches!(kind, Some(TokenKind::Command("circ" | "degree")));
-        if is_circle(self.cursor.kind(at)) {
-            return self.degree(at + 1 - self.cursor.at());
-        }
-        if self.cursor.kind(at) == Some(&TokenKind::GroupOpen) {
-            let close = self.cursor.partner(at).ok_or(ScalarError::NotScalar)?;
-            let inner = self.cursor.tokens().stripped(at + 1..close);
-            if inner.len() == 1 && is_circle(self.cursor.kind(inner.start)) {
-                return self.degree(close + 1 - self.cursor.at());
-            }
-        }
-        self.cursor.advance();
-        // Exponentiation is right-associative.
-        self.push(Operator::Power, POWER + 1)
-    }
-
-    /// A degree sign of this many tokens: π/180 times the operand before it.
-    fn degree(&mut self, tokens: usize) -> ScalarResult {
-        self.reduce(POWER)?;
-        let operand = self.stack.pop_operand()?;
-        let pi = self.builder.constant(crate::expr::Constant::Pi);
-        let turn = self.builder.integer(180);
-        let unit = self.builder.push(Node::Divide(pi, turn));
-        let node = self.builder.push(Node::Multiply(operand, unit));
-        self.cursor.jump(self.cursor.at() + tokens);
-        self.stack.push_operand(node, LastOperand::Other);
-        Ok(())
-    }
-
-    fn factorial(&mut self) -> ScalarResult {
-        let double = self.cursor.kind(self.cursor.at() + 1) == Some(&TokenKind::Symbol('!'));
-        let operand = self.stack.pop_operand()?;
-        let function = if double { Function::DoubleFactorial } else { Function::Factorial };
-        let node = self.builder.push(Node::Call(function, operand));
-        self.cursor.jump(self.cursor.at() + if double { 2 } else { 1 });
-        self.stack.push_operand(node, LastOperand::Other);
-        Ok(())
-    }
-
-    fn percent(&mut self) -> ScalarResult {
-        let operand = self.stack.pop_operand()?;
-        let hundred = self.builder.integer(100);
-        let node = self.builder.push(Node::Divide(operand, hundred));
-        self.cursor.advance();
-        self.stack.push_operand(node, LastOperand::Other);
-        Ok(())
-    }
-
-    /// A bar after an operand closes an open absolute value, or else begins a factor.
-    fn bar_or_factor(&mut self) -> ScalarResult {
-        self.reduce(1)?;
-        if !matches!(self.stack.operator(), Some(Operator::Bar)) {
-            return self.juxtaposition();
-        }
-        self.stack.pop_operator();
-        let operand = self.stack.pop_operand()?;
-        let node = self.builder.push(Node::Call(Function::Abs, operand));
-        self.cursor.advance();
-        self.stack.push_operand(node, LastOperand::Other);
-        Ok(())
-    }
-
     /// Adjacent operands are factors, unless both are numerals.
-    fn juxtaposition(&mut self) -> ScalarResult {
+    pub(super) fn juxtaposition(&mut self) -> ScalarResult {
         let Some(kind) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
         let is_numeral = matches!(kind, TokenKind::Numeral(_));
         if is_numeral && self.stack.last_operand() != LastOperand::Other && self.cursor.is_at_token_start() {
             return Err(ScalarError::NotScalar);
         }
-        // `1{00}` shows 100.
-        if self.stack.last_operand() != LastOperand::Other
-            && matches!(kind, TokenKind::GroupOpen)
-            && matches!(self.cursor.kind(self.cursor.at() + 1), Some(TokenKind::Numeral(_)))
-        {
+        // `1{00}` and `{1}{00}` show 100.
+        if self.stack.last_operand() != LastOperand::Other && self.begins_with_numeral() {
             return Err(ScalarError::NotScalar);
         }
         if self.stack.last_operand() == LastOperand::Integer && matches!(kind, TokenKind::Command("frac")) {
@@ -302,6 +241,30 @@ impl Parser<'_, '_, '_> {
             return self.push(Operator::Factor, FACTOR);
         }
         self.push(Operator::Multiply, MULTIPLY)
+    }
+
+    /// What a group is that was read: braces are not seen, so that `{2}` is a numeral, except in an exponent.
+    pub(super) fn shown(&self, value: NodeId) -> LastOperand {
+        let is_exponent = matches!(self.stack.operator(), Some(Operator::Power | Operator::NegateExponent));
+        match self.builder.node(value) {
+            Some(Node::Literal(number)) if !is_exponent => match number.notation {
+                Notation::Integer => LastOperand::Integer,
+                Notation::Decimal { .. } => LastOperand::Decimal,
+                _ => LastOperand::Other,
+            },
+            _ => LastOperand::Other,
+        }
+    }
+
+    /// Whether a group begins here, and a numeral is the first that it shows.
+    fn begins_with_numeral(&self) -> bool {
+        let is_hidden = |at: usize| matches!(self.cursor.kind(at), Some(TokenKind::GroupOpen | TokenKind::Space));
+        let mut at = self.cursor.at();
+        let is_group = self.cursor.kind(at) == Some(&TokenKind::GroupOpen);
+        while is_hidden(at) {
+            at += 1;
+        }
+        is_group && matches!(self.cursor.kind(at), Some(TokenKind::Numeral(_)))
     }
 
     /// Begins a function application: the argument is in brackets, or extends to the next sign.

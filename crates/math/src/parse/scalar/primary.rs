@@ -1,14 +1,14 @@
 //! Operands: numerals, names, brackets, and commands with their arguments.
 
 use super::frame::OnClose;
-use super::name::is_letter;
+use super::letters::is_letter;
 use super::operator::Operator;
 use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::Number;
 use crate::expr::{Constant, Function};
 use crate::parse::token::TokenKind;
 
-/// Most nested sums.
+/// Most sums that may be nested.
 const MAX_SUMS: usize = 3;
 
 impl Parser<'_, '_, '_> {
@@ -39,7 +39,7 @@ impl Parser<'_, '_, '_> {
     }
 
     fn negative(&mut self) {
-        let exponent = matches!(self.stack.outer_operator(), Some(Operator::Power | Operator::NegateExponent));
+        let exponent = matches!(self.stack.operator(), Some(Operator::Power | Operator::NegateExponent));
         self.stack.push_operator(if exponent { Operator::NegateExponent } else { Operator::Negate });
         self.cursor.advance();
     }
@@ -67,7 +67,7 @@ impl Parser<'_, '_, '_> {
         }
         self.fuel.spend((numeral.integer.len() + numeral.fraction.len()) / 4)?;
         let number = Number::from_digits(&numeral.integer, numeral.fraction, numeral.point);
-        let is_exponent = matches!(self.stack.outer_operator(), Some(Operator::Power | Operator::NegateExponent));
+        let is_exponent = matches!(self.stack.operator(), Some(Operator::Power | Operator::NegateExponent));
         self.cursor.advance();
         let last = match () {
             () if is_exponent => LastOperand::Other,

@@ -24,7 +24,7 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// With the outermost frame.
+    /// A stack with the outermost frame, which ends at `end`.
     pub(super) fn new(end: usize) -> Self {
         let frame = Frame::new(end, OnClose::Finish, 0, 0);
         Self {
@@ -46,7 +46,7 @@ impl Stack {
         self.frames.len() == 1 && self.operands.is_empty() && self.operators.is_empty()
     }
 
-    /// The innermost frame.
+    /// The innermost frame that is open.
     pub(super) fn frame(&self) -> Option<&Frame> {
         self.frames.last()
     }
@@ -123,11 +123,6 @@ impl Stack {
     pub(super) fn operator(&self) -> Option<&Operator> {
         let floor = self.frames.last().map_or(0, |frame| frame.operators);
         self.operators.get(floor..)?.last()
-    }
-
-    /// The last operator of any frame.
-    pub(super) fn outer_operator(&self) -> Option<&Operator> {
-        self.operators.last()
     }
 
     pub(super) fn pop_operator(&mut self) -> Option<Operator> {

@@ -30,8 +30,13 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
                 return Ok(None);
             }
             let Some(items) = tokens.items(inner.clone()) else {
-                return enclosed(context, inner);
+                let is_pair = matches!((open, close), ('(', ')') | ('[', ']') | ('⟨', '⟩'));
+                return if is_pair { enclosed(context, inner) } else { Ok(None) };
             };
+            // Alternatives are no tuple.
+            if tokens.find(inner.clone(), |kind| kind.is_or() || kind.is_logical()).is_some() {
+                return context.nested(|context| list::read(context, inner));
+            }
             let items = items.into_iter().map(|item| value(context, item)).collect::<Result<Vec<_>, _>>()?;
             Ok(Some(Value::Tuple(Tuple { open, close, items })))
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use dashu_ratio::RBig;
 
-use super::{Context, Read, value};
+use super::{Context, Read, as_text, value};
 use crate::parse::ParseError;
 use crate::parse::token::TokenKind;
 use crate::value::Assignments;
@@ -18,7 +18,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     let tokens = context.tokens();
     let Some(items) = tokens.items(range.clone()) else { return Ok(None) };
     if items.len() > 3
-        && let Some(solutions) = solutions(context, range)?
+        && let Some(solutions) = solutions(context, range.clone())?
     {
         return Ok(Some(solutions));
     }
@@ -31,15 +31,72 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         let assigned = |value| Relation { members: vec![name.clone(), value], signs: vec![Sign::Equal] };
         items = items.into_iter().map(|value| Value::Relation(assigned(value))).collect();
     }
-    let is_or = |kind: &TokenKind<'_>| matches!(kind, TokenKind::Word("or") | TokenKind::Label("or"));
-    let alternatives = tokens.find(whole, is_or).is_some();
+    let alternatives = tokens.find(whole.clone(), |kind| kind.is_or()).is_some();
+    // Between letters, `\\lor` and `\\land` are signs of logic. What is said to hold together and cannot is no union.
+    let is_logic = items.iter().any(is_letters) && tokens.find(whole.clone(), |kind| kind.is_logical()).is_some();
+    if is_logic || !alternatives && exclude_each_other(&items) && tokens.find(whole, |kind| kind.is_and()).is_some() {
+        return as_text(tokens, range).map(Some);
+    }
+    if alternatives && are_about_several(&items) {
+        // Each alternative says nothing of the other names.
+        return Ok(Some(Value::List(items.into_iter().map(|item| Value::List(vec![item])).collect())));
+    }
     Ok(Some(conditions(items, alternatives)))
+}
+
+/// Whether an item is a word or has letters, and is no relation.
+fn is_letters(item: &Value) -> bool {
+    match item {
+        Value::Expr(expr) => !expr.is_closed(),
+        item => matches!(item, Value::Text(_)),
+    }
+}
+
+/// Whether all items are relations, and not all about the same names: `x = 2 or y = 3`.
+fn are_about_several(items: &[Value]) -> bool {
+    if !items.iter().all(|item| matches!(item, Value::Relation(_)))
+        || Assignments::of(items).is_some_and(|assigned| assigned.common_name().is_some())
+    {
+        return false;
+    }
+    let names = |item: &Value| {
+        let mut names = std::collections::BTreeSet::new();
+        item.any(&mut |part| {
+            if let Value::Expr(expr) = part {
+                names.extend(expr.names().iter().cloned());
+            }
+            false
+        });
+        names
+    };
+    let names: Vec<_> = items.iter().map(names).collect();
+    names.windows(2).any(|pair| pair.first() != pair.last())
+}
+
+/// Whether two of the items are an upper and a lower bound of one name without a number between them.
+fn exclude_each_other(items: &[Value]) -> bool {
+    let bound = |item: &Value| {
+        let Value::Relation(relation) = item else { return None };
+        let ([name @ Value::Expr(expr), Value::Number(number)], [sign]) =
+            (relation.members.as_slice(), relation.signs.as_slice())
+        else {
+            return None;
+        };
+        (sign.is_order() && name.is_name()).then_some((expr.to_string(), *sign, number.exact()?.clone()))
+    };
+    let bounds: Vec<_> = items.iter().filter_map(bound).collect();
+    bounds.iter().any(|(name, sign, above)| {
+        matches!(sign, Sign::Less | Sign::LessOrEqual)
+            && bounds.iter().any(|(other, sign, below)| {
+                matches!(sign, Sign::Greater | Sign::GreaterOrEqual) && other == name && below >= above
+            })
+    })
 }
 
 /// `x = 2, y = 7 or x = 5, y = 1`: solutions that assign the same names each. `None` for anything else.
 fn solutions(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let is_or = |kind: &TokenKind<'_>| matches!(kind, TokenKind::Word("or" | "and") | TokenKind::Label("or" | "and"));
+    let is_or = |kind: &TokenKind<'_>| kind.is_or() || kind.is_and();
     let Some(first) = tokens.find(range.clone(), is_or) else { return Ok(None) };
     let has_comma = |range: Range<usize>| tokens.find(range, |kind| matches!(kind, TokenKind::Symbol(','))).is_some();
     if !has_comma(range.start..first) || !has_comma(first + 1..range.end) {

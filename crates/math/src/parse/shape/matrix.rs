@@ -82,6 +82,10 @@ fn product(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Matri
                 let Some(scalar) = leaf::read(context, factor)?.and_then(|value| value.scalar()) else {
                     return Ok(None);
                 };
+                // A capital beside a matrix may be another one, `P D P^{-1}`; constants of integration are numbers.
+                if !scalar.matrices().is_empty() || scalar.names().iter().any(|name| is_capital(name)) {
+                    return Ok(None);
+                }
                 let one = |cell: crate::expr::Expr| Builder::binary(&scalar, &cell, Node::Multiply);
                 let matrix = match product {
                     Some(matrix) => matrix,
@@ -117,6 +121,10 @@ fn product(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Matri
         spend_nodes(context, &product)?;
     }
     Ok(product)
+}
+
+fn is_capital(name: &str) -> bool {
+    matches!(name.as_bytes(), [letter] if letter.is_ascii_uppercase() && !matches!(letter, b'C' | b'K'))
 }
 
 /// Spends a step for each copied node.

@@ -2,7 +2,9 @@
 //! leaves. Each level scans its tokens a fixed number of times, and the number of levels is bounded.
 
 mod bracket;
+mod compound;
 mod context;
+pub(super) mod designation;
 mod leaf;
 mod list;
 mod matrix;
@@ -10,6 +12,7 @@ mod quantity;
 mod region;
 mod relation;
 mod special;
+mod unit;
 
 use std::ops::Range;
 
@@ -37,6 +40,9 @@ pub(super) fn value(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> R
 
 fn shape(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
+    if designation::read(tokens, range.clone()) {
+        return Ok(None);
+    }
     if let Some(number) = number::read(tokens, range.clone(), context.fuel())? {
         return Ok(Some(Value::Number(number)));
     }
@@ -50,7 +56,7 @@ fn shape(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     if let Some(region) = region::all_except(context, range.clone())? {
         return Ok(Some(Value::Region(region)));
     }
-    if let Some(value) = quantity::compound(context, range.clone())? {
+    if let Some(value) = compound::read(context, range.clone())? {
         return Ok(Some(value));
     }
     if let Some(value) = list::read(context, range.clone())? {
@@ -99,11 +105,19 @@ fn member(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
 fn without_lead(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     let mut range = tokens.trimmed(range);
     while range.start < range.end
-        && matches!(
-            tokens.kind(range.start),
+        && match tokens.kind(range.start) {
             TokenKind::Symbol('=' | ':' | '#' | '&')
-                | TokenKind::Command("approx" | "sim" | "to" | "therefore" | "Rightarrow" | "implies" | "\\")
-        )
+            | TokenKind::Command("to" | "therefore" | "Rightarrow" | "implies" | "iff" | "\\") => true,
+            // A decimal may be a rounded value; `\\approx 36` is not 36.
+            TokenKind::Command("approx" | "sim") => {
+                let first = range.clone().find_map(|at| match tokens.kind(at) {
+                    TokenKind::Numeral(numeral) => Some(numeral.point),
+                    _ => None,
+                });
+                first == Some(true)
+            }
+            _ => false,
+        }
     {
         range = tokens.trimmed(range.start + 1..range.end);
     }

@@ -1,8 +1,8 @@
-//! Relations and ratios.
+//! Parses relations and ratios.
 
 use std::ops::Range;
 
-use super::{Context, Read, as_text, leaf, member};
+use super::{Context, Read, as_text, designation, leaf, member};
 use crate::parse::structure::Tokens;
 use crate::parse::token::TokenKind;
 use crate::{Region, Relation, Sign, Value};
@@ -62,7 +62,9 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         }
         None => ranges.push(last),
     }
-    if signs.is_empty() || ranges.len() > MAX_MEMBERS || ranges.iter().any(Range::is_empty) {
+    // `x = 30-60-90` gives a name.
+    let is_named = ranges.last().is_some_and(|last| designation::read(tokens, last.clone()));
+    if signs.is_empty() || is_named || ranges.len() > MAX_MEMBERS || ranges.iter().any(Range::is_empty) {
         return Ok(None);
     }
     let mut members = Vec::with_capacity(ranges.len());
@@ -71,6 +73,13 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
             Some(value) => members.push(value),
             None => members.push(as_text(tokens, range)?),
         }
+    }
+    // `n + 1 = \\ldots` says nothing.
+    if members
+        .last()
+        .is_some_and(|last| matches!(last, Value::Text(text) if matches!(text.as_str(), "\\ldots" | "..." | "?")))
+    {
+        return Ok(None);
     }
     // `x = y = z` without a formula on any side is prose.
     if members.iter().all(|member| matches!(member, Value::Text(_))) {

@@ -7,7 +7,7 @@ use crate::parse::structure::Tokens;
 use crate::parse::token::TokenKind;
 use crate::{Based, Number, Region, Text, Time, Value};
 
-/// Bases by name.
+/// Bases that are written as words.
 const BASES: [(&str, u32); 10] = [
     ("two", 2),
     ("three", 3),

@@ -11,7 +11,7 @@ pub(super) fn turn_outward_brackets(kinds: &mut [TokenKind<'_>]) {
     if !kinds.iter().any(|kind| matches!(kind, TokenKind::Open('[') | TokenKind::Close(']'))) {
         return;
     }
-    // Of each open bracket, whether a separator stands in it.
+    // For each open bracket, whether a separator stands in it.
     let mut open: Vec<bool> = Vec::new();
     for at in 0..kinds.len() {
         let next = kinds.iter().skip(at + 1).find(|kind| **kind != TokenKind::Space);
@@ -22,7 +22,7 @@ pub(super) fn turn_outward_brackets(kinds: &mut [TokenKind<'_>]) {
                     | TokenKind::GroupClose
                     | TokenKind::Symbol(',' | ';' | '.' | '\\')
                     | TokenKind::Word("U" | "and" | "or")
-                    | TokenKind::Command("cup" | "cap" | "setminus")
+                    | TokenKind::Command("cup" | "cap" | "setminus" | "land" | "lor")
             )
         );
         let Some(kind) = kinds.get_mut(at) else { return };

@@ -27,12 +27,12 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// Without scaling.
+    /// Frequencies for a base, without scaling.
     pub const fn plain(theta: f64) -> Self {
         Self { theta, scaling: RopeScaling::None }
     }
 
-    /// From the `config.json` of any architecture: `rope_parameters` (transformers 5), or `rope_theta` and
+    /// Reads the `config.json` of any architecture: `rope_parameters` (transformers 5), or `rope_theta` and
     /// `rope_scaling` (4). Where both are given they have to agree.
     pub(super) fn from_json(json: &Value, default_theta: f64, context: usize) -> Result<Self> {
         let theta = theta(json)?.unwrap_or(default_theta);

@@ -16,19 +16,19 @@ pub enum RopeScaling {
     None,
     /// `linear`: all are divided by a factor.
     Linear {
-        /// 1 or more.
+        /// Divisor of the frequencies, 1 or more.
         factor: f64,
     },
     /// `dynamic`: scaled from the first token on that does not fit into `max_position_embeddings`. No longer sequence
     /// is computed, so that nothing is scaled.
     Dynamic {
-        /// 1 or more.
+        /// Divisor of the frequencies, 1 or more.
         factor: f64,
     },
     /// `llama3`: those with long waves are divided by a factor, those with short ones kept, and between the two there
     /// is a smooth transition.
     Llama3 {
-        /// 1 or more.
+        /// Divisor of the frequencies with long waves, 1 or more.
         factor: f64,
         /// `original_max_position_embeddings` / this is the shortest of the long waves, in positions.
         low_freq_factor: f64,
@@ -38,7 +38,7 @@ pub enum RopeScaling {
         /// The context before scaling, in positions.
         original_max_position_embeddings: f64,
     },
-    /// `yarn`.
+    /// Scaling by wavelength with a factor on attention, `yarn`.
     Yarn(Yarn),
 }
 
@@ -156,7 +156,7 @@ impl RopeScaling {
     }
 }
 
-/// The type that an object names; one without a type is the default if it says nothing of scaling.
+/// The type that an object names. Without a type, an object that has no key of a scaling is the default.
 fn kind(value: &Value) -> &str {
     const PLAIN: [&str; 2] = ["rope_theta", "partial_rotary_factor"];
     match value.get("rope_type").or_else(|| value.get("type")) {

@@ -69,11 +69,13 @@ fn scaled_rotary_positions_are_read_in_both_spellings() {
 
 #[test]
 fn frequencies_are_divided_as_their_scaling_says() {
-    let of = |scaling| Rope { theta: 500_000.0, scaling }.frequencies(128);
-    let plain = of(RopeScaling::None);
-    assert!(of(RopeScaling::Linear { factor: 4.0 }).iter().zip(&plain).all(|(found, plain)| *found == plain / 4.0));
+    let frequencies = |scaling| Rope { theta: 500_000.0, scaling }.frequencies(128);
+    let plain = frequencies(RopeScaling::None);
+    assert!(
+        frequencies(RopeScaling::Linear { factor: 4.0 }).iter().zip(&plain).all(|(found, plain)| *found == plain / 4.0)
+    );
     // Llama 3.1: waves of up to 2,048 positions are kept, those of more than 8,192 get eight times as long.
-    let found = of(RopeScaling::Llama3 {
+    let found = frequencies(RopeScaling::Llama3 {
         factor: 8.0,
         low_freq_factor: 1.0,
         high_freq_factor: 4.0,

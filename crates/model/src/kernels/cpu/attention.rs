@@ -164,15 +164,15 @@ impl<'a> Seen<'a> {
     fn by(&mut self, segment: &Segment) -> &[f32] {
         let Segment { rows, prefix } = *segment;
         let width = self.all.width();
-        let of = |rows: RowSpan| &self.all[rows.first * width..][..rows.length * width];
+        let values_of = |rows: RowSpan| &self.all[rows.first * width..][..rows.length * width];
         let Some(joined) = self.joined.as_mut().filter(|_| prefix.length > 0) else {
             return &self.all[rows.first * width..];
         };
         if self.prefix != prefix {
-            joined[..prefix.length * width].copy_from_slice(of(prefix));
+            joined[..prefix.length * width].copy_from_slice(values_of(prefix));
             self.prefix = prefix;
         }
-        joined[prefix.length * width..][..rows.length * width].copy_from_slice(of(rows));
+        joined[prefix.length * width..][..rows.length * width].copy_from_slice(values_of(rows));
         joined
     }
 }

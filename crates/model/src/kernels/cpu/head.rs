@@ -139,7 +139,7 @@ pub(crate) struct Normalizer {
 }
 
 impl Normalizer {
-    /// That of a row of logits; `None` if one of them is not finite.
+    /// The normaliser of a row of logits; `None` if one of them is not finite.
     pub(crate) fn of(row: &[f32]) -> Option<Self> {
         let (largest, sum) = largest_and_sum(row);
         largest.is_finite().then(|| Self { largest, log_sum: libm::logf(sum) })

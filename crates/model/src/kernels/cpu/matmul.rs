@@ -9,8 +9,9 @@
 //!
 //! With AVX-512 [`wide`](super::wide) computes all but the smallest. Elsewhere they are left to `gemm`, whose tiled
 //! kernels compute this chain for every vector width (verified in its source, version 0.19, and by the tests below):
-//! the width decides how many chains run side by side, never how one of them is summed. Its kernels for thin and small
-//! products sum across lanes instead, or fuse in one tail and not in another; [`in_order`] computes those products.
+//! the width decides how many chains run side by side, never how one of them is summed. The kernels of `gemm` for thin
+//! and small products sum across lanes instead, or fuse in one tail and not in another; [`in_order`] computes those
+//! products.
 
 use gemm::{Parallelism, gemm};
 

@@ -58,7 +58,7 @@ impl Matrix {
         matrix
     }
 
-    /// Number of rows.
+    /// Number of rows, the outer dimension.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -68,7 +68,7 @@ impl Matrix {
         self.width
     }
 
-    /// One row.
+    /// Values of a row.
     pub fn row(&self, row: usize) -> &[f32] {
         &self[row * self.width..][..self.width]
     }

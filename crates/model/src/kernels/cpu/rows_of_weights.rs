@@ -85,7 +85,7 @@ mod tests {
         Matrix::copy_of(&values(rows * width, seed), rows, width)
     }
 
-    /// The same weight in both types.
+    /// Equal weights in both types.
     fn weights(out: usize, input: usize) -> [Tensor; 2] {
         let wide = Tensor::from_vec(values(out * input, 3), (out, input), &Device::Cpu).unwrap();
         let narrow = wide.to_dtype(DType::BF16).unwrap();
@@ -106,13 +106,13 @@ mod tests {
             let dy = matrix(rows, out, 2);
             let add = matrix(rows, out, 4);
             for add in [None, Some(&add)] {
-                let of = |weight: &Tensor| cpu.linear(&x, weight, None, add).unwrap();
-                assert_eq!(bits(&of(&narrow)), bits(&of(&wide)), "{rows} {out} {input}");
+                let product = |weight: &Tensor| cpu.linear(&x, weight, None, add).unwrap();
+                assert_eq!(bits(&product(&narrow)), bits(&product(&wide)), "{rows} {out} {input}");
             }
             for into in [false, true] {
                 let into = || into.then(|| matrix(rows, input, 5));
-                let of = |weight: &Tensor| cpu.linear_backward_input(&dy, weight, into()).unwrap();
-                assert_eq!(bits(&of(&narrow)), bits(&of(&wide)), "{rows} {out} {input}");
+                let gradient = |weight: &Tensor| cpu.linear_backward_input(&dy, weight, into()).unwrap();
+                assert_eq!(bits(&gradient(&narrow)), bits(&gradient(&wide)), "{rows} {out} {input}");
             }
         }
     }
@@ -126,7 +126,7 @@ mod tests {
         let [wide, narrow] = weights(vocabulary, width);
         let hidden = matrix(rows, width, 1);
         let targets = [0, 3, 1699, 512, 511];
-        let of = |weight: &Tensor, chunk_rows: usize| {
+        let results = |weight: &Tensor, chunk_rows: usize| {
             let input = HeadInput { weight, adapter: None, targets: &targets, temperature: 0.7, chunk_rows };
             let (scores, kept) = cpu.head(&hidden, input).unwrap();
             let coefficients = Coefficients { logp: vec![0.5; rows], entropy: vec![-0.1; rows] };
@@ -135,7 +135,7 @@ mod tests {
             [bits(&scores.logp), bits(&scores.entropy), bits(&gradients.hidden)]
         };
         for chunk_rows in [2, 64] {
-            assert_eq!(of(&narrow, chunk_rows), of(&wide, chunk_rows), "{chunk_rows}");
+            assert_eq!(results(&narrow, chunk_rows), results(&wide, chunk_rows), "{chunk_rows}");
         }
         let ids = [3, 1699, 0, 3];
         assert_eq!(bits(&cpu.embed(&narrow, &ids).unwrap()), bits(&cpu.embed(&wide, &ids).unwrap()));

@@ -72,7 +72,7 @@ fn prefer_large_pages(values: &[f32]) {
     }
 }
 
-/// Other systems choose by themselves.
+/// Does nothing: other systems choose the size of pages.
 #[cfg(not(target_os = "linux"))]
 fn prefer_large_pages(_: &[f32]) {}
 

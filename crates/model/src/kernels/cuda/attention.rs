@@ -1,6 +1,6 @@
 //! Which way attention is computed.
 
-use evenkeel_kernels::{FusedPass, FusedShape, Type};
+use evenkeel_kernels::FusedPass;
 
 use super::sequences::starts;
 use super::{AttentionFallback, AttentionLibrary, Cuda, Device};
@@ -20,14 +20,8 @@ impl<D: Device> Cuda<D> {
     /// # Errors
     /// The reason.
     pub fn attention_library(&self, dim: usize) -> Result<AttentionLibrary, AttentionFallback> {
-        if !self.attention.library {
-            return Err(AttentionFallback::NotRequested);
-        }
-        if self.kind != Type::Bf16 {
-            return Err(AttentionFallback::ComputeType(self.kind));
-        }
-        if !FusedShape::WIDTHS.contains(&dim) {
-            return Err(AttentionFallback::HeadDim(dim));
+        if let Some(reason) = AttentionFallback::of(self.attention, self.kind, dim) {
+            return Err(reason);
         }
         self.device.attention_library()
     }
@@ -69,7 +63,7 @@ impl<D: Device> Attention for Cuda<D> {
 #[cfg(test)]
 mod tests {
     use candle_core::DType;
-    use evenkeel_kernels::DeviceProperties;
+    use evenkeel_kernels::{DeviceProperties, Type};
 
     use super::*;
     use crate::kernels::cuda::{Counter, DeviceCounts};
@@ -80,8 +74,8 @@ mod tests {
 
     fn passes(cuda: &Cuda<Counter>, shape: HeadShape, starts: &[usize]) -> DeviceCounts {
         let rows = starts[starts.len() - 1];
-        let of = |heads: usize| cuda.blank(rows, heads * shape.dim).unwrap();
-        let [q, k, v, dout] = [shape.heads, shape.kv_heads, shape.kv_heads, shape.heads].map(of);
+        let matrix = |heads: usize| cuda.blank(rows, heads * shape.dim).unwrap();
+        let [q, k, v, dout] = [shape.heads, shape.kv_heads, shape.kv_heads, shape.heads].map(matrix);
         cuda.device().take();
         let segments = Segment::whole_sequences(starts);
         let (out, log_sum) = cuda.attention(&q, &k, &v, shape, &segments).unwrap();

@@ -122,7 +122,7 @@ impl<D: Device> Cuda<D> {
         self.blank_of(kind, shape.heads * queries, last.stride())
     }
 
-    /// The same in the compute type, if that is not the scores' own.
+    /// Memory for those scores in the compute type; `None` where the scores are in it already.
     fn narrow(&self, rows: RowSpan, shape: HeadShape) -> Result<Option<Matrix<D::Memory>>> {
         (self.kind != Type::F32).then(|| self.scores(rows, shape, self.kind)).transpose()
     }

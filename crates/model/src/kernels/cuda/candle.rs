@@ -125,7 +125,7 @@ fn capability_of(stream: &CudaStream) -> Result<i32> {
         + attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?)
 }
 
-/// See [`crate::attention_library`].
+/// Implements [`crate::attention_library`] for an open device.
 pub(crate) fn attention_library(device: &CudaDevice) -> Result<AttentionLibrary, AttentionFallback> {
     let capability =
         capability_of(&device.cuda_stream()).map_err(|error| AttentionFallback::Unidentified(error.to_string()))?;
@@ -202,7 +202,7 @@ impl Device for CandleDevice {
     }
 
     fn allocate(&self, bytes: usize) -> Result<CudaSlice<u8>> {
-        // SAFETY: whoever allocates writes it before it is read.
+        // SAFETY: every caller writes the memory before it is read.
         unsafe { self.stream.alloc(bytes.max(1)) }.map_err(|error| self.refused(bytes, error))
     }
 

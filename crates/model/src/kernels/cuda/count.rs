@@ -14,7 +14,7 @@ use crate::kernels::HostValues;
 /// What one kernel, or the products of one type, took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Launches.
+    /// How often it was launched.
     pub launches: u64,
     /// Bytes of the device's memory that were read and written, each array of a launch once.
     pub bytes: u64,
@@ -25,7 +25,7 @@ pub struct Tally {
 /// What a device was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// By kernel.
+    /// Tally of each kernel, by its name.
     pub kernels: BTreeMap<String, Tally>,
     /// Copies from the host.
     pub uploads: Tally,
@@ -46,7 +46,7 @@ pub struct DeviceCounts {
 }
 
 impl DeviceCounts {
-    /// Of all kernels and products.
+    /// Sum over all kernels and products.
     pub fn total(&self) -> Tally {
         let sum = |a: Tally, b: &Tally| Tally {
             launches: a.launches + b.launches,

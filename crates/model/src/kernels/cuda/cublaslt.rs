@@ -41,7 +41,7 @@ struct Key {
 /// toᵀ = bᵀ aᵀ.
 struct Plan {
     operation: sys::cublasLtMatmulDesc_t,
-    /// Of bᵀ, aᵀ and toᵀ.
+    /// Layouts of bᵀ, aᵀ and toᵀ.
     layouts: [sys::cublasLtMatrixLayout_t; 3],
     algorithm: sys::cublasLtMatmulAlgo_t,
 }
@@ -143,7 +143,7 @@ impl CublasLt {
 
 impl Key {
     fn of(product: &Product) -> Self {
-        let of = |operand: Operand, also: Pointer| {
+        let operand_key = |operand: Operand, also: Pointer| {
             let aligned = alignment(operand.at).min(alignment(also));
             (operand.kind, operand.stride, operand.batch_stride, operand.transposed, aligned)
         };
@@ -151,7 +151,11 @@ impl Key {
         let added = if adds { product.add } else { product.to.at };
         Self {
             sizes: [product.rows, product.columns, product.inner, product.batch],
-            operands: [of(product.a, product.a.at), of(product.b, product.b.at), of(product.to, added)],
+            operands: [
+                operand_key(product.a, product.a.at),
+                operand_key(product.b, product.b.at),
+                operand_key(product.to, added),
+            ],
             adds,
         }
     }
@@ -213,10 +217,10 @@ mod tests {
     #[test]
     fn an_algorithm_is_chosen_by_what_addresses_are_divisible_by() {
         assert_eq!([0, 16, 24, 4096, 3].map(|address| alignment(Pointer(address))), [256, 16, 8, 256, 1]);
-        let at = |address| Operand::rows(Pointer(address), Type::Bf16, 64);
-        let product = Product::new([64, 64, 64], at(256), at(512), at(768));
-        let same = Product::new([64, 64, 64], at(1024), at(512), at(768));
-        let other = Product::new([64, 64, 64], at(1026), at(512), at(768));
+        let operand = |address| Operand::rows(Pointer(address), Type::Bf16, 64);
+        let product = Product::new([64, 64, 64], operand(256), operand(512), operand(768));
+        let same = Product::new([64, 64, 64], operand(1024), operand(512), operand(768));
+        let other = Product::new([64, 64, 64], operand(1026), operand(512), operand(768));
         assert!(Key::of(&product) == Key::of(&same));
         assert!(Key::of(&product) != Key::of(&other));
         assert!(Key::of(&product) != Key::of(&product.plus(Pointer(768))));

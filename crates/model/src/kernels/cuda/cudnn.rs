@@ -14,11 +14,11 @@ use crate::error::Result;
 /// The library, or why attention is computed without it.
 pub(super) struct Library {
     cudnn: Result<Cudnn, AttentionFallback>,
-    /// Of the device: 10 * major + minor.
+    /// Compute capability of the device: 10 * major + minor.
     capability: i32,
     /// Shapes without a plan that a warning has named.
     refused: Mutex<BTreeSet<(FusedShape, FusedPass)>>,
-    /// It must outlive the library's handle.
+    /// Stream of the library's handle, which must not outlive it.
     stream: Arc<CudaStream>,
 }
 
@@ -29,7 +29,7 @@ impl Library {
         Self { cudnn, capability, refused: Mutex::default(), stream: stream.clone() }
     }
 
-    /// Its version and file, or why it is not used.
+    /// Version and file of the library, or why it is not used.
     pub(super) fn name(&self) -> Result<AttentionLibrary, AttentionFallback> {
         let cudnn = self.cudnn.as_ref().map_err(Clone::clone)?;
         Ok(AttentionLibrary { version: cudnn.version(), path: Some(cudnn.path().into()) })

@@ -28,7 +28,7 @@ pub trait Device: Send + Sync {
     fn upload(&self, bytes: &[u8]) -> Result<Self::Memory>;
     /// A copy of the first `bytes` bytes for the host, which waits for everything that was launched before.
     fn download(&self, memory: &Self::Memory, bytes: usize) -> Result<Vec<u8>>;
-    /// Where memory begins.
+    /// Address of the first byte of memory.
     fn address(&self, memory: &Self::Memory) -> Pointer;
     /// The address of the values of a parameter: fp32, row by row, on this device. The address is good as long as the
     /// tensor is.

@@ -22,7 +22,7 @@ const LAYOUTS: usize = 2;
 pub(super) struct Fused<M> {
     pass: FusedPass,
     layout: Arc<Layout<M>>,
-    /// Of the call that needs the most.
+    /// Bytes of workspace of the call that needs the most.
     workspace: usize,
 }
 
@@ -159,16 +159,16 @@ impl<D: Device> Cuda<D> {
         let dq_sum = scratch(Type::F32, fused.pass.sums_dq())?;
         let shares_keys = shape.heads != shape.kv_heads;
         let [dk_heads, dv_heads] = [scratch(Type::Bf16, shares_keys)?, scratch(Type::Bf16, shares_keys)?];
-        let at = |matrix: &Option<Matrix<D::Memory>>| matrix.as_ref().map_or(Pointer::NULL, Matrix::at);
+        let pointer = |matrix: &Option<Matrix<D::Memory>>| matrix.as_ref().map_or(Pointer::NULL, Matrix::at);
         let gradients = FusedGradients {
             dout: dout.at(),
             dq: dq.at(),
             dk: dk.at(),
             dv: dv.at(),
             dots: dots.at(),
-            dq_sum: at(&dq_sum),
-            dk_heads: at(&dk_heads),
-            dv_heads: at(&dv_heads),
+            dq_sum: pointer(&dq_sum),
+            dk_heads: pointer(&dk_heads),
+            dv_heads: pointer(&dv_heads),
         };
         self.attend(fused, &forward, gradients)?;
         Ok([dq, dk, dv])

@@ -146,7 +146,7 @@ mod tests {
         addresses: Vec<u64>,
         waits: usize,
         copies: usize,
-        /// Whether nothing was given to a stream since the device was waited for.
+        /// Whether no stream was given work since the last wait for the device.
         settled: bool,
         /// Blocks that were freed while a stream might still have used them.
         freed_early: usize,
@@ -371,8 +371,8 @@ mod tests {
         let all: usize = counts.iter().sum();
         assert_eq!(counts_of.pinned, 8 * all as u64);
         assert_eq!(counts_of.streamed.bytes, 16 * all as u64);
-        let of = |name: &str| counts_of.kernels.get(name).map_or(0, |tally| tally.bytes);
-        assert_eq!(of("adamw_wide") + of("adamw_single"), 28 * all as u64);
+        let bytes_of = |name: &str| counts_of.kernels.get(name).map_or(0, |tally| tally.bytes);
+        assert_eq!(bytes_of("adamw_wide") + bytes_of("adamw_single"), 28 * all as u64);
         // Two buffers for two moments, beside the parts of the norm and the norm itself.
         let parts = 8 * (3 + 1 + 1024_u64);
         assert_eq!(counts_of.peak, 4 * 4096 + parts.next_multiple_of(256) + 256);

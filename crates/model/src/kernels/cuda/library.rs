@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use evenkeel_cuda::cudnn::CudnnError;
 use evenkeel_kernels::{FusedShape, Type};
 
+use crate::kernels::AttentionOptions;
+
 /// A library that computes attention in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttentionLibrary {
-    /// Its version, as its package is named: `9.19.0`.
+    /// Version, as the library's package is named: `9.19.0`.
     pub version: String,
-    /// Its file; `None` where something else stands in for it.
+    /// File of the library; `None` where something else stands in for it.
     pub path: Option<PathBuf>,
 }
 
@@ -67,6 +69,19 @@ pub enum AttentionFallback {
     /// cuDNN is missing, of another version, or refuses the device.
     #[error(transparent)]
     Cudnn(#[from] CudnnError),
+}
+
+impl AttentionFallback {
+    /// Why no library is used whatever the device: options, compute type, width of heads.
+    pub(crate) fn of(options: AttentionOptions, compute: Type, head_dim: usize) -> Option<Self> {
+        if !options.library {
+            return Some(Self::NotRequested);
+        }
+        if compute != Type::Bf16 {
+            return Some(Self::ComputeType(compute));
+        }
+        (!FusedShape::WIDTHS.contains(&head_dim)).then_some(Self::HeadDim(head_dim))
+    }
 }
 
 fn type_name(kind: Type) -> &'static str {

@@ -2,7 +2,7 @@
 
 use evenkeel_kernels::{Operand, Pointer, Type};
 
-/// A row-major matrix.
+/// A row-major matrix in a device's memory.
 pub struct Matrix<M> {
     at: Pointer,
     memory: M,
@@ -40,12 +40,12 @@ impl<M> Matrix<M> {
         self.at
     }
 
-    /// Where a row begins.
+    /// Address of the first value of a row.
     pub(super) fn row(&self, row: usize) -> Pointer {
         Pointer(self.at.0 + (row * self.width * self.kind.size()) as u64)
     }
 
-    /// As a factor or a result, from a row on.
+    /// The matrix as a factor or a result of a product, from a row on.
     pub(super) fn operand(&self, first_row: usize) -> Operand {
         Operand::rows(self.row(first_row), self.kind, self.width)
     }

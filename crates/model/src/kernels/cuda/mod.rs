@@ -6,7 +6,7 @@
 //! everything but the calls of NVIDIA's libraries is compiled and tested without any of them.
 //!
 //! Activations are in the compute type; norms, softmaxes, log-probabilities and all sums are computed in fp32. Scores,
-//! logits and gradients of parameters are fp32 in memory too. The same launches give the same bits. A row of a product
+//! logits and gradients of parameters are fp32 in memory too. Equal launches give equal bits. A row of a product
 //! may depend on how many rows are computed with it: the library chooses its algorithm by shape.
 
 mod attention;
@@ -99,7 +99,7 @@ impl<D: Device> Cuda<D> {
         })
     }
 
-    /// With other blocks of queries: larger ones need more memory for scores, smaller ones more launches.
+    /// Sets the number of queries in a block: larger ones need more memory for scores, smaller ones more launches.
     ///
     /// # Errors
     /// A block of 0.
@@ -122,7 +122,7 @@ impl<D: Device> Cuda<D> {
         }
     }
 
-    /// The device.
+    /// The device that computes.
     pub fn device(&self) -> &D {
         &self.device
     }

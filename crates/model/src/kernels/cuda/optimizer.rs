@@ -31,9 +31,9 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
         for (((weight, (first, second)), gradient), numbers) in
             arrays.weights.iter().zip(moments).zip(arrays.gradients).zip(updates)
         {
-            let at = |tensor: &Tensor| self.device.parameter(tensor);
-            let state = [at(weight)?, at(first)?, at(second)?];
-            let gradient = at(gradient)?;
+            let pointer = |tensor: &Tensor| self.device.parameter(tensor);
+            let state = [pointer(weight)?, pointer(first)?, pointer(second)?];
+            let gradient = pointer(gradient)?;
             let count = weight.elem_count();
             let factor = self.factor(&found);
             self.run(adamw(self.device.properties(), *numbers, count, state, gradient, factor))?;
@@ -116,8 +116,11 @@ mod tests {
         assert!(found.applied, "a counter reads zeros");
         let update = cuda.device().take();
         assert_eq!((update.waits, update.downloads.bytes), (1, 16));
-        let of = |name: &str| update.kernels.get(name).copied().unwrap_or_default();
-        assert_eq!((of("adamw_wide").launches, of("squares_wide").launches, of("global_norm").launches), (3, 3, 1));
-        assert_eq!(of("adamw_wide").bytes, 28 * (8 + 1000 + 4096));
+        let tally = |name: &str| update.kernels.get(name).copied().unwrap_or_default();
+        assert_eq!(
+            (tally("adamw_wide").launches, tally("squares_wide").launches, tally("global_norm").launches),
+            (3, 3, 1)
+        );
+        assert_eq!(tally("adamw_wide").bytes, 28 * (8 + 1000 + 4096));
     }
 }

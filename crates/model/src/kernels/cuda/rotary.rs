@@ -62,7 +62,7 @@ impl<D: Device> HeadNorm for Cuda<D> {
         Ok(y)
     }
 
-    /// In place.
+    /// The gradient replaces `dy` in place.
     fn norm_rotary_backward(
         &self,
         dy: Self::Matrix,

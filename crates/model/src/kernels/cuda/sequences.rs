@@ -15,7 +15,7 @@ pub(super) fn starts(segments: &[Segment]) -> Result<Vec<usize>> {
     Ok([0].into_iter().chain(segments.iter().map(|segment| segment.rows.first + segment.rows.length)).collect())
 }
 
-/// Those that have any rows.
+/// The rows of each sequence that has any.
 pub(super) fn sequences(starts: &[usize]) -> impl Iterator<Item = RowSpan> {
     let rows = starts.windows(2).map(|ends| RowSpan { first: ends[0], length: ends[1] - ends[0] });
     rows.filter(|rows| rows.length > 0)

@@ -20,16 +20,16 @@ pub(super) const SLOTS: usize = 32;
 
 /// A stream that copies from and to page-locked memory.
 pub(super) trait CopyStream {
-    /// Page-locked memory.
+    /// A block of page-locked memory.
     type Slot;
     /// A point in the work of the stream.
     type Event;
 
     /// Page-locked memory of this many bytes.
     fn slot(&self, bytes: usize) -> Result<Self::Slot>;
-    /// A slot's bytes.
+    /// Bytes of a slot.
     fn bytes<'a>(&self, slot: &'a Self::Slot) -> &'a [u8];
-    /// The same, to be changed.
+    /// Bytes of a slot, mutable.
     fn bytes_mut<'a>(&self, slot: &'a mut Self::Slot) -> &'a mut [u8];
     /// Gives the stream a copy of the first bytes of a slot, which must stay as they are until it is done.
     fn send(&self, slot: &Self::Slot, bytes: usize, to: Pointer) -> Result<()>;

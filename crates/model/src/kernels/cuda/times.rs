@@ -11,7 +11,7 @@ use crate::error::Result;
 /// What the launches of a kernel, or the products of one kind, took together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct KernelTime {
-    /// Launches.
+    /// How often it was launched.
     pub launches: u64,
     /// Seconds from the end of the launch before to the end of this one, summed: what a kernel adds to the time of the
     /// stream.

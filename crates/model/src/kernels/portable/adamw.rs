@@ -7,7 +7,7 @@ use super::super::AdamW;
 /// One parameter and its moments: fp32 tensors of one shape on one device.
 #[derive(Debug)]
 pub struct ParameterMoments<'a> {
-    /// The parameter.
+    /// Values of the parameter, changed in place.
     pub value: &'a mut Tensor,
     /// The running mean of its gradients.
     pub first: &'a mut Tensor,

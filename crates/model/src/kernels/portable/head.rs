@@ -75,7 +75,7 @@ impl Portable {
     }
 }
 
-/// The same of some rows.
+/// Narrows the terms to some rows.
 fn narrow(terms: &[Term], first: usize, rows: usize) -> Result<Vec<Term>> {
     terms.iter().map(|Term { x, weight }| Ok(Term { x: x.narrow(0, first, rows)?, weight: weight.clone() })).collect()
 }

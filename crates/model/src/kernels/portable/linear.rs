@@ -1,4 +1,4 @@
-//! Linear layers.
+//! Linear layers by candle's operations.
 
 use candle_core::{DType, Tensor};
 

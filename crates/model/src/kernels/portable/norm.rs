@@ -1,4 +1,4 @@
-//! RMSNorm in fp32.
+//! RMSNorm in fp32, by candle's operations.
 
 use candle_core::{D, DType, Tensor};
 

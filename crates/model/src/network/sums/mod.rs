@@ -57,14 +57,14 @@ pub(super) fn validate_blocks(options: &NetworkOptions) -> Result<()> {
 /// The blocks of a batch that a network sums: others are summed elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockShare {
-    /// The first.
+    /// Number of the first block.
     pub first: usize,
     /// The first that is not its own any more; beyond the last block means all that follow.
     pub end: usize,
 }
 
 impl BlockShare {
-    /// All blocks.
+    /// The share of a network that sums all blocks.
     pub const ALL: Self = Self { first: 0, end: usize::MAX };
 
     fn of(self, blocks: usize) -> Range<usize> {
@@ -74,16 +74,16 @@ impl BlockShare {
 
 /// The sums of a batch.
 pub(super) struct Sums<G> {
-    /// Those that are summed here.
+    /// Blocks that are summed here.
     blocks: Range<usize>,
     /// Most gradients at a time.
     limit: usize,
     tree: Tree<GradientSet<G>>,
     /// The first block that has not been begun.
     next: usize,
-    /// The last block that was begun: a later call may go on with it.
+    /// The last block that was begun: a later call may continue it.
     last: Option<Begun<G>>,
-    /// Gradients in memory.
+    /// Number of gradients in memory.
     live: usize,
 }
 
@@ -142,7 +142,7 @@ impl<G: Send + Sync> Sums<G> {
         Ok(self.closed(kernels)?.tree.into_nodes(own))
     }
 
-    /// The same once nothing more comes.
+    /// The sums once no further micro-batch comes: remaining blocks are closed.
     fn closed(mut self, kernels: &impl Arrays<Gradient = G>) -> Result<Self> {
         if let Some(Begun { number, block, .. }) = self.last.take() {
             self.close(kernels, number, Some(block))?;

@@ -71,7 +71,7 @@ impl<G> PassState<G> {
 }
 
 impl<'a, K: Arrays> Pass<'a, K> {
-    /// Over these parts, of which `begun` go on with a block.
+    /// A pass over these parts, of which `begun` continue a block.
     pub(super) fn new(
         kernels: &'a K,
         parameters: &'a Parameters,
@@ -185,7 +185,7 @@ impl<K: Arrays> Drop for Taken<'_, K> {
         if let (Some(block), Some(_)) = (&block, &error) {
             block.fail(self.number);
         }
-        // Whoever completes the block is its only owner.
+        // The thread that completes the block is its only owner.
         drop(block);
         let mut state = self.pass.lock();
         match error {

@@ -75,7 +75,7 @@ impl EngineMemory {
     }
 }
 
-/// The mean of what `of` makes of the lengths of prompts, each with its count; `of(0)` where none is known.
+/// The mean of `of` over the lengths of prompts, each with its count; `of(0)` where none is known.
 fn mean(lengths: &BTreeMap<u64, u64>, of: impl Fn(u64) -> u64) -> f64 {
     match lengths.values().sum::<u64>() {
         0 => of(0) as f64,
@@ -139,14 +139,14 @@ mod tests {
 
     #[test]
     fn no_more_samples_have_a_cache_than_are_drawn_at_a_time() {
-        let of = |set: &[&str]| {
+        let cache_bytes = |set: &[&str]| {
             let set = [&["sampling.group_size=4", "sampling.max_tokens=31"][..], set].concat();
             EngineMemory::of(&recipe("smollm2", &set), &small(), &DataFacts::default()).step.cache_bytes
         };
         let each = 32 * cache_bytes_a_token(&small(), 4);
-        assert_eq!(of(&["sampling.prompts_per_step=8"]), 32 * each);
-        assert_eq!(of(&["sampling.prompts_per_step=200"]), 256 * each, "engine.max_sequences");
-        assert_eq!(of(&["sampling.prompts_per_step=8", "engine.kv_cache_tokens=310"]), 10 * each);
+        assert_eq!(cache_bytes(&["sampling.prompts_per_step=8"]), 32 * each);
+        assert_eq!(cache_bytes(&["sampling.prompts_per_step=200"]), 256 * each, "engine.max_sequences");
+        assert_eq!(cache_bytes(&["sampling.prompts_per_step=8", "engine.kv_cache_tokens=310"]), 10 * each);
     }
 
     #[test]
@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn an_engine_beside_a_learner_of_adapters_has_these_alone() {
-        let of = |set: &[&str]| weights(&recipe("smollm2", set), &small()).bytes;
-        let own = of(&[]);
-        let shared = of(&["learner.lora.rank=4"]);
+        let weight_bytes = |set: &[&str]| weights(&recipe("smollm2", set), &small()).bytes;
+        let own = weight_bytes(&[]);
+        let shared = weight_bytes(&["learner.lora.rank=4"]);
         assert!(shared * 2 < own, "{shared} of {own}");
-        assert_eq!(of(&["learner.lora.rank=4", "learner.compute.dtype=bf16"]), own);
+        assert_eq!(weight_bytes(&["learner.lora.rank=4", "learner.compute.dtype=bf16"]), own);
     }
 }

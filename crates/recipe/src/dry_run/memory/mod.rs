@@ -9,6 +9,7 @@ use evenkeel_host::available_memory;
 use evenkeel_learner::{CpuMemoryPlan, LargestBatch, MemoryPart, MemoryPlan, MemoryUse};
 use evenkeel_model::{Config, ModelError};
 use evenkeel_orchestrator::EnginesWhileTraining;
+use evenkeel_rpc::exposure::is_loopback;
 use serde::Serialize;
 
 use super::model::trained;
@@ -18,18 +19,18 @@ pub(super) use check::check;
 use engine::EngineMemory;
 
 /// The program, its threads and what it has read besides the model: seen with the recipes that come with it.
-const PROGRAM: u64 = 80 << 20;
+pub(super) const PROGRAM: u64 = 80 << 20;
 /// What the samples of a step take, by its name in the table.
 const BATCH: &str = "the batch";
 /// What an engine keeps of a GPU while it sleeps, for its context and libraries: an estimate.
-const ASLEEP: u64 = 2 << 30;
+pub(super) const ASLEEP: u64 = 2 << 30;
 
 /// Bytes by what they are for.
 #[derive(Debug, Serialize)]
 pub(super) struct Memory {
     /// `cpu`, `cuda` or `cuda:N`.
     pub(super) device: String,
-    /// On a CPU: what the run does when it needs the most.
+    /// What a run on a CPU does when it needs the most.
     pub(super) phase: Option<&'static str>,
     /// Tokens of the largest micro-batch whose gradient is summed: scoring keeps no activations.
     pub(super) micro_batch_tokens: u64,
@@ -43,7 +44,7 @@ pub(super) struct Memory {
     pub(super) host_parts: Vec<Need>,
     /// What the host has; absent where that is unknown.
     pub(super) host_available_bytes: Option<u64>,
-    /// On a GPU: what stays there between steps, when engines that share it are awake.
+    /// What stays on a GPU between steps, when engines that share it are awake.
     pub(super) resident_bytes: Option<u64>,
     #[serde(skip)]
     plan: Option<Result<MemoryPlan, ModelError>>,
@@ -105,7 +106,7 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memo
 }
 
 /// What the samples of a step take, in host memory wherever the learner computes.
-fn batch_of_samples(recipe: &Recipe, longest: u64) -> Need {
+pub(super) fn batch_of_samples(recipe: &Recipe, longest: u64) -> Need {
     let sampling = &recipe.sampling;
     let tokens = u64::from(sampling.prompts_per_step) * u64::from(sampling.group_size) * longest;
     let other_logps = 4 * recipe.learner.other_logps() as u64;
@@ -151,6 +152,12 @@ impl Memory {
         let Ok(plan) = CpuMemoryPlan::of(config, learner, batch, gradients) else { return };
         let mut step: Vec<_> = plan.parts.iter().map(Need::from).chain([samples]).collect();
         let mut evaluation: Vec<_> = plan.parts.iter().filter(|part| part.stays).map(Need::from).collect();
+        let others = other_ranks_here(recipe);
+        if others > 0 {
+            let what = "the other ranks on this machine";
+            step.push(need(what, others * (plan.total() + PROGRAM)));
+            evaluation.push(need(what, others * (plan.resident() + PROGRAM)));
+        }
         if let Some(engine) = engine {
             step.extend(engine.while_training());
             evaluation.extend(engine.while_evaluating());
@@ -161,6 +168,13 @@ impl Memory {
         parts.push(need("the program", PROGRAM));
         (self.phase, self.parts) = (Some(phase), parts);
     }
+}
+
+/// Ranks that this machine's memory holds besides this one: all the others if rank 0 listens on loopback.
+fn other_ranks_here(recipe: &Recipe) -> u64 {
+    // What is wrong with ranks is reported where the run's settings are checked.
+    let Ok(Some(place)) = recipe.learner.rank_place() else { return 0 };
+    if is_loopback(&place.address) { place.division.ranks() as u64 - 1 } else { 0 }
 }
 
 /// The memory of a GPU as its driver's tool says; `None` where there is no such tool.
@@ -210,8 +224,9 @@ mod tests {
 
     #[test]
     fn on_a_cpu_there_are_four_gradients_for_one_thread_and_activations_are_those_of_the_micro_batches_at_once() {
-        let of = |set: &[&str]| memory(SMALL, &small(), &[&ON_CPU[..], &["learner.compute.threads=1"], set].concat());
-        let kept = of(&["learner.compute.micro_batch_tokens=32768"]);
+        let memory_with =
+            |set: &[&str]| memory(SMALL, &small(), &[&ON_CPU[..], &["learner.compute.threads=1"], set].concat());
+        let kept = memory_with(&["learner.compute.micro_batch_tokens=32768"]);
         let of_gradients = |memory: &Memory| bytes_of(memory, "gradients");
         assert_eq!(bytes_of(&kept, "weights, fp32") + bytes_of(&kept, "moments"), 12 * 1_720_574_976);
         let embedding = 4 * (small().vocab_size * small().hidden_size) as u64;
@@ -220,9 +235,27 @@ mod tests {
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let of_activations = |memory: &Memory| gib(bytes_of(memory, "activations"));
         assert!((27.0..38.0).contains(&of_activations(&kept)), "{}", of_activations(&kept));
-        let full = of(&["learner.compute.recompute=full"]);
+        let full = memory_with(&["learner.compute.recompute=full"]);
         assert!((4.0..5.0).contains(&of_activations(&full)), "{}", of_activations(&full));
-        let one = of(&["learner.compute.gradient_blocks=1"]);
+        let one = memory_with(&["learner.compute.gradient_blocks=1"]);
         assert_eq!(of_gradients(&one), 4 * 1_720_574_976 + embedding);
+    }
+
+    #[test]
+    fn ranks_on_one_machine_add_up_and_those_elsewhere_do_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = dir.path().join("token");
+        std::fs::write(&token, "0123456789abcdef0123456789abcdef\n").unwrap();
+        let token = format!("learner.ranks.token_file={:?}", token.display().to_string());
+        let others = |address: &str, count: usize| {
+            let address = format!("learner.ranks.address={address}");
+            let count = format!("learner.ranks.count={count}");
+            let set = ["learner.ranks.rank=0", "learner.compute.gradient_blocks=8", &token, &address, &count];
+            bytes_of(&memory(SMALL, &small(), &[&ON_CPU[..], &set].concat()), "the other ranks")
+        };
+        let one = others("127.0.0.1:29501", 2);
+        assert!(one > 12 * 1_720_574_976, "weights and moments at least: {one}");
+        assert_eq!(others("127.0.0.1:29501", 4), 3 * one);
+        assert_eq!(others("10.0.0.1:29501", 4), 0);
     }
 }

@@ -6,14 +6,16 @@ mod estimate;
 
 use anyhow::{Context, Result};
 use evenkeel_host::Size;
-use evenkeel_learner::MemoryPlan;
+use evenkeel_learner::{AttentionPath, MemoryPlan};
 use evenkeel_model::Config;
 use evenkeel_proto::FieldError;
 use serde::Serialize;
 
-use super::cost::{cache_bytes_a_token, step_cost, type_bytes};
+use super::cost::{cache_bytes_a_token, disk, step_cost, type_bytes};
 use super::flops::Passes;
+use super::memory::ASLEEP;
 use super::model::parameters;
+use super::volumes::Volumes;
 use crate::named_model::Say;
 use crate::recipe::Recipe;
 pub use card::Card;
@@ -30,7 +32,7 @@ pub struct PlanRequest {
     pub prompt_tokens: f64,
     /// Mean length of a response; absent for half of `sampling.max_tokens`.
     pub answer_tokens: Option<f64>,
-    /// Gigabytes a second at which new weights reach each engine.
+    /// Gigabytes a second at which new weights leave the learner's machine, for all engines together.
     pub network: f64,
 }
 
@@ -54,6 +56,10 @@ pub struct Plan {
     /// Verdicts a second that reward workers are asked for while engines sample.
     verdicts_a_second: f64,
     overlaps: bool,
+    /// Seconds of a step whose samples are drawn while the learner trains.
+    overlapped_seconds: f64,
+    /// Bytes of volumes, and of the learner's host memory.
+    volumes: Volumes,
 }
 
 impl Plan {
@@ -78,8 +84,18 @@ impl Plan {
         if !(options.network > 0.0 && options.network.is_finite()) {
             return Err(FieldError::new("--network", options.network, "gigabytes a second above 0").into());
         }
-        let work = work(recipe, &config, options, answer);
-        let division = estimate::divide(options.gpus, card, work.weights).ok_or_else(|| {
+        let mut learner = recipe.learner.clone();
+        if learner.compute.device == "cpu" {
+            learner.compute.device = "cuda".to_owned();
+        }
+        if !card.has_fused_attention {
+            learner.compute.attention = AttentionPath::Blocks;
+        }
+        let tokens = options.prompt_tokens + longest;
+        let memory = MemoryPlan::of(&config, &learner, tokens as usize)?;
+        let volumes = Volumes::of(&Recipe { learner, ..recipe.clone() }, &config, tokens as u64)?;
+        let work = Work { resident: memory.resident() as f64, ..work(recipe, &config, options, answer) };
+        let division = estimate::divide(options.gpus, card, work.weights, work.resident).ok_or_else(|| {
             let weights = Size(work.weights as u64);
             let card = card.name;
             FieldError::new(
@@ -90,11 +106,8 @@ impl Plan {
         })?;
         let (parts, step_seconds) = estimate::step(&work, card, division);
         let generation = parts[0].seconds;
-        let mut learner = recipe.learner.clone();
-        if learner.compute.device == "cpu" {
-            learner.compute.device = "cuda".to_owned();
-        }
-        let memory = MemoryPlan::of(&config, &learner, (options.prompt_tokens + longest) as usize)?;
+        let overlapped_seconds = estimate::step(&Work { overlaps: true, ..work }, card, division).1;
+        let asleep = if division.is_shared { ASLEEP } else { 0 };
         Ok(Self {
             recipe: name,
             cards: options.gpus,
@@ -105,17 +118,25 @@ impl Plan {
             parts,
             step_seconds,
             run_hours: recipe.run.steps as f64 * step_seconds / 3600.0,
-            learner_bytes: memory.total(),
+            learner_bytes: memory.total() + asleep,
             engine_weights_bytes: (work.weights / division.cards_an_engine as f64) as u64,
             card_bytes: bytes(card),
             verdicts_a_second: work.samples / generation,
             overlaps: work.overlaps,
+            overlapped_seconds,
+            volumes,
         })
     }
 
     /// Whether the learner fits its card.
     pub fn learner_fits(&self) -> bool {
         self.learner_bytes <= self.card_bytes
+    }
+
+    /// The share of a step in which engines wait, if it is most of it and they could sample meanwhile.
+    fn idle_share(&self) -> Option<f64> {
+        let idle = 1.0 - self.parts[0].seconds / self.step_seconds;
+        (idle > 0.5 && !self.overlaps && !self.division.is_shared).then_some(idle)
     }
 
     /// The plan for a terminal.
@@ -138,15 +159,28 @@ impl Plan {
         let how = if self.overlaps { "the longer of the first two, and the third" } else { "one after the other" };
         text += &format!("{:<20}{step_seconds:>9.1} s   {how}\n", "a step");
         text += &format!("{:<20}{:>9.1} h   without evaluations\n\n", "the run", self.run_hours);
-        let fits = if self.learner_fits() { "" } else { ": does not fit (docs/gpu.md says what takes less)" };
+        let fits = if self.learner_fits() { "" } else { ": does not fit (docs/gpu.md lists what takes less)" };
         text += &format!(
             "memory of the learner's card    {} of {}{fits}\n",
             Size(self.learner_bytes),
             Size(self.card_bytes)
         );
         text += &format!("weights on each engine's card   {}\n", Size(self.engine_weights_bytes));
-        text += &format!("verdicts a second               {:.1}\n\n", self.verdicts_a_second);
-        text + "an estimate from the maker's figures: docs/scaling.md says how it is made and how far to believe it\n"
+        text += &format!("verdicts a second               {:.1}\n", self.verdicts_a_second);
+        let kept =
+            |bytes: Option<u64>| bytes.map_or_else(|| "all are kept".to_owned(), |bytes| Size(bytes).to_string());
+        text += &format!("disk for checkpoints            {}\n", kept(self.volumes.checkpoints));
+        text += &format!("disk for published weights      {}\n", kept(self.volumes.weights));
+        text += &format!("host memory of the learner      {}\n\n", Size(self.volumes.host));
+        if let Some(idle) = self.idle_share() {
+            text += &format!(
+                "engines idle {:.0} % of a step: with pipeline.max_lag = 1 and sampling.engines_while_training = \"awake\" a \
+                 step takes {:.1} s\n\n",
+                100.0 * idle,
+                self.overlapped_seconds
+            );
+        }
+        text + "an estimate from the manufacturer's figures: docs/scaling.md explains its method and its accuracy\n"
     }
 }
 
@@ -182,6 +216,9 @@ fn work(recipe: &Recipe, config: &Config, options: &PlanRequest, answer: f64) ->
         token_flops: decoded / (samples * answer),
         update_flops: step.training_flops + step.scoring_flops,
         weights: (stored * parameters(config)) as f64,
+        published: disk(recipe, config).published as f64,
+        // Known once the learner's memory is planned.
+        resident: 0.0,
         token_cache: cache_bytes_a_token(config, stored) as f64,
         overlaps: recipe.pipeline.max_lag > 0,
         network: options.network * 1e9,

@@ -9,7 +9,7 @@ use crate::reload::BearerTokens;
 use crate::server::role::Role;
 use crate::server::settings::AuthSettings;
 
-/// The role of callers with a token of `token_file`.
+/// The role of callers with a token of `token_file`, and of this process.
 const TOKEN_FILE_ROLE: Role = Role::Orchestrator;
 
 /// The credentials that a server knows.
@@ -36,6 +36,11 @@ impl Credentials {
         let certificates = settings.certificates.clone();
         let any = !tokens.is_empty() || !certificates.is_empty();
         Ok(any.then_some(Self { tokens, certificates }))
+    }
+
+    /// Credentials of this process alone.
+    pub(super) fn private(tokens: BearerTokens) -> Self {
+        Self { tokens: vec![(TOKEN_FILE_ROLE, tokens)], certificates: BTreeMap::new() }
     }
 
     /// The tokens of readers and higher roles.

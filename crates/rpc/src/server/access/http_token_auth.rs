@@ -15,18 +15,19 @@ use crate::files::FileError;
 use crate::reload::BearerTokens;
 
 /// Lets requests with a token pass: as a bearer token, or as the password of HTTP's basic authentication, which
-/// browsers ask for. Disabled, it lets everything pass.
+/// browsers ask for. Disabled (`None`), it lets everything pass; without a token it lets nothing pass.
 #[derive(Debug, Clone)]
-pub struct HttpTokenAuth(Arc<[BearerTokens]>);
+pub struct HttpTokenAuth(Option<Arc<[BearerTokens]>>);
 
 impl HttpTokenAuth {
     /// Lets every request pass.
     pub fn disabled() -> Self {
-        Self::new(Vec::new())
+        Self(None)
     }
 
+    /// Lets requests with one of these tokens pass: none, if there are no tokens.
     pub(super) fn new(tokens: Vec<BearerTokens>) -> Self {
-        Self(tokens.into())
+        Self(Some(tokens.into()))
     }
 
     /// By the tokens of the file that a setting names; disabled without a file.
@@ -34,23 +35,14 @@ impl HttpTokenAuth {
     /// # Errors
     /// A file that cannot be used.
     pub fn of_file(setting: &str, path: Option<&Path>) -> Result<Self, FileError> {
-        Ok(Self::new(path.map(|path| BearerTokens::open(setting, path)).transpose()?.into_iter().collect()))
+        let tokens = path.map(|path| BearerTokens::open(setting, path)).transpose()?;
+        Ok(tokens.map_or_else(Self::disabled, |tokens| Self::new(vec![tokens])))
     }
 
     /// Whether requests with these headers pass.
     pub fn admits(&self, headers: &HeaderMap) -> bool {
-        self.0.is_empty() || headers.get(AUTHORIZATION).is_some_and(|given| self.accepts(given.as_bytes()))
-    }
-
-    fn accepts(&self, authorization: &[u8]) -> bool {
-        if self.0.iter().any(|tokens| tokens.accept_bearer(authorization)) {
-            return true;
-        }
-        let Some((scheme, encoded)) = authorization.split_at_checked(b"Basic ".len()) else { return false };
-        let decoded = STANDARD.decode(encoded).ok().filter(|_| scheme.eq_ignore_ascii_case(b"Basic "));
-        // The name before the first colon may be anything.
-        let password = decoded.as_deref().and_then(after_colon);
-        password.is_some_and(|password| self.0.iter().any(|tokens| tokens.accept(password)))
+        let Some(known) = &self.0 else { return true };
+        headers.get(AUTHORIZATION).is_some_and(|given| accepts(known, given.as_bytes()))
     }
 
     pub async fn guard(State(auth): State<Self>, request: Request, next: Next) -> Response {
@@ -60,6 +52,18 @@ impl HttpTokenAuth {
         let ask = [(WWW_AUTHENTICATE, "Basic realm=\"evenkeel\", charset=\"UTF-8\"")];
         (StatusCode::UNAUTHORIZED, ask, "a token is required, as a bearer token or as the password\n").into_response()
     }
+}
+
+/// Whether the value of a header `authorization` has one of the known tokens.
+fn accepts(known: &[BearerTokens], authorization: &[u8]) -> bool {
+    if known.iter().any(|tokens| tokens.accept_bearer(authorization)) {
+        return true;
+    }
+    let Some((scheme, encoded)) = authorization.split_at_checked(b"Basic ".len()) else { return false };
+    let decoded = STANDARD.decode(encoded).ok().filter(|_| scheme.eq_ignore_ascii_case(b"Basic "));
+    // The name before the first colon may be anything.
+    let password = decoded.as_deref().and_then(after_colon);
+    password.is_some_and(|password| known.iter().any(|tokens| tokens.accept(password)))
 }
 
 /// The password of `NAME:PASSWORD`.

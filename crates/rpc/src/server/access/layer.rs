@@ -16,6 +16,7 @@ use super::methods::{OPEN, least_role};
 use crate::BoxFuture;
 use crate::error::ServiceError;
 use crate::files::FileError;
+use crate::private::PrivateAddress;
 use crate::server::connections::ConnectionHandle;
 use crate::server::settings::AuthSettings;
 
@@ -23,6 +24,8 @@ use crate::server::settings::AuthSettings;
 #[derive(Debug, Clone, Default)]
 pub(in crate::server) struct AccessLayer {
     credentials: Option<Arc<Credentials>>,
+    /// Whether tokens have roles, so that `/metrics` asks for one.
+    has_token_roles: bool,
 }
 
 impl AccessLayer {
@@ -33,14 +36,20 @@ impl AccessLayer {
         settings: &AuthSettings,
     ) -> Result<Self, FileError> {
         let credentials = Credentials::open(section, token_file, settings)?.map(Arc::new);
-        Ok(Self { credentials })
+        Ok(Self { credentials, has_token_roles: !settings.tokens.is_empty() })
     }
 
-    /// The auth of an HTTP port, for readers and higher roles.
-    pub(in crate::server) fn auth(&self) -> HttpTokenAuth {
-        self.credentials
-            .as_ref()
-            .map_or_else(HttpTokenAuth::disabled, |credentials| HttpTokenAuth::new(credentials.readers()))
+    /// Lets in clients of this process alone.
+    pub(in crate::server) fn private(address: &PrivateAddress) -> Self {
+        let credentials = Some(Arc::new(Credentials::private(address.tokens())));
+        Self { credentials, has_token_roles: false }
+    }
+
+    /// The auth of `/metrics`: a token of a reader or a higher role once tokens have roles, also if none has that role.
+    /// Scrapers of a server with a `token_file` alone, or with certificates, need no token.
+    pub(in crate::server) fn metrics_auth(&self) -> HttpTokenAuth {
+        let credentials = self.credentials.as_ref().filter(|_| self.has_token_roles);
+        credentials.map_or_else(HttpTokenAuth::disabled, |credentials| HttpTokenAuth::new(credentials.readers()))
     }
 }
 

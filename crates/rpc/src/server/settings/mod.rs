@@ -11,12 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::client::MIN_MESSAGE;
-use crate::exposure::{validate_address, validate_plaintext};
+use crate::exposure::{Protection, validate_address};
 
 pub use auth::AuthSettings;
 
-/// The alternatives to unintended plaintext.
-const REMEDY: &str = "certificates (`tls`), or `insecure = true` next to it on a trusted network";
+/// Any free port on loopback.
+const LOOPBACK: &str = "127.0.0.1:0";
 
 /// Where a server listens, how much it accepts and how it shuts down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,7 +24,8 @@ const REMEDY: &str = "certificates (`tls`), or `insecure = true` next to it on a
 pub struct ServerSettings {
     /// Address to listen on, `HOST:PORT`; port 0 takes any free port.
     pub listen: String,
-    /// Whether plaintext may be served to other machines: on `listen` without `tls`, and on the port of `/metrics`.
+    /// Whether other machines may be served in plaintext, on `listen` without `tls` and on the port of `/metrics`, and
+    /// with `tls` without credentials: `token_file`, `auth.tokens` or `tls.client_ca_file`.
     pub insecure: bool,
     /// Largest message that is received or sent.
     pub max_message: ByteSize,
@@ -69,6 +70,9 @@ pub struct ServerSettings {
     pub auth: AuthSettings,
     /// TLS certificates. Absent: plain text.
     pub tls: Option<ServerTlsSettings>,
+    /// Whether only clients of this process may call the server, by the secret of [`crate::private`] and no other.
+    #[serde(skip)]
+    pub private: bool,
 }
 
 /// TLS certificates of a server, as PEM files.
@@ -87,7 +91,7 @@ pub struct ServerTlsSettings {
 impl Default for ServerSettings {
     fn default() -> Self {
         Self {
-            listen: "127.0.0.1:0".to_owned(),
+            listen: LOOPBACK.to_owned(),
             insecure: false,
             max_message: ByteSize::mib(32),
             max_concurrent_streams: 1024,
@@ -105,11 +109,17 @@ impl Default for ServerSettings {
             token_file: None,
             auth: AuthSettings::default(),
             tls: None,
+            private: false,
         }
     }
 }
 
 impl ServerSettings {
+    /// A server on any free port of loopback, for clients of this process alone.
+    pub fn private() -> Self {
+        Self { reflection: false, private: true, ..Self::on(LOOPBACK) }
+    }
+
     /// The defaults with this address.
     pub fn on(listen: impl Into<String>) -> Self {
         Self { listen: listen.into(), ..Self::default() }
@@ -119,10 +129,23 @@ impl ServerSettings {
         self.tls.as_ref()?.client_ca_file.as_ref()
     }
 
+    pub(super) fn protection(&self) -> Protection {
+        Protection {
+            insecure: self.insecure,
+            tls: self.tls.is_some(),
+            authenticates: self.has_tokens() || self.client_ca_file().is_some(),
+            credentials: "`token_file`, `auth.tokens` or `tls.client_ca_file`",
+        }
+    }
+
+    fn has_tokens(&self) -> bool {
+        self.token_file.is_some() || !self.auth.tokens.is_empty()
+    }
+
     /// Whether a client may come without a certificate although there is an authority for them: it may authenticate
     /// with a token as well.
     pub(super) fn certificates_are_optional(&self) -> bool {
-        !self.auth.certificates.is_empty() && (!self.auth.tokens.is_empty() || self.token_file.is_some())
+        !self.auth.certificates.is_empty() && self.has_tokens()
     }
 
     pub(super) fn keepalive_interval(&self) -> Option<Duration> {
@@ -133,7 +156,7 @@ impl ServerSettings {
 impl Settings for ServerSettings {
     fn validate(&self) -> Result<(), FieldError> {
         validate_address("listen", &self.listen)?;
-        validate_plaintext("listen", &self.listen, self.insecure || self.tls.is_some(), REMEDY)?;
+        self.protection().validate("listen", &self.listen)?;
         if self.max_message < MIN_MESSAGE {
             return Err(FieldError::new("max_message", self.max_message, format!("at least {MIN_MESSAGE}")));
         }
@@ -202,7 +225,31 @@ mod tests {
         let certificate_file = "a.pem".into();
         let key_file = "a.key".into();
         let tls = Some(ServerTlsSettings { certificate_file, key_file, client_ca_file: None });
-        assert_eq!(ServerSettings { tls, ..ServerSettings::on("0.0.0.0:50051") }.validate(), Ok(()));
+        let token_file = Some("token".into());
+        assert_eq!(ServerSettings { tls, token_file, ..ServerSettings::on("0.0.0.0:50051") }.validate(), Ok(()));
+    }
+
+    #[test]
+    fn other_machines_need_credentials_of_any_kind() {
+        let files = |client_ca_file| ServerTlsSettings {
+            certificate_file: "a.pem".into(),
+            key_file: "a.key".into(),
+            client_ca_file,
+        };
+        let open = ServerSettings { tls: Some(files(None)), ..ServerSettings::on("0.0.0.0:50051") };
+        let error = open.validate().unwrap_err();
+        assert!(error.field == "listen" && error.to_string().contains("without credentials"), "{error}");
+        let tokens = [(Role::Reader, "reader".into())].into();
+        let allowed = [
+            ServerSettings { insecure: true, ..open.clone() },
+            ServerSettings { token_file: Some("token".into()), ..open.clone() },
+            ServerSettings { auth: AuthSettings { tokens, ..AuthSettings::default() }, ..open.clone() },
+            ServerSettings { tls: Some(files(Some("ca.pem".into()))), ..open.clone() },
+            ServerSettings { listen: "127.0.0.1:0".to_owned(), ..open },
+        ];
+        for settings in allowed {
+            assert_eq!(settings.validate(), Ok(()), "{settings:?}");
+        }
     }
 
     #[test]

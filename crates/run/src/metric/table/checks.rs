@@ -7,10 +7,10 @@ use crate::metric::{Gauge, Shown};
 const GAP_GAUGE: Gauge = Gauge::by(
     "evenkeel_run_proof_gap_nats",
     &["statistic"],
-    "difference of log-probabilities on the same tokens when the weights were proven last",
+    "difference of log-probabilities on the same tokens when the weights were verified last",
 );
 
-const PROVEN: &str = "the weights were proven after the step ([below](#proof-of-weights))";
+const PROVEN: &str = "the weights were verified after the step ([below](#proof-of-weights))";
 const AUDITED: &str = "samples are audited ([below](#sampler-audit))";
 
 rows! {
@@ -59,10 +59,17 @@ rows! {
     .only(PROVEN)
     .varies();
     PROOF_SUSPICIONS =
-        Metric::value("proof/suspicions", Unit::None, "ways of having other weights").only(PROVEN).varies();
-    PROOF_EXCLUDED = Metric::value("proof/excluded", Unit::None, "how many of them are excluded for all engines")
+        Metric::value("proof/suspicions", Unit::None, "failure modes that are tested").only(PROVEN).varies();
+    PROOF_EXCLUDED = Metric::value("proof/excluded", Unit::None, "how many of them are ruled out on all engines")
         .only(PROVEN)
         .varies();
+    PROOF_UNVERIFIED = Metric::value(
+        "proof/unverified_engines",
+        Unit::None,
+        "engines so far whose samples were trained on and which no proof has reached",
+    )
+    .only(PROVEN)
+    .varies();
     PROOF_STALE_SHARE = Metric::value(
         "proof/stale_share/{suspicion}",
         Unit::None,
@@ -74,7 +81,7 @@ rows! {
     PROOF_STALE_ERROR = Metric::value("proof/stale_error/{suspicion}", Unit::None, "standard error of that share")
         .only(PROVEN)
         .varies();
-    PROOF_EXCLUDES = Metric::value("proof/excluded/{suspicion}", Unit::None, "1 where the suspicion is excluded")
+    PROOF_EXCLUDES = Metric::value("proof/excluded/{suspicion}", Unit::None, "1 where the failure mode is ruled out")
         .only(PROVEN)
         .varies();
 
@@ -89,11 +96,44 @@ rows! {
         Metric::count("sampler_audit/not_possible", Unit::None, "chosen samples that could not be scored")
             .only(AUDITED)
             .varies();
+    AUDIT_NONCE = Metric::value(
+        "sampler_audit/nonce",
+        Unit::None,
+        "the secret number of the step, which decided which of its samples are scored",
+    )
+    .only(AUDITED)
+    .varies();
+    AUDIT_NONCE_IS_FIXED = Metric::value(
+        "sampler_audit/nonce_is_fixed",
+        Unit::None,
+        "1 where the settings fix that number: what is proven counts as undecided",
+    )
+    .only("`sampler_audit.nonce` is set")
+    .varies();
+    EVALUATION_VERIFIED = Metric::value(
+        "sampler_audit/evaluation_verified",
+        Unit::None,
+        "1 where answers of the evaluation were audited that no engine could foretell, and no check failed; 0 elsewhere",
+    )
+    .of_lines(super::EVALUATION)
+    .varies();
+    EVALUATION_AUDITED =
+        Metric::count("sampler_audit/evaluation_answers", Unit::None, "answers of the evaluation that were scored")
+            .of_lines(super::EVALUATION)
+            .varies();
+    EVALUATION_NONCE = Metric::value(
+        "sampler_audit/evaluation_nonce",
+        Unit::None,
+        "the secret number of the evaluation, which decided which of its answers are scored",
+    )
+    .of_lines(super::EVALUATION)
+    .only(AUDITED)
+    .varies();
     AUDIT_EVIDENCE = Metric::value(
         "sampler_audit/evidence/{check}",
         Unit::Decades,
         "evidence so far against the engine that has most: of `temperature`, `truncation`, `end_token`, \
-        `log_probabilities`, `copies`; 0 is none, 4.4 ends a run with one engine",
+        `log_probabilities`, `copies`, `answers`, `rows`; 0 is none, 4.5 ends a run with one engine",
     )
     .only(AUDITED)
     .varies();

@@ -37,6 +37,26 @@ rows! {
         .shown(&[Shown::under(&LOSS_GAUGE, &["train"])]);
     KL_LOSS = Metric::value("actor/kl_loss", Unit::Nats, "the KL penalty's part of the loss, mean over updates")
         .only("there is a KL penalty");
+    DISTILLATION_LOSS = Metric::value(
+        "actor/distillation_loss",
+        Unit::Nats,
+        "the distillation term's part of the loss, mean over updates",
+    )
+    .only("there is a teacher");
+    TEACHER_KL = Metric::value(
+        "actor/teacher_kl",
+        Unit::Nats,
+        "mean of old log-probability minus the teacher's at a sampled token, before the bound: an estimate of the KL to \
+         the teacher",
+    )
+    .only("there is a teacher")
+    .titled("KL to the teacher");
+    TEACHER_BOUNDED = Metric::count(
+        "actor/teacher_bounded_tokens",
+        Unit::Tokens,
+        "tokens whose difference to the teacher is bounded, over all updates",
+    )
+    .only("there is a teacher");
     ENTROPY_LOSS =
         Metric::value("actor/entropy_loss", Unit::Nats, "the entropy bonus's part of the loss, mean over updates")
             .only("there is an entropy bonus");
@@ -64,7 +84,7 @@ rows! {
     LARGEST_RATIO = Metric::value("actor/ratio_max", Unit::None, "largest ratio of new to old probability of a token")
         .shown(&[Shown::by(&RATIO_GAUGE)]);
     TRAINABLE_TOKENS = Metric::count("actor/trainable_tokens", Unit::Tokens, "tokens of the loss");
-    WITHOUT_SIGNAL = Metric::count("actor/groups_without_signal", Unit::None, "groups whose advantages are all 0");
+    WITHOUT_SIGNAL = Metric::count("actor/groups_without_signal", Unit::None, "groups without a gradient: weighted advantages are all 0, and no teacher scores them");
     SKIPPED = Metric::count("actor/skipped", Unit::None, "1 where the update was skipped")
         .shown(&[Shown::under(&SKIPPED_GAUGE, &["train"])]);
 

@@ -1,4 +1,4 @@
-//! Lengths, and what aggregation rules make of them.
+//! Lengths of responses, and their weight under the aggregation rules.
 
 use super::rows;
 use crate::metric::row::{Metric, Unit};
@@ -28,6 +28,7 @@ const GAP_GAUGE: Gauge = Gauge::of_one(
     "how much longer responses with a negative advantage are, mean over groups",
 );
 
+const SIDES: &str = "the aggregation is `sides`";
 const COMPLETION: &str = "`pipeline.order` is `\"completion\"`";
 
 rows! {
@@ -79,6 +80,18 @@ rows! {
         Shown::under(&PULL_GAUGE, &["positive"]).choosing("positive"),
         Shown::under(&PULL_GAUGE, &["negative"]).choosing("negative"),
     ]);
+    SIDE_RATIO = Metric::value(
+        "aggregation/side_ratio",
+        Unit::None,
+        "what multiplied the positive side at the step: the value of `side_ratio` there",
+    )
+    .only(SIDES);
+    SILENCED_GROUPS = Metric::count(
+        "aggregation/silenced_groups",
+        Unit::None,
+        "groups that have answers to learn from and gave no gradient of the policy: at a ratio of 0, those without a wrong answer",
+    )
+    .only(SIDES);
     RULE_PULL = Metric::value(
         "aggregation/{rule}/pull_{positive,negative}",
         Unit::None,

@@ -1,4 +1,4 @@
-//! Where time and memory went.
+//! Metrics of time and memory.
 
 use super::{EVALUATION, rows};
 use crate::metric::row::{LineKind, Metric, Unit};
@@ -28,15 +28,21 @@ rows! {
         Metric::count("timing_s/update_weights", Unit::Seconds, "from there until every engine has the weights")
             .varies()
             .shown(&[Shown::under(&PART_GAUGE, &["update_weights"])]);
-    PROOF_TIME = Metric::count("timing_s/proof", Unit::Seconds, "from there until they are proven")
+    PROOF_TIME = Metric::count("timing_s/proof", Unit::Seconds, "from there until they are verified")
         .varies()
-        .only("the weights were proven after the step")
+        .only("the weights were verified after the step")
         .shown(&[Shown::under(&PART_GAUGE, &["proof"])]);
     STEP_TIME = Metric::count("timing_s/step", Unit::Seconds, "the whole step")
         .titled("step time")
         .varies()
         .of_lines(&[LineKind::Train, LineKind::WarmStart])
         .shown(&[Shown::under(&PART_GAUGE, &["step"])]);
+    OPTIMIZER_TIME = Metric::count(
+        "timing_s/optimizer",
+        Unit::Seconds,
+        "what clipping and the optimizer's updates took, the last one within `update_actor`",
+    )
+    .varies();
     PROBE_TIME = Metric::count(
         "timing_s/probe_gradients",
         Unit::Seconds,
@@ -44,11 +50,19 @@ rows! {
     )
     .varies()
     .only("the step is probed");
-    AUDIT_TIME = Metric::count(
-        "timing_s/sampler_audit",
+    AUDIT_COMPUTING = Metric::count(
+        "timing_s/sampler_audit_compute",
         Unit::Seconds,
-        "what scoring the chosen samples took, within `timing_s/gen` as far as others were still sampled, else within \
-        `timing_s/update_actor`",
+        "how long the learner computed to score the chosen samples, within `timing_s/gen` as far as others were still \
+        sampled, else within `timing_s/update_actor`",
+    )
+    .varies()
+    .only("samples are audited");
+    AUDIT_WAITING = Metric::count(
+        "timing_s/sampler_audit_wait",
+        Unit::Seconds,
+        "how long the audit waited for these scores besides: until the learner had done what came first, and for \
+        messages. Sampling and gradients go on meanwhile, up to the first update",
     )
     .varies()
     .only("samples are audited");

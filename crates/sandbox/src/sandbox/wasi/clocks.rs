@@ -6,7 +6,7 @@ use wasmtime::{AsContext, Result, StoreContextMut};
 
 use super::{GuestState, Instance};
 
-/// A handle on a point in time to wait for. Its number is its index among the guest's alarms plus one.
+/// A handle on a point in time to wait for. The handle's number is its index among the guest's alarms plus one.
 pub(super) struct Alarm;
 
 impl Alarm {
@@ -22,7 +22,7 @@ const RESOLUTION_NS: u64 = 100_000;
 /// Alarms that one program may set.
 const MAX_ALARMS: usize = 1 << 20;
 
-/// WASI's `datetime`.
+/// WASI's `datetime` record.
 #[derive(ComponentType, Lift, Lower)]
 #[component(record)]
 struct Datetime {

@@ -20,7 +20,7 @@ const STDERR: u32 = 2;
 /// call `os.write` rely on that. Writing itself checks the limit on output.
 const WRITE_BYTES: u64 = 1 << 32;
 
-/// WASI's `stream-error`.
+/// WASI's `stream-error` variant.
 #[derive(ComponentType, Lift, Lower)]
 #[component(variant)]
 enum StreamError {

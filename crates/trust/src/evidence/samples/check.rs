@@ -13,11 +13,22 @@ pub(crate) enum SamplerCheck {
     LogProbabilities,
     /// Equal answers to a prompt are as rare as their probability says.
     Copies,
+    /// Short, long, likely and unlikely answers come as often as their probability says.
+    Answers,
+    /// Gaps do not sit on few token ids.
+    Rows,
 }
 
 impl SamplerCheck {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Temperature, Self::Truncation, Self::EndToken, Self::LogProbabilities, Self::Copies];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Temperature,
+        Self::Truncation,
+        Self::EndToken,
+        Self::LogProbabilities,
+        Self::Copies,
+        Self::Answers,
+        Self::Rows,
+    ];
 
     /// The name in messages.
     pub(crate) fn name(self) -> &'static str {
@@ -27,6 +38,8 @@ impl SamplerCheck {
             Self::EndToken => "end token",
             Self::LogProbabilities => "log-probabilities",
             Self::Copies => "copies",
+            Self::Answers => "answers",
+            Self::Rows => "rows",
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_statistics::evidence::CopyEvidence;
+use evenkeel_statistics::evidence::{CopyEvidence, Preference};
 
 use super::check::SamplerCheck;
-use super::engine::EngineChecks;
+use super::engine::{Drawing, EngineChecks};
 use super::token::AuditedToken;
 use super::tolerances::Tolerances;
 
@@ -16,10 +16,29 @@ pub(crate) struct AuditedEngines(Vec<(String, EngineChecks)>);
 /// What the samples of one step show.
 #[derive(Debug, Default)]
 pub(crate) struct StepEvidence {
-    /// By prompt: of each answer its engine, and what it says about copies.
-    pub(crate) copies: BTreeMap<u64, Vec<(String, CopyEvidence)>>,
-    /// Of each scored sample its engine and its tokens.
-    pub(crate) sequences: Vec<(String, Vec<AuditedToken>)>,
+    /// By prompt what its answers say.
+    pub(crate) answers: BTreeMap<u64, Vec<AnswerEvidence>>,
+    /// The scored samples.
+    pub(crate) sequences: Vec<AuditedSequence>,
+    /// Whether a group lacks an answer, or has one that several versions drew or others took part in. Which group that is
+    /// depends on its answers, so that the others are no fair choice.
+    pub(crate) has_partial_groups: bool,
+}
+
+/// What one answer says beside the others to its prompt.
+#[derive(Debug)]
+pub(crate) struct AnswerEvidence {
+    pub(crate) engine: String,
+    pub(crate) copy: CopyEvidence,
+    pub(crate) preference: Preference,
+}
+
+/// A sample that was scored.
+#[derive(Debug)]
+pub(crate) struct AuditedSequence {
+    pub(crate) engine: String,
+    pub(crate) tokens: Vec<AuditedToken>,
+    pub(crate) drawing: Drawing,
 }
 
 /// A check that the evidence has decided against an engine.
@@ -33,17 +52,33 @@ pub(crate) struct FailedCheck<'a> {
 }
 
 impl AuditedEngines {
-    /// Adds what a step shows. `tolerances` says how far an honest engine of that name may be from the learner.
+    /// Adds what a step shows, but for preferences. `tolerances` says how far an honest engine of that name may be from the learner.
     pub(crate) fn add(&mut self, step: &StepEvidence, tolerances: impl Fn(&str) -> Tolerances) {
         for (name, engine) in &mut self.0 {
             engine.tolerate(tolerances(name));
             engine.begin_round();
         }
-        for (name, evidence) in step.copies.values().flatten() {
-            self.engine(name, &tolerances).add_copy(evidence);
+        for answer in step.answers.values().flatten() {
+            self.engine(&answer.engine, &tolerances).add_copy(&answer.copy);
         }
-        for (name, tokens) in &step.sequences {
-            self.engine(name, &tolerances).add_sequence(tokens);
+        for AuditedSequence { engine, tokens, drawing } in &step.sequences {
+            self.engine(engine, &tolerances).add_sequence(tokens, *drawing);
+        }
+    }
+
+    /// Adds which answers are preferred in a step that was added and is whole.
+    pub(crate) fn add_preferences(&mut self, step: &StepEvidence, tolerances: impl Fn(&str) -> Tolerances) {
+        for answer in step.answers.values().flatten() {
+            self.engine(&answer.engine, &tolerances).add_preference(&answer.preference);
+        }
+    }
+
+    /// Measures the noise of engines again by a step that was added and that they have passed, as `alpha` decides.
+    pub(crate) fn learn(&mut self, step: &StepEvidence, alpha: f64) {
+        let failed: Vec<String> = self.failed(alpha).map(|failed| failed.engine.to_owned()).collect();
+        for (name, engine) in self.0.iter_mut().filter(|(name, _)| !failed.contains(name)) {
+            let sequences = step.sequences.iter().filter(|sequence| sequence.engine == *name);
+            sequences.for_each(|sequence| engine.learn(&sequence.tokens));
         }
     }
 

@@ -3,7 +3,7 @@
 use evenkeel_errors::engine_advice::FOLDER_SETS_NOTHING;
 
 use super::check::SamplerCheck;
-use super::engine::EngineChecks;
+use super::engine::{AuditSums, EngineChecks};
 use super::engines::FailedCheck;
 
 impl FailedCheck<'_> {
@@ -17,11 +17,14 @@ impl FailedCheck<'_> {
             SamplerCheck::EndToken => end_token(checks),
             SamplerCheck::LogProbabilities => log_probabilities(checks),
             SamplerCheck::Copies => copies(checks),
+            SamplerCheck::Answers => answers(checks),
+            SamplerCheck::Rows => rows(checks),
         };
         let evidence = checks.evidence(check);
         format!(
             "{what}; evidence {evidence:.1e}, allowed: below {threshold:.1e}, after {} tokens of {} samples; {look}",
-            sums.tokens, sums.sequences
+            sums.tokens + sums.other_tokens,
+            sums.sequences + sums.other_sequences
         )
     }
 }
@@ -49,9 +52,40 @@ fn copies(engine: &EngineChecks) -> (String, String) {
     )
 }
 
+fn answers(engine: &EngineChecks) -> (String, String) {
+    let AuditSums { shorter, likelier, .. } = engine.sums;
+    (
+        format!(
+            "among answers to one prompt, tokens after which they are shorter came {} times, expected were {:.1}; those \
+             after which they are likelier {} times, expected were {:.1}",
+            shorter.1, shorter.0, likelier.1, likelier.0
+        ),
+        "the engine does not return each answer that it draws: it draws several and chooses, or draws long ones again \
+         (best_of, a deadline of its own)"
+            .to_owned(),
+    )
+}
+
+fn rows(engine: &EngineChecks) -> (String, String) {
+    let ids = engine.rows().map(|(id, mean, tokens)| format!("id {id} by {mean:+.2e} nats (mean of {tokens})"));
+    (
+        format!("gaps sit on few token ids: {}", ids.collect::<Vec<_>>().join(", ")),
+        "rows of its head or embeddings are not those of the published weights: compare lm_head.weight and \
+         embed_tokens.weight there, and a logit bias of its own"
+            .to_owned(),
+    )
+}
+
 fn temperature(engine: &EngineChecks) -> (String, String) {
     let sums = &engine.sums;
-    let tokens = (sums.tokens - sums.outside).max(1) as f64;
+    if engine.is_about_the_likeliest() {
+        let what = format!(
+            "{} of {} answers at temperature 0 have a token that is not the likeliest, by more than noise",
+            sums.not_likeliest, sums.other_sequences
+        );
+        return (what, "it has other weights, or returns answers that it did not compute".to_owned());
+    }
+    let tokens = sums.inside.max(1) as f64;
     let mean = sums.surprise / tokens;
     let variance = sums.variance / tokens;
     let relative = 1.0 / (1.0 + mean / variance).max(0.01);
@@ -69,7 +103,14 @@ fn temperature(engine: &EngineChecks) -> (String, String) {
 }
 
 fn truncation(engine: &EngineChecks) -> (String, String) {
-    let names = ["in the least likely 1 %", "in the least likely 5 %", "beyond rank 50", "below 0.05 of the likeliest"];
+    let names = [
+        "in the least likely 1 %",
+        "in the least likely 5 %",
+        "beyond rank 5",
+        "beyond rank 50",
+        "below 0.01 of the likeliest",
+        "below 0.05 of the likeliest",
+    ];
     let counts =
         engine.rare().zip(names).map(|((expected, seen), name)| format!("{name} {seen} of {expected:.1} expected"));
     let outside = match engine.sums.outside {
@@ -87,7 +128,7 @@ fn truncation(engine: &EngineChecks) -> (String, String) {
 
 fn log_probabilities(engine: &EngineChecks) -> (String, String) {
     let sums = &engine.sums;
-    let tokens = (sums.tokens - sums.outside).max(1) as f64;
+    let tokens = sums.inside.max(1) as f64;
     let size = (sums.squared_gap / tokens).sqrt();
     let mean = sums.gap / tokens;
     let slope = sums.gap_by_surprise / sums.squared_surprise.max(f64::MIN_POSITIVE);
@@ -97,7 +138,9 @@ fn log_probabilities(engine: &EngineChecks) -> (String, String) {
          {:.2e} away",
         sums.worst_sequence
     );
-    let look = if engine.are_gaps_large() {
+    let look = if engine.are_rounded() {
+        "they are rounded to three decimals: it reports other numbers than it computes".to_owned()
+    } else if engine.are_gaps_large() {
         "they are not those of these tokens after this prompt: ids exchanged, a prompt that was cut or another \
          one, answers from a cache, or log-probabilities that are not the engine's; where a narrower or quantized type \
          is meant, raise proof.tolerance"

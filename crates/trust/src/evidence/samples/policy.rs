@@ -55,6 +55,10 @@ impl Policy {
         self.0.iter().enumerate().filter(|(token, p)| of(*token, **p)).map(|(_, p)| *p).sum()
     }
 
+    fn beyond_rank(&self, ranks: usize) -> f64 {
+        self.mass(|_, other| self.0.iter().filter(|more| **more > other).count() >= ranks)
+    }
+
     /// The learner's view of a token.
     pub(crate) fn view(&self, token: usize) -> LearnerToken {
         let p = self.0[token];
@@ -69,8 +73,10 @@ impl Policy {
             less_likely: self.mass(|_, other| other < p),
             equally_likely: self.mass(|_, other| other == p),
             rank: 1 + self.0.iter().filter(|other| **other > p).count() as u32,
-            beyond_rank_50: self.mass(|_, other| self.0.iter().filter(|more| **more > other).count() >= 50),
+            beyond_rank_5: self.beyond_rank(5),
+            beyond_rank_50: self.beyond_rank(50),
             largest_log_probability: largest.ln(),
+            below_hundredth: self.mass(|_, other| other < 0.01 * largest),
             below_floor: self.mass(|_, other| other < 0.05 * largest),
             end_probability: self.0[self.end()],
             drawn: None,
@@ -79,7 +85,8 @@ impl Policy {
 
     /// A token that the engine reports with that log-probability.
     pub(crate) fn token(&self, token: usize, engine: f64, uniform: f64) -> AuditedToken {
-        let audited = AuditedToken::new(&self.view(token), engine as f32, token == self.end(), uniform);
+        let audited =
+            AuditedToken::new(&self.view(token), token as u32, engine as f32, token == self.end(), uniform, 1.0);
         AuditedToken { engine, ..audited }
     }
 

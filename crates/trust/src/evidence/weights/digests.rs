@@ -9,7 +9,7 @@ use crate::fault::WeightsFault;
 pub struct TensorDigests {
     /// How many tensors the model has.
     pub tensors: u32,
-    /// How they compare.
+    /// Result of the comparison.
     pub comparison: DigestComparison,
     /// The type that the engine computes in.
     pub dtype: String,
@@ -22,16 +22,16 @@ pub struct TensorDigests {
 pub enum DigestComparison {
     /// All are the same.
     Equal,
-    /// Some are others.
+    /// Some digests differ.
     Different {
-        /// How many.
+        /// Number of tensors that differ.
         count: u32,
         /// The first of their names.
         names: Vec<String>,
     },
     /// Some could not be compared, so that nothing follows.
     Incomplete {
-        /// How many.
+        /// Number of tensors that could not be compared.
         unread: u32,
         /// Why, for the first of them.
         reasons: Vec<String>,
@@ -60,8 +60,7 @@ impl TensorDigests {
                 took.as_secs_f64()
             )),
             DigestComparison::Incomplete { unread, reasons } => Ok(format!(
-                "the digests of engine {engine} prove nothing, since {unread} of {tensors} tensors could not be \
-                 compared: {}",
+                "engine {engine} is not verified by digests: {unread} of {tensors} tensors could not be compared: {}",
                 listed(reasons, *unread)
             )),
         }
@@ -99,7 +98,7 @@ mod tests {
         let incomplete = DigestComparison::Incomplete { unread: 1, reasons: vec!["x: it is quantized".into()] };
         let text = digests(incomplete).verdict("a:1", 7).unwrap();
         assert!(
-            text.contains("prove nothing, since 1 of 363 tensors could not be compared: x: it is quantized"),
+            text.contains("is not verified by digests: 1 of 363 tensors could not be compared: x: it is quantized"),
             "{text}"
         );
     }

@@ -14,12 +14,14 @@ pub(crate) const FALSE_ALARMS: f64 = 4e-4;
 /// The chance that a part which is stale by half or more is called proven, for each suspicion.
 const FALSE_PROOF: f64 = 1e-3;
 /// Noise of an engine that computes in f32, in nats: it is below this, that of a narrower type above.
-const EXACT: f64 = 1e-4;
+pub(super) const EXACT: f64 = 1e-4;
 /// Shares of a change that an engine may lack: rounding and order of sums, of f32 and of narrower types.
 const TOLERATED: [f64; 2] = [0.02, 0.1];
 /// First positions of a sequence that are left out where an engine computes in a narrow type: single tokens are far off
 /// there.
 const UNSETTLED: usize = 3;
+/// Share of the variance of all tokens that each has at least: a class of nearly certain tokens has few large gaps.
+const LEAST_SHARE: f64 = 0.01;
 /// An engine whose gap is this many times the usual one is looked at for every suspicion at once.
 const SUSPICIOUS: f64 = 3.0;
 
@@ -42,8 +44,18 @@ pub(crate) struct EngineEvidence {
 pub(crate) struct CalibratedNoise {
     /// Whether it computes as exactly as f32 allows.
     pub(crate) is_exact: bool,
-    /// The root mean square gap, in nats, that 19 of 20 sequences stay below.
-    pub(crate) usual_sequence: f64,
+    /// Variance of a token by the class of its probability, in squared nats.
+    pub(crate) variances: [f64; Noise::CLASSES],
+    /// The root mean square gap that 19 of 20 sequences stay below, in standard deviations of each token.
+    pub(crate) usual_size: f64,
+}
+
+#[cfg(test)]
+impl CalibratedNoise {
+    /// Noise that is equal for every token.
+    pub(crate) fn even(is_exact: bool, overall: f64, usual_sequence: f64) -> Self {
+        Self { is_exact, variances: [overall * overall; Noise::CLASSES], usual_size: usual_sequence / overall }
+    }
 }
 
 /// How far a suspicion is decided.
@@ -121,8 +133,13 @@ impl EngineEvidence {
 
     /// Noise of the engine for the audit of samples; `None` before a calibration.
     pub(crate) fn calibrated(&self) -> Option<CalibratedNoise> {
-        let usual_sequence = self.noise.usual_sequence();
-        (self.noise.tokens() > 0.0).then(|| CalibratedNoise { is_exact: self.is_exact(), usual_sequence })
+        let all = self.noise.overall();
+        let variances = self.noise.variances().map(|variance| variance.max(LEAST_SHARE * all * all));
+        (self.noise.tokens() > 0.0).then(|| CalibratedNoise {
+            is_exact: self.is_exact(),
+            variances,
+            usual_size: self.noise.usual_size(&variances),
+        })
     }
 
     /// Whether it computes as exactly as f32 allows.
@@ -130,8 +147,8 @@ impl EngineEvidence {
         self.noise() < EXACT
     }
 
-    /// Whether its gap is above its noise, so that every suspicion should be looked at. That a gap is large says
-    /// nothing of its direction, so that looking only then costs nothing of what the evidence is worth.
+    /// Whether its gap is above its noise, so that every suspicion should be tested. A large gap does not tell a
+    /// direction, so testing only then does not weaken the evidence.
     pub(crate) fn is_suspicious(&self, gap: ScoreGap) -> bool {
         gap.root_mean_square > self.unsuspicious
     }
@@ -212,7 +229,7 @@ impl EngineEvidence {
         SuspicionDecision { share: contrast.share(), excluded, tokens_needed: contrast.tokens_needed() }
     }
 
-    /// The root mean square change of a token, in nats, that so many tokens show as missing.
+    /// Root mean square change of a token, in nats, whose absence this number of tokens reveals.
     pub(crate) fn visible_change(&self, tokens: usize) -> f64 {
         Contrast::decided_by(tokens, self.noise())
     }
@@ -238,13 +255,13 @@ mod tests {
 
     /// The learner at version 5, the engine's beginning at 3, and what the embeddings alone do.
     fn text(movement: f32) -> ScoredText {
-        let at = |part: f32| move |s: usize, t: usize| -2.0 - wave(1, s, t).abs() + part * movement * wave(2, s, t);
+        let moved = |part: f32| move |s: usize, t: usize| -2.0 - wave(1, s, t).abs() + part * movement * wave(2, s, t);
         let group = Suspicion::Group("embeddings".to_owned());
-        let learner = scores(at(0.0));
-        let embeddings = scores(|s, t| at(0.0)(s, t) + 0.05 * movement * wave(3, s, t));
+        let learner = scores(moved(0.0));
+        let embeddings = scores(|s, t| moved(0.0)(s, t) + 0.05 * movement * wave(3, s, t));
         let supposed = BTreeMap::from([
-            (Suspicion::Unchanged, scores(at(1.0))),
-            (Suspicion::Behind, scores(|s, t| at(0.5)(s, t) + 0.2 * movement * wave(4, s, t))),
+            (Suspicion::Unchanged, scores(moved(1.0))),
+            (Suspicion::Behind, scores(|s, t| moved(0.5)(s, t) + 0.2 * movement * wave(4, s, t))),
             (group, embeddings),
         ]);
         ScoredText { supposed, ..ScoredText::new(Vec::new(), learner) }

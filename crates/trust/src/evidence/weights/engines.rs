@@ -152,7 +152,7 @@ impl EnginesEvidence {
             let engines = self.all.len();
             let parts = suspicions.len();
             return format!(
-                "proven for {engines} engine{}: {parts} ways of having other weights are excluded",
+                "verified on {engines} engine{} ({parts} of {parts} failure modes ruled out)",
                 plural(engines)
             );
         }
@@ -166,7 +166,7 @@ impl EnginesEvidence {
             None => "the weights have moved too little".to_owned(),
         };
         format!(
-            "undecided: {names} ({} of {} are excluded; {more})",
+            "undecided: {names} ({} of {} failure modes ruled out; {more})",
             suspicions.len() - undecided.len(),
             suspicions.len()
         )

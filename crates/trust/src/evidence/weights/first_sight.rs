@@ -2,6 +2,7 @@
 
 use evenkeel_errors::engine_advice::COMPUTE_TYPE;
 
+use super::engine::EXACT;
 use super::gap::{ScoreGap, slope, towards};
 use super::scored_text::ScoredText;
 use super::suspicion::{ProofVersions, Suspicion};
@@ -34,6 +35,27 @@ pub(crate) fn check_model(
         if gap.mean > tolerance || gap.mean.is_nan() {
             let message =
                 by_adapter(text, scores, tolerance, versions.anchor).unwrap_or_else(|| another_model(gap, tolerance));
+            return Err(WeightsFault::Unproven { engine: engine.clone(), version: versions.current, message });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an engine that says that it computes in f32 and is further off than that allows: what is off in every version,
+/// also in the first one, is not taken for noise.
+pub(crate) fn check_f32(
+    versions: ProofVersions,
+    text: &ScoredText,
+    engines: &[EngineScores],
+) -> Result<(), WeightsFault> {
+    for EngineScores { engine, scores, .. } in engines.iter().filter(|engine| engine.is_f32) {
+        let gap = ScoreGap::between(&text.learner, scores).root_mean_square;
+        if gap > EXACT {
+            let message = format!(
+                "it says that it computes in f32, and its log-probabilities of the same tokens are {gap:.1e} nats (root \
+                 mean square) from the learner's, allowed: {EXACT:.0e}; some of its tensors are others, as with a row of \
+                 the head that is scaled, or it holds them in a narrower type"
+            );
             return Err(WeightsFault::Unproven { engine: engine.clone(), version: versions.current, message });
         }
     }

@@ -1,7 +1,7 @@
 //! Evidence about an engine's weights: are they those of the version that it reports?
 //!
-//! A [`Suspicion`] is one way of having other weights, and predicts how the engine's scores would differ from the
-//! learner's. [`EnginesEvidence`] says of every engine how far each is decided; [`TensorDigests`] decide all of them at
+//! A [`Suspicion`] is one failure mode of an engine's weights. It predicts how the engine's scores would differ from
+//! the learner's. [`EnginesEvidence`] says of every engine how far each is decided; [`TensorDigests`] decide all of them at
 //! once.
 
 mod digests;
@@ -15,8 +15,10 @@ mod suspicion;
 
 pub use digests::{DigestComparison, TensorDigests};
 pub(crate) use engine::CalibratedNoise;
+#[cfg(test)]
+pub(crate) use engine::EngineEvidence;
 pub(crate) use engines::EnginesEvidence;
-pub(crate) use first_sight::{check_finite, check_model};
+pub(crate) use first_sight::{check_f32, check_finite, check_model};
 pub(crate) use gap::{slope, towards};
 pub use report::{ProofReport, SuspicionReport};
 pub(crate) use scored_text::ScoredText;

@@ -18,7 +18,7 @@ pub(crate) struct ScoredText {
     /// Why there are no scores under published tensors: those of the version are of the weights in memory then, and
     /// nothing is supposed.
     pub(crate) impossible: Option<String>,
-    /// What scoring took.
+    /// Time that scoring took.
     pub(crate) took: Duration,
 }
 

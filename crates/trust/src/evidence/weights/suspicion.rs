@@ -13,9 +13,9 @@ pub(crate) enum Suspicion {
     Unchanged,
     /// All tensors are those of the version before.
     Behind,
-    /// There are no adapters: it answers as their base.
+    /// The engine has no adapters: it answers as their base.
     Base,
-    /// There is more of the adapters than they are: what lacks without them is there once more.
+    /// The engine adds too much of the adapters: their effect once more.
     Excess,
     /// One group of tensors is that of the version that the process began with.
     Group(String),

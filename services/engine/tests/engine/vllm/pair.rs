@@ -20,7 +20,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Both answers, without comparing them.
+    /// Answers of this engine and of vLLM, without comparing them.
     pub(super) async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> (Reply, Reply) {
         let headers: &[(&str, &str)] = if body.is_some() { &[("content-type", "application/json")] } else { &[] };
         let text = body.map(Value::to_string).unwrap_or_default();

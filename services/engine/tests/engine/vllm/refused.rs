@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Both refuse them with the same status and code. Which field is named, and how, is each server's own.
+/// Requests that both servers refuse with equal status and code. Each server names the field in its own way.
 pub(super) fn refused() -> Vec<Value> {
     let mut all = vec![
         json!({"prompt": [1, "a"]}),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use evenkeel_proto::shown::one_line;
 use evenkeel_rpc::error::millis;
+use evenkeel_rpc::private;
 use evenkeel_rpc::reload::BearerTokens;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response};
@@ -32,13 +33,16 @@ pub(in crate::engine) struct Http {
 
 impl Http {
     pub(in crate::engine) fn new(endpoint: &str, client: Client, key: Option<BearerTokens>) -> Self {
+        // One of this process never gets the key of the settings: somebody else may take its port later.
+        let key = key.filter(|_| private::tokens_for(endpoint).is_none());
         Self { endpoint: endpoint.to_owned(), client, key }
     }
 
-    /// A request with the key, as the file holds it now.
+    /// A request with the key, as the file holds it now, or with this process's own for an engine of its own.
     fn request(&self, method: Method, target: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{target}", self.endpoint));
-        match self.key.as_ref().and_then(BearerTokens::first) {
+        let private = private::tokens_for(&self.endpoint);
+        match private.as_ref().or(self.key.as_ref()).and_then(BearerTokens::first) {
             // Marked as sensitive by the client.
             Some(key) => request.bearer_auth(key.expose()),
             None => request,

@@ -96,7 +96,7 @@ impl CompletionChoice<'_> {
         Ok(())
     }
 
-    /// How it ended. `None` if it has not.
+    /// How the sample ended. `None` if it has not.
     pub(super) fn finish(&self) -> Result<Option<SampleFinish>, EngineClientError> {
         let Some(found) = self.finish_reason.as_deref() else { return Ok(None) };
         let finish = SampleFinish::ALL.into_iter().find(|finish| finish.label() == found);

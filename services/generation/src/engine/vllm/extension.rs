@@ -28,11 +28,11 @@ const MAX_NAME_CHARS: usize = 64;
 pub(super) struct Extras {
     /// A reload from a folder without a tensor for the head of a tied model changes the head, too.
     pub(super) takes_tied_head: bool,
-    /// How it takes adapters.
+    /// Support for adapters.
     pub(super) adapters: AdapterSupport,
-    /// It answers with digests of its tensors.
+    /// Whether the extension answers with digests of its tensors.
     pub(super) digests: bool,
-    /// How it computes, by a name.
+    /// Name of the engine's arithmetic.
     pub(super) arithmetic: String,
 }
 

@@ -44,7 +44,7 @@ const COMPLETIONS: &str = "/v1/completions";
 /// A client of one vLLM server.
 struct VllmClient {
     endpoint: String,
-    /// For samples. Its connections are counted.
+    /// Client for samples. Connections are counted.
     samples: Http,
     /// For everything else, so that a pool full of samples does not delay health checks.
     control: Http,

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::VllmClient;
 use crate::engine::{
     EngineAdvice, EngineClientError, EngineInfo, SampleFinish, SampleRequest, SampledTokens, WakeTarget,
+    opaque_request_id,
 };
 
 /// Lower bound for the log-probability of a token that had no alternative.
@@ -27,6 +28,9 @@ const ADVICE: EngineAdvice = EngineAdvice {
 
 /// Tokens of the tiny sample.
 const TINY_TOKENS: u32 = 3;
+/// How many times longer than other requests of a probe the tiny sample may take: it computes, and a machine may be busy
+/// or an engine compile its kernels first.
+const SAMPLE_PATIENCE: u32 = 12;
 
 #[derive(Deserialize)]
 struct Version {
@@ -136,7 +140,7 @@ impl VllmClient {
             ..SamplingSettings::plain(TINY_TOKENS, 1)
         };
         let request = SampleRequest {
-            request_id: "probe",
+            request_id: &opaque_request_id(),
             // In every vocabulary.
             token_ids: &[0],
             sampling: &sampling,
@@ -146,8 +150,9 @@ impl VllmClient {
             stream: false,
         };
         let mut tokens = SampledTokens::default();
-        let after_ms = millis(self.control_timeout);
-        let outcome = tokio::time::timeout(self.control_timeout, self.draw(request, &mut tokens))
+        let limit = self.control_timeout * SAMPLE_PATIENCE;
+        let after_ms = millis(limit);
+        let outcome = tokio::time::timeout(limit, self.draw(request, &mut tokens))
             .await
             .unwrap_or(Err(EngineClientError::Timeout { route: super::COMPLETIONS, after_ms }))?;
         if outcome.finish != SampleFinish::Length {

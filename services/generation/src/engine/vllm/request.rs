@@ -18,7 +18,8 @@ struct Body<'a> {
     repetition_penalty: f32,
     presence_penalty: f32,
     frequency_penalty: f32,
-    seed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     min_tokens: u32,
     ignore_eos: bool,
     stop: [&'a str; 0],
@@ -49,7 +50,7 @@ pub(super) fn body(model: &str, request: &SampleRequest<'_>) -> Vec<u8> {
         repetition_penalty: sampling.repetition_penalty,
         presence_penalty: 0.0,
         frequency_penalty: 0.0,
-        seed: sampling.seed,
+        seed: sampling.seeded.then_some(sampling.seed),
         min_tokens: sampling.min_tokens,
         ignore_eos: sampling.ignore_eos,
         stop: [],
@@ -79,7 +80,7 @@ mod tests {
     fn no_field_is_left_to_the_engines_defaults() {
         let sampling = SamplingSettings { temperature: 0.7, stop_token_ids: vec![2], ..SamplingSettings::plain(16, 5) };
         let request = SampleRequest {
-            request_id: "train/0/1/2#1",
+            request_id: "0123456789abcdef",
             token_ids: &[7, 8],
             sampling: &sampling,
             adapter: None,
@@ -93,7 +94,7 @@ mod tests {
             "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": 5,
             "min_tokens": 0, "ignore_eos": false, "stop": [], "stop_token_ids": [2], "logprobs": 0,
             "return_token_ids": true, "skip_special_tokens": false, "echo": false, "stream": false, "cache_salt": "3",
-            "request_id": "train/0/1/2#1",
+            "request_id": "0123456789abcdef",
         });
         for (field, value) in expected.as_object().unwrap() {
             if field != "temperature" {
@@ -101,6 +102,10 @@ mod tests {
             }
         }
         assert_eq!(sent.as_object().unwrap().len(), expected.as_object().unwrap().len());
+        let unseeded = SamplingSettings { seeded: false, ..sampling.clone() };
+        let without: Value =
+            serde_json::from_slice(&body("m", &SampleRequest { sampling: &unseeded, ..request })).unwrap();
+        assert_eq!(without.get("seed"), None);
         // The shortest decimal that is the same f32.
         assert!(String::from_utf8(body("m", &request)).unwrap().contains(r#""temperature":0.7,"#));
     }

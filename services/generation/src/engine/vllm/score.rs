@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::answer::LogProbabilities;
 use super::{COMPLETIONS, VllmClient, adapters};
-use crate::engine::{EngineClientError, ScoreRequest, SequenceScore, http};
+use crate::engine::{EngineClientError, ScoreRequest, SequenceScore, http, opaque_request_id};
 
 /// A token of a large model on few cores takes some milliseconds.
 const TIME_PER_TOKEN: Duration = Duration::from_millis(50);
@@ -32,7 +32,7 @@ struct ScoredChoice {
     prompt_token_ids: Option<Vec<u32>>,
     #[serde(default)]
     logprobs: Option<LogProbabilities>,
-    /// Of each token of the prompt; null for the first. By ids, in text.
+    /// Scores of each token of the prompt; null for the first. Keys are token ids as text.
     #[serde(default)]
     prompt_logprobs: Option<Vec<Option<HashMap<String, Score>>>>,
 }
@@ -50,7 +50,9 @@ impl VllmClient {
         request: ScoreRequest<'_>,
     ) -> Result<Vec<SequenceScore>, EngineClientError> {
         let model = Arc::clone(&*self.model.read().await);
-        let body = body(request.adapter.unwrap_or(&model), &request).to_string().into_bytes();
+        let request_id = opaque_request_id();
+        tracing::debug!(request_id, engine = self.endpoint, sequences = request.sequences.len(), "asks for scores");
+        let body = body(request.adapter.unwrap_or(&model), &request_id, &request).to_string().into_bytes();
         let exchange = async {
             let response = self.samples.post_json(COMPLETIONS, body, None).await;
             let mut response = response.map_err(|error| adapters::lost(error, request.adapter))?;
@@ -70,13 +72,13 @@ impl VllmClient {
 }
 
 /// Every field that influences the answer, as in a request for a sample.
-fn body(model: &str, request: &ScoreRequest<'_>) -> Value {
+fn body(model: &str, request_id: &str, request: &ScoreRequest<'_>) -> Value {
     json!({
         "model": model, "prompt": request.sequences, "n": 1, "max_tokens": 1, "temperature": request.temperature, "top_p": 1.0,
         "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": 0,
         "min_tokens": 0, "ignore_eos": true, "stop": [], "stop_token_ids": [], "logprobs": 0, "prompt_logprobs": 0,
         "return_token_ids": true, "skip_special_tokens": false, "echo": false, "stream": false,
-        "cache_salt": request.cache_salt, "request_id": "proof",
+        "cache_salt": request.cache_salt, "request_id": request_id,
     })
 }
 

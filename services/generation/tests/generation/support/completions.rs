@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -36,8 +36,13 @@ pub(crate) fn token(body: &Value, label: &str, index: usize) -> (u64, f32) {
     (2 + hash % (VOCABULARY - 2), -(((hash >> 32) % 1000) as f32) / 256.0)
 }
 
-pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json<Value>) -> Response {
+pub(super) async fn completions(
+    State(shared): App,
+    headers: HeaderMap,
+    axum::Json(body): axum::Json<Value>,
+) -> Response {
     shared.asked.lock().unwrap().push(body.clone());
+    shared.is_traced.fetch_or(headers.contains_key("traceparent"), Ordering::SeqCst);
     shared.live.fetch_add(1, Ordering::SeqCst);
     let live = Live(Arc::clone(&shared));
     let mut aborts = shared.aborts.subscribe();

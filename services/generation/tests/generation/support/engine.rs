@@ -1,4 +1,4 @@
-//! A scripted server with vLLM's HTTP API. Its samples follow from prompt, seed and weights alone, as a real
+//! A scripted server with vLLM's HTTP API. Samples follow from prompt, seed and weights alone, as a real
 //! engine's do. It runs in a runtime of its own, so that it can be killed as a process is.
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(crate) enum Reply {
     Status(u16, String),
     /// The body of the sample, changed.
     Garble(fn(String) -> String),
-    /// That many bytes of the body of the sample, then the connection breaks.
+    /// The connection breaks after this number of bytes of the sample's body.
     Break(usize),
 }
 
@@ -49,13 +49,15 @@ pub(crate) struct FakeEngineState {
     /// Every request but those for health and version.
     pub(crate) log: Mutex<Vec<String>>,
     pub(crate) asked: Mutex<Vec<Value>>,
+    /// Whether a request for a sample came with a trace.
+    pub(crate) is_traced: AtomicBool,
     /// Requests for samples that are not answered.
     pub(crate) live: AtomicUsize,
     pub(crate) label: Mutex<String>,
     pub(crate) folder: Mutex<String>,
     /// The model folder that it reports.
     pub(crate) root: Mutex<String>,
-    /// Its settings, as `/server_info` answers. Null: it has no such route.
+    /// Settings that `/server_info` answers with. Null: the server has no such route.
     pub(crate) server_info: Mutex<Value>,
     /// What its worker extension answers.
     pub(crate) extension: Mutex<Value>,
@@ -92,6 +94,7 @@ impl FakeEngine {
             failing: Mutex::default(),
             log: Mutex::default(),
             asked: Mutex::default(),
+            is_traced: AtomicBool::new(false),
             live: AtomicUsize::new(0),
             label: Mutex::new("default".into()),
             folder: Mutex::default(),
@@ -112,7 +115,7 @@ impl FakeEngine {
         Self { shared, address, runtime: Some(runtime) }
     }
 
-    /// One started with `--enable-lora`, for so many adapters at a time of at most that rank.
+    /// An engine started with `--enable-lora`, with a limit of adapters at a time and of their rank.
     pub(crate) fn with_adapters(live: usize, rank: usize) -> Self {
         let engine = Self::start();
         *engine.shared.server_info.lock().unwrap() =

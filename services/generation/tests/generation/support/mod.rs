@@ -33,7 +33,7 @@ pub(crate) fn settings(engines: &[&FakeEngine]) -> GenerationSettings {
     settings_of(engines.iter().map(|engine| engine.endpoint()).collect())
 }
 
-/// The same for engines by their URLs.
+/// Settings with these engines.
 pub(crate) fn settings_of(endpoints: Vec<String>) -> GenerationSettings {
     GenerationSettings {
         server: ServerSettings { drain: Duration::from_secs(2), ..ServerSettings::default() },
@@ -142,7 +142,7 @@ impl Service {
     }
 }
 
-/// Both ends of a stream.
+/// Client's and server's ends of a stream.
 pub(crate) struct Stream {
     pub(crate) requests: mpsc::Sender<GenerateRequest>,
     pub(crate) rollouts: Streaming<Rollout>,

@@ -30,7 +30,7 @@ pub(super) struct Training {
     settings_hash: String,
     max_step_items: u32,
     arithmetic: Option<&'static str>,
-    /// The newest last.
+    /// Reports of steps, the newest last.
     reports: VecDeque<TrainReport>,
     /// Number of GRPO steps done, as the run counts them.
     grpo_steps: u64,

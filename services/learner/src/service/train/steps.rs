@@ -42,7 +42,7 @@ impl Training {
         // later groups.
         let mut waiting = VecDeque::new();
         let mut has_more = true;
-        let mut step = learner.step_of(expected as usize);
+        let mut step = learner.step_of(expected as usize).numbered(header.step).map_err(convert::error)?;
         if is_probed {
             step = step.with_probe().map_err(convert::error)?;
         }
@@ -81,11 +81,7 @@ impl Training {
             ranks.tell(|| rank_command::Kind::Group((*message).clone())).map_err(convert::error)?;
             let group = convert::group(*message, received, header)
                 .map_err(|error| error.within(format!("groups[{received}]")))?;
-            counts.prompt_tokens += group.prompt.len() as u64;
-            for response in &group.responses {
-                counts.response_tokens += response.tokens.len() as u64;
-                counts.trainable_tokens += response.trainable() as u64;
-            }
+            counts.add(&group);
             ids.push(group.id.clone());
             groups.push(group.clone());
             waiting.push_back(group);

@@ -38,7 +38,7 @@ impl Default for TeacherSettings {
 #[derive(Clone)]
 struct Teacher {
     settings: TeacherSettings,
-    /// It grows by a half after a step above the target, and falls by as much after one below.
+    /// Grows by a half after a step above the target, and falls by as much after one below.
     coefficient: f64,
 }
 
@@ -77,7 +77,7 @@ impl LossTerm for Teacher {
     }
 
     fn response(&self, weight: f64, tokens: TermTokens<'_>, gradient: &mut [f32]) -> Result<TermStats, Error> {
-        let TermTokens { logp, other_logp } = tokens;
+        let TermTokens { logp, other_logp, .. } = tokens;
         response_term(
             self.coefficient * weight,
             &vec![true; logp.len()],

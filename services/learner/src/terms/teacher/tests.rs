@@ -54,9 +54,9 @@ fn its_section_is_read_checked_by_path_and_part_of_the_hash() {
     assert_ne!(settings.hash(), without.hash());
     assert!(settings.formula().contains("teacher_logp") && !without.formula().contains("teacher"));
     assert_eq!([settings.other_logps(), without.other_logps()], [1, 0]);
-    let of = |section: Value| serde_json::from_value::<TrainingSettings>(json!({ "teacher": section }));
-    assert!(of(json!({ "tarjet": 1 })).unwrap_err().to_string().contains("unknown field `tarjet`"));
-    let error = of(json!({ "target": 0 })).unwrap().validate().unwrap_err().to_string();
+    let settings_of = |section: Value| serde_json::from_value::<TrainingSettings>(json!({ "teacher": section }));
+    assert!(settings_of(json!({ "tarjet": 1 })).unwrap_err().to_string().contains("unknown field `tarjet`"));
+    let error = settings_of(json!({ "target": 0 })).unwrap().validate().unwrap_err().to_string();
     assert_eq!(error, "teacher.target is 0, allowed: a finite number above 0");
 }
 
@@ -65,7 +65,8 @@ fn its_gradient_is_the_difference_quotient_of_its_loss() {
     let term = super::term(Some(&TeacherSettings::default())).unwrap();
     let teacher = [-0.5, -2.0, -1.25, -0.75];
     let loss = |logp: &[f32], gradient: &mut [f32]| {
-        term.response(0.25, TermTokens { logp, other_logp: &teacher }, gradient).unwrap().loss
+        let tokens = TermTokens { logp, old_logp: logp, rollout_logp: logp, other_logp: &teacher };
+        term.response(0.25, tokens, gradient).unwrap().loss
     };
     let logp = [-1.5, -0.25, -1.25, -3.0];
     // It is added to what is there.
@@ -73,12 +74,12 @@ fn its_gradient_is_the_difference_quotient_of_its_loss() {
     loss(&logp, &mut gradient);
     let step = 2f32.powi(-10);
     for token in 0..logp.len() {
-        let at = |by: f32| {
+        let loss_at = |by: f32| {
             let mut moved = logp;
             moved[token] += by;
             loss(&moved, &mut [0.0; 4])
         };
-        let quotient = (at(step) - at(-step)) / f64::from(2.0 * step);
+        let quotient = (loss_at(step) - loss_at(-step)) / f64::from(2.0 * step);
         let slope = f64::from(gradient[token]) - 1.0;
         assert!((quotient - slope).abs() < 1e-6, "token {token}: {quotient} and {slope}");
         assert_eq!(slope == 0.0, logp[token] == teacher[token]);
@@ -203,7 +204,7 @@ fn memory_is_planned_for_the_teacher() {
     let folder = tempfile::tempdir().unwrap();
     let settings = settings(folder.path());
     let plan = MemoryPlan::of(&config(), &settings, 8).unwrap();
-    let teacher = plan.parts.iter().find(|part| part.what == MemoryUse::ReferenceWeights).unwrap();
+    let teacher = plan.parts.iter().find(|part| part.what == MemoryUse::TeacherWeights).unwrap();
     assert_eq!(teacher.bytes, 4 * Parameters::described(&config()).unwrap().count() as u64);
     assert!(teacher.stays);
 }

@@ -110,3 +110,49 @@ async fn the_arithmetic_of_a_step_is_the_one_that_the_learner_reports() {
     let refused = service.train(other, vec![message(0, 0), message(1, 1)]).await.unwrap_err();
     assert!(refused.message().contains("equal_arithmetic is other, allowed: empty or"), "{refused}");
 }
+
+#[tokio::test]
+async fn tokens_that_may_have_been_drawn_without_the_end_tokens_are_not_compared_and_later_ones_are() {
+    for (min_tokens, is_found) in [(1, true), (2, false)] {
+        let mut service = start(OldLogp::Proximal).await;
+        let mut groups = groups(&mut service).await;
+        // The second token of a sample.
+        change(&mut groups[0]);
+        let asked = TrainHeader { min_tokens, ..header(&service) };
+        let trained = service.train(asked, groups.map(train_request::Kind::Group).to_vec()).await;
+        assert_eq!(trained.is_err(), is_found, "{min_tokens}");
+        if let Ok(events) = trained {
+            let report = report(&events);
+            assert!(report.equal_tokens > 0 && report.uncompared_tokens == 0, "{report:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn ahead_of_training_one_bit_is_found_in_what_the_weights_of_the_step_have_sampled() {
+    for changed in 0..2 {
+        let mut service = start(OldLogp::Proximal).await;
+        service.step(1, 0).await.unwrap();
+        // As the weights after that step sample them; but the first group is said to be of those before it.
+        let mut groups = groups(&mut service).await;
+        for (group, version) in groups.iter_mut().zip([0, 1]) {
+            let segments = group.samples.iter_mut().flat_map(|sample| &mut sample.segments);
+            segments.filter(|segment| segment.policy_version.is_some()).for_each(|segment| {
+                segment.policy_version = Some(version);
+            });
+        }
+        change(&mut groups[changed]);
+        let asked = TrainHeader { max_lag: Some(1), step: 2, base_version: 1, ..header(&service) };
+        let trained = service.train(asked, groups.map(train_request::Kind::Group).to_vec()).await;
+        match trained {
+            Ok(events) => {
+                let report = report(&events);
+                assert!(changed == 0 && report.equal_tokens > 0 && report.uncompared_tokens > 0, "{report:?}");
+            }
+            Err(refused) => {
+                assert!(changed == 1 && refused.message().contains("groups[1].responses["), "{refused}");
+                assert_eq!(service.version().await, 1);
+            }
+        }
+    }
+}

@@ -10,6 +10,7 @@ mod operations;
 mod probes;
 mod progress;
 mod published;
+mod ranks;
 mod retention;
 mod sampled;
 mod score;
@@ -104,6 +105,7 @@ impl TestService {
             max_lag: None,
             report_samples: false,
             equal_arithmetic: String::new(),
+            min_tokens: 0,
         }
     }
 

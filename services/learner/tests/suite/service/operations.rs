@@ -8,13 +8,13 @@ use evenkeel_proto::v1::{
 use evenkeel_rpc::error::{Reason, has_reason};
 use tonic::{Code, Status};
 
-use evenkeel_learner::{LearnerSettings, PublishOptions, RankEnd, RankSettings, follow};
+use evenkeel_learner::RankEnd;
 
-use super::{TestService, item, message, start, start_from_with, start_with};
-use crate::support::{learner, settings};
+use super::ranks::{TwoRanks, start_two_ranks};
+use super::{TestService, item, message, start, start_with};
 
 impl TestService {
-    async fn operate(&mut self, sequence: u64, kind: Kind) -> Result<OperateResponse, Status> {
+    pub(super) async fn operate(&mut self, sequence: u64, kind: Kind) -> Result<OperateResponse, Status> {
         self.operate_as("tinker", sequence, kind).await
     }
 
@@ -24,11 +24,11 @@ impl TestService {
     }
 }
 
-fn begin(version: u64) -> Kind {
+pub(super) fn begin(version: u64) -> Kind {
     Kind::Begin(BeginOperation { version, adapter_seed: None })
 }
 
-fn data(first: u32) -> TargetSequence {
+pub(super) fn data(first: u32) -> TargetSequence {
     TargetSequence {
         token_ids: vec![first, 3, 9],
         target_ids: vec![3, 9, 4],
@@ -42,7 +42,7 @@ fn accumulate(first: u32) -> Kind {
     Kind::Accumulate(AccumulateOperation { data, loss: "cross_entropy".into(), ..AccumulateOperation::default() })
 }
 
-fn apply() -> Kind {
+pub(super) fn apply() -> Kind {
     Kind::Apply(ApplyOperation {
         learning_rate: 1e-2,
         beta1: 0.9,
@@ -73,8 +73,8 @@ async fn a_run_accumulates_applies_publishes_saves_and_goes_back() {
     let load = LoadOperation { name: "000001".into(), optimizer: true, version: 13, ..LoadOperation::default() };
     let loaded = service.operate(8, Kind::Load(load)).await.unwrap();
     assert_eq!((loaded.version, loaded.client_state.as_slice()), (13, b"mine".as_slice()));
-    let of = |version| ScoreItem { weights: Some(ScoreWeights { version, ..ScoreWeights::default() }), ..item() };
-    let scores = service.score(vec![of(11), item()]).await;
+    let item_of = |version| ScoreItem { weights: Some(ScoreWeights { version, ..ScoreWeights::default() }), ..item() };
+    let scores = service.score(vec![item_of(11), item()]).await;
     assert_eq!(scores[0].log_probabilities, scores[1].log_probabilities, "{:?}", scores[0].failure);
 }
 
@@ -165,24 +165,6 @@ async fn names_are_not_written_over_unasked_and_none_leaves_its_folder() {
     assert_eq!(service.operate(8, Kind::Load(load)).await.unwrap_err().code(), Code::NotFound);
 }
 
-/// Two ranks of one learner, and the end of the one that follows.
-async fn start_two_ranks() -> (TestService, tokio::task::JoinHandle<RankEnd>) {
-    let folder = tempfile::tempdir().unwrap();
-    let model = learner(settings()).publish(folder.path(), PublishOptions::default()).unwrap().path;
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let rank = |rank| {
-        let address = Some(format!("127.0.0.1:{port}"));
-        Some(RankSettings { count: 2, rank: Some(rank), address, ..RankSettings::default() })
-    };
-    let mut training = settings();
-    training.ranks = rank(1);
-    let place = training.rank_place().unwrap().unwrap();
-    let second = LearnerSettings { model: model.clone(), training, ..LearnerSettings::default() };
-    let following = tokio::spawn(async move { follow(second, place, std::future::pending()).await.unwrap() });
-    let service = start_from_with(folder, &model, settings(), |first| first.training.ranks = rank(0)).await;
-    (service, following)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_ranks_say_and_publish_what_one_process_does() {
     let many = || {
@@ -203,7 +185,7 @@ async fn two_ranks_say_and_publish_what_one_process_does() {
     };
     let publish = || Kind::Publish(PublishOperation {});
     let abandon = || Kind::Abandon(AbandonOperation { reason: "no room for the rest".into() });
-    let all = || {
+    let everything = || {
         [
             begin(10),
             many(),
@@ -234,7 +216,7 @@ async fn two_ranks_say_and_publish_what_one_process_does() {
     };
     let said = async |service: &mut TestService| {
         let mut said = Vec::new();
-        for (number, kind) in all().enumerate() {
+        for (number, kind) in everything().enumerate() {
             said.push(match service.operate(number as u64 + 1, kind).await {
                 Ok(OperateResponse { accumulated, applied, weights, version, .. }) => {
                     format!("{version} {accumulated:?} {applied:?} {:?}", weights.map(|weights| weights.digest))
@@ -246,7 +228,7 @@ async fn two_ranks_say_and_publish_what_one_process_does() {
     };
     let alone = said(&mut start().await).await;
     assert!(alone[13].contains("no room for the rest") && alone.iter().all(|said| !said.contains("rank")), "{alone:?}");
-    let (mut service, following) = start_two_ranks().await;
+    let TwoRanks { mut service, following, .. } = start_two_ranks(|port| port).await;
     assert_eq!(said(&mut service).await, alone);
     drop(service);
     assert!(matches!(following.await.unwrap(), RankEnd::Finished));

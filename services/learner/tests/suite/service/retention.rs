@@ -27,6 +27,18 @@ async fn publishing_is_idempotent_by_version_and_keeps_the_newest() {
 }
 
 #[tokio::test]
+async fn a_version_whose_folder_was_removed_is_published_again() {
+    let mut service = start().await;
+    let publish = PublishRequest { run_id: "run".into(), ..PublishRequest::default() };
+    service.client.publish(publish.clone()).await.unwrap();
+    let folder = service.folder.path().join("weights/step-0");
+    std::fs::remove_dir_all(&folder).unwrap();
+    let again = service.client.publish(publish).await.unwrap().into_inner();
+    assert!(!again.already_published);
+    verify_published(&folder).unwrap();
+}
+
+#[tokio::test]
 async fn the_head_of_a_tied_model_is_written_out_where_engines_need_it_and_not_otherwise() {
     let mut service = start().await;
     let mut published = Vec::new();

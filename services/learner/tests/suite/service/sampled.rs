@@ -15,9 +15,9 @@ fn sampling(top_p: f32, top_k: u32, min_p: f32) -> SamplingDistribution {
     SamplingDistribution { top_p, top_k, min_p, end_token_ids: vec![1, 17] }
 }
 
-/// Of the logits of a model, position by position: all by their definitions, in f64, over every token of the
+/// Statistics of a model's logits, position by position: all by their definitions, in f64, over every token of the
 /// vocabulary.
-fn dense(logits: &[f32], targets: &[u32], temperature: f32, cut: &SamplingDistribution) -> Vec<[f64; 11]> {
+fn dense(logits: &[f32], targets: &[u32], temperature: f32, cut: &SamplingDistribution) -> Vec<[f64; 13]> {
     let width = logits.len() / targets.len();
     let of_row = |(row, &target): (&[f32], &u32)| {
         let target = target as usize;
@@ -51,8 +51,10 @@ fn dense(logits: &[f32], targets: &[u32], temperature: f32, cut: &SamplingDistri
             mass(&|id| row[id] < row[target]),
             mass(&|id| row[id] == row[target]),
             rank(target) as f64,
+            mass(&|id| rank(id) > 5),
             mass(&|id| rank(id) > 50),
             p(order[0]).ln(),
+            mass(&|id| p(id) < 0.01 * p(order[0])),
             mass(&|id| p(id) < 0.05 * p(order[0])),
             mass(&|id| id == 1 || id == 17),
         ]
@@ -60,7 +62,7 @@ fn dense(logits: &[f32], targets: &[u32], temperature: f32, cut: &SamplingDistri
     logits.chunks_exact(width).zip(targets).map(of_row).collect()
 }
 
-fn listed(statistics: &TokenStatistics, at: usize) -> [f64; 11] {
+fn listed(statistics: &TokenStatistics, at: usize) -> [f64; 13] {
     let list = |values: &Vec<f32>| f64::from(values[at]);
     [
         list(&statistics.log_probabilities),
@@ -70,8 +72,10 @@ fn listed(statistics: &TokenStatistics, at: usize) -> [f64; 11] {
         list(&statistics.less_likely),
         list(&statistics.equally_likely),
         f64::from(statistics.ranks[at]),
+        list(&statistics.beyond_rank_5),
         list(&statistics.beyond_rank_50),
         list(&statistics.largest_log_probabilities),
+        list(&statistics.below_hundredth),
         list(&statistics.below_floor),
         list(&statistics.end_probabilities),
     ]
@@ -147,14 +151,14 @@ async fn statistics_do_not_depend_on_what_else_is_scored_or_on_threads() {
 #[tokio::test]
 async fn distributions_that_cannot_be_are_refused() {
     let mut service = start().await;
-    let of = |sampling| ScoreItem { sampling: Some(sampling), ..item() };
+    let item_with = |sampling| ScoreItem { sampling: Some(sampling), ..item() };
     let ends = |end_token_ids: Vec<u32>| SamplingDistribution { end_token_ids, ..SamplingDistribution::default() };
     let cases = [
-        (of(sampling(0.0, 0, 0.0)), "sampling.top_p"),
-        (of(sampling(f32::NAN, 0, 0.0)), "sampling.top_p"),
-        (of(sampling(1.0, 0, 1.5)), "sampling.min_p"),
-        (of(ends(vec![400])), "sampling.end_token_ids[0]"),
-        (of(ends(vec![1; 65])), "sampling.end_token_ids"),
+        (item_with(sampling(0.0, 0, 0.0)), "sampling.top_p"),
+        (item_with(sampling(f32::NAN, 0, 0.0)), "sampling.top_p"),
+        (item_with(sampling(1.0, 0, 1.5)), "sampling.min_p"),
+        (item_with(ends(vec![400])), "sampling.end_token_ids[0]"),
+        (item_with(ends(vec![1; 65])), "sampling.end_token_ids"),
     ];
     let answers = service.score(cases.iter().map(|(item, _)| item.clone()).collect()).await;
     for (answer, (_, field)) in answers.iter().zip(cases) {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use evenkeel_host::{FileDigest, sha256};
 use evenkeel_learner::{LoraSettings, PublishOptions, TrainingSettings};
+use evenkeel_model_folder::files_digest;
 use evenkeel_proto::v1::weights_client::WeightsClient;
 use evenkeel_proto::v1::{
     PublishRequest, WeightsDescribeRequest, WeightsDescribeResponse, WeightsReadRequest, WeightsRef,
@@ -71,6 +72,8 @@ async fn assert_whole(service: &mut TestService) {
     let description = describe(&mut client, &weights).await.unwrap();
     let stored = content(&folder_of(service));
     assert_eq!(description.files.iter().map(|file| &file.name).collect::<Vec<_>>(), stored.keys().collect::<Vec<_>>());
+    let digests = stored.iter().map(|(name, bytes)| (name.as_str(), FileDigest::of_bytes(bytes)));
+    assert_eq!(weights.files_digest, files_digest(digests), "who publishes is told the digest of all files");
     for file in &description.files {
         let bytes = &stored[&file.name];
         assert_eq!(file.digest, FileDigest::of_bytes(bytes).to_string());

@@ -51,13 +51,13 @@ pub async fn describe_environments(settings: &LoopSettings, workers: &[String]) 
                 infos.extend(theirs);
             }
         }
-        let of = |name: &&str| infos.iter().find(|info| info.name == **name);
-        let found: Vec<_> = wanted.iter().filter_map(of).collect();
+        let described_as = |name: &&str| infos.iter().find(|info| info.name == **name);
+        let found: Vec<_> = wanted.iter().filter_map(described_as).collect();
         if found.len() == wanted.len() {
             let described = found.into_iter().map(|info| Ok((info.name.clone(), Description::of_info(info)?)));
             return described.collect::<Result<_, FieldError>>().map_err(RunError::Setting);
         }
-        let lacking = wanted.iter().copied().find(|name| of(name).is_none()).unwrap_or_default();
+        let lacking = wanted.iter().copied().find(|name| described_as(name).is_none()).unwrap_or_default();
         if !infos.is_empty() || Instant::now() > until {
             let have: BTreeSet<_> = infos.iter().map(|info| info.name.as_str()).collect();
             let allowed = if have.is_empty() {

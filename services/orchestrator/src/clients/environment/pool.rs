@@ -107,7 +107,7 @@ impl Pool {
         state.unwanted.contains(address) && has_none
     }
 
-    /// That all episodes of a worker go on; `None` where it has none.
+    /// The message that keeps all episodes of a worker alive; `None` if it has none.
     pub(super) fn keep_alive(&self, address: &ServerAddress) -> Option<EnvironmentRequest> {
         let state = self.state();
         let worker = state.workers.get(address).filter(|worker| !worker.episodes.is_empty())?;

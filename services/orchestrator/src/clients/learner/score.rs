@@ -1,6 +1,7 @@
 //! Scores of tokens: log-probabilities, and statistics of the distributions that they were sampled from.
 
 use std::fmt;
+use std::time::Duration;
 
 use evenkeel_proto::v1::{
     Failure, FailureCode, SamplingDistribution, ScoreItem, ScoreResponse, ScoreWeights, SeededTokens, TokenStatistics,
@@ -26,6 +27,8 @@ pub(crate) struct ScoreQuery {
     pub(crate) sampling: Option<SamplingDistribution>,
     /// Tokens that are to be drawn again.
     pub(crate) seeded: Vec<SeededTokens>,
+    /// With `sampling`: the first tokens that were drawn without its end tokens.
+    pub(crate) min_tokens: u32,
 }
 
 /// The scores of a sequence.
@@ -35,6 +38,8 @@ pub(crate) struct SequenceStatistics {
     pub(crate) log_probabilities: Vec<f32>,
     /// If they were asked for: each list has one value for each token of the response.
     pub(crate) tokens: Option<TokenStatistics>,
+    /// How long the learner computed for it.
+    pub(crate) computing: Duration,
 }
 
 /// Why the learner has no scores under published weights, although nothing has failed.
@@ -101,6 +106,7 @@ impl LearnerClient {
             weights: Some(weights.clone()),
             sampling: query.sampling.clone(),
             seeded: query.seeded.clone(),
+            min_tokens: query.min_tokens,
             ..ScoreItem::default()
         });
         let found = match self.score_items(requests.collect()).await? {
@@ -114,7 +120,8 @@ impl LearnerClient {
             if tokens.as_ref().is_some_and(|tokens| !complete(tokens)) {
                 return Err(refused("its statistics are not one for each token of each response".to_owned()));
             }
-            Ok(SequenceStatistics { log_probabilities: response.log_probabilities, tokens })
+            let computing = Duration::try_from_secs_f64(response.compute_seconds).unwrap_or_default();
+            Ok(SequenceStatistics { log_probabilities: response.log_probabilities, tokens, computing })
         });
         scores.collect::<Result<_, _>>().map(Ok)
     }

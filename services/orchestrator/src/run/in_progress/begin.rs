@@ -115,13 +115,16 @@ impl<'a> InProgress<'a> {
             return self.defect("a step is recorded that is not trained");
         };
         let made = position.state().version_of(step);
-        let published_in = self.weights.get(&made).map(|(_, took)| *took).unwrap_or_default();
+        let Some((weights, published_in)) = self.weights.get(&made).cloned() else {
+            return self.defect("a step is recorded whose weights are not published");
+        };
         let Some(sampled) = groups.into_sampled(|prompt| self.parts.sampler.epoch_of(prompt)) else {
             return self.defect("a step is recorded that is not full");
         };
         let environment_idle = self.rollouts.take_environment_idle();
         match self.clock.finish(step, sampled, report, made, published_in, environment_idle) {
-            Some(finished) => {
+            Some(mut finished) => {
+                finished.weights = weights.digest;
                 self.spawn_within(step, self.parts.record(step, finished, position.warm_start_steps()));
             }
             None => self.defect("a step is recorded that has not begun"),
@@ -132,7 +135,11 @@ impl<'a> InProgress<'a> {
     pub(in crate::run) fn keep(&mut self, next: Next, position: &Position) {
         self.forget_weights(position);
         match self.weights.get(&position.version()) {
-            Some((weights, _)) => self.work.push(Box::pin(self.parts.keep(next, position.clone(), weights.clone()))),
+            Some((weights, _)) => {
+                // Without a lag a checkpoint is of a whole step: the samples of the next one have just begun.
+                let kept = if self.samples_ahead { position.clone() } else { position.at_rest() };
+                self.work.push(Box::pin(self.parts.keep(next, kept, weights.clone())));
+            }
             None => self.defect("a checkpoint is written of weights that are not published"),
         }
     }

@@ -42,7 +42,7 @@ impl<'a> InProgress<'a> {
     /// The weights that the engines have got are proven.
     pub(in crate::run) fn prove(&mut self, version: u64, of_step: u64) {
         let Some((reference, _)) = self.weights.get(&version).cloned() else {
-            return self.defect("weights are proven that are not published");
+            return self.defect("weights are verified that are not published");
         };
         self.spawn_of_weights(version, of_step, self.parts.prove(reference));
     }

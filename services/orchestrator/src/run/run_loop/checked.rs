@@ -2,7 +2,7 @@
 //! call.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use evenkeel_data::{Cancel, Cancelled, DataReport, TaskKind};
 use evenkeel_model_folder::{ConfigFile, Folder};
@@ -13,9 +13,10 @@ use crate::clients::Endpoints;
 use crate::data::{Demonstrations, Encoder, Fit, Prompts, benchmark_problems, dataset};
 use crate::error::RunError;
 use crate::evaluation::{Benchmarks, named_prompts};
-use crate::inputs::{Known, of_data, of_environments, of_model, of_rewards};
+use crate::inputs::{Known, of_data, of_environments, of_model, of_rewards, of_teacher};
 use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
+use crate::rejudge::{Rejudge, Repeats};
 use crate::settings::{DataSettings, LoopSettings};
 use crate::text::Tokenizer;
 use crate::trial::TrialRows;
@@ -35,9 +36,12 @@ pub(in crate::run) struct Checked {
     pub(super) demonstrations: Option<Demonstrations>,
     /// What became of the rows of the data.
     pub(super) report: DataReport,
+    /// As [`ResolvedRecipe::reward_files`].
+    reward_files: Vec<PathBuf>,
     /// With those of the custom verifiers that the data needs.
     pub(super) endpoints: Endpoints,
     folder: Folder,
+    teacher: Option<Folder>,
 }
 
 /// What a run would ask of its services.
@@ -103,6 +107,11 @@ impl Checked {
             .chain(settings.run.rollouts_note(&settings.sampling))
             .chain(settings.audit_note())
             .collect();
+        if resolved.learns_from_rewards && prompts.kinds().into_iter().any(|kind| kind == TaskKind::Unjudged) {
+            let allowed = "another verifier where rewards count: rows without a verdict go with \
+                           learner.distillation.reward_weight = 0";
+            return Err(FieldError::quoted("the verifier of a row", "none", allowed).into());
+        }
         let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), named)?;
         let needed = &prompts.verifiers() | &benchmarks.verifiers();
         refuse_idle_verifiers(&settings.data, &needed)?;
@@ -119,8 +128,10 @@ impl Checked {
             benchmarks,
             demonstrations,
             report,
+            reward_files: resolved.reward_files.clone(),
             endpoints,
             folder,
+            teacher: resolved.teacher.as_deref().map(|teacher| loading.model_folder(teacher)),
         })
     }
 
@@ -131,8 +142,12 @@ impl Checked {
     pub(super) fn inputs(&mut self, known: Known<'_>) -> Result<Vec<Input>, RunError> {
         let mut found = of_data(&mut self.report, known)?;
         found.extend(of_model(&self.folder, known)?);
+        if let Some(teacher) = &self.teacher {
+            found.extend(of_teacher(teacher, known)?);
+        }
         let verifiers = self.settings.data.verifiers.values();
-        found.extend(of_rewards(verifiers.filter_map(|verifier| verifier.path.as_deref()), known)?);
+        let of_verifiers = verifiers.filter_map(|verifier| verifier.path.as_deref());
+        found.extend(of_rewards(of_verifiers.chain(self.reward_files.iter().map(PathBuf::as_path)), known)?);
         found.extend(of_environments(&self.endpoints.described));
         Ok(found)
     }
@@ -140,6 +155,11 @@ impl Checked {
     /// The rows with which the user's own code can be tried.
     pub(in crate::run) fn trial_rows(&self) -> TrialRows {
         TrialRows::of(&self.prompts, self.encoder.tokenizer.clone(), self.settings.clone())
+    }
+
+    /// Judges recorded answers against its rows, with the verifiers of its endpoints.
+    pub(in crate::run) fn rejudge(self, repeats: Repeats) -> Result<Rejudge, RunError> {
+        Rejudge::of(self.prompts, self.encoder.tokenizer, self.settings, &self.endpoints, repeats)
     }
 
     /// What the run would ask of its services.
@@ -215,7 +235,6 @@ pub(in crate::run) fn stop_at_end_of_turn(settings: &mut LoopSettings, tokenizer
     stops.push(id);
     let token = tokenizer.token(id);
     Some(format!(
-        "responses also end at {token} ({id}), where a turn of the chat template ends; eos_token and eos_token_id do \
-        not name it"
+        "responses also end at {token} ({id}), the end of a chat turn, which eos_token and eos_token_id do not name"
     ))
 }

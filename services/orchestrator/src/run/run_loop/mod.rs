@@ -99,6 +99,15 @@ impl RunLoop {
     /// Runs to the end, whatever it is.
     pub(super) async fn run(mut self) -> Result<(RunOutcome, Summary), RunError> {
         let result = self.run_with_rewinds().await;
+        let used = self.services.stop().used_budget();
+        let used_budget = used.map(|limit| RunError::JudgeBudget { limit: limit.to_owned() });
+        let result = match result {
+            // The step was complete, with too few verdicts, before it could be given up.
+            Err(RunError::Invalid { .. } | RunError::NoSamples { .. }) if used_budget.is_some() => {
+                Ok(RunOutcome::Stopped)
+            }
+            result => result,
+        };
         let state = match &result {
             Ok(RunOutcome::Completed) => RunState::Completed,
             Ok(RunOutcome::Stopped) => RunState::Stopped,
@@ -106,17 +115,24 @@ impl RunLoop {
         };
         let summary = self.journal.finish(state, result.is_ok()).await;
         self.journal.report_audit();
+        let is_stopped = matches!(result, Ok(RunOutcome::Stopped));
+        let used_budget = used_budget.filter(|_| is_stopped);
         let events = self.services.events();
-        events.ended(state, result.as_ref().err().map(ToString::to_string).unwrap_or_default());
+        events
+            .ended(state, result.as_ref().err().or(used_budget.as_ref()).map(ToString::to_string).unwrap_or_default());
         instruments::run_ended(state);
         let result = match (result, summary) {
-            (Ok(outcome), Ok(summary)) => Ok((outcome, summary)),
+            (Ok(outcome), Ok(summary)) => used_budget.map_or(Ok((outcome, summary)), Err),
             (Ok(_), Err(error)) | (Err(error), _) => Err(error),
         };
         // A process that has done no step has seen no weights move: what was proven before it stands in the summary.
         let has_trained = self.journal.steps_done().0 > self.done_before;
         if let Some(conclusion) = self.proof.conclusion().filter(|_| result.is_ok() && has_trained) {
-            events.emit(Event::Note { message: format!("weights of the engines: {conclusion}") });
+            // The number that chooses samples may have been fixed in a part of the run before this process.
+            let of_run = result.as_ref().ok().and_then(|(_, summary)| summary.weights);
+            let foretold = of_run.filter(|weights| weights.nonce_is_fixed);
+            let conclusion = foretold.map_or(conclusion, |weights| weights.to_string());
+            events.emit(Event::Note { message: format!("engine weights: {conclusion}") });
         }
         let lag = self.settings.pipeline.max_lag;
         if let Some(message) = self.idle_times.advice(lag).filter(|_| lag > 0) {
@@ -178,6 +194,8 @@ impl RunLoop {
         if !std::mem::replace(started, true) {
             self.announce(position.step())?;
         }
+        self.journal.continue_receipt(position.step()).await?;
+        self.checkpoints.note_last(&mut self.journal).await?;
         if let Some(message) = lost {
             self.services.events().emit(Event::Rewound { step: position.step(), message });
         }
@@ -234,7 +252,8 @@ impl RunLoop {
         let version = position.version();
         let training_loop = TrainingLoop::new(rules, position, in_progress)?;
         let newest = self.weights.publish(version, also_keep).await?;
-        self.proof.begin(version).await?;
+        records.lock().await.begin(step, &newest).await?;
+        self.proof.begin_with(version);
         records.lock().await.idle_times.begin();
         training_loop.run(newest).await
     }
@@ -261,7 +280,7 @@ impl RunLoop {
             events.emit(Event::Note { message });
         }
         for change in accepted {
-            let message = format!("goes on with an input that changed: {change}");
+            let message = format!("continues with a changed input: {change}");
             events.emit(Event::Warning { message });
         }
         if let Some(message) = self.announcement.warning.take() {

@@ -12,7 +12,7 @@ use crate::clients::{Endpoints, Services, Stop};
 use crate::data::EpisodeTexts;
 use crate::error::RunError;
 use crate::events::Events;
-use crate::inputs::Known;
+use crate::inputs::{Known, remember, remembered};
 use crate::load::Loading;
 use crate::recipe::ResolvedRecipe;
 use crate::rollout::{EngineWeights, RolloutContext};
@@ -63,13 +63,17 @@ fn read_inputs(
     loading: &Loading,
     gate: &mut ChangeGate,
 ) -> Result<(Checked, Vec<Input>), RunError> {
+    let earlier = remembered();
     let known = Known {
-        inputs: directory.begun_with().map_or(&[], |begun_with| &begun_with.inputs),
+        inputs: directory.begun_with().map_or(&earlier, |begun_with| &begun_with.inputs),
         read_again: resolved.settings.checkpoint.read_inputs_again,
         cancel: &|| loading.cancel.is_cancelled(),
     };
     let checked = Checked::of(resolved, directory.path(), endpoints, loading)
         .and_then(|mut checked| checked.inputs(known).map(|found| (checked, found)));
+    if let Ok((_, found)) = &checked {
+        remember(found, &earlier);
+    }
     if !matches!(checked, Ok(_) | Err(RunError::Cancelled)) {
         gate.admit(directory.begun_with().map(InputRecord::changed_data).unwrap_or_default())?;
     }
@@ -134,7 +138,7 @@ fn build(
     let weights = Arc::new(WeightSync::new(&context, Arc::clone(&engine_weights)));
     let proof = RunProof::new(&context, Arc::clone(&engine_weights), checked.context, &prompts, equality);
     let rollouts = Arc::new(rollout_context(&context, engine_weights, Arc::clone(&encoder.episodes)));
-    let audit = sampler_audit(&context, resolved.groups_of_first_update, &proof);
+    let audit = sampler_audit(&context, resolved.groups_of_first_update, &prompts, &proof);
     let rollout_record = RolloutRecord::new(&context.settings, context.tokenizer.clone());
     Ok(RunLoop {
         preflight: Preflight::new(&context, Arc::clone(&training), &prompts, &benchmarks),
@@ -150,7 +154,7 @@ fn build(
         sampler: StepSampler::new(rollouts, prompts, &context.settings, audit),
         idle_times: IdleTimes::default(),
         warm_start: WarmStart::new(&context, Arc::clone(&training), Arc::clone(&weights), encoder, demonstrations),
-        journal: RunJournal::open(&context, resolved)?,
+        journal: RunJournal::open(&context, resolved, announcement.start_files.basis())?,
         training,
         weights,
         proof,

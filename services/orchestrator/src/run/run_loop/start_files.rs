@@ -7,10 +7,11 @@ use evenkeel_run::{
 };
 
 use crate::recipe::ResolvedRecipe;
+use crate::run::receipt::ReceiptBasis;
 
 /// The files, before they are written. A resume that is refused changes none of them.
 pub(super) struct StartFiles {
-    /// That of a resumed run, which may have other settings; a new one has it already.
+    /// Settings of a resumed run, which may differ; a new run has them already.
     config: Option<String>,
     data: DataReport,
     record: InputRecord,
@@ -34,6 +35,11 @@ impl StartFiles {
 
     pub(super) fn inputs(&self) -> &[Input] {
         &self.record.inputs
+    }
+
+    /// What the steps of the run have in common.
+    pub(super) fn basis(&self) -> ReceiptBasis {
+        ReceiptBasis::of(&self.record)
     }
 
     /// Notes changes that were accepted after that many GRPO steps.

@@ -16,11 +16,11 @@ pub(super) fn without_advantage(seed: u64) -> impl Fn(u64) -> bool {
 pub(super) fn all_rules() -> impl Strategy<Value = Rules> {
     let shape = (0..4_u64, 1..7_u64, 0..3_u64, 2..5_u64, 1..4_u32, any::<bool>());
     let ahead = (0..4_u64, 1..5_u8, 1..9_usize, any::<bool>(), 0..3_u64, any::<bool>(), any::<bool>());
-    let holds = (0..4_u64, 1..5_u32, 0..5_u64, any::<bool>());
+    let holds = (any::<bool>(), 1..5_u32, 0..5_u64, any::<bool>());
     (shape, ahead, holds).prop_map(|(shape, ahead, holds)| {
         let (lag, steps, origin, groups, group_size, dynamic) = shape;
         let (split, segments, most_in_flight, by_completion, every, ends, keeps_best) = ahead;
-        let (audited_every, first_update, audited_from, engines_sleep) = holds;
+        let (is_audited, first_update, audited_from, engines_sleep) = holds;
         let order = if by_completion && lag > 0 { StepOrder::Completion } else { StepOrder::Data };
         let split = if lag > 0 && order == StepOrder::Data { split.min(groups - 1) } else { 0 };
         let most_segments = match (order, dynamic, lag) {
@@ -45,7 +45,7 @@ pub(super) fn all_rules() -> impl Strategy<Value = Rules> {
             keeps_best,
             engines_sleep: engines_sleep && lag == 0,
             audits: AuditSchedule {
-                every: if order == StepOrder::Data { audited_every } else { 0 },
+                is_on: is_audited && order == StepOrder::Data,
                 first_update: first_update.min(groups as u32),
                 from: audited_from,
             },

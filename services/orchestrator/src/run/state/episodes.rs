@@ -42,7 +42,7 @@ pub(super) enum Fate {
     /// Episodes are not all finished.
     #[default]
     Sampling,
-    /// They are, and no step has it so far.
+    /// The episodes are finished, and no step has them so far.
     Finished {
         /// Whether nothing can be learned from it.
         zero_advantage: bool,

@@ -22,7 +22,7 @@ pub(super) struct Hold {
 /// Where the audit of a step's samples is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum Audit {
-    /// There is none, or it is over.
+    /// No audit, or one that is over.
     #[default]
     Idle,
     /// Samples that it has chosen are still missing, or engines are not asleep.
@@ -131,12 +131,13 @@ mod tests {
 
     #[test]
     fn groups_wait_from_the_last_one_of_the_first_update_on_and_all_of_them_for_engines_that_sleep() {
-        let audits = AuditSchedule { every: 2, first_update: 3, from: 4 };
+        let audits = AuditSchedule { is_on: true, first_update: 3, from: 4 };
         let awake = Rules { audits, ..Rules::default() };
         assert_eq!(held(&awake, 5), [false, false, true, true]);
-        assert_eq!(held(&awake, 6), [false; 4], "it is not audited");
         assert_eq!(held(&awake, 3), [false; 4], "it was audited before");
+        let unaudited = Rules { audits: AuditSchedule::default(), ..awake.clone() };
+        assert_eq!(held(&unaudited, 5), [false; 4]);
         let asleep = Rules { engines_sleep: true, ..awake };
-        assert_eq!([held(&asleep, 5), held(&asleep, 6)], [[true; 4]; 2]);
+        assert_eq!([held(&asleep, 5), held(&asleep, 3)], [[true; 4]; 2]);
     }
 }

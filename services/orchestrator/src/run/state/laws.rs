@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn without_a_lag_nothing_is_sampled_while_the_learner_trains_or_before_the_last_step_is_kept(
+    fn without_a_lag_nothing_is_sampled_while_the_learner_trains_or_before_the_last_step_is_being_kept(
         rules in in_data_order(), seed in any::<u64>(),
     ) {
         let rules = Rules { lag: 0, split: 0, segments: 1, ..rules };

@@ -124,15 +124,22 @@ fn audited_run(change: impl Fn(&mut History)) -> Result<(), &'static str> {
         prompts_limit: 3,
         segments: 1,
         most_in_flight: 9,
-        audits: AuditSchedule { every: 1, first_update: 2, from: 0 },
+        audits: AuditSchedule { is_on: true, first_update: 2, from: 0 },
         ..Rules::default()
     };
-    // The groups of this seed are there before the scores are.
-    let mut simulation = Simulation::new(&rules, 5, &|_| false);
-    let (_, mut history) = histories(&mut simulation, 0).remove(0);
+    let of_seed = |seed| histories(&mut Simulation::new(&rules, seed, &|_| false), 0).remove(0).1;
+    let mut history = (0..1000).map(of_seed).find(shows_all).expect("a seed that shows all that is changed here");
     assert_eq!(check(&rules, &history), Ok(()));
     change(&mut history);
     check(&rules, &history)
+}
+
+/// Whether groups are there before the scores that they wait for, and the second step ends before the first is recorded.
+fn shows_all(history: &History) -> bool {
+    let all: Vec<_> = history.iter().flat_map(|(_, actions)| actions).collect();
+    let place = |wanted: Action| all.iter().position(|action| **action == wanted);
+    let waits = all.iter().any(|action| matches!(action, Action::Release(_)));
+    waits && place(Action::EndStep(2)) < place(Action::Record(1))
 }
 
 /// Changes the first action that is such a one.

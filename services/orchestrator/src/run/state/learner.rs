@@ -39,6 +39,12 @@ impl LearnerWork {
         step <= done || (is_within && step == done + 1)
     }
 
+    /// Whether it is about to begin that step, of a run that has done `done` of them: the proof of the weights is awaited,
+    /// or the checkpoint is written.
+    pub(super) fn will_begin(self, done: u64, step: u64) -> bool {
+        matches!(self, Self::Between | Self::Keeping(Next::Step) | Self::Kept(Next::Step)) && step == done + 1
+    }
+
     pub(super) fn may_be_abandoned(self) -> bool {
         matches!(self, Self::Begun | Self::Training)
     }
@@ -92,8 +98,8 @@ impl LoopState {
             }
             LearnerWork::Kept(Next::End) => (LearnerWork::Over, Some(Action::Finish { completed: true })),
             LearnerWork::Kept(Next::Stop) => (LearnerWork::Over, Some(Action::Finish { completed: false })),
-            // A stop may have been requested since.
-            LearnerWork::Kept(Next::Step) if self.abandons || (self.stops && self.next_step() == step) => stop(),
+            // A stop may have been requested since. Without a lag what the step has sampled meanwhile is dropped.
+            LearnerWork::Kept(Next::Step) if self.abandons || (self.stops && self.may_drop(rules, step)) => stop(),
             LearnerWork::Kept(Next::Step) => (LearnerWork::Begun, None),
             LearnerWork::Begun => match self.steps.front() {
                 // No update may use what engines sampled before it is known whether they had the weights.
@@ -118,6 +124,11 @@ impl LoopState {
         true
     }
 
+    /// Whether a step that the learner has not begun may be given up for a stop.
+    fn may_drop(&self, rules: &Rules, step: u64) -> bool {
+        !rules.samples_ahead() || self.next_step() == step
+    }
+
     /// Whether the evaluation of the newest weights comes before the next step. Where steps are sampled ahead it
     /// overlaps with training, except at the end and where it decides whether the checkpoint stays. In order of
     /// completion it does not: a run that is resumed after the next step never comes back to these weights.
@@ -135,4 +146,51 @@ impl LoopState {
 
 fn stop() -> (LearnerWork, Option<Action>) {
     (LearnerWork::Keeping(Next::Stop), Some(Action::Keep(Next::Stop)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LoopEvent;
+    use super::super::outside::weights;
+    use super::*;
+
+    #[test]
+    fn without_a_lag_the_first_samples_wait_for_no_proof_and_no_checkpoint_and_training_waits_for_both() {
+        let rules = Rules {
+            steps: 1,
+            groups: 1,
+            group_size: 1,
+            prompts_limit: 1,
+            segments: 1,
+            most_in_flight: 1,
+            ..Rules::default()
+        };
+        let mut state = LoopState::default();
+        let mut so_far = state.begin(&rules, weights(0));
+        so_far.extend(state.apply(&rules, LoopEvent::Settled));
+        assert!(so_far.iter().any(|action| matches!(action, Action::Sample { .. })), "{so_far:?}");
+        let before_training = [LoopEvent::EnginesUpdated { version: 0 }, LoopEvent::EnginesReady { version: 0 }];
+        so_far.extend(before_training.into_iter().flat_map(|event| state.apply(&rules, event)));
+        assert!(so_far.contains(&Action::Prove { version: 0 }) && so_far.contains(&Action::Keep(Next::Step)));
+        assert!(!so_far.contains(&Action::Train(1)));
+        assert!(state.apply(&rules, LoopEvent::Kept).contains(&Action::Train(1)));
+    }
+
+    #[test]
+    fn a_stop_while_the_first_checkpoint_is_written_ends_the_run_before_its_first_step() {
+        let rules = Rules { steps: 1, groups: 1, group_size: 1, prompts_limit: 1, segments: 1, ..Rules::default() };
+        let rules = Rules { most_in_flight: 1, ..rules };
+        let mut state = LoopState::default();
+        state.begin(&rules, weights(0));
+        for event in [
+            LoopEvent::Settled,
+            LoopEvent::EnginesUpdated { version: 0 },
+            LoopEvent::EnginesReady { version: 0 },
+            LoopEvent::Stop,
+        ] {
+            state.apply(&rules, event);
+        }
+        assert_eq!(state.apply(&rules, LoopEvent::Kept), [Action::Keep(Next::Stop)]);
+        assert_eq!(state.apply(&rules, LoopEvent::Kept), [Action::Finish { completed: false }]);
+    }
 }

@@ -230,7 +230,8 @@ impl LoopState {
         }
     }
 
-    /// Whether a step may begin to be sampled. A stop lets only the step begin that the learner waits for.
+    /// Whether a step may begin to be sampled. A stop lets only the step begin that the learner waits for. Samples wait
+    /// neither for the proof of their weights, as training does, nor for a checkpoint.
     fn may_begin(&mut self, rules: &Rules, step: u64) -> bool {
         let has_begun = self.learner.has_begun(self.step, step);
         if step > rules.steps || self.ends_before.is_some_and(|end| step >= end) {
@@ -240,7 +241,8 @@ impl LoopState {
             self.ends_before = Some(step);
             return false;
         }
-        rules.samples_ahead() || has_begun
+        let is_next = !self.stops && self.learner.will_begin(self.step, step);
+        rules.samples_ahead() || has_begun || is_next
     }
 
     fn group_finished(&mut self, rules: &Rules, prompt: u64, zero_advantage: bool, out: &mut Vec<Action>) {

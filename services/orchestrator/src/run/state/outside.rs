@@ -30,7 +30,7 @@ pub(super) struct Outside {
     pub(super) versions: BTreeMap<u64, Vec<Vec<u64>>>,
     pub(super) whole: BTreeMap<u64, u32>,
     pub(super) open: BTreeMap<u64, TrainedStep>,
-    /// Of a step, the prompts whose samples the audit has chosen and that are not finished.
+    /// Prompts of each step whose samples the audit has chosen and that are not finished.
     pub(super) chosen: BTreeMap<u64, BTreeSet<u64>>,
     pub(super) seeded_by: BTreeMap<u64, u64>,
     /// What waits for weights, by the number of its request.

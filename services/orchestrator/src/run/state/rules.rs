@@ -91,10 +91,10 @@ impl Rules {
         self.evaluations.is_some_and(|evaluations| evaluations.is_due(step, self.steps))
     }
 
-    /// Whether samples of a step are audited.
+    /// Whether samples of a step may be audited.
     pub(super) fn is_audited(&self, step: u64) -> bool {
-        let AuditSchedule { every, from, .. } = self.audits;
-        every > 0 && step >= from && (step - 1).is_multiple_of(every)
+        let AuditSchedule { is_on, from, .. } = self.audits;
+        is_on && step >= from
     }
 
     /// Places of the weights that sample a step, one after the other: 1 or more.
@@ -144,15 +144,15 @@ mod tests {
 
     #[test]
     fn a_step_is_sampled_by_the_weights_of_lag_steps_before_those_that_it_trains_and_not_by_those_before_the_origin() {
-        let of = |lag, origin, place| {
+        let oldest_versions = |lag, origin, place| {
             let rules = rules(lag, origin, 1, 1);
             (origin + 1..=9).map(|step| rules.sampled_by(step, place)).collect::<Vec<_>>()
         };
-        assert_eq!(of(0, 0, 0), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(of(1, 0, 0), [0, 0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(of(1, 0, 1), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(of(2, 5, 0), [5, 5, 5, 6]);
-        assert_eq!(of(2, 5, 1), [5, 5, 6, 7]);
+        assert_eq!(oldest_versions(0, 0, 0), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(oldest_versions(1, 0, 0), [0, 0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(oldest_versions(1, 0, 1), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(oldest_versions(2, 5, 0), [5, 5, 5, 6]);
+        assert_eq!(oldest_versions(2, 5, 1), [5, 5, 6, 7]);
     }
 
     #[test]

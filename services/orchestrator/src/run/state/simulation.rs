@@ -172,12 +172,9 @@ impl<'a> Simulation<'a> {
         self.at.work.push(Work::Needs(version, self.state.engines_seen().updates, event));
     }
 
-    /// Some of the prompts of the first update.
+    /// Some of the prompts that the step begins with, or none.
     fn choose(&mut self, first: u64) -> BTreeSet<u64> {
-        let end = first + u64::from(self.rules.audits.first_update);
-        let mut chosen: BTreeSet<u64> = (first..end).filter(|_| self.dice.below(2) == 0).collect();
-        chosen.insert(first + self.dice.below((end - first) as usize) as u64);
-        chosen
+        (first..first + self.rules.groups).filter(|_| self.dice.below(2) == 0).collect()
     }
 
     fn comes(&mut self, event: LoopEvent) {

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub(in crate::run) struct PublishedWeights {
     version: u64,
     digest: String,
+    /// Digest of all files of the folder; empty: unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    files_digest: String,
     /// Their folder, as the learner sees it.
     path: String,
     size_bytes: u64,
@@ -20,7 +23,13 @@ impl PublishedWeights {
             Some(weights_ref::Source::Path(at)) => (at.path.clone(), at.size_bytes),
             _ => Default::default(),
         };
-        Self { version: weights.version, digest: weights.digest.clone(), path, size_bytes }
+        Self {
+            version: weights.version,
+            digest: weights.digest.clone(),
+            files_digest: weights.files_digest.clone(),
+            path,
+            size_bytes,
+        }
     }
 
     pub(in crate::run) fn version(&self) -> u64 {
@@ -35,5 +44,6 @@ impl PublishedWeights {
     /// The reference as engines take it.
     pub(in crate::run) fn reference(&self) -> WeightsRef {
         WeightsRef::at_path(self.version, self.digest.as_str(), self.path.as_str(), self.size_bytes)
+            .with_files_digest(self.files_digest.as_str())
     }
 }

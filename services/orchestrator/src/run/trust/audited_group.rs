@@ -1,32 +1,37 @@
 //! A sampled group as the sampler audit sees it.
 
-use evenkeel_proto::v1::{Segment, SegmentSource};
+use evenkeel_proto::arithmetic_of;
+use evenkeel_proto::v1::{Segment, SegmentSource, TurnContext};
 use evenkeel_trust::{AuditedGroup, AuditedSample, DrawnAnswer, DrawnToken, SeededRun};
 
-use crate::rollout::SampledGroup;
+use crate::rollout::{Sample, SampledGroup};
 
 impl AuditedGroup for SampledGroup {
     fn prompt(&self) -> u64 {
         self.number()
     }
 
-    fn sample(&self, number: u32) -> Option<AuditedSample> {
+    fn sequences(&self, number: u32) -> u32 {
+        self.samples().get(number as usize).map_or(0, |sample| {
+            sequences(self.prompt_token_ids(), &sample.contexts, sample.segments.len()).len() as u32
+        })
+    }
+
+    fn sample(&self, number: u32, sequence: u32) -> Option<AuditedSample> {
         let sample = self.samples().get(number as usize)?;
-        // Of an episode whose turns have prompts of their own the first sequence: which it is does not depend on what
-        // was sampled.
-        let own = sample.contexts.first().filter(|context| context.segment == 0);
-        let prompt = own.map_or(self.prompt_token_ids(), |context| &context.token_ids);
-        let mut later = sample.contexts.iter().map(|context| context.segment as usize).filter(|first| *first > 0);
-        let first = later.next().unwrap_or(sample.segments.len());
-        let segments = &sample.segments[..first.min(sample.segments.len())];
+        let all = sequences(self.prompt_token_ids(), &sample.contexts, sample.segments.len());
+        let (first, prompt) = *all.get(sequence as usize)?;
+        let end = all.get(sequence as usize + 1).map_or(sample.segments.len(), |(next, _)| *next);
+        let segments = &sample.segments[first..end];
         let response: Vec<u32> = segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
         (!response.is_empty()).then(|| AuditedSample {
             engine: sample.engine.clone(),
-            arithmetic: arithmetic(segments),
+            arithmetic: arithmetic_of(segments).unwrap_or_default().to_owned(),
             prompt: prompt.to_vec(),
             response,
             drawn: segments.iter().flat_map(drawn_tokens).collect(),
             seeded: seeded(segments),
+            early: if first == 0 { early(segments, &sample.contexts, self.sampling().min_tokens) } else { 0 },
         })
     }
 
@@ -34,8 +39,15 @@ impl AuditedGroup for SampledGroup {
         self.versions().is_some_and(|versions| versions.start() == versions.end())
     }
 
+    fn is_whole(&self) -> bool {
+        let is_drawn = |segment: &Segment| segment.source() == SegmentSource::Sampled;
+        // A turn with a prompt of its own was drawn from another distribution than those of other samples.
+        let is_one_draw = |sample: &Sample| sample.contexts.is_empty() && !sample.segments.is_empty();
+        self.samples().iter().all(|sample| is_one_draw(sample) && sample.segments.iter().all(is_drawn))
+    }
+
     fn answers(&self) -> Vec<DrawnAnswer> {
-        let drawn = self.samples().iter().filter(|sample| !sample.segments.is_empty());
+        let drawn = self.samples().iter().filter(|sample| !sample.segments.is_empty() && sample.contexts.is_empty());
         let answer = drawn.map(|sample| {
             let tokens = sample.segments.iter().flat_map(|segment| {
                 segment.token_ids.iter().copied().zip(segment.log_probabilities.iter().copied().map(f64::from))
@@ -44,6 +56,16 @@ impl AuditedGroup for SampledGroup {
         });
         answer.collect()
     }
+}
+
+/// The first segment of each sequence of a sample of so many segments, with the prompt before it. An episode whose turns
+/// have prompts of their own has several; `prompt` is that of its group.
+fn sequences<'a>(prompt: &'a [u32], contexts: &'a [TurnContext], segments: usize) -> Vec<(usize, &'a [u32])> {
+    let own = contexts.first().filter(|context| context.segment == 0);
+    let first = own.map_or(prompt, |own| &own.token_ids);
+    let later = contexts.iter().filter(|context| context.segment > 0);
+    let later = later.map(|context| (context.segment as usize, &context.token_ids[..]));
+    std::iter::once((0, first)).chain(later).filter(|(segment, _)| *segment < segments).collect()
 }
 
 /// The seeds of sampled segments, where they have one.
@@ -58,11 +80,14 @@ fn seeded(segments: &[Segment]) -> Vec<SeededRun> {
     segments.iter().filter_map(run).collect()
 }
 
-/// That of all sampled segments; empty if they have several.
-fn arithmetic(segments: &[Segment]) -> String {
-    let mut sampled = segments.iter().filter(|segment| segment.source() == SegmentSource::Sampled);
-    let first = sampled.next().map(|segment| segment.arithmetic.clone()).unwrap_or_default();
-    if sampled.all(|segment| segment.arithmetic == first) { first } else { String::new() }
+/// The first tokens of a sample that no end token could be among: those of its first turn, as far as `min_tokens` says.
+/// How many are left of these for a later turn, or one with a prompt of its own, depends on what came before it.
+fn early(segments: &[Segment], contexts: &[TurnContext], min_tokens: u32) -> usize {
+    if contexts.first().is_some_and(|context| context.segment == 0) {
+        return 0;
+    }
+    let turn = segments.iter().take_while(|segment| segment.source() == SegmentSource::Sampled);
+    turn.map(|segment| segment.token_ids.len()).sum::<usize>().min(min_tokens as usize)
 }
 
 fn drawn_tokens(segment: &Segment) -> Vec<Option<DrawnToken>> {
@@ -72,5 +97,30 @@ fn drawn_tokens(segment: &Segment) -> Vec<Option<DrawnToken>> {
             segment.log_probabilities.iter().map(token).collect()
         }
         _ => vec![None; segment.token_ids.len()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_turn_with_a_prompt_of_its_own_begins_a_sequence() {
+        let context = |segment, token_ids: &[u32]| TurnContext { segment, token_ids: token_ids.to_vec() };
+        assert_eq!(sequences(&[1], &[], 3), [(0, &[1][..])]);
+        let rewritten = [context(0, &[1, 2]), context(2, &[1, 9])];
+        assert_eq!(sequences(&[1], &rewritten, 4), [(0, &[1, 2][..]), (2, &[1, 9])]);
+        assert_eq!(sequences(&[1], &[context(1, &[5]), context(3, &[6])], 3), [(0, &[1][..]), (1, &[5])]);
+        assert!(sequences(&[1], &rewritten, 0).is_empty(), "it could not be generated");
+    }
+
+    #[test]
+    fn tokens_that_could_not_end_a_response_are_known_in_its_first_turn_alone() {
+        let sampled = |tokens: usize| Segment::sampled(vec![7; tokens], vec![-1.0; tokens], 3);
+        let segments = [sampled(2), sampled(3), Segment::injected(vec![8]), sampled(9)];
+        let counts = [0, 4, 20].map(|min_tokens| early(&segments, &[], min_tokens));
+        assert_eq!(counts, [0, 4, 5]);
+        let own = [TurnContext { segment: 0, token_ids: vec![1] }];
+        assert_eq!(early(&segments, &own, 4), 0);
     }
 }

@@ -3,6 +3,7 @@
 use evenkeel_proto::v1::WeightsRef;
 use evenkeel_trust::{EngineScorer, EngineScores};
 
+use super::equality::Equality;
 use crate::clients::Generation;
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
@@ -19,6 +20,7 @@ pub(super) struct RunEngines<'a> {
     /// What the engines are to have.
     pub(super) reference: &'a WeightsRef,
     pub(super) temperature: f32,
+    pub(super) equality: &'a Equality,
 }
 
 impl EngineScorer for RunEngines<'_> {
@@ -29,7 +31,10 @@ impl EngineScorer for RunEngines<'_> {
         for _ in 0..UPDATES {
             let seen = self.weights.seen().await.updates;
             match self.generation.prove_weights(version, sequences, self.temperature).await? {
-                Some(scores) => return Ok(scores),
+                Some(mut scores) => {
+                    scores.iter_mut().for_each(|scores| scores.is_f32 = self.equality.computes_in_f32(&scores.engine));
+                    return Ok(scores);
+                }
                 None => self.weights.restore(Some(self.reference), seen).await?,
             };
         }

@@ -3,8 +3,8 @@
 use evenkeel_proto::BASE_GROUP;
 use evenkeel_proto::v1::{ReplacedTensors, SamplingDistribution, ScoreWeights, SeededTokens, TokenStatistics};
 use evenkeel_trust::{
-    LearnerScorer, LearnerToken, NotScored, PromptedResponse, PublishedWeights, SampledDistribution, SeededRun,
-    TensorGroup, TokenScores,
+    LearnerScorer, LearnerToken, LearnerView, NotScored, PromptedResponse, PublishedWeights, SampledDistribution,
+    SeededRun, TensorGroup, TokenScores,
 };
 
 use crate::clients::{LearnerClient, ScoreQuery};
@@ -27,6 +27,7 @@ impl LearnerScorer for RunLearner<'_> {
             temperature: 1.0,
             sampling: None,
             seeded: Vec::new(),
+            min_tokens: 0,
         };
         let queries: Vec<_> = sequences.iter().map(query).collect();
         let scores = self.0.score_published(&queries, &score_weights(weights)).await?;
@@ -44,7 +45,7 @@ impl LearnerScorer for RunLearner<'_> {
         responses: &[PromptedResponse<'_>],
         version: u64,
         distribution: &SampledDistribution,
-    ) -> Result<Result<Vec<Vec<LearnerToken>>, NotScored>, Halt> {
+    ) -> Result<Result<LearnerView, NotScored>, Halt> {
         let query = |response: &PromptedResponse<'_>| ScoreQuery {
             prompt: response.prompt.to_vec(),
             response: response.response.to_vec(),
@@ -56,11 +57,15 @@ impl LearnerScorer for RunLearner<'_> {
                 end_token_ids: distribution.end_token_ids.clone(),
             }),
             seeded: response.seeded.iter().map(seeded_tokens).collect(),
+            min_tokens: response.early as u32,
         };
         let queries: Vec<_> = responses.iter().map(query).collect();
         let scores = self.0.score_published(&queries, &score_weights(&PublishedWeights::of(version))).await?;
-        let views = scores.map(|all| all.iter().map(|sequence| view(&sequence.tokens)).collect());
-        Ok(views.map_err(|reason| NotScored(reason.to_string())))
+        let view = scores.map(|all| LearnerView {
+            responses: all.iter().map(|sequence| view(&sequence.tokens)).collect(),
+            computing: all.iter().map(|sequence| sequence.computing).sum(),
+        });
+        Ok(view.map_err(|reason| NotScored(reason.to_string())))
     }
 }
 
@@ -99,8 +104,10 @@ fn token(statistics: &TokenStatistics, at: usize) -> Option<LearnerToken> {
         less_likely: get(&statistics.less_likely)?,
         equally_likely: get(&statistics.equally_likely)?,
         rank: *statistics.ranks.get(at)?,
+        beyond_rank_5: get(&statistics.beyond_rank_5)?,
         beyond_rank_50: get(&statistics.beyond_rank_50)?,
         largest_log_probability: get(&statistics.largest_log_probabilities)?,
+        below_hundredth: get(&statistics.below_hundredth)?,
         below_floor: get(&statistics.below_floor)?,
         end_probability: get(&statistics.end_probabilities)?,
         drawn: statistics.drawn_token_ids.get(at).copied(),

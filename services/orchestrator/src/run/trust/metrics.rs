@@ -2,7 +2,7 @@
 
 use evenkeel_run::MetricsLine;
 use evenkeel_run::metric::table as metric;
-use evenkeel_trust::{AuditReport, ProofReport, SuspicionReport};
+use evenkeel_trust::{AuditReport, EvaluationReport, ProofReport, SuspicionReport};
 
 /// The values of a proof of weights.
 pub(in crate::run) fn proof_values(line: &mut MetricsLine, report: &ProofReport) {
@@ -24,12 +24,23 @@ pub(in crate::run) fn proof_values(line: &mut MetricsLine, report: &ProofReport)
     line.set(metric::PROOF_TIME, report.took.as_secs_f64());
 }
 
+/// The values of the audit of an evaluation, of which some problems may have answers from `earlier`.
+pub(in crate::run) fn evaluation_values(line: &mut MetricsLine, report: &EvaluationReport, earlier: u64) {
+    let is_verified = report.is_verified() && earlier == 0;
+    line.set(metric::EVALUATION_VERIFIED, f64::from(u8::from(is_verified)));
+    line.set(metric::EVALUATION_AUDITED, report.audited as f64);
+    line.set(metric::EVALUATION_NONCE, report.nonce.map(|nonce| nonce as f64));
+}
+
 /// The values of a sampler audit.
 pub(in crate::run) fn audit_values(line: &mut MetricsLine, report: &AuditReport) {
     line.set(metric::AUDIT_SAMPLES, report.sequences as f64);
     line.set(metric::AUDIT_MISSING, report.missing as f64);
     line.set(metric::AUDIT_NOT_POSSIBLE, report.not_possible as f64);
-    line.set(metric::AUDIT_TIME, report.took.as_secs_f64());
+    line.set(metric::AUDIT_NONCE, report.nonce.map(|nonce| nonce as f64));
+    line.set(metric::AUDIT_NONCE_IS_FIXED, report.nonce_is_fixed.then_some(1.0));
+    line.set(metric::AUDIT_COMPUTING, report.computing.as_secs_f64());
+    line.set(metric::AUDIT_WAITING, report.waiting.as_secs_f64());
     for (check, evidence) in &report.evidence {
         line.set(metric::AUDIT_EVIDENCE.of([check]), *evidence);
     }

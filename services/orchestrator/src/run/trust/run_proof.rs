@@ -1,7 +1,7 @@
 //! The proof of weights in a run: when learner and engines are asked.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_proto::BASE_GROUP;
 use evenkeel_proto::v1::WeightsRef;
@@ -15,7 +15,7 @@ use crate::clients::Services;
 use crate::data::Prompts;
 use crate::error::Halt;
 use crate::events::Activity;
-use crate::rollout::EngineWeights;
+use crate::rollout::{EngineWeights, SampledGroup, StepBatch};
 use crate::run::run_context::RunContext;
 
 /// Prompts that the first proofs take their text from.
@@ -30,8 +30,12 @@ pub(in crate::run) struct RunProof {
     equality: Arc<Equality>,
     /// Whether the learner's scores of the weights that the run began with are noted.
     has_begun: AtomicBool,
+    /// The version of these weights, until their scores are asked for.
+    begins_with: Mutex<Option<u64>>,
     /// The temperature of the run, at which each engine also samples a token after each sequence.
     temperature: f32,
+    /// Whether an engine may know which samples are audited.
+    nonce_is_fixed: bool,
 }
 
 impl RunProof {
@@ -55,7 +59,9 @@ impl RunProof {
             weights,
             equality,
             has_begun: AtomicBool::new(false),
+            begins_with: Mutex::default(),
             temperature: settings.sampling.temperature,
+            nonce_is_fixed: settings.sampler_audit.nonce.is_some(),
         }
     }
 
@@ -76,11 +82,35 @@ impl RunProof {
 
     /// One sentence for the end of a run: what is proven of its weights. `None` where proofs are off.
     pub(in crate::run) fn conclusion(&self) -> Option<String> {
-        if self.equality.holds() { Some(self.equality.conclusion()) } else { self.proof.conclusion() }
+        let found = if self.equality.holds() { Some(self.equality.conclusion()) } else { self.proof.conclusion() };
+        let foretold = "undecided: sampler_audit.nonce is set, so that an engine may know which samples are audited";
+        if self.nonce_is_fixed { found.map(|_| foretold.to_owned()) } else { found }
     }
 
-    /// Notes the learner's scores of the weights that a run begins with, or returns to.
-    pub(in crate::run) async fn begin(&self, version: u64) -> Result<(), Halt> {
+    /// Notes the engines whose samples were trained on in a step. Returns how many of all so far no proof has reached;
+    /// `None` where nobody is asked for one.
+    pub(in crate::run) fn note_trained(&self, batch: &StepBatch) -> Option<u64> {
+        if self.equality.holds() || !self.proof.is_on() {
+            return None;
+        }
+        let samples = batch.groups.iter().flat_map(SampledGroup::samples);
+        let engines = samples.filter(|sample| sample.is_generated()).map(|sample| sample.engine.as_str());
+        Some(self.proof.note_trained(engines) as u64)
+    }
+
+    /// A run begins with these weights, or returns to them. The first proof asks for the learner's scores of them, while
+    /// samples are drawn already.
+    pub(in crate::run) fn begin_with(&self, version: u64) {
+        self.has_begun.store(false, Ordering::Relaxed);
+        *self.begins_with() = Some(version);
+    }
+
+    fn begins_with(&self) -> MutexGuard<'_, Option<u64>> {
+        self.begins_with.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the learner's scores of the weights that it has.
+    async fn begin(&self, version: u64) -> Result<(), Halt> {
         let begins = self.proof.is_on() && !self.equality.holds();
         self.has_begun.store(begins, Ordering::Relaxed);
         if !begins {
@@ -117,6 +147,10 @@ impl RunProof {
 
     /// Checks the weights that the engines have now, if the learner's scores of them are noted.
     pub(in crate::run) async fn prove(&self, weights: &WeightsRef) -> Result<Option<ProofReport>, Halt> {
+        let begins_with = self.begins_with().take();
+        if let Some(version) = begins_with {
+            self.begin(version).await?;
+        }
         let has_begun = self.has_begun.load(Ordering::Relaxed);
         let Some(due) = self.proof.take_due(weights.version).filter(|_| has_begun) else { return Ok(None) };
         let _during = self.services.events().during(Activity::Proving);
@@ -125,6 +159,7 @@ impl RunProof {
             weights: &self.weights,
             reference: weights,
             temperature: self.temperature,
+            equality: &self.equality,
         };
         self.proof.prove(due, &self.learner(), &engines).await.map(Some)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use evenkeel_trust::{AuditedSampling, SampledDistribution, SamplerAudit};
 
 use super::{RunProof, remarks};
+use crate::data::Prompts;
 use crate::run::run_context::RunContext;
 
 /// Most end tokens that the learner is asked about.
@@ -15,18 +16,21 @@ const MOST_ENDS: usize = 64;
 pub(in crate::run) fn sampler_audit(
     context: &RunContext,
     first_update: Option<u32>,
+    prompts: &Prompts,
     proof: &RunProof,
 ) -> Arc<SamplerAudit> {
     let settings = &context.settings;
     let sampling = &settings.sampling;
     let groups = sampling.prompts_per_step;
-    let ends: BTreeSet<u32> =
-        context.tokenizer.end_id().into_iter().chain(sampling.stop_token_ids.iter().copied()).collect();
+    // Those that an engine excludes before `min_tokens`.
+    let ends: BTreeSet<u32> = context.tokenizer.ends().iter().chain(&sampling.stop_token_ids).copied().collect();
     let audited = AuditedSampling {
         seed: settings.run.seed,
         samples_ahead: settings.pipeline.max_lag > 0,
+        groups,
         first_update: first_update.unwrap_or(groups).clamp(1, groups.max(1)),
         group_size: sampling.group_size,
+        grows: sampling.dynamic || prompts.train.iter().any(|prompt| prompt.environment.is_some()),
         min_tokens: sampling.min_tokens,
         distribution: SampledDistribution {
             temperature: sampling.temperature,

@@ -23,9 +23,9 @@ pub(crate) enum Fault {
     /// The stream breaks, with all of its episodes.
     Lost,
     Failed(EpisodeFailure, bool),
-    /// It is answered twice.
+    /// Answers twice.
     Twice,
-    /// It is never answered.
+    /// Never answers.
     Silence,
     /// The answer is one of another turn.
     Nonsense,
@@ -58,7 +58,7 @@ struct Service {
 }
 
 impl FakeEnvironment {
-    /// A worker that takes so many episodes.
+    /// A worker that takes a limited number of episodes.
     pub(crate) async fn start(most: u64) -> Self {
         let state = Arc::new(State::default());
         let settings = ServerSettings { drain: Duration::from_millis(100), ..ServerSettings::on("127.0.0.1:0") };

@@ -22,7 +22,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::generation::{GROUPS, log_probability, score};
-use super::{hash, mix};
+use super::{SCORING_SECONDS, hash, mix};
 
 pub(crate) const SETTINGS_HASH: &str = "sha256:settings";
 
@@ -82,7 +82,7 @@ pub(crate) struct FakeState {
     pub(crate) audited: Mutex<BTreeMap<u64, usize>>,
     /// Whether it trains adapters.
     pub(crate) trains_adapters: AtomicBool,
-    /// What it says about its settings.
+    /// Hash of its settings, as it reports it.
     pub(crate) settings_hash: Mutex<Option<String>>,
 }
 
@@ -120,8 +120,10 @@ impl FakeLearner {
             less_likely: (0..ids.len()).map(uniform).collect(),
             equally_likely: each(&|_| 0.0),
             ranks: vec![1; ids.len()],
+            beyond_rank_5: each(&|_| 0.0),
             beyond_rank_50: each(&|_| 0.0),
             largest_log_probabilities: each(&log_probability),
+            below_hundredth: each(&|_| 0.0),
             below_floor: each(&|_| 0.0),
             end_probabilities: each(&|id| f32::from(u8::from(ends.contains(&id)))),
             ..TokenStatistics::default()
@@ -129,7 +131,8 @@ impl FakeLearner {
         let log_probabilities = statistics.log_probabilities.clone();
         let id = item.id.clone();
         let statistics = Some(statistics);
-        ScoreResponse { id, log_probabilities, version, statistics, ..ScoreResponse::default() }
+        let compute_seconds = SCORING_SECONDS;
+        ScoreResponse { id, log_probabilities, version, statistics, compute_seconds, ..ScoreResponse::default() }
     }
 
     fn tensor_groups(&self) -> Vec<String> {

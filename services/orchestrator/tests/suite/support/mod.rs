@@ -29,6 +29,9 @@ use generation::FakeGeneration;
 use learner::FakeLearner;
 use reward::FakeReward;
 
+/// How long the learner says that it computed for a sample that is audited: less than a message takes.
+pub(crate) const SCORING_SECONDS: f64 = 1e-6;
+
 /// The time limit of every test.
 pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(300), test).await.expect("the test ends in time")
@@ -269,7 +272,7 @@ pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The same for conditions that need a call.
+/// Waits for a condition that needs a call.
 pub(crate) async fn until_async(mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -310,7 +313,7 @@ pub(crate) async fn kill_until_it_comes_through(
     kills
 }
 
-/// The same, compared with the undisturbed run. Returns the services.
+/// Kills a run as above and compares it with the undisturbed run. Returns the services.
 pub(crate) async fn kill_and_resume(recipe: &LoopSettings, with_learner: bool, seed: u64) -> Cluster {
     let (_dir, path) = temp();
     let mut cluster = Cluster::start().await;

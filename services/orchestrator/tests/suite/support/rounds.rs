@@ -11,7 +11,7 @@ use evenkeel_run::RunRecord;
 use super::generation::Fate;
 use super::{Cluster, GENERATION, LEARNER, finish, hash, lines, recipe, temp, uninterrupted, until};
 
-/// Steps that end with so many groups of newer weights.
+/// Steps that end with a number of groups of newer weights.
 pub(crate) fn split(max_lag: u32, split: u32) -> LoopSettings {
     let mut recipe = recipe();
     recipe.pipeline.max_lag = max_lag;

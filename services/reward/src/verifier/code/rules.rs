@@ -165,10 +165,10 @@ mod tests {
     #[test]
     fn a_task_may_set_the_tolerance_of_floats() {
         assert_eq!(rules_of(CodeTask::default()).unwrap().tolerance, Tolerance::default());
-        let of = |tolerance| rules_of(CodeTask { float_tolerance: Some(tolerance), ..CodeTask::default() });
-        assert_eq!(of(0.0).unwrap().tolerance, Tolerance::EXACT);
+        let with_tolerance = |tolerance| rules_of(CodeTask { float_tolerance: Some(tolerance), ..CodeTask::default() });
+        assert_eq!(with_tolerance(0.0).unwrap().tolerance, Tolerance::EXACT);
         for refused in [-1.0, 1.5, f64::NAN] {
-            assert_eq!(of(refused).unwrap_err(), format!("float_tolerance is {refused}, allowed: 0 to 1"));
+            assert_eq!(with_tolerance(refused).unwrap_err(), format!("float_tolerance is {refused}, allowed: 0 to 1"));
         }
     }
 

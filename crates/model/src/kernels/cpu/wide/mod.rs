@@ -33,12 +33,12 @@ thread_local! {
     static BUFFER: RefCell<Buffer> = const { RefCell::new(Buffer { values: Vec::new() }) };
 }
 
-/// A vector's alignment.
+/// Values of a vector, with the alignment that its loads need.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Aligned([f32; LANES]);
 
-/// What is packed.
+/// Memory for packed parts of matrices, which a thread keeps.
 struct Buffer {
     values: Vec<Aligned>,
 }

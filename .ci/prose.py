@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Finds prose that is hard to read: in README.md, CONTRIBUTING.md and docs/*.md, and in the item docs (`///`, `//!`) of crates, services and the
+program. Prints how many words people have written on pages.
+
+    .ci/prose.py [ROOT]
+
+Neither may have any finding, and a page at most MAX_PAGE words.
+"""
+import collections
+import pathlib
+import re
+import sys
+
+MAX_SENTENCE = 35
+MAX_PAGE = 2500
+
+OPENING = re.compile(r"(Of|Its|It|The same|Those|Both)\b")
+SENTENCE_OPENING = re.compile(r"(Of|Its|The same|So does)\b")
+
+# The one page of measurements.
+MEASUREMENTS = "docs/performance.md"
+MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+
+
+def patterns(table):
+    return [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead) for pattern, instead in table]
+
+
+# Each with what to write instead.
+PHRASES = patterns([
+    (r"(?:is|are|be|was|were) gone on with", "continue"),
+    (r"says? nothing of", "say what it is, or delete it"),
+    (r"having (?:others|other weights)", "name the failure"),
+    (r"so many (?:GPUs|cards|ranks|engines|processes)", "give the number"),
+    (r"as often as there are", "once per"),
+    (r"(?:a|the) heads? of its own", "a separate head, untied"),
+    (r"whatever becomes of", "regardless of the outcome"),
+    (r"which (?:\w+ )?(?:is|are) said|is said by", "say who says it"),
+    (r"(?:it|that) is waited for", "say who waits"),
+    (r"of which the same holds", "repeat the noun"),
+    (r"what it makes of", "its result"),
+    (r"could add nothing but", "need only"),
+    (r"where there is nothing to say", "or nothing"),
+    (r"share what happens to", "say what happens"),
+    (r"whoever asks", "name who asks"),
+])
+# Not of the page of measurements.
+DIARY = patterns([
+    (r"last seen", "a result, without a diary"),
+    (rf"(?:seen|tried|measured) (?:in (?:late )?|on )\d* ?{MONTH}", "a row of docs/performance.md"),
+    (r"the day (?:before|after)", "nothing, or a row of docs/performance.md"),
+    (r"did much else", "nothing, or a row of docs/performance.md"),
+])
+
+HEADINGS_OF_A_DIARY = {"measured", "measurements", "tried", "what was tried", "last seen", "seen"}
+
+FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+HEADING = re.compile(r"#{1,6} +(.*)")
+ITEM = re.compile(r"\s*(?:[-*+]|\d+\.) +")
+DOC = re.compile(r"\s*//[/!](?!/) ?(.*)")
+# A sentence may begin with a name in lower case.
+BOUNDARY = re.compile(r"[.?!][)\"”]*\s+(?=[\"(“]?(?:[A-Z0-9]|vLLM|verl\b|cu[A-Z]|candle\b|tiktoken|torchrun|transformers|verifiers|grpcurl|wasmtime))")
+ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|vs|cf|etc|al|Fig|Eq|No))\.\s*$")
+
+Finding = collections.namedtuple("Finding", "file line kind text")
+
+
+def words(text):
+    """Words as `wc -w` counts them."""
+    return len(text.split())
+
+
+def plain(text):
+    """Text without code, link targets, emphasis and quotes; line ends stay."""
+    text = re.sub(r"`+[^`]*`+", lambda code: "Code" + "\n" * code[0].count("\n"), text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"\[([^\]]*)\](?:\[[^\]]*\])?", r"\1", text)
+    return re.sub(r"\*+|<[^>\n]+>", "", text)
+
+
+def sentences(lines):
+    """The sentences of a paragraph of (number, text): (number of the first line, text)."""
+    text = plain("\n".join(line for _, line in lines))
+    start = 0
+    for boundary in [*BOUNDARY.finditer(text), None]:
+        end = len(text) if boundary is None else boundary.end()
+        if boundary is not None and ABBREVIATION.search(text[start:end]):
+            continue
+        sentence = text[start:end]
+        blank = len(sentence) - len(sentence.lstrip())
+        if sentence.strip():
+            yield lines[text.count("\n", 0, start + blank)][0], " ".join(sentence.split()).lstrip("(\"“")
+        start = end
+
+
+def parts(lines):
+    """Headings, table rows and paragraphs of Markdown, outside of code and comments: (kind, [(number, text)])."""
+    fence, in_comment, paragraph = None, False, []
+    for number, line in [*lines, (0, "")]:
+        mark = FENCE.match(line)
+        special = None
+        if fence:
+            fence = None if mark and mark[1].startswith(fence) and line.strip() == mark[1] else fence
+            continue
+        if in_comment:
+            in_comment = "-->" not in line
+            continue
+        if mark:
+            fence = mark[1]
+        elif line.lstrip().startswith("<!--"):
+            in_comment = "-->" not in line
+        elif HEADING.match(line):
+            special = "heading", [(number, HEADING.match(line)[1])]
+        elif line.lstrip().startswith("|"):
+            special = "row", [(number, line)]
+        elif line.strip():
+            item = ITEM.match(line)
+            if item and paragraph:
+                yield "paragraph", paragraph
+                paragraph = []
+            paragraph.append((number, line[item.end():] if item else line.lstrip("> ")))
+            continue
+        if paragraph:
+            yield "paragraph", paragraph
+            paragraph = []
+        if special:
+            yield special
+
+
+def phrases(file, number, text):
+    for pattern, instead in PHRASES + (DIARY if file != MEASUREMENTS else []):
+        found = pattern.search(text)
+        if found:
+            yield Finding(file, number, "phrase", f"{found[0]!r}, write instead: {instead}")
+
+
+def openings(file, number, sentence):
+    found = SENTENCE_OPENING.match(sentence)
+    if found:
+        yield Finding(file, number, "sentence opening", f"opens with {found[0]!r}: {sentence[:60]}")
+
+
+def page(file, text):
+    """Findings of a page."""
+    for kind, lines in parts(enumerate(text.splitlines(), 1)):
+        number = lines[0][0]
+        if kind == "heading":
+            heading = plain(lines[0][1])
+            found = OPENING.match(heading)
+            if found:
+                yield Finding(file, number, "opening", f"the heading opens with {found[0]!r}: {heading}")
+            if heading.lower() in HEADINGS_OF_A_DIARY and file != MEASUREMENTS:
+                yield Finding(file, number, "heading", f"a section called {heading!r} belongs to {MEASUREMENTS}")
+            yield from phrases(file, number, heading)
+            continue
+        blocks = [[(number, cell)] for cell in plain(lines[0][1]).split("|")] if kind == "row" else [lines]
+        for number, sentence in (one for block in blocks for one in sentences(block)):
+            yield from openings(file, number, sentence)
+            yield from phrases(file, number, sentence)
+            length = sum(any(c.isalnum() for c in word) for word in sentence.split())
+            if kind == "paragraph" and length > MAX_SENTENCE:
+                yield Finding(file, number, "long sentence", f"{length} words, at most {MAX_SENTENCE}: {sentence[:60]}")
+    if words(text) > MAX_PAGE:
+        yield Finding(file, 1, "long page", f"{words(text)} words, at most {MAX_PAGE}")
+
+
+def item_docs(text):
+    """The docs of a Rust file: each a list of (number, text)."""
+    doc = []
+    for number, line in [*enumerate(text.splitlines(), 1), (0, "")]:
+        found = DOC.match(line)
+        if found:
+            doc.append((number, found[1]))
+        elif doc:
+            yield doc
+            doc = []
+
+
+def rust(file, text):
+    """Findings of the item docs of a file."""
+    for doc in item_docs(text):
+        is_first = True
+        for kind, lines in parts(doc):
+            if kind == "heading":
+                continue
+            for number, sentence in sentences(lines):
+                found = OPENING.match(sentence) if is_first else None
+                if found:
+                    yield Finding(file, number, "opening", f"the item doc opens with {found[0]!r}: {sentence[:60]}")
+                else:
+                    yield from openings(file, number, sentence)
+                yield from phrases(file, number, sentence)
+                is_first = False
+
+
+def pages(root):
+    paths = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]
+    return {str(path.relative_to(root)): path.read_text() for path in paths if path.exists()}
+
+
+def rust_files(root):
+    paths = (path for folder in ("crates", "services", "cli") for path in sorted((root / folder).rglob("*.rs")))
+    return (path for path in paths if "target" not in path.relative_to(root).parts)
+
+
+def check(root):
+    """What is wrong, and how many words there are."""
+    texts = pages(root)
+    found = [one for file, text in texts.items() for one in page(file, text)]
+    found += [one for path in rust_files(root) for one in rust(str(path.relative_to(root)), path.read_text())]
+    faults = [f"{one.file}:{one.line}: {one.kind}: {one.text}" for one in found]
+    return faults, f"prose  {sum(map(words, texts.values()))} hand-written words on {len(texts)} pages"
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parents[1]).resolve()
+    faults, total = check(root)
+    print("\n".join([*faults, total]))
+    sys.exit(1 if faults else 0)

@@ -1,0 +1,268 @@
+//! `check --step`: steps recomputed, however they were done; edits that no file contradicts, found by recomputing; and
+//! what cannot be recomputed, which is never called different.
+
+use std::path::{Path, PathBuf};
+
+use evenkeel_model_folder::{Folder, VersionMarker, weights_digest};
+use evenkeel_run::Rollout;
+
+use crate::cluster::one_and_five;
+use crate::lora::{learned, lora};
+use crate::replay::{ALL_WEIGHTS, SIGNAL, files, recorded, said};
+use crate::support::{
+    Process, WORDS, count_lines, determined_head, evenkeel, resume, succeed, train, train_recipe, wait_for, write_rows,
+};
+use crate::tampering::{copy, edit_samples_and_all_digests, line_of, make_correct, recompute};
+
+/// The exit status, stdout and stderr of `check --step`.
+fn checked(run: &Path, step: u64, more: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = evenkeel(&["check", "--step", &step.to_string()]);
+    command.arg(run).args(more);
+    said(command)
+}
+
+/// Recomputes a step, which must be equal, with all of its tokens; returns what was said.
+fn assert_equal(run: &Path, step: u64) -> String {
+    let (status, stdout, stderr) = checked(run, step, &[]);
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    let last = format!("equal: step {step} is what the run recorded\n");
+    assert!(stdout.ends_with(&last), "{stdout}");
+    assert!(stdout.contains(&format!(" sampled tokens of step {step} are drawn again\n")), "{stdout}");
+    assert!(stderr.contains("note: recomputing ") && stderr.contains(" takes about "), "{stderr}");
+    stdout
+}
+
+/// A step that cannot be recomputed, for that reason.
+fn assert_cannot(run: &Path, step: u64, words: &str) {
+    let (status, stdout, stderr) = checked(run, step, &[]);
+    assert_eq!(status, Some(2), "{stdout}{stderr}");
+    let last = stdout.lines().last().unwrap_or_default();
+    assert!(last.starts_with("cannot be recomputed because ") && last.contains(words), "{words}: {stdout}{stderr}");
+}
+
+#[test]
+fn every_step_of_a_run_that_was_killed_is_recomputed_and_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let process = Process::start(recorded(&out, &["run.steps=5", SIGNAL, ALL_WEIGHTS]));
+    wait_for("step 3", || count_lines(&out.join("metrics.jsonl")) >= 3);
+    process.kill();
+    succeed(resume(&out));
+    let before = files(&out);
+    for (step, first, from) in [(1, 1, 0), (2, 1, 0), (3, 3, 2), (4, 3, 2), (5, 5, 4)] {
+        let said = assert_equal(&out, step);
+        let steps = format!("steps {first} to {step} are recomputed from the checkpoint after step {from}\n");
+        assert!(said.contains(&steps) && said.contains("\n32 verdicts of it are repeated\n"), "{said}");
+    }
+    assert_eq!(files(&out), before, "nothing of the run is written");
+    assert_cannot(&out, 6, "--step is 6, allowed: steps of the run, the last of which is 5");
+}
+
+#[test]
+fn a_step_that_was_sampled_ahead_is_drawn_again_by_the_weights_that_sampled_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    succeed(recorded(&out, &["run.steps=4", "pipeline.max_lag=1", "learner.old_logp=proximal", SIGNAL, ALL_WEIGHTS]));
+    (1..=4).for_each(|step| drop(assert_equal(&out, step)));
+    // Without the published weights the steps before bring those that sampled it.
+    std::fs::remove_dir_all(out.join("weights")).unwrap();
+    std::fs::create_dir(out.join("weights")).unwrap();
+    let said = assert_equal(&out, 3);
+    assert!(said.contains("steps 1 to 3 are recomputed"), "{said}");
+}
+
+#[test]
+fn parts_of_answers_that_several_versions_sampled_are_drawn_again_each_by_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let partial =
+        ["pipeline.max_lag=2", "checkpoint.keep_weights=0", "pipeline.partial=true", "learner.old_logp=rollout"];
+    let settings = [&["run.steps=5", SIGNAL, ALL_WEIGHTS][..], &partial].concat();
+    succeed(recorded(&out, &settings));
+    let said = assert_equal(&out, 5);
+    assert!(!said.contains("interrupted"), "{said}");
+}
+
+#[test]
+fn episodes_with_several_turns_are_drawn_again_turn_by_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let mut command = train_recipe(&crate::episodes::recipe(dir.path()), &out);
+    command.args(["--set", "run.steps=2", "--set", ALL_WEIGHTS]);
+    succeed(command);
+    let said = assert_equal(&out, 1) + &assert_equal(&out, 2);
+    // The game gives its score itself, and its state was not recorded.
+    assert!(said.contains("stand as they were recorded\n"), "{said}");
+    let (status, stdout, _) = checked(&out, 2, &["--repeat-verdicts"]);
+    assert_eq!(status, Some(2), "{stdout}");
+    assert!(stdout.contains("cannot be recomputed because ") && stdout.contains("was not recorded"), "{stdout}");
+}
+
+#[test]
+fn adapters_are_recomputed_from_the_model_and_from_a_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = learned(dir.path());
+    let out = dir.path().join("run");
+    let mut command = lora(&out, &model);
+    command.args(["--set", "run.steps=4", "--set", ALL_WEIGHTS, "--set", "evaluation.problems=0"]);
+    succeed(command);
+    (1..=4).for_each(|step| drop(assert_equal(&out, step)));
+}
+
+#[test]
+fn a_run_of_five_processes_has_the_head_of_one_and_is_recomputed_in_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let [alone, run] = one_and_five(dir.path());
+    assert_eq!(determined_head(&run), determined_head(&alone));
+    // The learner has the checkpoints.
+    assert_cannot(&run, 6, "no weights from before it are left");
+    std::os::unix::fs::symlink(dir.path().join("checkpoints"), run.join("checkpoints")).unwrap();
+    assert_equal(&run, 6);
+}
+
+/// A change of a step's samples by someone who computes all digests and the chain again.
+struct Edit {
+    name: &'static str,
+    change: fn(&mut Vec<Rollout>),
+    said: &'static str,
+}
+
+const EDITS: [Edit; 5] = [
+    Edit {
+        name: "a token",
+        change: |rollouts| {
+            let ids = rollouts[5].token_ids.as_mut().unwrap();
+            ids[0] = if ids[0] == 5 { 6 } else { 5 };
+        },
+        said: "has another text than its tokens",
+    },
+    Edit {
+        // Each has the text, the verdict and the advantage of its tokens: seeds alone tell them apart.
+        name: "two samples exchanged",
+        change: |rollouts| {
+            let group = rollouts[0].group;
+            let differs = |rollout: &Rollout| rollout.group == group && rollout.token_ids != rollouts[0].token_ids;
+            let other = rollouts.iter().position(differs).unwrap();
+            let number = rollouts[other].sample;
+            rollouts.swap(0, other);
+            (rollouts[0].sample, rollouts[other].sample) = (0, number);
+        },
+        said: ", and seed and logits give ",
+    },
+    Edit {
+        name: "an advantage",
+        change: |rollouts| rollouts[0].advantage = Some(0.125),
+        said: "has advantage 0.125 in its rollouts, and now ",
+    },
+    Edit { name: "a verdict", change: |rollouts| make_correct(rollouts), said: "has verdict correct (reward 1.0, " },
+    Edit {
+        name: "a prompt",
+        change: |rollouts| {
+            let group = rollouts[0].group;
+            for rollout in rollouts.iter_mut().filter(|rollout| rollout.group == group) {
+                *rollout.prompt_token_ids.as_mut().unwrap().last_mut().unwrap() ^= 1;
+            }
+        },
+        said: "has another prompt than ",
+    },
+];
+
+/// A run of which every step can be recomputed.
+fn whole_run(folder: &Path) -> PathBuf {
+    let out = folder.join("run");
+    succeed(recorded(&out, &["run.steps=4", "warm_start.steps=2", SIGNAL, ALL_WEIGHTS]));
+    out
+}
+
+#[test]
+fn an_edit_that_no_file_contradicts_is_found_by_recomputing_the_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = whole_run(dir.path());
+    assert_equal(&run, 4);
+    for (number, Edit { name, change, said: words }) in EDITS.iter().enumerate() {
+        let copied = dir.path().join(number.to_string()).join("run");
+        copy(&run, &copied);
+        edit_samples_and_all_digests(&copied, 3, *change);
+        let mut command = evenkeel(&["check"]);
+        command.arg(&copied);
+        assert!(command.output().unwrap().status.success(), "{name}: no file contradicts it");
+        // Step 4 follows from step 3, which follows from the checkpoint after step 2.
+        for step in [3, 4] {
+            let (status, stdout, stderr) = checked(&copied, step, &[]);
+            assert_eq!(status, Some(1), "{name}: {stdout}{stderr}");
+            let last = stdout.lines().last().unwrap();
+            let place = "different in step 3, rollouts/step-3.jsonl.zst: sample ";
+            assert!(last.starts_with(place) && last.contains(words), "{name}: {words}: {stdout}");
+        }
+        assert_equal(&copied, 2);
+    }
+}
+
+#[test]
+fn weights_that_a_step_did_not_make_are_found_by_recomputing_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = whole_run(dir.path());
+    let version = 2 + 4;
+    let folder = run.join(format!("weights/step-{version}"));
+    let path = folder.join("model.safetensors");
+    let mut bytes = std::fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(path, bytes).unwrap();
+    let digest = weights_digest(&Folder::new(&folder)).unwrap();
+    VersionMarker { version, digest: digest.clone() }.write(&folder).unwrap();
+    recompute(&run, |lines| line_of(lines, 4).determined.as_mut().unwrap().weights.clone_from(&digest));
+    let mut command = evenkeel(&["check"]);
+    command.arg(&run);
+    succeed(command);
+    let (status, stdout, stderr) = checked(&run, 4, &[]);
+    assert_eq!(status, Some(1), "{stdout}{stderr}");
+    let last = stdout.lines().last().unwrap();
+    let words = format!("different in step 4, weights/step-{version}: the weights of version {version} have digest ");
+    assert!(last.starts_with(&words) && last.contains(&digest), "{stdout}");
+    // An edited file that the receipt contradicts needs no step to be done.
+    std::fs::write(run.join("warm_start.jsonl"), "").unwrap();
+    let (status, stdout, _) = checked(&run, 4, &[]);
+    assert_eq!(status, Some(1));
+    assert!(stdout.ends_with("different in warm_start.jsonl: is not what it was when the run began\n"), "{stdout}");
+}
+
+#[test]
+fn a_step_whose_weights_samples_or_receipt_are_not_kept_cannot_be_recomputed() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    succeed(recorded(&out, &["run.steps=4", "checkpoint.keep=1", SIGNAL]));
+    assert_cannot(&out, 2, "no weights from before it are left (checkpoint.keep and");
+    std::fs::remove_file(out.join("receipt.jsonl")).unwrap();
+    assert_cannot(&out, 4, "the run has no receipt.jsonl");
+    let without = dir.path().join("without");
+    let mut command = train(&without);
+    for setting in ["run.steps=2", "run.rollout_tokens=false", "evaluation.problems=0", ALL_WEIGHTS] {
+        command.args(["--set", setting]);
+    }
+    succeed(command);
+    assert_cannot(&without, 2, "run.rollout_tokens");
+}
+
+#[test]
+fn verdicts_of_a_reward_file_stand_unless_they_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    write_rows(dir.path(), &WORDS);
+    let reward = "def reward(completion, row):\n    return 1.0 / (1 + len(completion.token_ids))\n";
+    std::fs::write(dir.path().join("reward.py"), reward).unwrap();
+    let settings = ["run.steps=2", "data.files=rows.jsonl", "data.verifier=words", ALL_WEIGHTS];
+    let mut command = recorded(Path::new("run"), &settings);
+    command.args(["--set", "data.verifiers.words.path=reward.py"]).current_dir(dir.path());
+    succeed(command);
+    let checked = |more: &[&str]| {
+        let mut command = evenkeel(&["check", "run", "--step", "2"]);
+        command.args(more).current_dir(dir.path());
+        said(command)
+    };
+    let (status, stdout, stderr) = checked(&[]);
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains("0 verdicts of it are repeated, 32 stand as they were recorded\n"), "{stdout}");
+    assert!(!stderr.contains("reward.py"), "none of its code runs: {stderr}");
+    let (status, stdout, stderr) = checked(&["--repeat-verdicts"]);
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains("\n32 verdicts of it are repeated\n") && stderr.contains("reward.py"), "{stdout}{stderr}");
+}

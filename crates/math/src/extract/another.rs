@@ -1,0 +1,152 @@
+//! An answer that is announced after a box or a tag with another one: neither is the answer.
+
+use memchr::memchr;
+
+use super::{Extracted, announcement, hashes, line};
+use crate::choice;
+use crate::slicing::SafeSlice;
+use crate::words::{self, Known};
+
+/// Shortest text that announces an answer: `#### 1`, `答：1`.
+const MIN_BYTES: usize = 6;
+/// Longest answer of letters alone that is compared.
+const MAX_LETTERS: usize = 8;
+
+/// Whether the text after an answer announces another one.
+pub(super) fn announces(found: &Extracted<'_>, text: &str) -> bool {
+    let (first, last) = match found {
+        Extracted::One(answer) => (*answer, *answer),
+        Extracted::Several { answers, .. } => {
+            let (Some(first), Some(last)) = (answers.first(), answers.last()) else { return false };
+            (*first, *last)
+        }
+    };
+    // The answer is a part of the text.
+    let end = (last.as_ptr() as usize + last.len()).wrapping_sub(text.as_ptr() as usize);
+    if end > text.len() || text.len() - end < MIN_BYTES {
+        return false;
+    }
+    let rest = text.suffix_from(end);
+    let rest = rest.strip_prefix("</").and_then(|tag| tag.split_once('>')).map_or(rest, |(_, rest)| rest);
+    let begin = (first.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    let whole = text.get(begin..end).unwrap_or(last);
+    let is_hashed = memchr(b'#', rest.as_bytes()).is_some();
+    let marked = is_hashed.then(|| hashes::after_hashes(rest)).flatten();
+    let announced = announcement::last(rest).ok().flatten();
+    [marked, announced].into_iter().flatten().any(|other| is_other(whole, other))
+}
+
+/// Whether an announced answer is another one than this. Only what certainly differs counts: other numbers, other
+/// letters, another sign.
+fn is_other(answer: &str, other: &str) -> bool {
+    if !line::has_value(other) || other.contains(['≈', '~']) || other.contains("approx") {
+        return false;
+    }
+    let letter = |text: &str| choice::of_answer(text, &Known::default());
+    match (letter(answer), letter(other)) {
+        (Some(one), Some(other)) => return one != other,
+        // A letter beside its content.
+        (Some(_), None) | (None, Some(_)) => return false,
+        (None, None) => {}
+    }
+    let (answer, other) = (bare(answer), bare(other));
+    if answer == other {
+        return false;
+    }
+    // `36 apples`, `36, since`: with no word that changes the number.
+    if let Some(rest) = other.strip_prefix(&*answer)
+        && !rest.starts_with(|c: char| c.is_ascii_digit() || "^_/+*=!%.".contains(c))
+    {
+        return words_of(rest).any(words::is_changing) || rest.contains(|c: char| c.is_ascii_digit());
+    }
+    let digits = |text: &str| text.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect::<String>();
+    let is_negative = |text: &str| text.rsplit('=').next().is_some_and(|value| value.starts_with('-'));
+    let (ours, theirs) = (digits(&answer), digits(&other));
+    match (ours.is_empty(), theirs.is_empty()) {
+        (true, true) => answer.len() <= MAX_LETTERS && other.len() <= MAX_LETTERS && !has_word(&other),
+        _ => ours != theirs || is_negative(&answer) != is_negative(&other),
+    }
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty())
+}
+
+/// Whether a text of letters is prose, such as `yes` and `correct`.
+fn has_word(text: &str) -> bool {
+    words_of(text).any(|word| word.chars().nth(1).is_some())
+}
+
+/// A text without blanks between digits, markup, commas and a final point.
+fn bare(text: &str) -> String {
+    let mut bare = text.trim().to_owned();
+    for command in
+        ["\\text", "\\mathrm", "\\mathbf", "\\left", "\\right", "\\(", "\\)", "\\[", "\\]", "\\,", "\\!", "\\;"]
+    {
+        if bare.contains(command) {
+            bare = bare.replace(command, "");
+        }
+    }
+    bare = bare.replace("dfrac", "frac").replace("tfrac", "frac").replace('\u{2212}', "-");
+    bare.retain(|c| !matches!(c, '{' | '}' | '(' | ')' | '$' | '*' | '`' | ',' | '\\'));
+    let bare = bare.trim().trim_end_matches(['.', '。']);
+    let mut packed = String::new();
+    for word in bare.split_whitespace() {
+        // Words keep their space, so that they are seen as words.
+        let is_joined = packed.ends_with(char::is_alphabetic) && word.starts_with(char::is_alphabetic);
+        if is_joined {
+            packed.push(' ');
+        }
+        packed.push_str(word);
+    }
+    packed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announces_another(text: &str, answer: &str) -> bool {
+        let at = text.find(answer).unwrap();
+        announces(&Extracted::One(text.get(at..at + answer.len()).unwrap()), text)
+    }
+
+    #[test]
+    fn another_announced_answer_is_seen() {
+        for rest in [
+            ". The final answer is 37.",
+            "\n\nAnswer: $37$",
+            "\n#### 37",
+            "</answer>\n\nAnswer: 37",
+            "</answer> <answer>37</answer>",
+            "\nAnswer: -36",
+            "\n答案：37",
+            "\nThe answer is 36 or 37.",
+            "\nThe answer is 36 million.",
+            "\nThe answer is 3.6",
+        ] {
+            assert!(announces_another(&format!("36{rest}"), "36"), "{rest}");
+        }
+    }
+
+    #[test]
+    fn the_same_answer_again_is_none() {
+        for (answer, rest) in [
+            ("36", "}. The answer is 36."),
+            ("36", "}\n#### 36"),
+            ("36", "}$. Answer: 36 apples"),
+            ("36", "}\nThe final answer is $\\boxed{36}$."),
+            ("1,000", "}. The answer is 1000."),
+            ("\\frac{1}{2}", "}. The answer is 1/2."),
+            ("x=36", "}. The answer is 36."),
+            ("B", "}. The answer is (B)."),
+            ("B", "}. The answer is (B) 36."),
+            ("36", "}. The answer is B."),
+            ("36", "}. The answer is correct."),
+            ("\\pi", "}. The answer is approximately 3.14."),
+            ("\\dfrac{a}{b}", "}. The answer is $\\frac ab$."),
+        ] {
+            assert!(!announces_another(&format!("\\boxed{{{answer}{rest}"), answer), "{answer}{rest}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Words right before a box that deny what it holds, or say that it is a part or a multiple of the answer.
+//!
+//! A box is an answer by itself, and prose before it is no part of it. Only words that stand next to it count.
+
+use super::sentence::words_of;
+use crate::slicing::SafeSlice;
+use crate::words::{self, Role};
+
+/// Most bytes before a box that are read.
+const MAX_BYTES: usize = 200;
+
+/// Whether the words before the box at `start` deny it.
+pub(super) fn denies(text: &str, start: usize) -> bool {
+    let before = text.prefix_to(start);
+    let near = before.suffix_from(before.floor_char_boundary(before.len().saturating_sub(MAX_BYTES)));
+    // Nearly all texts have no such word.
+    let mut words =
+        near.split(|c: char| !c.is_alphabetic() && !matches!(c, '\'' | '’')).filter(|word| !word.is_empty());
+    let is_beside = words.clone().next_back().is_some_and(is_end_of_bound);
+    if !is_beside && !words.any(may_deny) {
+        return false;
+    }
+    let begin = ["\n", ". ", "! ", "? ", ", ", "; "].iter().filter_map(|end| Some(near.rfind(end)? + end.len())).max();
+    let words = words_of(near.suffix_from(begin.unwrap_or(0)));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // `50% of`
+    let is_share =
+        near.trim_end().strip_suffix("of").is_some_and(|rest| rest.trim_end().ends_with(['%', '½', '⅓', '¼', '¾']));
+    is_share || is_denial(&words) || is_told_wrong(&words) || is_beside && is_bound(&words)
+}
+
+/// Whether a word ends a phrase before a box that makes it another value: `than`, `of`.
+fn is_end_of_bound(word: &str) -> bool {
+    matches!(word, "than" | "of" | "from" | "the" | "a" | "least" | "most" | "to" | "only" | "by" | "divides")
+        || words::is_in_any_case(Role::Bound, word)
+        || ["longer", "but"].contains(&word)
+}
+
+/// Whether a clause ends with words that make the answer another value than the box: `less than`, `the square root of`,
+/// `the answer is at least`.
+fn is_bound(clause: &[&str]) -> bool {
+    let words = without(clause, |word| matches!(word, "the" | "a" | "an" | "exactly" | "only"));
+    let ends = |phrases: usize| {
+        let start = words.len().checked_sub(phrases)?;
+        words.get(start..).map(|words| words.join(" "))
+    };
+    let is_bound = (1..=MAX_BOUND_WORDS).any(|count| ends(count).is_some_and(|phrase| words::is(Role::Bound, &phrase)));
+    // A bound is the answer of many tasks, but no answer is a bound.
+    let is_extreme =
+        matches!(words, [.., "at", "least" | "most"] | [.., "up", "to"] | [.., "divisible", "by"] | [.., "divides"])
+            || matches!(words, [.., "multiple" | "divisor" | "factor" | "power", "of"]);
+    // `the answer: it takes at least` announces the extreme itself.
+    let is_link = |word: &&str| {
+        matches!(*word, "is" | "be" | "must" | "at" | "least" | "most" | "up" | "to" | "a" | "by" | "divides" | "of")
+            || matches!(*word, "divisible" | "multiple" | "divisor" | "factor" | "power" | "always" | "also")
+            || words::is(Role::Copula, word)
+    };
+    let is_told = clause.iter().rposition(|word| *word == "answer").and_then(|at| words.get(at + 1..));
+    is_bound && !is_name_of_value(words) || is_extreme && is_told.is_some_and(|words| words.iter().all(is_link))
+}
+
+/// Most words of a phrase before a box that makes it another value.
+const MAX_BOUND_WORDS: usize = 2;
+
+/// Whether a last word names what stands elsewhere: `the number above`, but not `the answer is above`.
+fn is_name_of_value(words: &[&str]) -> bool {
+    matches!(words, [.., before, "above" | "below"] if !matches!(*before, "is" | "are" | "be" | "was" | "#"))
+}
+
+/// Whether a clause says that what follows is wrong: `it is false that x =`, `an incorrect approach gives`.
+fn is_told_wrong(clause: &[&str]) -> bool {
+    const WRONG: [&str; 9] =
+        ["wrong", "false", "incorrect", "untrue", "doubt", "deny", "mistaken", "impossible", "mistake"];
+    let is_claimed = clause.windows(2).any(|pair| matches!(pair, [wrong, "that" | "to"] if WRONG.contains(wrong)))
+        || clause
+            .windows(3)
+            .any(|words| matches!(words, [no, "true" | "correct" | "right", "that"] if is_negation(no)));
+    let is_adverb = |word: &&str| matches!(*word, "wrongly" | "incorrectly" | "mistakenly" | "erroneously" | "falsely");
+    // `a common mistake gives`, `the wrong approach yields`
+    let yields = |word: &str| matches!(word, "gives" | "yields" | "produces" | "gave" | "give" | "yield");
+    let is_yielded = matches!(clause, [.., "mistake" | "error", verb] if yields(verb))
+        || matches!(clause, [.., wrong, _, verb] if yields(verb) && words::is(Role::Denial, wrong));
+    // `do not answer`, `never write`
+    let verbs = ["answer", "write", "say", "put", "give", "choose", "submit"];
+    let is_forbidden =
+        matches!(clause, [.., no, verb] if is_negation(no) && verbs.contains(verb)) || clause == ["not", ":"];
+    // `If the answer were`
+    let is_supposed = matches!(clause, ["if" | "suppose" | "supposing" | "assume" | "assuming" | "say", ..])
+        && matches!(clause, [.., "answer", "is" | "was" | "were" | "be"]);
+    is_claimed || clause.iter().any(is_adverb) || is_yielded || is_forbidden || is_supposed
+}
+
+/// Whether a word, in any case, occurs in a denial.
+fn may_deny(word: &str) -> bool {
+    const ROLES: [Role; 3] = [Role::Negation, Role::Denial, Role::Multiple];
+    const OTHERS: &str = "half mistake error doubt deny wrongly incorrectly mistakenly erroneously falsely untrue impossible suppose supposing assume assuming if square cube root reciprocal negative opposite inverse third quarter logarithm";
+    ROLES.into_iter().any(|role| words::is_in_any_case(role, word))
+        || OTHERS.split(' ').any(|other| word.eq_ignore_ascii_case(other))
+        || ["n't", "n’t", "N'T"].iter().any(|end| word.ends_with(end))
+}
+
+fn is_denial(clause: &[&str]) -> bool {
+    let rest = without(clause, is_filler);
+    let Some((last, words)) = rest.split_last() else { return false };
+    let is_copula = |word: &&str| *word == ":" || words::is(Role::Copula, word);
+    let is_told = clause.iter().skip(rest.len()).any(is_copula);
+    if (is_negation(last) && !is_told && words.last() != Some(&"or"))
+        || (words::is(Role::Denial, last) && words.is_empty())
+    {
+        return true;
+    }
+    if *last == "mistake" {
+        return words.ends_with(&["common"]);
+    }
+    if !words::is(Role::Claim, last) {
+        return false;
+    }
+    let words = without(words, is_filler);
+    if *last == "answer" && words.last().is_some_and(|word| words::is(Role::Denial, word)) {
+        return true;
+    }
+    let believed = without(words, |word| words::is(Role::Belief, word));
+    let is_disbelieved = believed.len() < words.len() && believed.last().is_some_and(|word| is_negation(word));
+    let is_part = words.ends_with(&["half", "of"])
+        || matches!(words, [.., part, "of"] if words::is(Role::Bound, &format!("{part} of")))
+        || words.last().is_some_and(|word| words::is(Role::Multiple, word));
+    is_disbelieved || (*last == "answer" && is_part)
+}
+
+/// Whether a word may stand between a denial and a box: `is not equal to the`.
+fn is_filler(word: &str) -> bool {
+    matches!(word, "#" | ":") || words::is(Role::Filler, word)
+}
+
+fn is_negation(word: &str) -> bool {
+    words::is(Role::Negation, word) || word.ends_with("n't")
+}
+
+/// Words without those at their end that are of a kind.
+fn without<'a, 'b>(mut words: &'a [&'b str], is: impl Fn(&str) -> bool) -> &'a [&'b str] {
+    while let Some((last, rest)) = words.split_last()
+        && is(last)
+    {
+        words = rest;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_denied(before: &str) -> bool {
+        denies(&format!("{before}\\boxed{{7}}"), before.len())
+    }
+
+    #[test]
+    fn words_that_deny_a_box_are_seen() {
+        for before in [
+            "The answer is not ",
+            "The answer isn't $",
+            "It is not equal to \\(",
+            "I don't think the answer is ",
+            "I do not believe that the answer is ",
+            "An incorrect answer is ",
+            "The wrong answer would be ",
+            "Wrong: ",
+            "A common mistake is ",
+            "Half of the answer is ",
+            "Twice the answer is **",
+        ] {
+            assert!(is_denied(before), "{before}");
+        }
+    }
+
+    #[test]
+    fn words_that_say_what_a_box_holds_deny_nothing() {
+        for before in [
+            "",
+            "The answer is ",
+            "I think the answer is ",
+            "This is not 8, so the answer is ",
+            "The answer is not 8 but ",
+            "Since x is not zero, x = ",
+            "The number of integers that are not divisible by 3 is ",
+            "The number that is not a solution is ",
+            "The probability that the result is incorrect is ",
+            "The relative error is ",
+            "Twice the number is ",
+            "The sum of the digits that are not 0 is ",
+            "The smallest integer that is not $7$ is $",
+            "The number of students who do not is ",
+            "The series converges or not: ",
+            "The incorrect option is ",
+            "Half of the total value is ",
+            "The third answer is wrong. The answer is ",
+        ] {
+            assert!(!is_denied(before), "{before}");
+        }
+    }
+}

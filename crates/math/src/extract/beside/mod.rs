@@ -1,0 +1,45 @@
+//! The formula around a box: an operator, a relation, a factor or a command that takes the box as its argument makes it
+//! a part of a value.
+//!
+//! Only what is directly beside the box counts, and an equation before it leaves it the value: `x = \boxed{7}`.
+
+mod around;
+mod left;
+mod listed;
+mod right;
+mod signs;
+
+pub(super) use listed::name_before;
+
+use std::ops::Range;
+
+use crate::slicing::SafeSlice;
+
+/// Most bytes on each side that are read.
+const MAX_BYTES: usize = 4096;
+/// Blanks of a formula.
+const BLANKS: [&str; 6] = ["\\,", "\\;", "\\!", "\\ ", "\\quad", "~"];
+
+/// Whether a box, or boxes beside each other, are a part of a larger formula. `whole` goes from the command of the first
+/// to the end of the last, without delimiters around them. A percent sign after them counts unless the answer is meant in
+/// percent.
+pub(super) fn is_part(text: &str, whole: Range<usize>, in_percent: bool) -> bool {
+    let before = text.prefix_to(whole.start);
+    let near = before.suffix_from(before.ceil_char_boundary(before.len().saturating_sub(MAX_BYTES)));
+    let before = near.rsplit_once('\n').map_or(near, |(_, line)| line);
+    let after = text.suffix_from(whole.end);
+    let after = after.prefix_to(after.floor_char_boundary(after.len().min(MAX_BYTES)));
+    let after = after.split_once('\n').map_or(after, |(line, _)| line);
+    let in_formula = left::formula(before).is_some();
+    let is_decimal = text.slice(whole.clone()).contains('.');
+    around::is_argument(before, after)
+        || around::is_struck_out(before, after)
+        || around::is_bracketed_part(before, after, in_formula)
+        || left::is_part_after(before)
+        || right::continues(after, in_formula, is_decimal)
+        || listed::has_another(before, text.slice(whole), after, in_formula)
+        || !in_percent && right::is_percent(after)
+}
+
+#[cfg(test)]
+mod tests;

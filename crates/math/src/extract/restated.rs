@@ -1,0 +1,217 @@
+//! A sentence after an answer that says nothing but another value, `So it is 37`, or that begins with words which take
+//! the answer back, in any language of the table.
+//!
+//! Values are compared, not digits: `So it is 0.5` after 1/2 takes nothing back.
+
+mod stated;
+
+use super::sentence::{has_another_number, words_of};
+use crate::slicing::SafeSlice;
+use crate::words::{self, MAX_PHRASE_WORDS, Role};
+pub(super) use stated::Answered;
+use stated::Names;
+
+/// Most words of a sentence that states a value.
+const MAX_WORDS: usize = 12;
+/// Longest phrase in a script without spaces between words, in characters.
+const MAX_UNSPACED: usize = 16;
+/// Longest word, in characters, that contrasts only before a mark: `no, 37`.
+const MAX_SHORT: usize = 5;
+/// All that may stand beside the number of a sentence in a script that is not Latin.
+const FOREIGN_COPULAS: [&str; 12] =
+    ["です", "だ", "である", "입니다", "이다", "예요", "이에요", "是", "为", "это", "είναι", "है"];
+
+/// How a sentence begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    /// `I was wrong`
+    Retracts,
+    /// `No, it is`: the answer is taken back where another value follows.
+    Contrasts,
+    Other,
+}
+
+/// Whether a sentence after an answer takes it back or gives another one.
+pub(super) fn takes_back(sentence: &str, answer: &Answered<'_>) -> bool {
+    let sentence = sentence.trim_matches(|c: char| c.is_whitespace() || "*_#>–—}".contains(c));
+    match beginning(sentence) {
+        Beginning::Retracts => return true,
+        Beginning::Contrasts if contrasts(sentence, answer) => return true,
+        _ => {}
+    }
+    let says = says_either(sentence);
+    (states(sentence) || is_foreign(sentence)) && answer.is_another(&stated::values(sentence, Names::Own(answer)), says)
+}
+
+/// Whether a sentence is the mark of a list or a footnote, `1.`, `(5)`, `[2]`, `#5`; `next` is what follows it.
+pub(super) fn is_mark(sentence: &str, next: &str) -> bool {
+    let sentence = sentence.trim().trim_matches('*');
+    let digits = sentence.trim_matches(|c: char| "()[]#.^".contains(c));
+    let is_enclosed =
+        sentence.starts_with(['(', '[', '#']) || sentence.ends_with([')', ']', '.']) || next.starts_with('.');
+    is_enclosed && (1..=2).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn contrasts(sentence: &str, answer: &Answered<'_>) -> bool {
+    let values = stated::values(sentence, Names::AnyLetter);
+    if answer.is_number() {
+        values.iter().any(|value| answer.differs(value))
+    } else {
+        !values.is_empty() && has_another_number(sentence, answer.text)
+    }
+}
+
+/// Whether a sentence begins with a phrase that takes back what precedes it.
+fn beginning(sentence: &str) -> Beginning {
+    let lower = sentence.to_lowercase();
+    let lower = lower.trim_start_matches(|c: char| !c.is_alphabetic());
+    let is_marked =
+        |rest: &str| rest.trim().is_empty() || rest.starts_with([',', '،', '，', '、', ':', '：', '.', '!']);
+    let (mut end, mut found) = (0, Beginning::Other);
+    for word in lower.split([' ', ',', '،', '，', '、', ':', '：', '.', '!', '\n']).take(MAX_PHRASE_WORDS) {
+        end += word.len();
+        let phrase = lower.prefix_to(end);
+        let after = lower.suffix_from(end);
+        let is_whole = is_marked(after) || phrase.contains(' ');
+        if words::is(Role::Retraction, phrase) && is_whole {
+            return Beginning::Retracts;
+        }
+        let is_long = || phrase.chars().nth(MAX_SHORT).is_some();
+        if words::is(Role::Retraction, phrase) || words::is(Role::Contrast, phrase) && (is_whole || is_long()) {
+            found = Beginning::Contrasts;
+        }
+        end += after.chars().next().map_or(0, char::len_utf8);
+    }
+    // Languages without spaces between words.
+    if found != Beginning::Other || !lower.starts_with(is_unspaced) {
+        return found;
+    }
+    for (at, c) in lower.char_indices().take(MAX_UNSPACED) {
+        let (phrase, after) = (lower.prefix_to(at + c.len_utf8()), lower.suffix_from(at + c.len_utf8()));
+        if at == 0 && !is_marked(after) {
+            continue;
+        }
+        if words::is(Role::Retraction, phrase) {
+            return Beginning::Retracts;
+        }
+        if words::is(Role::Contrast, phrase) {
+            found = Beginning::Contrasts;
+        }
+    }
+    found
+}
+
+/// Whether a character belongs to a script without spaces between words.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{0e00}'..='\u{0e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+}
+
+/// Whether all words of a sentence are such as state a value, and it has a number.
+fn states(sentence: &str) -> bool {
+    let words = words_of(sentence);
+    let is_stating = |word: &String| {
+        matches!(word.as_str(), "#" | "," | ":" | ";")
+            || word.chars().nth(1).is_none()
+            || [Role::Restating, Role::Connective, Role::Adjective, Role::Claim]
+                .iter()
+                .any(|role| words::is(*role, word))
+    };
+    // In other scripts a number touches its words.
+    let is_latin = !sentence.chars().any(|c| c.is_alphabetic() && c > '\u{36f}');
+    is_latin && words.len() <= MAX_WORDS && words.iter().any(|word| word == "#") && words.iter().all(is_stating)
+}
+
+/// Whether a sentence offers several values as the answer: `Both 36 and 37 work`.
+fn says_either(sentence: &str) -> bool {
+    words_of(sentence).iter().any(|word| matches!(word.as_str(), "either" | "both" | "or"))
+}
+
+/// Whether a sentence in a script that is not Latin has no words but a copula.
+fn is_foreign(sentence: &str) -> bool {
+    let letters: String = sentence.chars().filter(|c| c.is_alphabetic()).take(MAX_UNSPACED).collect();
+    FOREIGN_COPULAS.contains(&letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_taken_back(before: &str, answer: &str, sentence: &str) -> bool {
+        takes_back(sentence, &Answered::new(before, answer))
+    }
+
+    #[test]
+    fn another_value_or_a_retraction_takes_an_answer_back() {
+        for sentence in [
+            "37",
+            "= 37",
+            "So it is 37.",
+            "So it is -36.",
+            "So it is 36.5.",
+            "Final result: 37",
+            "37 is the correct answer.",
+            "I meant to write 37.",
+            "Therefore it is $\\frac{37}{2}$.",
+            "Both 36 and 37 work.",
+            "Just kidding.",
+            "On second thought, 37 divides it.",
+            "Nein, die Antwort ist 37.",
+            "En realidad es 37.",
+            "Me equivoqué",
+            "C'est faux : c'est 37.",
+            "等等，这是错的，应该是37",
+            "不，正确答案是37",
+            "Нет, ответ 37",
+            "実は37です",
+            "37 입니다",
+            "Ignore the above.",
+        ] {
+            assert!(is_taken_back("\\boxed{", "36", sentence), "{sentence}");
+        }
+        assert!(is_taken_back("so $x = \\boxed{", "36", "Therefore $x = 37$."));
+    }
+
+    #[test]
+    fn a_check_and_other_sentences_do_not() {
+        for sentence in [
+            "36",
+            "So it is 36.",
+            "So it is 36.00.",
+            "So it is 72/2.",
+            "So it is 3600%.",
+            "Check: 6 + 30 = 36",
+            "No other values are possible.",
+            "The sum of the roots is 5.",
+            "The roots are 1 and 3.",
+            "There are 6 rows of 6 apples.",
+            "So $6^2 = 36$.",
+            "$x^2 < 37$",
+            "\\[\\sqrt{37}\\]",
+            "\\[ 6 \\cdot 6 \\]",
+            "It is at $x = 3$.",
+            "n = 4",
+            "That is about $\\approx 36.2$",
+            "Note that 37 is prime.",
+            "Let $s = 37$",
+            "En realidad, no hay otra.",
+            "不同的方法也一样",
+            "不超过37的数",
+            "其实答案很明显",
+            "第1题",
+            "因为 $6 \\times 6 = 36$",
+            "I hope it is correct.",
+        ] {
+            assert!(!is_taken_back("\\boxed{", "36", sentence), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_mark_of_a_list_is_no_value() {
+        for (sentence, next) in [("1", ". So"), ("1.", ""), ("(5)", ""), ("[2]", ""), ("#5", ""), ("**3.**", "")] {
+            assert!(is_mark(sentence, next), "{sentence}");
+        }
+        for sentence in ["37", "= 37", "So 5.", "(137)"] {
+            assert!(!is_mark(sentence, ""), "{sentence}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Groups as the learner got them, from rollouts.
+
+use std::collections::BTreeSet;
+
+use evenkeel_objective::LagRun;
+use evenkeel_proto::Label;
+use evenkeel_proto::v1::{FinishReason, Outcome};
+use evenkeel_run::{PromptLine, Rollout};
+
+use crate::group::{ComparedPart, Comparison, Response, ResponseGroup, RewardPart};
+
+/// What a run's settings decide between a rollout and what the learner gets of it.
+pub struct SentSamples {
+    /// `sampling.min_tokens`: so many tokens at the beginning of a response were drawn without end tokens.
+    pub min_tokens: usize,
+    /// `shaping.mask_truncated`: responses that were cut off are left out of the loss.
+    pub mask_truncated: bool,
+    /// Weight of a component in the shaped reward, by its name.
+    pub weight: Box<dyn Fn(&str) -> f64 + Send + Sync>,
+}
+
+/// Makes the groups of one step.
+pub(super) struct GroupReader<'a> {
+    pub(super) rewards: &'a SentSamples,
+    /// The version that the step was trained from.
+    pub(super) base_version: u64,
+    /// Whether the engines' log-probabilities were the learner's, to the bit.
+    pub(super) is_exact: bool,
+    /// The ids of a prompt that was recorded as text alone.
+    pub(super) encode: &'a dyn Fn(&str) -> Result<Vec<u32>, String>,
+}
+
+impl GroupReader<'_> {
+    /// The groups that a line says were sent, each with its rollouts, which come in the same order.
+    ///
+    /// # Errors
+    /// Rollouts that are missing, have no tokens or do not fit the line.
+    pub(super) fn groups(&self, line: &PromptLine, mut rollouts: &[Rollout]) -> Result<Vec<ResponseGroup>, String> {
+        let mut groups = Vec::new();
+        for record in line.groups.iter().filter(|record| record.is_sent()) {
+            let prompt = record.prompt;
+            let found = rollouts.iter().take_while(|rollout| rollout.group == prompt).count();
+            let expected = record.lengths.len() + record.invalid.len();
+            if found != expected {
+                let hint = if found == 0 { " (run.rollouts keeps those of all groups with \"all\")" } else { "" };
+                return Err(format!("prompt {prompt} has {found} of {expected} samples in its rollouts{hint}"));
+            }
+            let (own, rest) = rollouts.split_at(found);
+            rollouts = rest;
+            if let Some((place, sample)) = (0..).zip(own).find(|(place, sample)| sample.sample != *place) {
+                return Err(format!("sample {} of prompt {prompt} is in the place of sample {place}", sample.sample));
+            }
+            groups.push(self.group(prompt, own)?);
+        }
+        Ok(groups)
+    }
+
+    fn group(&self, number: u64, samples: &[Rollout]) -> Result<ResponseGroup, String> {
+        let first = samples.first().ok_or_else(|| format!("prompt {number} has no samples"))?;
+        let prompt = match &first.prompt_token_ids {
+            Some(ids) => ids.clone(),
+            None => (self.encode)(&first.prompt).map_err(|error| format!("prompt {number}: {error}"))?,
+        };
+        // A reward of one part is the whole.
+        let weighted: BTreeSet<&str> = samples.iter().flat_map(|sample| self.weighted(sample)).collect();
+        let has_parts = weighted.len() > 1;
+        let responses = samples.iter().map(|sample| {
+            let failed = |reason: String| format!("sample {} of prompt {number} {reason}", sample.sample);
+            self.response(sample, &prompt, has_parts).map_err(failed)
+        });
+        let responses = responses.collect::<Result<_, _>>()?;
+        Ok(ResponseGroup { id: format!("prompt {number}"), prompt, responses })
+    }
+
+    /// The components that count in the reward of a sample.
+    fn weighted<'a>(&self, sample: &'a Rollout) -> impl Iterator<Item = &'a str> {
+        let names = sample.components.keys().map(String::as_str).filter(|_| sample.reward.is_some());
+        names.filter(|name| (self.rewards.weight)(name) != 0.0)
+    }
+
+    fn response(&self, sample: &Rollout, prompt: &[u32], has_parts: bool) -> Result<Response, String> {
+        if sample.finish_reason.known() == Some(FinishReason::Failed) && sample.token_ids.is_none() {
+            // A placeholder, as the run sends it: it enters no statistic and no loss.
+            let tokens = prompt.iter().rev().take(1).copied().collect();
+            return Ok(Response { tokens, mask: vec![false], rollout_logp: vec![0.0], ..Response::default() });
+        }
+        let (Some(tokens), Some(logp)) = (&sample.token_ids, &sample.token_log_probabilities) else {
+            return Err("has no tokens: the run kept its rollouts without run.rollout_tokens".to_owned());
+        };
+        let in_segments = sample.segments.iter().map(|segment| segment.tokens as usize).sum::<usize>();
+        if logp.len() != tokens.len() || in_segments != tokens.len() {
+            let (ids, values) = (tokens.len(), logp.len());
+            return Err(format!(
+                "has {ids} token ids, {values} log-probabilities and segments of {in_segments} tokens"
+            ));
+        }
+        let is_excluded = self.rewards.mask_truncated && sample.is_truncated();
+        let outcome = Outcome::from_label(sample.verdict.label());
+        let parts = self.weighted(sample).filter(|_| has_parts);
+        let part = |name: &str| {
+            let (weight, value) = ((self.rewards.weight)(name), sample.components[name]);
+            (name.to_owned(), RewardPart { weight, value })
+        };
+        Ok(Response {
+            mask: logp.iter().map(|logp| logp.is_some() && !is_excluded).collect(),
+            rollout_logp: logp.iter().map(|logp| logp.unwrap_or(0.0)).collect(),
+            lags: if is_excluded { Vec::new() } else { self.lags(sample) },
+            tokens: tokens.clone(),
+            comparisons: self.comparisons(sample),
+            contexts: sample.turn_prompts.iter().map(|turn| (turn.first as usize, turn.token_ids.clone())).collect(),
+            raw_reward: sample.reward.unwrap_or(0.0),
+            reward: sample.shaped_reward.unwrap_or(0.0),
+            correct: outcome.filter(|_| sample.reward.is_some()).and_then(Outcome::correct),
+            components: parts.map(part).collect(),
+            valid: sample.reward.is_some() && sample.shaped_reward.is_some(),
+        })
+    }
+
+    /// How its tokens are compared with the learner's.
+    fn comparisons(&self, sample: &Rollout) -> Vec<Comparison> {
+        if !self.is_exact {
+            return Vec::new();
+        }
+        let parts = sample.segments.iter().map(|segment| ComparedPart {
+            tokens: segment.tokens as usize,
+            is_sampled: segment.version.is_some(),
+            is_exact: segment.version == Some(self.base_version),
+        });
+        Comparison::of_parts(parts, self.rewards.min_tokens)
+    }
+
+    /// How far the versions of a sample are behind the step's; empty where none is.
+    fn lags(&self, sample: &Rollout) -> Vec<LagRun> {
+        let mut runs: Vec<(u64, usize)> = Vec::new();
+        for segment in &sample.segments {
+            let (Some(version), tokens) = (segment.version, segment.tokens as usize) else { continue };
+            match runs.last_mut() {
+                Some((last, of_run)) if *last == version => *of_run += tokens,
+                _ => runs.push((version, tokens)),
+            }
+        }
+        if runs.iter().all(|(version, _)| *version == self.base_version) {
+            return Vec::new();
+        }
+        let lag = |version: u64| u32::try_from(self.base_version.saturating_sub(version)).unwrap_or(u32::MAX);
+        runs.into_iter().map(|(version, tokens)| LagRun { lag: lag(version), tokens }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn sample(sample: u32, more: Value) -> Rollout {
+        let mut value = json!({
+            "step": 3, "group": 7, "sample": sample, "problem": "a", "index": 0, "data_source": "a", "prompt": "ab",
+            "text": "x", "tokens": 3, "finish_reason": "stop", "verdict": "correct", "reason": "", "reward": 1.0,
+            "shaped_reward": 0.5, "group_outcome": "trained", "segments": [{"version": 9, "tokens": 3}],
+            "token_ids": [4, 5, 6], "token_log_probabilities": [-0.5, null, -0.25],
+        });
+        for (name, changed) in more.as_object().unwrap() {
+            value[name] = changed.clone();
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn groups(samples: &[Rollout]) -> Result<Vec<ResponseGroup>, String> {
+        let weight = |name: &str| if name == "style" || name == "correctness" { 0.25 } else { 0.0 };
+        let rewards = SentSamples { min_tokens: 0, mask_truncated: true, weight: Box::new(weight) };
+        let encode = |text: &str| Ok(text.bytes().map(u32::from).collect());
+        let reader = GroupReader { rewards: &rewards, base_version: 9, is_exact: true, encode: &encode };
+        let group = json!({"prompt": 7, "outcome": "trained", "lengths": [3, 3]});
+        let dropped = json!({"prompt": 8, "outcome": "dropped_zero_advantage", "lengths": [3]});
+        let line = json!({
+            "step": 3, "base_version": 9, "next": 9, "learner": {"samples": 2, "tokens": 6}, "groups": [group, dropped],
+        });
+        reader.groups(&serde_json::from_value(line).unwrap(), samples)
+    }
+
+    #[test]
+    fn a_group_has_the_samples_of_its_prompt_as_the_learner_got_them() {
+        let cut_off = json!({"finish_reason": "length", "prompt_token_ids": [1], "components": {"style": 1.0}});
+        let group = &groups(&[sample(0, json!({})), sample(1, cut_off)]).unwrap()[0];
+        assert_eq!((group.prompt.as_slice(), group.responses.len()), (&[97, 98][..], 2), "its text is encoded");
+        let [first, second] = &group.responses[..] else { panic!("two responses") };
+        assert_eq!(
+            (first.mask.as_slice(), first.rollout_logp.as_slice()),
+            (&[true, false, true][..], &[-0.5, 0.0, -0.25][..])
+        );
+        assert_eq!((first.raw_reward, first.reward, first.correct, first.valid), (1.0, 0.5, Some(true), true));
+        assert!(first.lags.is_empty() && first.components.is_empty(), "a reward of one part is the whole");
+        assert_eq!(second.mask, [false; 3], "shaping.mask_truncated");
+        let tokens =
+            json!({"prompt_token_ids": [1], "segments": [{"version": 7, "tokens": 1}, {"version": 9, "tokens": 2}]});
+        let group = &groups(&[sample(0, tokens), sample(1, json!({}))]).unwrap()[0];
+        assert_eq!(group.prompt, [1]);
+        assert_eq!(group.responses[0].lags, [LagRun { lag: 2, tokens: 1 }, LagRun { lag: 0, tokens: 2 }]);
+    }
+
+    #[test]
+    fn a_sample_that_was_not_generated_keeps_its_place_and_components_keep_their_weights() {
+        let failed = json!({
+            "finish_reason": "failed", "verdict": "failed", "reward": null, "shaped_reward": null, "token_ids": null,
+            "token_log_probabilities": null, "segments": [],
+        });
+        let parts = json!({"components": {"correctness": 1.0, "style": 0.5, "format": 1.0}});
+        let group = &groups(&[sample(0, failed), sample(1, parts)]).unwrap()[0];
+        assert_eq!((group.responses[0].tokens.as_slice(), group.responses[0].valid), (&[98][..], false));
+        let parts: Vec<_> =
+            group.responses[1].components.iter().map(|(name, part)| (name.as_str(), part.value)).collect();
+        assert_eq!(parts, [("correctness", 1.0), ("style", 0.5)]);
+    }
+
+    #[test]
+    fn samples_that_are_missing_out_of_place_or_without_tokens_are_refused_by_prompt() {
+        let refused = |samples: &[Rollout], words: &str| {
+            let error = groups(samples).unwrap_err();
+            assert!(error.contains("prompt 7") && error.contains(words), "{error}");
+        };
+        refused(&[], "run.rollouts keeps");
+        refused(&[sample(0, json!({}))], "has 1 of 2 samples");
+        refused(&[sample(1, json!({})), sample(0, json!({}))], "is in the place of");
+        refused(&[sample(0, json!({})), sample(1, json!({"token_ids": null}))], "run.rollout_tokens");
+        refused(&[sample(0, json!({})), sample(1, json!({"token_ids": [4]}))], "1 token ids, 3 log-probabilities");
+    }
+}
