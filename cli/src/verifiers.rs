@@ -216,6 +216,27 @@ mod tests {
         assert_eq!(error.to_string(), "data.verifiers.words.command: /no/such/verifier");
     }
 
+    #[tokio::test]
+    async fn a_verifier_gets_no_secret_of_the_environment_that_no_setting_names() {
+        const TEST: &str = "verifiers::tests::a_verifier_gets_no_secret_of_the_environment_that_no_setting_names";
+        if std::env::var_os("EVENKEEL_TEST_PLANTED").is_none() {
+            // Variables are planted in a process of its own.
+            let mut own = Command::new(std::env::current_exe().unwrap());
+            let secrets = [("HF_TOKEN", "planted"), ("JUDGE_API_KEY", "kept")];
+            own.args(["--exact", TEST]).env("EVENKEEL_TEST_PLANTED", "1").envs(secrets);
+            assert!(own.status().await.unwrap().success());
+            return;
+        }
+        let says = r#"echo "[$HF_TOKEN][$JUDGE_API_KEY]"; exit 3"#;
+        let settings = VerifierSettings {
+            command: ["sh", "-c", says].map(str::to_owned).to_vec(),
+            keep_variables: vec!["JUDGE_API_KEY".to_owned()],
+            ..VerifierSettings::default()
+        };
+        let error = VerifierProcesses::start(&[("words".to_owned(), settings)].into()).await.err().unwrap();
+        assert!(error.to_string().contains("[][kept]"), "{error}");
+    }
+
     /// Notes the process that it starts, listens, and ends with the first connection.
     const SHORT: &str = r#"
 import os, socket, subprocess, sys

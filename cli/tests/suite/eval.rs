@@ -19,14 +19,14 @@ fn scripted(prompt: &str, n: usize) -> String {
 }
 
 /// A benchmark of sums `a + 0`, `a + 1`, ... as the option takes it.
-fn sums(folder: &Path, name: &str, a: usize, count: usize) -> String {
+pub(crate) fn sums(folder: &Path, name: &str, a: usize, count: usize) -> String {
     let row = |b: usize| json!({"id": format!("{a}+{b}"), "prompt": format!("{a}+{b}=\n"), "answer": a + b});
     let path: PathBuf = folder.join(format!("{name}.jsonl"));
     std::fs::write(&path, (0..count).map(|b| format!("{}\n", row(b))).collect::<String>()).unwrap();
     format!("{name}={}", path.display())
 }
 
-fn eval(model: &Path, output: &Path, benchmarks: &[&str], more: &[&str]) -> Command {
+pub(crate) fn eval(model: &Path, output: &Path, benchmarks: &[&str], more: &[&str]) -> Command {
     let mut command = evenkeel(&["eval", "--samples", "4", "--max-tokens", "60", "--set", "reward.code.sandbox=off"]);
     command.arg("--model").arg(model).arg("--output").arg(output).args(more);
     for benchmark in benchmarks {

@@ -11,7 +11,7 @@ use crate::support::{evenkeel, refused, small, succeed, train, written_model};
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// A hub with the model of the small recipe, as `org/tiny`.
-fn hub(folder: &Path) -> Server {
+pub(crate) fn hub(folder: &Path) -> Server {
     let repository = Repository::of_folder("org/tiny", COMMIT, &written_model(folder));
     let large = repository.clone();
     let elsewhere = Server::start(move |request| large.large(&request.path));
@@ -23,7 +23,7 @@ fn with_hub(mut command: Command, hub: &Server, home: &Path) -> Command {
     command
 }
 
-fn short(mut command: Command, model: &str) -> Command {
+pub(crate) fn short(mut command: Command, model: &str) -> Command {
     let settings = ["run.steps=2", "data.kind=arithmetic", "warm_start.steps=2", "evaluation.problems=0"];
     command.args(settings.iter().flat_map(|setting| ["--set", setting]));
     command.args(["--set", &format!("model.path={model}")]);

@@ -18,7 +18,9 @@ use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::episodes::recipe;
-use crate::support::{Process, summary, train_recipe, wait_for};
+use crate::eval::{eval, sums};
+use crate::support::{Process, summary, train_recipe, wait_for, written_model};
+use crate::tinker::Server;
 
 /// The ports on which a process listens, as the system lists them.
 fn ports_of(process: &Process) -> BTreeSet<u16> {
@@ -72,6 +74,29 @@ async fn ends_over_grpc(port: u16) -> BTreeMap<&'static str, Code> {
     ends.into()
 }
 
+/// What refused a stranger.
+#[derive(PartialEq)]
+enum Refused {
+    Engine,
+    Service,
+}
+
+/// Asks whatever listens at a port without the secret: it must refuse every request.
+fn refuses_strangers(port: u16) -> Refused {
+    if status_over_http(port, "/v1/models").is_some() {
+        for path in ["/v1/models", "/server_info", "/is_paused", "/metrics", "/health", "/nothing"] {
+            assert_eq!(status_over_http(port, path).as_deref(), Some("401"), "{path}");
+        }
+        return Refused::Engine;
+    }
+    let ends = ends_over_grpc(port);
+    assert!(!ends.is_empty(), "{port}");
+    for (service, code) in ends {
+        assert_eq!(code, Code::Unauthenticated, "{service} at {port}");
+    }
+    Refused::Service
+}
+
 #[test]
 fn a_process_without_the_secret_is_refused_by_every_server_of_a_run_which_goes_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -84,28 +109,37 @@ fn a_process_without_the_secret_is_refused_by_every_server_of_a_run_which_goes_o
     wait_for("five servers", || ports_of(&run).len() >= 5);
     let ports = ports_of(&run);
     assert_eq!(ports.len(), 5, "{ports:?}");
-    let mut engines = 0;
-    for port in &ports {
-        match status_over_http(*port, "/v1/models") {
-            Some(status) => {
-                engines += 1;
-                assert_eq!(status, "401");
-                for path in ["/server_info", "/is_paused", "/metrics", "/health", "/nothing"] {
-                    assert_eq!(status_over_http(*port, path).as_deref(), Some("401"), "{path}");
-                }
-            }
-            None => {
-                let ends = ends_over_grpc(*port);
-                assert!(!ends.is_empty(), "{port}");
-                for (service, code) in ends {
-                    assert_eq!(code, Code::Unauthenticated, "{service} at {port}");
-                }
-            }
-        }
-    }
+    let engines = ports.iter().filter(|port| refuses_strangers(**port) == Refused::Engine).count();
     assert_eq!(engines, 1, "{ports:?}");
     wait_for("the end of the run", || summary(&out).is_some_and(|summary| summary["state"] == "completed"));
     assert_eq!(rewards_missing(&out), 0, "its own clients were let in");
+}
+
+#[test]
+fn behind_tinkers_front_every_server_refuses_a_process_without_the_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let front = Server::start(dir.path(), &[]);
+    // Learner, generation, the engine, and the front, which clients call.
+    wait_for("four servers", || ports_of(&front.process).len() >= 4);
+    let mut ports = ports_of(&front.process);
+    assert!(ports.remove(&front.port) && ports.len() == 3, "{ports:?}");
+    let engines = ports.iter().filter(|port| refuses_strangers(**port) == Refused::Engine).count();
+    assert_eq!(engines, 1, "{ports:?}");
+}
+
+#[test]
+fn the_servers_of_an_evaluation_refuse_a_process_without_the_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = written_model(dir.path());
+    // More than is answered before the test ends it.
+    let benchmark = sums(dir.path(), "twos", 2, 5000);
+    let evaluation = Process::start(eval(&model, &dir.path().join("answers"), &[&benchmark], &[]));
+    // Generation, reward, and the engine.
+    wait_for("three servers", || ports_of(&evaluation).len() >= 3);
+    let ports = ports_of(&evaluation);
+    assert_eq!(ports.len(), 3, "{ports:?}");
+    let engines = ports.iter().filter(|port| refuses_strangers(**port) == Refused::Engine).count();
+    assert_eq!(engines, 1, "{ports:?}");
 }
 
 /// Samples without a reward.

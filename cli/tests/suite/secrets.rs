@@ -4,13 +4,14 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::support::free_ports;
-use crate::support::{Process, evenkeel, refused, small, succeed, summary, wait_for, written_model};
+use crate::hub::{hub, short};
+use crate::support::{Process, evenkeel, free_ports, refused, small, succeed, summary, train, wait_for, written_model};
 
 /// Words that begin every planted token and password.
 const PLANTED: &str = "planted-secret";
@@ -74,9 +75,12 @@ impl Secrets {
 
     /// What is seen of them in a text.
     fn seen(&self, text: &[u8]) -> Option<&str> {
-        let holds = |needle: &str| text.windows(needle.len()).any(|window| window == needle.as_bytes());
-        self.needles.iter().map(String::as_str).find(|needle| holds(needle))
+        self.needles.iter().map(String::as_str).find(|needle| holds(text, needle))
     }
+}
+
+fn holds(text: &[u8], needle: &str) -> bool {
+    text.windows(needle.len()).any(|window| window == needle.as_bytes())
 }
 
 /// All files below a folder.
@@ -190,6 +194,30 @@ fn nothing_that_a_secured_run_writes_logs_or_answers_holds_a_secret() {
     for file in written {
         let seen = secrets.seen(&std::fs::read(&file).unwrap());
         assert_eq!(seen, None, "{}", file.display());
+    }
+}
+
+#[test]
+fn neither_the_password_of_a_mirror_nor_a_token_of_the_hub_is_in_what_a_run_writes_or_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let hub = hub(dir.path());
+    let mirror = hub.url.replace("http://", &format!("http://user:{PLANTED}@"));
+    let with = |endpoint: &str, mut command: Command| {
+        command.args(["--log", "debug"]).env("HF_ENDPOINT", endpoint).env("HF_HOME", dir.path().join("hf"));
+        command.env("HF_TOKEN", format!("{PLANTED}-of-the-hub")).env_remove("HF_HUB_CACHE");
+        command
+    };
+    let said = succeed(with(&mirror, short(train(&dir.path().join("run")), "hf:org/tiny")));
+    assert!(!hub.requests().is_empty(), "the model came from the mirror");
+    let asked = |endpoint: &str| refused(with(endpoint, evenkeel(&["generate", "hf:org/absent", "1+1="])));
+    let errors = [mirror.clone(), mirror.replace("http://", "")].map(|endpoint| asked(&endpoint).into_bytes());
+    for said in [said.stdout, said.stderr].iter().chain(&errors) {
+        assert!(!holds(said, PLANTED), "{}", String::from_utf8_lossy(said));
+    }
+    let written = files(dir.path());
+    assert!(written.iter().any(|file| file.ends_with("report.html")), "{written:?}");
+    for file in written {
+        assert!(!holds(&std::fs::read(&file).unwrap(), PLANTED), "{}", file.display());
     }
 }
 

@@ -124,8 +124,8 @@ pub(crate) fn supervised() -> Datum {
 
 /// A server in a folder, on a port of its own.
 pub(crate) struct Server {
-    process: Process,
-    port: u16,
+    pub(crate) process: Process,
+    pub(crate) port: u16,
     folder: PathBuf,
     model: PathBuf,
     more: Vec<String>,
