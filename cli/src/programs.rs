@@ -47,7 +47,7 @@ fn say(programs: Vec<Program<'_>>) {
     let names: BTreeSet<_> = programs.iter().flat_map(withheld).map(|name| name.display().to_string()).collect();
     if !names.is_empty() {
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
-        note(&one_line(&format!("kept from them, unless keep_variables names it: {names}"), MAX_SHOWN));
+        note(&one_line(&format!("withheld from them, unless keep_variables names it: {names}"), MAX_SHOWN));
     }
 }
 

@@ -43,7 +43,7 @@ fn why_not(record: &RunRecord, recipe: &Recipe, recomputed: &TrainingSettings) -
         return Some("engine and learner are not known to have equal bits on this kind of processor".to_owned());
     }
     if !recipe.sampling.seeded {
-        return Some("the engines drew by random numbers of their own (sampling.seeded = false)".to_owned());
+        return Some("the engines used their own random numbers (sampling.seeded = false)".to_owned());
     }
     if recipe.pipeline.order == StepOrder::Completion {
         return Some("with pipeline.order = \"completion\" time decides which weights draw a token".to_owned());
@@ -52,7 +52,7 @@ fn why_not(record: &RunRecord, recipe: &Recipe, recomputed: &TrainingSettings) -
         return Some("the engines had rounded weights (model.publish_type)".to_owned());
     }
     if !recipe.learner.compute.is_fp32_on_cpu() || !recomputed.compute.is_fp32_on_cpu() {
-        return Some("an engine's bits take a learner that computes with f32 on a CPU (learner.compute)".to_owned());
+        return Some("equal bits need a learner that computes in f32 on a CPU (learner.compute)".to_owned());
     }
     // A run that is not one process has its weights elsewhere, and its engines may be any.
     let weights = std::fs::symlink_metadata(record.path.join("weights"));

@@ -24,7 +24,7 @@ use crate::terminal::print_result;
 const CANNOT_TELL: u8 = 3;
 
 /// What is said of a first head, which someone keeps who writes the rest of the receipt anew.
-const ONLY_DETERMINED: &str = "the head that was given does not cover lines of metrics, prompts and evaluations, texts, \
+const ONLY_DETERMINED: &str = "the given head does not cover lines of metrics, prompts and evaluations, texts, \
     proofs, checkpoints, or what is said to be thinned out: the second head does";
 
 /// Prints what is different and what cannot be compared, and in a word whether the run is what its receipt says; with
@@ -76,7 +76,7 @@ impl ComparedFiles {
         let Some(mut receipt) = check_receipt(&options.run)? else {
             let why = match &head {
                 Some(head) => {
-                    format!("different: {RECEIPT_FILE} is gone, and the head {head} is that of a run that has one")
+                    format!("different: {RECEIPT_FILE} is gone, and the head {head} belongs to a run that has one")
                 }
                 None => format!("cannot tell: the run has no {RECEIPT_FILE}, which every run of this version writes"),
             };
@@ -101,17 +101,17 @@ fn digest(text: &str) -> Result<String, FieldError> {
 /// Compares a head that was published elsewhere. Returns what is to be said of one that is found.
 fn compare_head(head: &str, receipt: &mut ReceiptCheck) -> Vec<String> {
     let Some(FoundHead { step, is_last, is_whole }) = receipt.find_head(head) else {
-        let what = format!("does not lead to the head {head}: it is that of another run, was cut, or was recomputed");
+        let what = format!("does not lead to the head {head}: it belongs to another run, was cut, or was recomputed");
         receipt.differs(RECEIPT_FILE, None, what);
         return Vec::new();
     };
     let last = receipt.heads.last().map_or(0, |(step, _)| *step);
     let mut said = Vec::new();
     if step < last {
-        said.push(format!("the head that was given is that after step {step}; the receipt goes on to step {last}"));
+        said.push(format!("the given head is that of step {step}; the receipt continues to step {last}"));
     } else if is_whole && !is_last && !receipt.evaluations_after.is_empty() {
         let steps = receipt.evaluations_after.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-        said.push(format!("the head that was given does not cover the evaluations that came after it: steps {steps}"));
+        said.push(format!("the given head does not cover the evaluations that came after it: steps {steps}"));
     }
     if !is_whole {
         said.push(ONLY_DETERMINED.to_owned());
@@ -137,9 +137,9 @@ fn compare_weights(run: &Path, receipt: &mut ReceiptCheck) -> Result<()> {
                     receipt.notes.push(format!("{name} is not in the receipt yet"))
                 }
                 _ if receipt.is_resumed && version > last => {
-                    receipt.notes.push(format!("{name} is of before the run was resumed"))
+                    receipt.notes.push(format!("{name} is from before the run was resumed"))
                 }
-                _ => receipt.differs(name, None, "is of no step of the receipt"),
+                _ => receipt.differs(name, None, "belongs to no step of the receipt"),
             }
             continue;
         };

@@ -68,7 +68,7 @@ async fn answer(options: &CheckOptions, step: u64, said: &mut String) -> Result<
     match recomputed {
         Err(error @ ReplayError::Different { .. }) if on_gpu => {
             let sentence = Answer::from(error).sentence();
-            return Ok(Answer::cannot(format!("another GPU, driver or library has other bits ({sentence})")));
+            return Ok(Answer::cannot(format!("bits differ with another GPU, driver or library ({sentence})")));
         }
         Err(error @ ReplayError::Different { .. }) => return of_version(&record, numbers, error.into()),
         recomputed => recomputed?,
@@ -86,7 +86,7 @@ fn of_files(options: &CheckOptions, said: &mut String) -> Result<Option<Answer>>
     let receipt = match receipt {
         Ok(receipt) => receipt,
         Err(NoReceipt { is_different: true, .. }) => {
-            let what = "is gone, and the head that was given is that of a run that has one";
+            let what = "is gone, and the given head belongs to a run that has one";
             return Ok(Some(Answer::different(None::<u64>, RECEIPT_FILE, what)));
         }
         Err(_) => return Ok(Some(Answer::cannot(format!("the run has no {RECEIPT_FILE}")))),
@@ -119,8 +119,7 @@ fn announce(plan: &Recomputation, draws: bool, precision: Precision) {
 fn of_version(record: &RunRecord, steps: RangeInclusive<u64>, different: Answer) -> Result<Answer> {
     if accepted_changes(&record.path).iter().any(|accepted| accepted.step >= *steps.start()) {
         let sentence = different.sentence();
-        let why =
-            "the run was resumed with changed inputs after it (inputs.json), and with these the result is another";
+        let why = "the run was resumed with changed inputs after it (inputs.json), which give another result";
         return Ok(Answer::cannot(format!("{why} ({sentence})")));
     }
     let own = env!("CARGO_PKG_VERSION");
@@ -148,7 +147,7 @@ fn of_tokens(steps: &[RecomputedStep], why_not: Option<&str>) -> String {
     }
     let interrupted: u64 = steps.iter().map(|step| step.drawn.interrupted).sum();
     if interrupted > 0 {
-        text += &format!("{interrupted} samples were interrupted, and went on with a further seed\n");
+        text += &format!("{interrupted} samples were interrupted, and continued with another seed\n");
     }
     text
 }
@@ -158,7 +157,7 @@ fn of_last(last: &RecomputedStep, draws: bool) -> Answer {
     let RecomputedStep { step, agreement, drawn, sampled_tokens, has_equal_weights, .. } = *last;
     match agreement {
         Agreement::Within(distance) => Answer::cannot(format!(
-            "another device has other bits: step {step} is within the tolerance ({distance:.1e} away), and its weights \
+            "bits differ on another device: step {step} is within the tolerance ({distance:.1e} away), and its weights \
              were not compared"
         )),
         Agreement::Equal if !has_equal_weights => {

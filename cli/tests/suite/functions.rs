@@ -42,7 +42,8 @@ fn a_run_starts_a_file_of_reward_functions_and_logs_each_of_them() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("runs with your rights: python3 reward.py (data.verifiers.words.path)\n"), "{said}");
-    let kept = said.lines().find(|line| line.starts_with("kept from them, unless keep_variables names it: ")).unwrap();
+    let kept =
+        said.lines().find(|line| line.starts_with("withheld from them, unless keep_variables names it: ")).unwrap();
     assert!(kept.contains("JUDGE_API_KEY") && !said.contains("planted"), "{said}");
     let output = run_with_functions(dir.path(), "reward.py").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

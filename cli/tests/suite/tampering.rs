@@ -217,7 +217,7 @@ const EDITS: [Tampering; 28] = [
         change: |run| {
             std::fs::copy(rollout_file(run, 6), rollout_file(run, 7)).unwrap();
         },
-        said: &["rollouts/step-7.jsonl.zst (step 7) is of no step of the receipt"],
+        said: &["rollouts/step-7.jsonl.zst (step 7) belongs to no step of the receipt"],
     },
     Tampering {
         name: "a metric",
@@ -366,7 +366,7 @@ const RECOMPUTED: [Tampering; 16] = [
         change: |run| recompute(run, |lines| lines.retain(|line| line.step != 3)),
         said: &[
             "receipt.jsonl (step 4) line 6 does not come after step 2",
-            "metrics.jsonl (step 3) line 3 is of no step",
+            "metrics.jsonl (step 3) line 3 belongs to no step",
         ],
     },
     Tampering {
@@ -379,7 +379,7 @@ const RECOMPUTED: [Tampering; 16] = [
             edit_lines(&run.join("evaluation.jsonl"), |lines| lines.truncate(2));
             [5, 6].into_iter().for_each(|step| std::fs::remove_file(rollout_file(run, step)).unwrap());
         },
-        said: &["checkpoints/run/step-000006 (step 6) is of no step of the receipt"],
+        said: &["checkpoints/run/step-000006 (step 6) belongs to no step of the receipt"],
     },
     Tampering {
         name: "an input changed halfway",
@@ -503,8 +503,7 @@ fn a_recomputed_chain_is_contradicted_by_other_files_or_by_a_published_head() {
         } else {
             kept += 1;
             assert_eq!(output.status.success(), needs_head, "{name}: {said}");
-            let warning =
-                "the head that was given does not cover lines of metrics, prompts and evaluations, texts, proofs";
+            let warning = "the given head does not cover lines of metrics, prompts and evaluations, texts, proofs";
             assert!(said.contains(warning), "{name}: {said}");
         }
     }
@@ -561,7 +560,7 @@ fn a_head_of_an_earlier_step_is_one_of_a_run_that_went_on() {
     let output = check(&run, Some(&earlier.determined));
     let said = text(&output);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("the head that was given is that after step 4; the receipt goes on to step 6"), "{said}");
+    assert!(said.contains("the given head is that of step 4; the receipt continues to step 6"), "{said}");
     let uninterrupted = recorded(dir.path(), "uninterrupted", &[]);
     assert_eq!(heads(&run).determined, heads(&uninterrupted).determined);
     let refused = check(&run, Some("sha256:12"));
@@ -599,8 +598,8 @@ fn what_a_run_had_done_beyond_the_step_that_it_was_resumed_from_is_noted() {
     let output = check(&run, None);
     let said = text(&output);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("weights/step-11 is of before the run was resumed"), "{said}");
-    assert!(said.contains("the checkpoint after step 9 is of before the run was resumed"), "{said}");
+    assert!(said.contains("weights/step-11 is from before the run was resumed"), "{said}");
+    assert!(said.contains("the checkpoint after step 9 is from before the run was resumed"), "{said}");
 }
 
 #[test]

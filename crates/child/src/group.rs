@@ -168,7 +168,11 @@ fn ending(id: u32, mark: &str) -> Option<Child> {
     shell.args(["-c", END, &id.to_string(), &format!("{MARK}={mark}"), &began]);
     // Neither Ctrl-C nor the end of the group ends it.
     let started = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn();
-    started.inspect_err(|error| tracing::warn!(%error, "what a process starts may be left: there is no sh")).ok()
+    started
+        .inspect_err(
+            |error| tracing::warn!(%error, "processes that a program has started may outlive it: there is no sh"),
+        )
+        .ok()
 }
 
 /// When a process began, in the system's own ticks; `None` where it has no `/proc`.

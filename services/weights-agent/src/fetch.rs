@@ -223,7 +223,7 @@ impl FileJob {
         if self.blocking(move || damaged_parts(&path, &file)).await?.is_empty() {
             Ok(())
         } else {
-            Err(self.damaged(&format!("{last} however often it is fetched")))
+            Err(self.damaged(&format!("{last} each time it is fetched")))
         }
     }
 

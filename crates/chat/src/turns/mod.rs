@@ -170,7 +170,7 @@ impl TurnRenderer {
     fn fixed(&self, observations: &[Observation<'_>]) -> Result<Vec<Message>, PromptError> {
         let by_tool = observations.iter().any(|observation| matches!(observation, Observation::Tool { .. }));
         let said = if by_tool { self.called.as_ref() } else { Some(&self.said) };
-        let unclear = || RenderError("it takes no results of tools behind a turn".to_owned());
+        let unclear = || RenderError("it takes no tool results after a turn".to_owned());
         let mut messages = vec![Message::text("user", "?"), said.ok_or_else(unclear)?.clone()];
         messages.extend(self.messages(observations)?);
         Ok(messages)

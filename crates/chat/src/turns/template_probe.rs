@@ -101,11 +101,9 @@ impl TurnRenderer {
         }
         taken.into_iter().next().ok_or_else(|| match role {
             "tool" => no_tools(&format!("the chat template refuses a message of the role `tool`: {refusal}")),
-            _ => FieldError::new(
-                "chat template",
-                "refused",
-                format!("one that takes another message of the user ({refusal})"),
-            ),
+            _ => {
+                FieldError::new("chat template", "refused", format!("one that takes another user message ({refusal})"))
+            }
         })
     }
 
@@ -212,7 +210,7 @@ fn without_probe(turn: &Message) -> Message {
 fn rewrites(role: &str) -> FieldError {
     let allowed = format!(
         "\"keep\" for this model, with which earlier turns stay in the context as they were sampled, or \"rewrite\", \
-         with which each turn has a prompt of its own: the chat template writes them otherwise once a message of the \
+         with which each turn has a separate prompt: the chat template writes them differently once a message of the \
          role `{role}` follows, as templates do that strip reasoning"
     );
     FieldError::quoted("earlier_turns", "as-template", allowed)

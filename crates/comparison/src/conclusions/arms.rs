@@ -121,8 +121,8 @@ fn failed(arm: &ArmSummary) -> Option<Sentence> {
 fn unverified(arm: &ArmSummary) -> Option<Sentence> {
     let seeds: Vec<String> = arm.unverified.iter().map(u64::to_string).collect();
     let text = format!(
-        "Evaluations of {} of {} were not verified: seed {}. Whether the engine answered as the weights do was not looked \
-         at, or could not be.",
+        "Evaluations of {} of {} were not verified: seed {}. It was not, or could not be, checked whether the engine \
+         had the right weights.",
         count(seeds.len(), "seed"),
         arm.label,
         list(&seeds),
@@ -133,6 +133,6 @@ fn unverified(arm: &ArmSummary) -> Option<Sentence> {
 fn unknown_noise(task: &TaskComparison) -> Option<Sentence> {
     let drops = || task.arms.iter().filter_map(|arm| arm.measure(Measure::AccuracyDrop));
     let is_unknown = drops().next().is_some() && drops().all(|summary| summary.by_chance.is_none());
-    let text = "The noise of the evaluations is unknown: how much of a peak or of a drop is chance cannot be said.";
+    let text = "The noise of the evaluations is unknown, and so is the share of chance in a peak or a drop.";
     is_unknown.then(|| (ConclusionKind::Caution, text.to_owned()))
 }

@@ -52,8 +52,8 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
     }
     if !sampling.seeded {
         notes.push(
-            "sampling.seeded = false: engines draw by random numbers of their own, so this run cannot be repeated, and \
-             nothing can check that a token is the one that its seed gives"
+            "sampling.seeded = false: engines use their own random numbers, so this run cannot be repeated, and no check \
+             can draw a token again"
                 .to_owned(),
         );
     }

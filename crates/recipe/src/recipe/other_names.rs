@@ -7,7 +7,7 @@ const EPOCHS: &str = "`run.steps`, since steps are counted and not epochs: promp
 const BATCH: &str = "`sampling.prompts_per_step`, which counts prompts, each with `sampling.group_size` samples (the \
                      memory of a step does not depend on it: `learner.compute.micro_batch_tokens`)";
 const LONGEST_PROMPT: &str = "no setting: a prompt may have what `sampling.max_tokens` leaves of the model's context, \
-                              and `data.overlong` says what becomes of longer ones";
+                              and `data.overlong` decides about longer ones";
 const ENGINES: &str = "`generation.endpoints` names servers of vLLM; without any the engine of this program samples";
 const VLLM_OPTION: &str = "an option of `vllm serve`, since engines are started by you (`generation.endpoints`)";
 const REWARD_FILE: &str =

@@ -87,7 +87,7 @@ fn introduction(losses: &Losses<'_>, used: Option<&str>) -> String {
 fn loss_chart(losses: &Losses<'_>, used: Option<&str>, steps: &Curves) -> Chart {
     let mut chart = Chart::new(
         "Loss on the same answers",
-        "what each rule makes of the answers of a step before the first update, compared with the loss that the \
+        "loss of a step's answers under each rule before the first update, compared with the loss that the \
          learner reported (over all updates of the step); bold: centred mean of five steps",
     )
     .measured_in("loss");

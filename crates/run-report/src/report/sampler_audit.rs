@@ -17,7 +17,7 @@ const CHECKS: [(&str, &str); 5] = [
 pub(super) fn section(steps: &Curves) -> Html {
     let last = |name: &str| steps.column(&format!("sampler_audit/{name}")).last().map(|(_, value)| *value);
     let Some(tokens) = last("tokens") else { return Html::new() };
-    let caption = "decimal logarithm, against the engine with most of it; what begins at 0 and stays near it is honest";
+    let caption = "decimal logarithm, for the engine with most of it; an honest engine stays near 0";
     let series = CHECKS.iter().zip(1..).map(|((label, key), colour)| {
         Series::new(*label, Style::Line, points(steps, &format!("sampler_audit/evidence/{key}"))).coloured(colour)
     });

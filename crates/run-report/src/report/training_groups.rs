@@ -140,7 +140,7 @@ fn lengths(samples: &TrainingSamples) -> Figure {
         let lengths = samples.lengths.iter().filter(move |(found, _)| *found == class);
         lengths.map(|(_, tokens)| f64::from(*tokens)).collect::<Vec<_>>()
     };
-    let caption = "how many answers of the step have which length, stacked by what became of them";
+    let caption = "number of answers of the step by length, stacked by outcome";
     Histogram::new("Answer lengths", caption, "tokens", "answers")
         .with("correct", 3, lengths_of(Class::Correct))
         .with("not correct", 2, lengths_of(Class::NotCorrect))
@@ -150,7 +150,7 @@ fn lengths(samples: &TrainingSamples) -> Figure {
 }
 
 fn rewards(samples: &TrainingSamples) -> Figure {
-    let caption = "how many samples of the step have which shaped reward, from which advantages are computed";
+    let caption = "number of samples of the step by shaped reward, from which advantages are computed";
     let mut distinct: Vec<(f64, usize)> = Vec::new();
     let mut sorted = samples.rewards.clone();
     sorted.sort_by(f64::total_cmp);

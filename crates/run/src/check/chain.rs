@@ -74,7 +74,7 @@ fn compare_changes(lines: &[ReceiptLine], check: &mut ReceiptCheck) {
                 ("another program", before.program == part.program || has_started),
             ];
             for (what, _) in changes.into_iter().filter(|(_, is_allowed)| !is_allowed) {
-                let what = format!("has {what} than the step before, and no start between them says so");
+                let what = format!("has {what} than the step before, without a start between them");
                 check.differs(RECEIPT_FILE, Some(line.step), what);
             }
         }

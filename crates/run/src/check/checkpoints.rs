@@ -45,9 +45,9 @@ pub(super) fn compare(run: &Path, covered: &Covered<'_>, check: &mut ReceiptChec
         if step == covered.last && !covered.has_ended {
             check.notes.push(format!("the checkpoint after step {step} is not in the receipt yet"));
         } else if step > covered.last && covered.is_resumed {
-            check.notes.push(format!("the checkpoint after step {step} is of before the run was resumed"));
+            check.notes.push(format!("the checkpoint after step {step} is from before the run was resumed"));
         } else if step > covered.first {
-            check.differs(format!("{folder}/{name}"), Some(step), "is of no step of the receipt");
+            check.differs(format!("{folder}/{name}"), Some(step), "belongs to no step of the receipt");
         }
     }
     if !not_kept.is_empty() {

@@ -122,7 +122,7 @@ pub(super) fn compare(run: &Path, covered: &Covered<'_>, check: &mut ReceiptChec
         if step == covered.last + 1 && !covered.has_ended {
             check.notes.push(format!("samples of step {step} are not in the receipt yet"));
         } else {
-            check.differs(rollout_name(step), Some(step), "is of no step of the receipt");
+            check.differs(rollout_name(step), Some(step), "belongs to no step of the receipt");
         }
     }
     if !not_kept.is_empty() {

@@ -80,7 +80,7 @@ fn compare_file(
                 check.notes.push(format!("{name} has a line of step {step} that is not in the receipt yet"));
             }
             None if step > covered.first => {
-                check.differs(name, Some(step), format!("line {number} is of no step of the receipt"));
+                check.differs(name, Some(step), format!("line {number} belongs to no step of the receipt"));
             }
             // Those of the run before, which the first line of the receipt says.
             None => {}

@@ -121,7 +121,7 @@ fn a_run_that_had_no_receipt_before_it_was_resumed_keeps_its_earlier_samples() {
     std::fs::rename(&path, rollout_file(dir.path(), 4)).unwrap();
     assert_eq!(
         said(&checked(dir.path(), lines())),
-        ["rollouts/step-4.jsonl.zst (step 4) is of no step of the receipt"]
+        ["rollouts/step-4.jsonl.zst (step 4) belongs to no step of the receipt"]
     );
 }
 
@@ -139,7 +139,7 @@ fn an_evaluation_behind_the_steps_is_not_in_an_open_receipt_yet_and_foreign_in_o
     assert_eq!(said(&check), [] as [&str; 0]);
     assert_eq!(check.notes[0], "evaluation.jsonl has a line of step 2 that is not in the receipt yet");
     let ended = lines().into_iter().chain([line(3, LineKind::End)]).collect();
-    let what = "evaluation.jsonl (step 2) line 2 is of no step of the receipt";
+    let what = "evaluation.jsonl (step 2) line 2 belongs to no step of the receipt";
     assert_eq!(said(&checked(dir.path(), ended)), [what]);
     let again = Observed { evaluations: BTreeMap::from([(1, sha256("other"))]), ..Observed::default() };
     let twice = lines().into_iter().chain([(3, LineKind::Checkpoint, None, again)]).collect();

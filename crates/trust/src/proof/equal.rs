@@ -41,7 +41,7 @@ pub(super) fn check_equal(version: u64, wanted: &TokenScores, engine: &EngineSco
     let largest = pairs().map(|(wanted, found)| (wanted - found).abs()).fold(0.0, f32::max);
     let message = format!(
         "its log-probabilities of {} of {tokens} tokens are not the learner's, by up to {largest:.1e} nats. Both compute \
-         with the same arithmetic, so the engine has other weights: look whether it reads the folder of each new version, \
+         with the same arithmetic, so the engine has other weights: check whether it reads the folder of each new version, \
          and whether an adapter never arrived",
         tokens - equal
     );

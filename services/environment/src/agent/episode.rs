@@ -95,7 +95,7 @@ impl AgentEpisode {
         while let Some(asked) = self.asked.take() {
             answered += 1;
             if answered > MAX_USED_UP {
-                let message = format!("the agent asks on after {MAX_USED_UP} answers that were cut off at once");
+                let message = format!("the agent keeps asking after {MAX_USED_UP} answers that were cut off at once");
                 return Err(Failure::crashed(message));
             }
             let _ = asked.reply.send(ChatAnswer::used_up(self.turn + answered));

@@ -84,7 +84,8 @@ impl AgentProgram {
     pub(crate) async fn open(&self, task: &[u8], seed: u64) -> Result<AgentEpisode, Failure> {
         Failure::of_changed_file(&self.path, &self.digest)?;
         let place = Arc::clone(&self.room).try_acquire_owned();
-        let full = || Failure::new(EpisodeFailure::Overloaded, "as many agents run as may (environment.max_agents)");
+        let full =
+            || Failure::new(EpisodeFailure::Overloaded, "no more agents may run at once (environment.max_agents)");
         let place = place.map_err(|_| full())?;
         let desk = self.endpoint.open()?;
         let mut command = match &self.python {

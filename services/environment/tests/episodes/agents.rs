@@ -271,7 +271,7 @@ async fn an_agent_whose_budget_is_used_up_is_answered_with_nothing_and_scored_as
     stream.send(close("b", CloseReason::Budget)).await;
     let (failure, _, message) = stream.failed().await;
     assert_eq!(failure, EpisodeFailure::Crashed);
-    assert!(message.contains("asks on after 16 answers"), "{message}");
+    assert!(message.contains("keeps asking after 16 answers"), "{message}");
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     let trained = if trainer.parameters().lora().is_some() { "adapters" } else { "all weights" };
     let found = if state.is_of_adapters() { "adapters" } else { "all weights" };
     if found != trained {
-        let reason = format!("is of a training of {found}, allowed: of {trained}, as learner.lora is now");
+        let reason = format!("is a checkpoint of {found}, allowed: {trained}, as learner.lora is now");
         return Err(LearnerError::checkpoint(folder, reason));
     }
     let stored = Stored::open(folder, &config, trainer)?;

@@ -31,7 +31,7 @@ pub struct Drawing {
 pub struct DrawnAgain {
     /// Tokens that their seeds give.
     pub tokens: u64,
-    /// Samples that were interrupted within a segment, and went on with a further seed.
+    /// Samples that were interrupted within a segment, and continued with another seed.
     pub interrupted: u64,
 }
 

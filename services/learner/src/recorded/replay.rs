@@ -174,7 +174,7 @@ impl Replay {
         match self.gaps.get(&first) {
             Some((gap, why)) if *gap < step => {
                 let kept = self.weights.described();
-                let reason = format!("weights are left from before step {first} only, and {why}; {kept}");
+                let reason = format!("only weights from before step {first} are left, and {why}; {kept}");
                 Err(ReplayError::missing(step, reason))
             }
             _ => Ok(()),

@@ -180,9 +180,9 @@ fn a_checkpoint_for_another_base_of_another_shape_or_of_all_weights_is_refused_a
     let error = refused(open(&one, with(LoraSettings { rank: 2, ..lora() })), &adapters);
     assert!(error.contains("is an adapter of rank 4, alpha 8") && error.contains("allowed: rank 2"), "{error}");
     let error = refused(open(&one, settings()), &adapters);
-    assert!(error.contains("is of a training of adapters, allowed: of all weights"), "{error}");
+    assert!(error.contains("is a checkpoint of adapters, allowed: all weights"), "{error}");
     let error = refused(open(&one, with(lora())), &full);
-    assert!(error.contains("is of a training of all weights, allowed: of adapters"), "{error}");
+    assert!(error.contains("is a checkpoint of all weights, allowed: adapters"), "{error}");
 }
 
 #[test]

@@ -161,7 +161,7 @@ pub enum RunError {
     /// A reward function of the user's own that failed too often. Functions fail at malformed answers, so that going on
     /// would train on the others alone.
     #[error(
-        "{what}: the reward function `{verifier}` failed at {failures} of {samples} answers, allowed: {allowed}; first \
+        "{what}: the reward function `{verifier}` failed on {failures} of {samples} answers, allowed: {allowed}; first \
          failure: {first}"
     )]
     RewardFunction {
@@ -179,7 +179,7 @@ pub enum RunError {
     },
     /// A judge that may make no more calls. A run has stopped with its finished steps, an evaluation with its answers.
     #[error(
-        "the judge's budget is used up: {limit}; recorded verdicts are not asked for again: go on with a larger budget \
+        "the judge's budget is used up: {limit}; recorded verdicts are not asked for again: continue with a larger budget \
          (--set {}=N)",
         reached(limit)
     )]

@@ -16,7 +16,7 @@ fn partial(item: &VerifyItem) -> Verdict {
     Verdict { components, ..Verdict::judged(&item.id, Outcome::Incorrect, "reward_function", 0.25 + right / 2.0) }
 }
 
-/// As a function that takes the answer apart without a look whether it is one: it fails at every other answer.
+/// As a function that takes the answer apart without a check whether it is one: it fails at every other answer.
 fn failing(item: &VerifyItem) -> Verdict {
     let Some(verify_item::Answer::Completion(text)) = &item.answer else { panic!("a completion was sent") };
     if text.len().is_multiple_of(2) {

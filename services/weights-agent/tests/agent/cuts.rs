@@ -80,7 +80,7 @@ async fn bytes_that_stay_damaged_are_refused_by_their_tensor_and_never_get_a_nam
             .say(1, |published| *published.files.get_mut("model-00002.safetensors").unwrap().last_mut().unwrap() ^= 1);
         let status = agent.pull(&published).await.unwrap_err();
         assert_eq!(status.code(), Code::DataLoss);
-        let words = "model-00002.safetensors of version 1: part `d` is damaged however often it is fetched";
+        let words = "model-00002.safetensors of version 1: part `d` is damaged each time it is fetched";
         assert!(status.message().contains(words), "{status}");
         assert!(agent.folders().await.is_empty());
     })

@@ -86,7 +86,7 @@ fn what_fits(recipe: &Recipe, memory: &Memory, free: u64, host: Option<u64>) -> 
             let changes: Vec<String> = fit.changes.iter().map(|change| format!("learner.{change}")).collect();
             format!("; it fits with {}", changes.join(" and "))
         }
-        Ok(None) => "; it does not fit in any way".to_owned(),
+        Ok(None) => "; it fits with no settings".to_owned(),
         Err(_) => String::new(),
     }
 }

@@ -134,7 +134,7 @@ fn generation(work: &Work, card: Card, division: Division) -> StepPart {
     let seconds = work.prefill_flops / engines / flops + work.answer_tokens * samples / at_once * token;
     let bound_by = match (products >= weights + keys, weights >= keys) {
         (true, _) => "products of the engines' cards",
-        (_, true) => "reading weights: more samples an engine would cost nothing",
+        (_, true) => "reading weights: more samples per engine would cost nothing",
         _ => "reading keys and values",
     };
     StepPart { what: "generation", seconds, bound_by }
@@ -172,7 +172,7 @@ mod tests {
         let token = (3.4e9 + 5.0 * 114_688.0 * 2304.0) / 2.88e12;
         let wanted = 0.5e14 / (0.4 * 989e12) + 4096.0 * token;
         assert!((parts[0].seconds / wanted - 1.0).abs() < 1e-12, "{} {wanted}", parts[0].seconds);
-        assert_eq!(parts[0].bound_by, "reading weights: more samples an engine would cost nothing");
+        assert_eq!(parts[0].bound_by, "reading weights: more samples per engine would cost nothing");
         assert!((parts[1].seconds - 1e17 / 494.5e12).abs() < 1e-9 && (parts[2].seconds - 0.68).abs() < 1e-9);
         assert!((seconds - parts.iter().map(|part| part.seconds).sum::<f64>()).abs() < 1e-9);
         let (_, overlapped) = step(&Work { overlaps: true, ..work }, card, division);

@@ -89,18 +89,18 @@ impl Suspicion {
         let percent = 100.0 * share;
         match self {
             Self::Unchanged if share > 0.9 => format!(
-                "it still has the weights of version {anchor}, whatever version it reports: look whether it reads the \
+                "it still has the weights of version {anchor}, whatever version it reports: check whether it reads the \
                  folder of each new version, whether an adapter never arrived, and whether a cache answers for it"
             ),
             Self::Unchanged => format!("it lacks {percent:.0} % of every change since version {anchor}"),
-            Self::Behind => "it is one version behind: look whether its update ends before it answers".to_owned(),
+            Self::Behind => "it is one version behind: check whether its update ends before it answers".to_owned(),
             Self::Base => format!(
                 "it answers as the base model, without {percent:.0} % of the adapter, whatever version it reports: \
-                 look whether it reads the folder of each version, whether the names of its tensors are those of its \
+                 check whether it reads the folder of each version, whether the names of its tensors are those of its \
                  layers, and whether an adapter was evicted"
             ),
             Self::Excess => format!(
-                "it adds {percent:.0} % too much of the adapter, whatever version it reports: look whether it scales \
+                "it adds {percent:.0} % too much of the adapter, whatever version it reports: check whether it scales \
                  by alpha / rank as the folder says them, and adds an adapter once"
             ),
             Self::Group(group) => {
