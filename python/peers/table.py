@@ -21,7 +21,7 @@ INVALID = {
     "openrlhf": "the set reward, counted",
     "nemo": "the set reward, counted",
 }
-HEAD = "| trainer, as published | Python | reward | an invalid verdict | largest error of the gradient | seen |\n|---|---|---|---|---|---|\n"
+HEAD = "| trainer, as published | an invalid verdict | largest error of the gradient |\n|---|---|---|\n"
 PLACE = re.compile(re.escape(HEAD) + r"(?:\|.*\n)*")
 
 
@@ -33,9 +33,7 @@ def table():
             sys.exit(f"{path.name} has no test of rewards or of invalid verdicts")
         trainer, tests = seen["trainer"], seen["gradient"]
         error = f"{seen['largest_error']:.1e} in {tests} cases" if tests else ""
-        rows[trainer] = (
-            f"| {NAMES[trainer]} {seen['version']} | {seen['python']} | works | {INVALID[trainer]} | {error} | {seen['date']} |\n"
-        )
+        rows[trainer] = f"| {NAMES[trainer]} {seen['version']} | {INVALID[trainer]} | {error} |\n"
     return HEAD + "".join(rows[trainer] for trainer in NAMES if trainer in rows)
 
 
