@@ -60,13 +60,13 @@ pub struct Recipe {
     pub evaluation: EvaluationSettings,
     /// What is kept on disk.
     pub checkpoint: CheckpointSettings,
-    /// Whether the engines have the weights that they say they have.
+    /// Whether the engines have the weights that they report.
     pub proof: ProofSettings,
-    /// Whether samples are drawn as the settings say. The learner scores a few samples of each step, chosen by the
-    /// run's seed before anything is known about them; temperature, truncation, end tokens, log-probabilities and
-    /// copies are tested.
+    /// Whether samples are drawn as the settings say. The learner scores a few samples of each step, chosen by a secret
+    /// number before anything is known about them; temperature, truncation, end tokens, log-probabilities and copies
+    /// are tested.
     pub sampler_audit: SamplerAuditSettings,
-    /// The page in which the run is watched.
+    /// The live page of the run.
     pub page: PageSettings,
     /// Deadlines and retries of requests to services.
     pub services: ServicesSettings,

@@ -37,12 +37,11 @@ pub struct EnvironmentSettings {
     /// Time limit of opening an episode, of one step and of scoring; a request may ask for less.
     #[serde(with = "HumanDuration")]
     pub step_deadline: Duration,
-    /// How long nothing may be heard of an episode, neither an action nor that it goes on, before it is ended; a
-    /// request may ask for less.
+    /// How long an episode may send neither an action nor a keep-alive before it is ended; a request may ask for less.
     #[serde(with = "HumanDuration")]
     pub idle_timeout: Duration,
-    /// Python files with environments of one's own, which are named by these paths. They are trusted code: they run as
-    /// programs of the user's own, with the user's rights. `evenkeel train` adds those that `data.environment` names.
+    /// Python files with your own environments, named by these paths. They are trusted code: they run with your rights.
+    /// `evenkeel train` adds those that `data.environment` names.
     pub files: Vec<PathBuf>,
     /// The interpreter of `files` and of `agents` that are Python files, which needs no packages of its own, and of
     /// `verifiers`, where the package has to be installed.

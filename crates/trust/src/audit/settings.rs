@@ -16,7 +16,7 @@ pub enum AuditMode {
     /// A failed check ends the run before the step changes any weights.
     #[default]
     Stop,
-    /// A failed check is said once for each engine and check.
+    /// A failed check is logged once for each engine and check.
     Warn,
     /// Nothing is checked.
     Off,
@@ -28,8 +28,8 @@ pub enum AuditMode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SamplerAuditSettings {
-    /// What a failed check does: `stop` ends the run before the step changes any weights, `warn` says it, `off`
-    /// checks nothing.
+    /// What a failed check does: `stop` ends the run before the step changes any weights, `warn` logs it, `off` checks
+    /// nothing.
     pub mode: AuditMode,
     /// Samples of a step that the learner scores, on average: 1 to 1024. Each sequence that is sampled for a step,
     /// also in place of one that was left out, is chosen with the same chance, this number over `prompts_per_step`

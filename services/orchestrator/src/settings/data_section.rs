@@ -199,13 +199,13 @@ section! {
         /// `code`, or `none`, with which rows need no gold answer and a teacher alone decides
         /// (`learner.distillation`). Empty: mathematics or code, as their columns say.
         verifier: String = String::new(),
-        /// Where every task is done in several turns that does not name an environment itself: `calculator`,
-        /// `guess-number`, `python`, the path of a Python file with an environment of one's own,
-        /// `openenv:ws://HOST:PORT`, `agent:FILE`, a program that asks the model at a base URL, or `verifiers:TASKSET`.
-        /// Absent: it is answered in one turn. The section `turns` has the rest.
+        /// Environment of tasks that name none, with several turns: `calculator`, `guess-number`, `python`, the path of
+        /// a Python file with your own environment, `openenv:ws://HOST:PORT`, `agent:FILE`, a program that asks the
+        /// model at a base URL, or `verifiers:TASKSET`. Absent: such tasks are answered in one turn. The section
+        /// `turns` has the rest.
         #[serde(skip_serializing_if = "Option::is_none")]
         environment: Option<String> = None,
-        /// Environments that rows may name in their column `environment`. Empty: the column is not looked at.
+        /// Environments that rows may name in their column `environment`. Empty: the column is ignored.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         environments: Vec<String> = Vec::new(),
         /// Which episodes are correct that their environment scores, as `correct` of a verifier says it. Absent: those with

@@ -36,7 +36,7 @@ pub enum ToolCallSetting {
     Llama3,
 }
 
-/// What becomes of earlier turns that the chat template would write otherwise than they were sampled.
+/// What happens to earlier turns that the chat template would change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EarlierTurns {
@@ -45,7 +45,7 @@ pub enum EarlierTurns {
     AsTemplate,
     /// Earlier turns stay in the context as they were sampled, reasoning included.
     Keep,
-    /// They are written as the template has it: each turn has a prompt of its own, and is trained on after that prompt.
+    /// The template writes them: each turn has a separate prompt, and is trained on after that prompt.
     Rewrite,
 }
 
@@ -56,7 +56,7 @@ section! {
     pub struct TurnsSettings {
         /// Turns that an episode may have, at least 1, and at most 64 with `earlier_turns = "rewrite"` and with agents.
         max_turns: u32 = 8,
-        /// Tokens that one turn may sample; 0 for no limit of its own. `sampling.max_tokens` limits the whole response:
+        /// Tokens that one turn may sample; 0 for no separate limit. `sampling.max_tokens` limits the whole response:
         /// what all turns sample, and what is added between them.
         max_turn_tokens: u32 = 0,
         /// Tokens of one message of an environment, at least 16; what is longer is cut, with a mark. Those of agents
@@ -69,10 +69,10 @@ section! {
         /// template has it, and `hermes` with `tools = "system-prompt"`.
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_calls: Option<ToolCallSetting> = None,
-        /// What becomes of earlier turns that the chat template would write otherwise than they were sampled, as
-        /// templates do that strip reasoning: `as-template` refuses such a template, with `keep` they stay in the
-        /// context as they were sampled, with `rewrite` each turn has a prompt of its own as the template renders it.
-        /// An episode then has several sequences, and counts as one response.
+        /// What happens to earlier turns that the chat template would change, such as by stripping reasoning:
+        /// `as-template` refuses such a template, `keep` keeps them in the context as they were sampled, and with
+        /// `rewrite` each turn has a separate prompt, as the template renders it. An episode then has several
+        /// sequences, and counts as one response.
         earlier_turns: EarlierTurns = EarlierTurns::AsTemplate,
         /// Time limit of one answer of an environment. Waiting for a worker does not count.
         #[serde(with = "HumanDuration")]

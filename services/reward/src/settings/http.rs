@@ -17,8 +17,8 @@ pub struct HttpSettings {
     pub listen: String,
     /// Whether other machines may be served, which may then run programs. Not needed where `token_file` is set.
     pub insecure: bool,
-    /// File with bearer tokens, one on each line, of which a client must have one. Absent: whoever reaches the address
-    /// may run programs.
+    /// File with bearer tokens, one on each line, of which a client must have one. Absent: anyone who reaches the
+    /// address may run programs.
     pub token_file: Option<PathBuf>,
     /// Connections at once, at most half of what the process may open (`ulimit -n`); further ones wait.
     pub max_connections: usize,
