@@ -118,8 +118,8 @@ fn overhead(pool: &Pool, runs: usize) -> Result<Value, Box<dyn Error>> {
         return Err(format!("{} of {runs} trivial programs ran", latencies.len()).into());
     }
     latencies.sort_by(f64::total_cmp);
-    let at = |part: f64| latencies.get((latencies.len() as f64 * part) as usize).copied().unwrap_or_default();
-    Ok(json!({"p50": at(0.5), "p99": at(0.99), "best": at(0.0)}))
+    let quantile = |part: f64| latencies.get((latencies.len() as f64 * part) as usize).copied().unwrap_or_default();
+    Ok(json!({"p50": quantile(0.5), "p99": quantile(0.99), "best": quantile(0.0)}))
 }
 
 /// Number of tests and CPU time of every program.

@@ -155,10 +155,13 @@ mod tests {
 
     #[test]
     fn a_label_is_a_number_from_0_to_1_or_a_truth() {
-        let of = |value: Value| label(Some(&value));
-        assert_eq!([of(json!(true)), of(json!(false)), of(json!(0.25))], [Ok(1.0), Ok(0.0), Ok(0.25)]);
+        let read_label = |value: Value| label(Some(&value));
+        assert_eq!(
+            [read_label(json!(true)), read_label(json!(false)), read_label(json!(0.25))],
+            [Ok(1.0), Ok(0.0), Ok(0.25)]
+        );
         for wrong in [json!(2), json!(-0.5), json!("good"), json!(null)] {
-            assert!(of(wrong.clone()).unwrap_err().to_string().starts_with("label is "), "{wrong}");
+            assert!(read_label(wrong.clone()).unwrap_err().to_string().starts_with("label is "), "{wrong}");
         }
         assert_eq!(label(None).unwrap_err().to_string(), "label is absent, required: 0 to 1, or true or false");
     }

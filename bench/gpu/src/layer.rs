@@ -51,8 +51,12 @@ pub(crate) fn measure(part: &mut ReportPart<'_>, device: &Device, effort: Effort
     let wide = if device.is_cuda() { WIDE } else { NARROW };
     let mut shapes = vec![wide];
     if effort == Effort::Table {
-        let of = |sequences, length| Shape { sequences, length, ..wide };
-        shapes = vec![of(2 * wide.sequences, wide.length / 2), wide, of(wide.sequences / 2, 2 * wide.length)];
+        let with_shape = |sequences, length| Shape { sequences, length, ..wide };
+        shapes = vec![
+            with_shape(2 * wide.sequences, wide.length / 2),
+            wide,
+            with_shape(wide.sequences / 2, 2 * wide.length),
+        ];
     }
     for (shape, &path) in shapes.iter().flat_map(|shape| KernelPath::on(device).iter().map(move |path| (shape, path))) {
         let one = shape.pass(path, device, 1, SMALL_VOCABULARY)?;

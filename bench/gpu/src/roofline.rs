@@ -81,10 +81,10 @@ fn times(case: &Case, options: NetworkOptions, device: &Device) -> Result<BTreeM
     network.kernels().device().measure_times();
     network.accumulate(&batches, 1.0, &crate::model::Even)?;
     let times = network.kernels().device().take_times()?;
-    let of = |(name, time): (String, evenkeel_model::kernels::cuda::KernelTime)| {
+    let measured = |(name, time): (String, evenkeel_model::kernels::cuda::KernelTime)| {
         (name, Measured { launches: time.launches, seconds: time.seconds })
     };
-    Ok(times.into_iter().map(of).collect())
+    Ok(times.into_iter().map(measured).collect())
 }
 
 #[cfg(not(feature = "cuda"))]

@@ -47,7 +47,7 @@ impl Load {
 /// The result of a measurement.
 pub(crate) fn line(load: Load, took: Duration, tokens: u64, mut latencies: Vec<Duration>) -> Value {
     latencies.sort();
-    let at = |part: f64| {
+    let quantile_ms = |part: f64| {
         let index = ((latencies.len() as f64 - 1.0) * part) as usize;
         latencies.get(index).map_or(0.0, Duration::as_secs_f64) * 1e3
     };
@@ -55,7 +55,7 @@ pub(crate) fn line(load: Load, took: Duration, tokens: u64, mut latencies: Vec<D
         "seconds": took.as_secs_f64(),
         "samples_per_second": load.samples as f64 / took.as_secs_f64(),
         "tokens": tokens,
-        "p50_ms": at(0.5),
-        "p99_ms": at(0.99),
+        "p50_ms": quantile_ms(0.5),
+        "p99_ms": quantile_ms(0.99),
     })
 }

@@ -34,15 +34,15 @@ pub(crate) struct Bases {
 }
 
 pub(crate) fn measure(model: &Path, reps: usize, tokens: usize) -> Result<Bases> {
-    let of = |what: &str| -> Result<Beside> {
+    let measure = |what: &str| -> Result<Beside> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["learner", what]).arg(model).args([reps, tokens].map(|number| number.to_string()));
         let output = command.stderr(Stdio::inherit()).output()?;
         ensure!(output.status.success(), "{what}: {}", output.status);
         Ok(serde_json::from_slice(&output.stdout)?)
     };
-    let f32 = of("base-f32")?;
-    let bf16 = of("base-bf16")?;
+    let f32 = measure("base-f32")?;
+    let bf16 = measure("base-bf16")?;
     ensure!(f32.bits == bf16.bits, "the adapters differ");
     let ratio = median(&bf16.update) / median(&f32.update);
     Ok(Bases { tokens, f32, bf16, ratio })

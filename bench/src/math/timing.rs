@@ -51,6 +51,13 @@ fn group(pairs: &[&Pair], seconds: f64) -> TimedGroup {
     }
     let per_second = checks as f64 / begun_again.elapsed().as_secs_f64();
     shortest.sort();
-    let at = |share: f64| shortest[((pairs.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
-    TimedGroup { checks: pairs.len(), rounds, per_second, median_us: at(0.5), p99_us: at(0.99), slowest_us: at(1.0) }
+    let quantile_us = |share: f64| shortest[((pairs.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
+    TimedGroup {
+        checks: pairs.len(),
+        rounds,
+        per_second,
+        median_us: quantile_us(0.5),
+        p99_us: quantile_us(0.99),
+        slowest_us: quantile_us(1.0),
+    }
 }

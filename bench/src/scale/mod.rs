@@ -69,12 +69,12 @@ pub(crate) async fn run(arguments: &[String]) -> Result<ExitCode> {
 /// Prints what was found, in microseconds by way; whether every limit is kept.
 fn report(medians: &[f64]) -> bool {
     println!("{:>44}{:>10}{:>10}", "CPU microseconds for each answer", "all", "of gRPC");
-    let of = |way: Way| medians[way as usize];
-    let judging = of(Way::InPlace);
+    let median = |way: Way| medians[way as usize];
+    let judging = median(Way::InPlace);
     // An echo judges nothing.
-    let of_grpc = |way: Way| if way == Way::Echo { of(way) } else { of(way) - judging };
+    let of_grpc = |way: Way| if way == Way::Echo { median(way) } else { median(way) - judging };
     for way in Way::ALL {
-        println!("{:>44}{:>10.1}{:>10.1}", way.name(), of(way), of_grpc(way));
+        println!("{:>44}{:>10.1}{:>10.1}", way.name(), median(way), of_grpc(way));
     }
     let ratios = [
         ("stream to echo", of_grpc(Way::Stream) / of_grpc(Way::Echo), MAX_TO_ECHO),

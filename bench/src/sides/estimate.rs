@@ -132,11 +132,11 @@ impl Estimate {
             };
             whole.iter().enumerate().map(of_prompt).fold(Sums::default(), Sums::plus)
         };
-        let at = |without| quantity(total(one, &whole_one, without), total(other, &whole_other, without));
+        let estimate_without = |without| quantity(total(one, &whole_one, without), total(other, &whole_other, without));
         let mut variance = Some(0.0);
         for (place, prompt) in one.iter().enumerate() {
             let groups = prompt.own.same.len();
-            let left_out: Option<Vec<f64>> = (0..groups).map(|group| at(Some((place, group)))).collect();
+            let left_out: Option<Vec<f64>> = (0..groups).map(|group| estimate_without(Some((place, group)))).collect();
             let Some(left_out) = left_out else {
                 variance = None;
                 break;
@@ -145,7 +145,7 @@ impl Estimate {
             let squares: f64 = left_out.iter().map(|value| (value - mean).powi(2)).sum();
             variance = variance.map(|sum| sum + squares * (groups as f64 - 1.0) / groups as f64);
         }
-        Self { value: at(None), margin: variance.map(|variance| NORMAL * variance.sqrt()) }
+        Self { value: estimate_without(None), margin: variance.map(|variance| NORMAL * variance.sqrt()) }
     }
 }
 

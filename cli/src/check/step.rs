@@ -191,13 +191,14 @@ mod tests {
 
     #[test]
     fn a_step_is_called_equal_only_where_tokens_update_and_weights_are() {
-        let of = |agreement, tokens, weights, draws| of_last(&recomputed(agreement, tokens, weights), draws).sentence();
-        assert_eq!(of(Agreement::Equal, 9, true, true), "equal: step 4 is what the run recorded");
-        assert_eq!(of(Agreement::Equal, 0, true, false), "equal: step 4 is what the run recorded");
+        let last_sentence =
+            |agreement, tokens, weights, draws| of_last(&recomputed(agreement, tokens, weights), draws).sentence();
+        assert_eq!(last_sentence(Agreement::Equal, 9, true, true), "equal: step 4 is what the run recorded");
+        assert_eq!(last_sentence(Agreement::Equal, 0, true, false), "equal: step 4 is what the run recorded");
         for (sentence, words) in [
-            (of(Agreement::Within(0.0), 9, false, false), "within the tolerance (0.0e0 away)"),
-            (of(Agreement::Equal, 9, false, true), "receipt.jsonl has no weights of step 4"),
-            (of(Agreement::Equal, 8, true, true), "8 of 9 sampled tokens of step 4"),
+            (last_sentence(Agreement::Within(0.0), 9, false, false), "within the tolerance (0.0e0 away)"),
+            (last_sentence(Agreement::Equal, 9, false, true), "receipt.jsonl has no weights of step 4"),
+            (last_sentence(Agreement::Equal, 8, true, true), "8 of 9 sampled tokens of step 4"),
         ] {
             assert!(sentence.starts_with("cannot be recomputed because ") && sentence.contains(words), "{sentence}");
         }

@@ -70,14 +70,15 @@ mod tests {
     #[test]
     fn a_record_is_checked_before_a_run_and_nothing_is_created() {
         let dir = tempfile::tempdir().unwrap();
-        let at = |folder: &Path| JudgeSettings { records: Some(folder.to_owned()), ..JudgeSettings::default() };
+        let recording_in =
+            |folder: &Path| JudgeSettings { records: Some(folder.to_owned()), ..JudgeSettings::default() };
         JudgeSettings::default().check_record().unwrap();
         let new = dir.path().join("new");
-        at(&new).check_record().unwrap();
+        recording_in(&new).check_record().unwrap();
         assert!(!new.exists());
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let error = at(&file).check_record().unwrap_err().to_string();
+        let error = recording_in(&file).check_record().unwrap_err().to_string();
         assert!(error.contains("file"), "{error}");
         let record = dir.path().join(RECORD_FILE);
         std::fs::write(&record, "words\n").unwrap();
@@ -87,6 +88,6 @@ mod tests {
         }
         std::fs::remove_file(&record).unwrap();
         std::fs::create_dir(&record).unwrap();
-        assert!(at(dir.path()).check_record().is_err(), "a folder is no record");
+        assert!(recording_in(dir.path()).check_record().is_err(), "a folder is no record");
     }
 }

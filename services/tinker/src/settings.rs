@@ -173,11 +173,11 @@ mod tests {
 
     #[test]
     fn weights_are_proven_at_each_load_or_never() {
-        let of = |every| {
+        let validate = |every| {
             let proof = ProofSettings { every, ..ProofSettings::default() };
             TinkerSettings { model_name: "a".to_owned(), proof, ..TinkerSettings::default() }.validate()
         };
-        assert_eq!((of(0), of(1)), (Ok(()), Ok(())));
-        assert_eq!(of(2).unwrap_err().to_string(), "proof.every is 2, allowed: 1, or 0 for no proof");
+        assert_eq!((validate(0), validate(1)), (Ok(()), Ok(())));
+        assert_eq!(validate(2).unwrap_err().to_string(), "proof.every is 2, allowed: 1, or 0 for no proof");
     }
 }

@@ -30,12 +30,12 @@ impl Peer {
         let summary: Option<Value> = summary.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let facts = summary.iter().flat_map(|summary| summary["parts"][0]["facts"].as_array().into_iter().flatten());
         let passes = facts.filter(|fact| fact["what"] == "pass" && fact["by"] == "torch");
-        let of = |fact: &Value| {
+        let read_speed = |fact: &Value| {
             let name = fact["model"].as_str()?.to_owned();
             let length = fact["length"].as_u64()? as usize;
             Some((name, length, fact["tokens_per_second"].as_f64()?))
         };
-        Self(passes.filter_map(of).collect())
+        Self(passes.filter_map(read_speed).collect())
     }
 
     /// Of a case, wherever its moments are.

@@ -64,8 +64,8 @@ impl fmt::Display for SideRatio {
         match self {
             Self::Constant(ratio) => write!(f, "{ratio}"),
             Self::Steps(points) => {
-                let at = |(step, ratio): &(u64, f64)| format!("{ratio} at step {step}");
-                f.write_str(&points.iter().map(at).collect::<Vec<_>>().join(", "))
+                let point_text = |(step, ratio): &(u64, f64)| format!("{ratio} at step {step}");
+                f.write_str(&points.iter().map(point_text).collect::<Vec<_>>().join(", "))
             }
         }
     }

@@ -110,12 +110,12 @@ fn assert_is_gradient(gradient: &[Logits], policy: &Policy, value: impl Fn(&Poli
     let step = 1e-5;
     for (row, of_row) in gradient.iter().enumerate() {
         for (logit, slope) in of_row.iter().enumerate() {
-            let at = |by: f64| {
+            let value_moved_by = |by: f64| {
                 let mut moved = policy.clone();
                 moved.0[row][logit] += by;
                 value(&moved)
             };
-            let quotient = (at(step) - at(-step)) / (2.0 * step);
+            let quotient = (value_moved_by(step) - value_moved_by(-step)) / (2.0 * step);
             assert!((quotient - slope).abs() < 1e-9, "row {row}, logit {logit}: {quotient} and {slope}");
         }
     }
@@ -204,14 +204,15 @@ fn numbers_out_of_range_and_slices_of_other_lengths_are_refused_by_name() {
     assert_eq!(refused(10.0, 1.5), "discount is 1.5, allowed: 0 to 1");
     assert_eq!(refused(10.0, f64::NAN), "discount is NaN, allowed: 0 to 1");
     let owned = Owned::on_policy(0.0, 3);
-    let of = |settings: &Settings, tokens: &ResponseTokens<'_, f64>, teacher: &[f64]| -> Result<TermStats, Error> {
-        response_distillation(settings, Distillation::default(), 1.0, tokens, teacher, &mut [0.0; 3])
-    };
-    let error = of(&Settings::default(), &owned.tokens(), &[0.0; 2]).unwrap_err().to_string();
+    let term_stats =
+        |settings: &Settings, tokens: &ResponseTokens<'_, f64>, teacher: &[f64]| -> Result<TermStats, Error> {
+            response_distillation(settings, Distillation::default(), 1.0, tokens, teacher, &mut [0.0; 3])
+        };
+    let error = term_stats(&Settings::default(), &owned.tokens(), &[0.0; 2]).unwrap_err().to_string();
     assert_eq!(error, "length of teacher_logp is 2, allowed: 3, the length of mask");
     let without = ResponseTokens { rollout_logp: None, ..owned.tokens() };
     let corrected = Settings { correction: Correction::TokenMask, ..Settings::default() };
-    assert!(of(&corrected, &without, &[0.0; 3]).unwrap_err().to_string().starts_with("rollout_logp is absent"));
+    assert!(term_stats(&corrected, &without, &[0.0; 3]).unwrap_err().to_string().starts_with("rollout_logp is absent"));
 }
 
 fn any_distillation() -> impl Strategy<Value = (Settings, Distillation)> {
@@ -245,12 +246,12 @@ proptest! {
         let mut grad = vec![0.0; owned.mask.len()];
         term(&settings, distillation, owned, 0.5, &mut grad);
         for (token, grad) in grad.iter().enumerate() {
-            let at = |by: f64| {
+            let loss_moved_by = |by: f64| {
                 let mut moved = owned.clone();
                 moved.logp[token] += by;
                 term(&settings, distillation, &moved, 0.5, &mut vec![0.0; owned.mask.len()]).loss
             };
-            let quotient = (at(1e-6) - at(-1e-6)) / 2e-6;
+            let quotient = (loss_moved_by(1e-6) - loss_moved_by(-1e-6)) / 2e-6;
             prop_assert!((quotient - grad).abs() <= 1e-6 * (1.0 + grad.abs()), "{quotient} {grad}");
         }
     }
@@ -264,7 +265,7 @@ proptest! {
         let responses: Vec<_> = step.into_iter().flatten().filter(|response| response.valid).collect();
         let tokens: usize = responses.iter().map(Owned::trainable).sum();
         let weight = 1.0 / tokens.max(1) as f64;
-        let of = |part: &[Owned]| {
+        let stats_and_grads = |part: &[Owned]| {
             let mut stats = TermStats::default();
             let of_response = |response: &Owned| {
                 let mut grad = vec![0.0; response.mask.len()];
@@ -275,10 +276,10 @@ proptest! {
             (stats, grads)
         };
         let (first, second) = responses.split_at(cut.min(responses.len()));
-        let ((mut sum, mut grads), (other, other_grads)) = (of(first), of(second));
+        let ((mut sum, mut grads), (other, other_grads)) = (stats_and_grads(first), stats_and_grads(second));
         sum.add(&other);
         grads.extend(other_grads);
-        let (whole, whole_grads) = of(&responses);
+        let (whole, whole_grads) = stats_and_grads(&responses);
         prop_assert!(close(sum.loss, whole.loss) && (sum.tokens, sum.bounded) == (whole.tokens, whole.bounded));
         prop_assert_eq!(grads, whole_grads);
     }

@@ -156,11 +156,11 @@ fn the_first_head_covers_less_than_the_second_and_the_last_step_has_the_ones_tha
     let (last, heads) = check.last_step.clone().unwrap();
     assert_eq!((last, check.evaluations_after.as_slice()), (2, &[2][..]));
     let found = |head: &str| check.find_head(head).unwrap();
-    let of = |step, is_last, is_whole| FoundHead { step, is_last, is_whole };
-    assert_eq!(found(&heads.whole), of(2, false, true));
-    assert_eq!(found(&heads.determined), of(2, true, false));
-    assert_eq!(found(&check.heads[1].1.whole), of(1, false, true));
-    assert_eq!(found(&check.heads[3].1.whole), of(2, true, true));
+    let head = |step, is_last, is_whole| FoundHead { step, is_last, is_whole };
+    assert_eq!(found(&heads.whole), head(2, false, true));
+    assert_eq!(found(&heads.determined), head(2, true, false));
+    assert_eq!(found(&check.heads[1].1.whole), head(1, false, true));
+    assert_eq!(found(&check.heads[3].1.whole), head(2, true, true));
     assert_eq!(check.find_head("sha256:other"), None);
     assert!(!check.is_resumed);
 }

@@ -281,12 +281,12 @@ mod tests {
 
     #[test]
     fn what_was_observed_does_not_touch_the_determined_head() {
-        let of = |engines| {
+        let heads_with = |engines| {
             let observed = Observed { engines: Some(engines), ..Observed::default() };
             ReceiptLine::after(&Heads::default(), 1, LineKind::Step, Some(determined("a")), observed).heads
         };
-        assert_eq!(of(1).determined, of(2).determined);
-        assert_ne!(of(1).whole, of(2).whole);
+        assert_eq!(heads_with(1).determined, heads_with(2).determined);
+        assert_ne!(heads_with(1).whole, heads_with(2).whole);
     }
 
     #[test]

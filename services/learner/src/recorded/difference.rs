@@ -143,11 +143,11 @@ mod tests {
     #[test]
     fn bits_are_compared_unless_a_tolerance_is_given_and_a_missing_value_is_never_equal() {
         let next = f64::from_bits(1.0_f64.to_bits() + 1);
-        let of = |was, is, precision| distance(was, is, precision).is_ok();
-        assert!(of(Some(1.0), Some(1.0), Precision::Bits) && of(None, None, Precision::Bits));
-        assert!(!of(Some(1.0), Some(next), Precision::Bits) && !of(Some(0.0), Some(-0.0), Precision::Bits));
-        assert!(of(Some(1.0), Some(1.005), Precision::Within(0.01)));
-        assert!(!of(Some(1.0), Some(1.1), Precision::Within(0.01)));
-        assert!(!of(Some(1.0), None, Precision::Within(0.01)) && !of(None, Some(0.0), Precision::Within(0.01)));
+        let agrees = |was, is, precision| distance(was, is, precision).is_ok();
+        assert!(agrees(Some(1.0), Some(1.0), Precision::Bits) && agrees(None, None, Precision::Bits));
+        assert!(!agrees(Some(1.0), Some(next), Precision::Bits) && !agrees(Some(0.0), Some(-0.0), Precision::Bits));
+        assert!(agrees(Some(1.0), Some(1.005), Precision::Within(0.01)));
+        assert!(!agrees(Some(1.0), Some(1.1), Precision::Within(0.01)));
+        assert!(!agrees(Some(1.0), None, Precision::Within(0.01)) && !agrees(None, Some(0.0), Precision::Within(0.01)));
     }
 }

@@ -263,9 +263,9 @@ mod tests {
         let segments =
             json!([{"version": 2, "tokens": 4}, {"version": null, "tokens": 5}, {"version": 2, "tokens": 1}]);
         let rollout = rollout(segments, json!({}));
-        let of = |place| (whole().rest(place).seed, 0, false);
-        assert_eq!(seeds(&drawing(), &rollout)[1], of(9));
-        assert_eq!(seeds(&Drawing { counts_sampled: true, ..drawing() }, &rollout)[1], of(4));
+        let rest_from = |place| (whole().rest(place).seed, 0, false);
+        assert_eq!(seeds(&drawing(), &rollout)[1], rest_from(9));
+        assert_eq!(seeds(&Drawing { counts_sampled: true, ..drawing() }, &rollout)[1], rest_from(4));
     }
 
     #[test]

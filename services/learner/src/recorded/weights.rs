@@ -108,8 +108,11 @@ mod tests {
 
     #[test]
     fn the_nearest_state_before_a_step_is_that_of_the_last_checkpoint_or_the_start() {
-        let of = |checkpoints: &[u64], step| stored(checkpoints, true).nearest(step);
-        assert_eq!([of(&[2, 4], 5), of(&[2, 4], 4), of(&[2, 4], 2), of(&[], 3)], [Some(5), Some(3), Some(1), Some(1)]);
+        let nearest = |checkpoints: &[u64], step| stored(checkpoints, true).nearest(step);
+        assert_eq!(
+            [nearest(&[2, 4], 5), nearest(&[2, 4], 4), nearest(&[2, 4], 2), nearest(&[], 3)],
+            [Some(5), Some(3), Some(1), Some(1)]
+        );
         assert_eq!(stored(&[4], false).nearest(4), None, "the weights after the warm start were not kept");
         assert!(matches!(stored(&[4], false).before(5), Some(Source::Checkpoint(_))));
         assert!(matches!(stored(&[4], true).before(1), Some(Source::Model)));

@@ -89,8 +89,8 @@ impl<'a> PolicyStep<'a> {
     /// Numbers that a rule does not take; a failure of the device.
     pub fn gradients(self, rules: &[(Aggregation, Constants)]) -> Result<Vec<Vec<Tensor>>> {
         let held = self.held.unwrap_or_default();
-        let of = |&(aggregation, constants): &(Aggregation, Constants)| Weighing { aggregation, constants };
-        let weighings: Vec<Weighing> = rules.iter().map(of).collect();
+        let weighing = |&(aggregation, constants): &(Aggregation, Constants)| Weighing { aggregation, constants };
+        let weighings: Vec<Weighing> = rules.iter().map(weighing).collect();
         self.trainer.discarding_gradients(|trainer| {
             let mut responses = scored(trainer, &held)?;
             let of_rules = gradients(trainer, &weighings, &held, &mut responses, &mut |_, _| {})?;

@@ -372,22 +372,25 @@ mod tests {
     #[test]
     fn a_verdict_that_one_side_lacks_is_neither_equal_nor_changed() {
         let (right, wrong, none) = (("correct", Some(1.0)), ("incorrect", Some(0.0)), (INVALID, None));
-        let of = |recorded, now| {
+        let compare_answered = |recorded, now| {
             let judged = judged("stop", recorded, now);
             (judged.is_changed(), judged.has_both_verdicts())
         };
-        assert_eq!((of(right, right), of(right, wrong)), ((false, true), (true, true)));
-        assert_eq!((of(right, none), of(none, right)), ((false, false), (false, false)));
-        assert_eq!(of(("correct", None), right), (true, false), "a verdict has a reward");
+        assert_eq!((compare_answered(right, right), compare_answered(right, wrong)), ((false, true), (true, true)));
+        assert_eq!((compare_answered(right, none), compare_answered(none, right)), ((false, false), (false, false)));
+        assert_eq!(compare_answered(("correct", None), right), (true, false), "a verdict has a reward");
     }
 
     #[test]
     fn a_reward_that_was_written_to_a_sample_without_an_answer_is_a_change() {
-        let of = |recorded| {
+        let compare_failed = |recorded| {
             let judged = judged("failed", recorded, (FAILED, None));
             (judged.is_changed(), judged.has_both_verdicts())
         };
-        assert_eq!(of((FAILED, None)), (false, false));
-        assert_eq!((of((FAILED, Some(1.0))), of(("correct", Some(1.0)))), ((true, false), (true, false)));
+        assert_eq!(compare_failed((FAILED, None)), (false, false));
+        assert_eq!(
+            (compare_failed((FAILED, Some(1.0))), compare_failed(("correct", Some(1.0)))),
+            ((true, false), (true, false))
+        );
     }
 }

@@ -63,10 +63,9 @@ mod tests {
 
     #[test]
     fn a_conclusion_is_taken_apart() {
-        let of = |text| Verdict::of(text);
-        assert_eq!(of("verified on 1 engine").parts(), ("verified", "on 1 engine"));
-        assert_eq!(of("undecided: nothing loaded").parts(), ("undecided", "nothing loaded"));
-        assert_eq!(of("").parts().0, "undecided", "what is not said is not verified");
+        assert_eq!(Verdict::of("verified on 1 engine").parts(), ("verified", "on 1 engine"));
+        assert_eq!(Verdict::of("undecided: nothing loaded").parts(), ("undecided", "nothing loaded"));
+        assert_eq!(Verdict::of("").parts().0, "undecided", "what is not said is not verified");
     }
 
     #[test]

@@ -268,14 +268,14 @@ fn with_tokenizer(path: &Path, words: &[&str], template: Option<&str>) {
 #[test]
 fn another_vocabulary_another_template_and_a_smaller_model_are_refused_by_field() {
     let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
-    with_tokenizer(&at("policy"), &["a", "b"], Some("{{ messages }}"));
-    with_tokenizer(&at("same"), &["a", "b"], Some("{{ messages }}"));
-    with_tokenizer(&at("base"), &["a", "b"], None);
-    with_tokenizer(&at("words"), &["a", "c"], Some("{{ messages }}"));
-    with_tokenizer(&at("template"), &["a", "b"], Some("{{ others }}"));
-    std::fs::create_dir(at("none")).unwrap();
-    let validate = |teacher: &str| folder::validate_text(&at(teacher), &at("policy"));
+    let folder_at = |name: &str| dir.path().join(name);
+    with_tokenizer(&folder_at("policy"), &["a", "b"], Some("{{ messages }}"));
+    with_tokenizer(&folder_at("same"), &["a", "b"], Some("{{ messages }}"));
+    with_tokenizer(&folder_at("base"), &["a", "b"], None);
+    with_tokenizer(&folder_at("words"), &["a", "c"], Some("{{ messages }}"));
+    with_tokenizer(&folder_at("template"), &["a", "b"], Some("{{ others }}"));
+    std::fs::create_dir(folder_at("none")).unwrap();
+    let validate = |teacher: &str| folder::validate_text(&folder_at(teacher), &folder_at("policy"));
     validate("same").unwrap();
     validate("base").unwrap();
     for (teacher, words) in [
@@ -286,7 +286,7 @@ fn another_vocabulary_another_template_and_a_smaller_model_are_refused_by_field(
         let error = validate(teacher).unwrap_err().to_string();
         assert!(error.starts_with("distillation.teacher is ") && error.contains(words), "{error}");
     }
-    let error = folder::validate(&at("none"), &at("policy")).unwrap_err().to_string();
+    let error = folder::validate(&folder_at("none"), &folder_at("policy")).unwrap_err().to_string();
     assert!(error.starts_with("distillation.teacher is ") && error.contains("the folder of a model ("), "{error}");
     let mut small = config();
     small.vocab_size -= 1;

@@ -84,11 +84,11 @@ async fn tokens_before_which_nothing_ends_are_drawn_again_without_the_end_tokens
         ..ScoreItem::default()
     };
     let answers = service.score(vec![asked(early as u32), asked(0), asked(13)]).await;
-    let of = |number: usize| answers[number].statistics.clone().unwrap();
-    assert_eq!(of(0).drawn_token_ids, response);
-    let ends = |number: usize| of(number).end_probabilities[..early].iter().sum::<f32>();
+    let statistics = |number: usize| answers[number].statistics.clone().unwrap();
+    assert_eq!(statistics(0).drawn_token_ids, response);
+    let ends = |number: usize| statistics(number).end_probabilities[..early].iter().sum::<f32>();
     assert!(ends(0) == 0.0 && ends(1) > 0.0);
-    assert_ne!(of(1).drawn_token_ids, response, "with them its numbers give other tokens");
+    assert_ne!(statistics(1).drawn_token_ids, response, "with them its numbers give other tokens");
     let refused = answers[2].failure.clone().unwrap().message;
     assert!(refused.starts_with("min_tokens is 13, allowed: at most 12"), "{refused}");
 }
