@@ -8,7 +8,7 @@ use evenkeel_run::RUN_FILE;
 use super::whole;
 
 /// Headings of the help.
-const BEGIN: &str = "Where the run is and begins";
+const BEGIN: &str = "Directory and start";
 const DRY_RUN: &str = "Dry run";
 const OUTPUT: &str = "Output";
 
