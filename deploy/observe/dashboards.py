@@ -187,6 +187,8 @@ TRAINING = [
           "Spikes go before a collapse: lower the learning rate or the number of updates for each batch."),
     panel("Gradient norm", [("evenkeel_run_gradient_norm", "before clipping")],
           "Spikes above `max_grad_norm` are clipped. If it stays above, the learning rate is too high or a batch is broken."),
+    panel("Norm of the update", [("evenkeel_run_update_norm", "added to the weights")],
+          "What the optimizer changed, weight decay included. Absent with a learner on a GPU."),
     panel("Learning rate", [("evenkeel_run_learning_rate", "rate")],
           "As the schedule says. Another value: the run was resumed with other settings.", "sci"),
     panel("Loss", [("evenkeel_run_loss", "{{kind}}")],

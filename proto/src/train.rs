@@ -257,8 +257,12 @@ mod tests {
     #[test]
     fn a_refusal_is_named_from_the_group_on() {
         let broken = TrainSample { segments: vec![Segment::sampled(vec![5], vec![f32::NAN], 0)], ..sample() };
-        let group =
-            TrainGroup { group_id: "g".into(), index: 0, prompt_token_ids: vec![1], samples: vec![sample(), broken] };
+        let group = TrainGroup {
+            group_id: "g".into(),
+            prompt_token_ids: vec![1],
+            samples: vec![sample(), broken],
+            ..TrainGroup::default()
+        };
         assert_eq!(
             group.responses().unwrap_err().to_string(),
             "samples[1].segments[0].log_probabilities[0] is NaN, allowed: a finite number, at most 0"

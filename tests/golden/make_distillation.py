@@ -1,7 +1,17 @@
 """Losses of on-policy distillation by the formulas of tinker-cookbook and TRL, in float64 by the standard library alone.
 
-`tinker`: `incorporate_kl_penalty` and `discounted_future_sum_vectorized` of tinker-cookbook, whose advantages go into
-Tinker's `importance_sampling` loss. `trl`: `GKDTrainer.generalized_jsd_loss` with beta = 1, the mean over tokens of the
+`tinker`: tinker-cookbook at 9dfcc3a2cf44432d621a01005073dc6d76a1e87a. `incorporate_kl_penalty` in
+tinker_cookbook/distillation/train_on_policy.py, with rewards of 0 beside it: the advantage of a token is minus the
+coefficient times (sampled - teacher log-probability) times its mask; with a discount above 0 each gets the sum of later
+ones, by `discounted_future_sum_vectorized` in tinker_cookbook/rl/metrics.py. They go into Tinker's
+`importance_sampling` loss, minus the sum of ratio times advantage. Two differences, both with a discount above 0 alone
+(its default is 0): there the sum also leaves advantages on the prompt, and `_remove_mask` in tinker_cookbook/rl/train.py
+sends them, while here a prompt has no gradient; there masked tokens between others count a discount each, while the
+masks here have no such gaps.
+
+`trl`: TRL at f2cd57710ae345ea6428ae95363267fcf38a3dc8. `GKDTrainer.generalized_jsd_loss` in
+trl/experimental/gkd/gkd_trainer.py with beta = 1 and reduction = batchmean, which `_jsd_divergence` and
+`_reduce_divergence_loss` in trl/experimental/distillation/distillation_trainer.py share: the mean over tokens of the
 reverse KL over the whole vocabulary; gradients by the complex step, which has no error of cancellation.
 
     python3 make_distillation.py > distillation.json

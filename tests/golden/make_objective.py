@@ -84,6 +84,10 @@ def weights(step, advantages_of_step, rule, settings):
             return 0.0
         if rule == "balanced-count":
             return len(side) / (groups * responses * sum(n for n, _ in side))
+        if rule == "sides":
+            e, ratio = settings["length_exponent"], settings["side_ratio"] if advantage > 0 else 1.0
+            mass = sum(a for _, a in side)
+            return ratio * mass / (groups * responses) * count ** (e - 1) / sum(a * n**e for n, a in side)
         if rule == "balanced":
             return sum(a for _, a in side) / (groups * responses * sum(n * a for n, a in side))
         raise ValueError(rule)

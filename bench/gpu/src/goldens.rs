@@ -213,7 +213,7 @@ fn group(at: usize, samples: Vec<Sample>) -> ResponseGroup {
         valid: sample.valid,
         ..Response::default()
     });
-    ResponseGroup { id: at.to_string(), prompt, responses: responses.collect() }
+    ResponseGroup { id: at.to_string(), prompt, hinted_prompt: None, responses: responses.collect() }
 }
 
 pub(crate) fn host(tensor: &Tensor) -> Result<Vec<f32>> {

@@ -79,7 +79,7 @@ fn full_groups(case: &Case) -> Vec<ResponseGroup> {
                 ..Response::default()
             }
         });
-        ResponseGroup { id: number.to_string(), prompt: vec![1], responses: responses.collect() }
+        ResponseGroup { id: number.to_string(), prompt: vec![1], hinted_prompt: None, responses: responses.collect() }
     });
     groups.collect()
 }

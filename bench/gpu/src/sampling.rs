@@ -122,7 +122,12 @@ impl Recipe {
                     ..Response::default()
                 }
             });
-            groups.push(ResponseGroup { id: problem.id.to_string(), prompt, responses: responses.collect() });
+            groups.push(ResponseGroup {
+                id: problem.id.to_string(),
+                prompt,
+                hinted_prompt: None,
+                responses: responses.collect(),
+            });
         }
         Ok(groups)
     }

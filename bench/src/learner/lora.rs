@@ -101,6 +101,7 @@ pub(crate) fn groups(vocabulary: usize, tokens: usize) -> Vec<ResponseGroup> {
             ResponseGroup {
                 id: group.to_string(),
                 prompt: ids(vocabulary, 1000 + group, prompt),
+                hinted_prompt: None,
                 responses: responses.collect(),
             }
         })

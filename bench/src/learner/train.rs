@@ -58,7 +58,12 @@ fn groups(batch: &Batch) -> Vec<ResponseGroup> {
             valid: true,
             ..Response::default()
         });
-        ResponseGroup { id: number.to_string(), prompt: group.prompt.clone(), responses: responses.collect() }
+        ResponseGroup {
+            id: number.to_string(),
+            prompt: group.prompt.clone(),
+            hinted_prompt: None,
+            responses: responses.collect(),
+        }
     };
     batch.groups.iter().enumerate().map(group).collect()
 }

@@ -22,6 +22,9 @@ use serde::Serialize;
 /// The exponents of the page.
 const EXPONENTS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 
+/// Most numbers that are kept of a gradient. One with more becomes a [`sketch`].
+const KEPT: usize = 1 << 22;
+
 /// What the page shows.
 #[derive(Serialize)]
 struct Measured {
@@ -129,7 +132,45 @@ fn gradients_of(learner: &mut Learner, group: &ResponseGroup) -> Result<Vec<Vec<
         for tensor in tensors {
             values.extend(tensor.flatten_all()?.to_vec1::<f32>()?);
         }
-        Ok(values)
+        Ok(if values.len() > KEPT { sketch(&values, KEPT) } else { values })
     };
     step.gradients(&rules())?.into_iter().map(flat).collect()
+}
+
+/// A count sketch: each value is added, with a sign, to one of `sums` numbers; both follow from its index. The inner
+/// product of two sketches is that of the values, but for about the product of both norms over the root of `sums`.
+fn sketch(values: &[f32], sums: usize) -> Vec<f32> {
+    let mut sketch = vec![0.0; sums];
+    for (index, value) in (1_u64..).zip(values) {
+        // The finalizer of SplitMix64.
+        let mut hash = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        hash ^= hash >> 31;
+        sketch[(hash >> 1) as usize % sums] += if hash & 1 == 0 { *value } else { -value };
+    }
+    sketch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sketch;
+
+    #[test]
+    fn sketches_keep_inner_products_of_far_longer_lists() {
+        let (length, sums) = (200_000, 1 << 14);
+        let value = |index: usize, shift: usize| ((index * index % 10_007 + shift * index) as f32).sin();
+        let lists = [0, 1, 5].map(|shift| (0..length).map(|index| value(index, shift) + 0.25).collect::<Vec<f32>>());
+        let product = |one: &[f32], other: &[f32]| -> f64 {
+            one.iter().zip(other).map(|(one, other)| f64::from(*one) * f64::from(*other)).sum()
+        };
+        let sketches = lists.each_ref().map(|list| sketch(list, sums));
+        for one in 0..lists.len() {
+            for other in 0..lists.len() {
+                let norms = (product(&lists[one], &lists[one]) * product(&lists[other], &lists[other])).sqrt();
+                let error = product(&sketches[one], &sketches[other]) - product(&lists[one], &lists[other]);
+                assert!(error.abs() < 5.0 * norms / (sums as f64).sqrt(), "{one} and {other}: {error} of {norms}");
+            }
+        }
+    }
 }

@@ -35,6 +35,8 @@ const TICK: Duration = Duration::from_millis(200);
 struct Services {
     generation: RunningServer,
     reward: RunningServer,
+    /// The verifier that the judge is, if rows may name it.
+    judge: Option<String>,
     environments: Environments,
     _engine: Option<RunningEngine>,
 }
@@ -48,16 +50,18 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
     let recipe = request::recipe(&options)?;
     let output = request::output(&options)?;
     announce_evaluation(&recipe);
-    let services = Services::start(&recipe, &options).await?;
+    let services = Services::start(&recipe, &options, &output).await?;
+    let reward = vec![services.reward.endpoint().to_owned()];
     let request = EvaluationRequest {
         settings: recipe.loop_settings(),
         model: options.model.clone(),
         adapter,
         output: output.clone(),
         generation: services.generation.endpoint().to_owned(),
-        reward: vec![services.reward.endpoint().to_owned()],
         environment: services.environments.server.iter().map(|server| server.endpoint().to_owned()).collect(),
         described: services.environments.described.clone(),
+        verifiers: services.judge.iter().map(|name| (name.clone(), reward.clone())).collect(),
+        reward,
     };
     let handle = request.start().map_err(by_option)?;
     for note in handle.notes() {
@@ -154,8 +158,15 @@ fn draw(bar: &ProgressBar, progress: &watch::Receiver<RunProgress>) {
 }
 
 impl Services {
-    async fn start(recipe: &Recipe, options: &EvalOptions) -> Result<Self> {
-        let reward = RewardSettings { server: ServerSettings::private(), ..recipe.reward.clone() };
+    async fn start(recipe: &Recipe, options: &EvalOptions, output: &Path) -> Result<Self> {
+        let judge = recipe.reward_service().judge;
+        let name = judge.as_ref().map(|judge| judge.verifier.clone()).filter(|name| !name.is_empty());
+        let reward = RewardSettings {
+            server: ServerSettings::private(),
+            judge,
+            judge_records: Some(output.to_owned()),
+            ..recipe.reward.clone()
+        };
         let reward = evenkeel_reward::bind_with_worker_processes(reward, crate::guest::worker_process)
             .await
             .context("the reward service")?
@@ -182,6 +193,6 @@ impl Services {
         }
         let generation = evenkeel_generation::bind(generation).await.context("the generation service")?.spawn();
         let environments = Environments::start(recipe).await?;
-        Ok(Self { generation, reward, environments, _engine: engine })
+        Ok(Self { generation, reward, judge: name, environments, _engine: engine })
     }
 }

@@ -83,7 +83,7 @@ impl RecordedFiles {
             return Err(FieldError::new("model.path", found, "the folder of the model that the run began with").into());
         }
         // One that is gone is refused where it is needed.
-        let teacher = recipe.learner.distillation.as_ref().map(|distillation| distillation.teacher.as_path());
+        let teacher = recipe.learner.distillation.as_ref().and_then(|distillation| distillation.folder());
         let teacher = teacher.filter(|teacher| teacher.exists());
         let (changed_model, changed_data) = changed_inputs(&record.path, &model, teacher)?;
         Ok(Self { record, recipe, model, changed_model, changed_data })

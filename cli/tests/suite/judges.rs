@@ -1,7 +1,7 @@
 //! Runs with a judge: killed and resumed, replayed, stopped by the budget, tried in a dry run, compared with labels. The
 //! endpoint is a fake one, and scores by the length of an answer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::support::{
     Process, WORDS, count_lines, determined_head, evenkeel, refused, resume, succeed, train, wait_for, write_rows,
+    written_model,
 };
 
 const KEY: &str = "sk-planted-0123456789";
@@ -168,6 +169,34 @@ fn a_budget_that_ends_the_first_step_wastes_no_verdict() {
     succeed(desk.train("early", &[]));
     assert_eq!(determined_head(&desk.path("early")), determined_head(&desk.path("whole")));
     assert_eq!(server.requests().len(), 2 * whole, "the first step asked for nothing again");
+}
+
+#[test]
+fn an_evaluation_asks_the_same_judge_stops_at_its_budget_and_asks_nothing_twice() {
+    let server = judge();
+    let desk = Desk::new(&server.url);
+    let model = written_model(desk.folder.path());
+    let eval = |name: &str, more: &[&str]| {
+        let mut command = evenkeel(&["eval", "--samples", "2", "--max-tokens", "20", "--json"]);
+        command.arg("--model").arg(&model).arg("--output").arg(desk.path(name));
+        command.arg("--benchmark").arg(format!("words={}", desk.path("rows.jsonl").display()));
+        desk.with_judge(command, &[&["reward.code.sandbox=off"], more].concat())
+    };
+    let scores = |output: std::process::Output| -> BTreeMap<String, Value> {
+        let line: BTreeMap<String, Value> = serde_json::from_slice(&output.stdout).unwrap();
+        line.into_iter().filter(|(name, _)| name.starts_with("val-")).collect()
+    };
+    let whole = scores(succeed(eval("whole", &[])));
+    let calls = server.requests().len();
+    assert!(!whole.is_empty() && calls > 1, "{whole:?}");
+    let said = refused(eval("stopped", &["reward.judge.budget.calls=1"]));
+    assert!(said.contains("the judge's budget is used up") && said.contains("run the same command again"), "{said}");
+    assert_eq!(scores(succeed(eval("stopped", &[]))), whole);
+    assert_eq!(server.requests().len(), 2 * calls, "nothing is asked twice");
+    let shared = format!("reward.judge.records={}", desk.path("whole").display());
+    assert_eq!(scores(succeed(eval("shared", &[&shared]))), whole);
+    assert_eq!(server.requests().len(), 2 * calls, "a shared record is read");
+    assert!(!has_text(desk.folder.path(), "planted"), "the key is in no file");
 }
 
 #[test]

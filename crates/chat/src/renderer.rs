@@ -193,6 +193,24 @@ impl PromptRenderer {
         self.render_followed(prompt, suffix, &[])
     }
 
+    /// Renders with a hint after the suffix: what a teacher reads that knows more than the model.
+    ///
+    /// # Errors
+    /// As [`render`](Self::render).
+    pub fn render_hinted(
+        &self,
+        prompt: &Prompt,
+        suffix: Option<&str>,
+        hint: &str,
+    ) -> Result<RenderedPrompt, PromptError> {
+        if self.refuses_control_text
+            && let Some(text) = self.control_text(&Prompt::Text(hint.to_owned()))?
+        {
+            return Err(PromptError::ControlText { text });
+        }
+        self.render_with(prompt, Some(&format!("{}{hint}", suffix.unwrap_or(&self.suffix))))
+    }
+
     /// Renders a prompt and the messages that follow it.
     pub(crate) fn render_followed(
         &self,

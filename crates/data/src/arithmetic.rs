@@ -38,6 +38,7 @@ fn problem(sum: Sum, rules: &Rules) -> Problem {
         task,
         environment: None,
         demonstration,
+        hint: None,
     }
 }
 

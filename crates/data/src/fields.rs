@@ -7,7 +7,10 @@
 //! | tests | `public_test_cases`, `private_test_cases` and `metadata` as LiveCodeBench publishes them, also within `question`; `tests`, `input_output` (APPS, TACO), `test_cases`, `verification_info.test_cases`; `reward_model.ground_truth` if it has inputs and outputs |
 //! | verifier | `verifier` (`none`: answers are not judged), `custom.endpoint`; else what [`Verifiers`] say of `data_source` |
 //! | demonstration | `demonstration` |
+//! | hint | `hint`, where hints are asked for |
 //! | name | `id`, `question_id`, `question.question_id` |
+
+use std::sync::Arc;
 
 use evenkeel_chat::Prompt;
 use evenkeel_proto::FieldError;
@@ -27,6 +30,7 @@ use crate::{Demonstration, Reason, Shape, Task, TaskKind, code};
 const PROMPT: &[&str] = &["prompt", "problem", "question", "question_content", "question.question_content"];
 const GOLD: &[&str] = &["gold", "reward_model.ground_truth", "final_answer", "answer", "label", "solution"];
 const DEMONSTRATION: &[&str] = &["demonstration"];
+const HINT: &str = "hint";
 const ID: &[&str] = &["id", "question_id", "question.question_id"];
 const PROFILE: &str = "profile";
 /// Columns with pictures and the like, which no model here can see.
@@ -46,6 +50,7 @@ pub struct Fields {
     environments: Environments,
     program_prompt: ProgramPrompt,
     max_columns: usize,
+    hints: bool,
 }
 
 /// How programming questions that are texts are asked.
@@ -76,6 +81,7 @@ impl Fields {
             environments: Environments::default(),
             program_prompt: ProgramPrompt::default(),
             max_columns: MAX_COLUMNS,
+            hints: false,
         }
     }
 
@@ -84,6 +90,12 @@ impl Fields {
     #[must_use]
     pub fn with_max_columns(self, max_columns: usize) -> Self {
         Self { max_columns, ..self }
+    }
+
+    /// Sets whether the hints of rows are read.
+    #[must_use]
+    pub fn with_hints(self, hints: bool) -> Self {
+        Self { hints, ..self }
     }
 
     /// Sets how programming questions are asked.
@@ -111,6 +123,7 @@ impl Fields {
         }
         let named = [&self.prompt, &self.gold, &self.demonstration, &self.id].into_iter().flat_map(Names::iter);
         let columns = named.chain([CUSTOM, PROFILE, VERIFIER, DATA_SOURCE, TOOLS]).chain(MEDIA.iter().copied());
+        let columns = columns.chain(self.hints.then_some(HINT));
         Columns::new(columns.chain(code::COLUMNS.iter().copied()))
     }
 
@@ -208,6 +221,15 @@ impl Fields {
             value => plain(name, value).map(Demonstration::Written),
         };
         self.demonstration.find(row).map(read).transpose()
+    }
+
+    /// The hint of a row, if it has one and hints are read.
+    ///
+    /// # Errors
+    /// One that is no text.
+    pub fn hint(&self, row: &DataRow) -> Result<Option<Arc<str>>, RowError> {
+        let found = row.get(HINT).filter(|hint| self.hints && *hint != "");
+        found.map(|hint| plain(HINT, hint).map(Arc::from)).transpose()
     }
 
     /// The row's name, if it has one.

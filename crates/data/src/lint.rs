@@ -87,6 +87,7 @@ mod tests {
             task: Task::math(golds.iter().map(|gold| (*gold).to_owned())).unwrap(),
             environment: None,
             demonstration: None,
+            hint: None,
         };
         let suspicions = check_golds(&mut problem).map_err(|error| error.reason)?;
         let golds = problem.task.golds().map(str::to_owned).collect();

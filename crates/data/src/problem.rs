@@ -32,6 +32,8 @@ pub struct Problem {
     pub environment: Option<EnvironmentTask>,
     /// An answer to imitate, if the data has one.
     pub demonstration: Option<Demonstration>,
+    /// What the model knows more as its own teacher, if the data has that and it is asked for.
+    pub hint: Option<Arc<str>>,
 }
 
 /// The name of a problem: the row's own, or file and row.
@@ -105,7 +107,19 @@ impl Problem {
                 FieldError::new("the demonstration", "a list of turns", allowed),
             ));
         }
-        Ok(Self { id, origin, data_source, prompt, context: None, suffix: None, task, environment, demonstration })
+        let hint = fields.hint(row)?;
+        Ok(Self {
+            id,
+            origin,
+            data_source,
+            prompt,
+            context: None,
+            suffix: None,
+            task,
+            environment,
+            demonstration,
+            hint,
+        })
     }
 
     /// What a renderer takes: the prompt, and its suffix where it has one of its own.
@@ -154,6 +168,23 @@ mod tests {
         }
         let error = demonstration_of(&Fields::default(), r#"["a", "b"]"#).unwrap_err();
         assert!(error.contains("only rows with an environment"), "{error}");
+    }
+
+    #[test]
+    fn a_hint_is_read_where_hints_are_asked_for() {
+        let hint_of = |fields: &Fields, hint: &str| {
+            let row = DataRow::parse(1, &format!(r#"{{"prompt": "1?", "answer": "1", "hint": {hint}}}"#)).unwrap();
+            let problem = Problem::read(&row, fields, &Rules::default(), ProblemOrigin::default(), String::new);
+            problem.map(|problem| problem.hint.map(|hint| hint.to_string())).map_err(|error| error.to_string())
+        };
+        let fields = Fields::default().with_hints(true);
+        assert_eq!(hint_of(&fields, "\"count\""), Ok(Some("count".to_owned())));
+        for absent in ["null", "\"\""] {
+            assert_eq!(hint_of(&fields, absent), Ok(None));
+        }
+        let error = hint_of(&fields, "[1]").unwrap_err();
+        assert!(error.contains("`hint` is a list, allowed: a text"), "{error}");
+        assert_eq!(hint_of(&Fields::default(), "[1]"), Ok(None));
     }
 
     #[test]

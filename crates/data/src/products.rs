@@ -58,6 +58,7 @@ fn problem(a: u32, b: u32, rules: &Rules) -> Problem {
         prompt: Prompt::Text(text),
         environment: None,
         demonstration: Some(Demonstration::Turns(vec![call, answer])),
+        hint: None,
     }
 }
 

@@ -46,6 +46,7 @@ fn problem(program: Program, rules: &Rules) -> Problem {
         environment: None,
         task,
         demonstration,
+        hint: None,
     }
 }
 

@@ -37,6 +37,7 @@ fn problem(sum: TrailingSum, rules: &Rules) -> Problem {
         environment: None,
         task,
         demonstration: Some(Demonstration::TrailingSum(sum)),
+        hint: None,
     }
 }
 

@@ -74,6 +74,7 @@ fn problem(kind: ProblemKind, number: u64, source: usize, text: &str, answer: u3
         environment: None,
         task: task.with_prompt(Some(text)).with_rules(rules),
         demonstration: None,
+        hint: None,
     }
 }
 

@@ -48,8 +48,19 @@ pub(crate) enum CallError {
     Timeout,
     /// The endpoint did not take it, and may do so after the pause; without one, after one of the caller's.
     Busy { is_rate_limit: bool, after: Option<Duration>, words: String },
+    /// The connection broke off after the call was sent. The call may be repeated.
+    BrokenOff(String),
     /// The endpoint refuses it, and would do so again.
     Refused(String),
+    /// The endpoint answered it with what is no completion, and would do so again.
+    Unreadable(String),
+}
+
+impl CallError {
+    /// Whether the endpoint may have charged for the call: it took it, as far as anybody can tell.
+    pub(crate) fn may_cost(&self) -> bool {
+        matches!(self, Self::Timeout | Self::BrokenOff(_) | Self::Unreadable(_))
+    }
 }
 
 impl Endpoint {
@@ -105,8 +116,8 @@ impl Endpoint {
         let label = match &result {
             Ok(_) => "reply",
             Err(CallError::Timeout) => "timeout",
-            Err(CallError::Busy { .. }) => "busy",
-            Err(CallError::Refused(_)) => "refused",
+            Err(CallError::Busy { .. } | CallError::BrokenOff(_)) => "busy",
+            Err(CallError::Refused(_) | CallError::Unreadable(_)) => "refused",
         };
         metrics::counter!("evenkeel_judge_calls_total", "result" => label).increment(1);
         result
@@ -125,19 +136,22 @@ impl Endpoint {
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
-        let lost = |error: reqwest::Error| CallError::Busy {
-            is_rate_limit: false,
-            after: None,
-            words: self.shown(&in_words(&error)),
+        let lost = |error: &reqwest::Error, was_taken: bool| {
+            let words = self.shown(&in_words(error));
+            if was_taken {
+                CallError::BrokenOff(words)
+            } else {
+                CallError::Busy { is_rate_limit: false, after: None, words }
+            }
         };
-        let mut response = request.send().await.map_err(lost)?;
+        let mut response = request.send().await.map_err(|error| lost(&error, !error.is_connect()))?;
         let status = response.status();
         let after = retry_after(response.headers());
-        let body = read(&mut response).await.map_err(lost)?;
+        let body = read(&mut response).await.map_err(|error| lost(&error, status.is_success()))?;
         match (status, body) {
             (status, Some(body)) if status.is_success() => self.reply(&body),
             (status, None) if status.is_success() => {
-                Err(CallError::Refused(format!("the response has more than {MAX_RESPONSE} bytes")))
+                Err(CallError::Unreadable(format!("the response has more than {MAX_RESPONSE} bytes")))
             }
             (status, body) => Err(self.failed(status, after, &body.unwrap_or_default())),
         }
@@ -161,7 +175,7 @@ impl Endpoint {
 
     fn reply(&self, body: &[u8]) -> Result<Reply, CallError> {
         let completion: Completion = serde_json::from_slice(body)
-            .map_err(|error| CallError::Refused(format!("the response is no chat completion: {error}")))?;
+            .map_err(|error| CallError::Unreadable(format!("the response is no chat completion: {error}")))?;
         let Usage { prompt_tokens, completion_tokens } = completion.usage.unwrap_or_default();
         let finish_reason = completion.choices.first().and_then(|choice| choice.finish_reason.clone());
         // One was asked for. Several are several scores, which no parser takes.

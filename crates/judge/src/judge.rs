@@ -176,50 +176,51 @@ impl Inner {
         let Ok(_permit) = this.calls.acquire().await else {
             return no_verdict(JudgeFailure::Unreachable, "the judge is shutting down");
         };
-        let reply = this.reply(body).await;
-        let model = &this.settings.model;
-        let line = match &reply {
-            Ok(Reply { text, finish_reason, prompt_tokens, reply_tokens }) => {
-                let line = Line::new(digest, model, Some(text.clone()), finish_reason.clone());
-                line.with_tokens(*prompt_tokens, *reply_tokens)
-            }
-            Err(none) if none.failure == JudgeFailure::Timeout => Line::new(digest, model, None, String::new()),
-            Err(none) => return Err(none.clone()),
-        };
-        metrics::counter!("evenkeel_judge_tokens_total", "of" => "prompts").increment(line.prompt_tokens);
-        metrics::counter!("evenkeel_judge_tokens_total", "of" => "replies").increment(line.reply_tokens);
+        let Reply { text, finish_reason, prompt_tokens, reply_tokens } = Self::reply(this, digest, body).await?;
+        metrics::counter!("evenkeel_judge_tokens_total", "of" => "prompts").increment(prompt_tokens);
+        metrics::counter!("evenkeel_judge_tokens_total", "of" => "replies").increment(reply_tokens);
+        let line = Line::new(digest, &this.settings.model, Some(text), finish_reason);
+        let line = line.with_tokens(prompt_tokens, reply_tokens);
         let counts = this.on_disk(move |record| record.add(line)).await?;
-        reply.and_then(|_| this.verdict(&counts, false))
+        this.verdict(&counts, false)
     }
 
-    /// Calls until the endpoint takes the call. The call stays taken from the budget if there is a reply, or if it took
-    /// too long.
-    async fn reply(&self, body: String) -> Result<Reply, NoVerdict> {
-        let until = Instant::now() + self.settings.retry_for;
+    /// Calls until the endpoint takes the call. The call stays taken from the budget if there is a reply. One that may
+    /// have cost something without a reply is recorded here.
+    async fn reply(this: &Arc<Self>, digest: &str, body: String) -> Result<Reply, NoVerdict> {
+        let until = Instant::now() + this.settings.retry_for;
         let mut failures = 0;
         loop {
-            if self.endpoint.opens_at().is_some_and(|opens| opens > until) {
-                let detail = format!("the endpoint takes no calls for longer than {}", self.settings.shown_retries());
+            if this.endpoint.opens_at().is_some_and(|opens| opens > until) {
+                let detail = format!("the endpoint takes no calls for longer than {}", this.settings.shown_retries());
                 return Err(NoVerdict { failure: JudgeFailure::RateLimited, detail });
             }
-            let taken = self.take_call().await?;
-            let error = match self.endpoint.call(body.clone(), self.settings.timeout).await {
+            let taken = this.take_call().await?;
+            let error = match this.endpoint.call(body.clone(), this.settings.timeout).await {
                 Ok(reply) => {
                     taken.keep();
                     return Ok(reply);
                 }
                 Err(error) => error,
             };
+            if error.may_cost() {
+                taken.keep();
+                let line = Line::new(digest, &this.settings.model, None, String::new());
+                this.on_disk(move |record| record.add(line)).await?;
+            } else {
+                drop(taken);
+            }
             let (is_rate_limit, after, words) = match error {
                 CallError::Timeout => {
-                    taken.keep();
-                    let detail = format!("the call took longer than {}", self.settings.shown_timeout());
+                    let detail = format!("the call took longer than {}", this.settings.shown_timeout());
                     return Err(NoVerdict { failure: JudgeFailure::Timeout, detail });
                 }
-                CallError::Refused(detail) => return Err(NoVerdict { failure: JudgeFailure::Refused, detail }),
+                CallError::Refused(detail) | CallError::Unreadable(detail) => {
+                    return Err(NoVerdict { failure: JudgeFailure::Refused, detail });
+                }
+                CallError::BrokenOff(words) => (false, None, words),
                 CallError::Busy { is_rate_limit, after, words } => (is_rate_limit, after, words),
             };
-            drop(taken);
             failures += 1;
             let pause = after.unwrap_or_else(|| between_attempts(failures));
             if Instant::now() + pause > until {

@@ -1,4 +1,4 @@
-//! The record of verdicts: a file of JSON lines, one for each call that was answered or that took too long.
+//! The record of verdicts: a file of JSON lines, one for each call that was answered, took too long or broke off.
 //!
 //! A line is on the disk before its verdict counts. A question with a line is not asked again: the line has the judge's own
 //! words, which are read again as they were the first time. Processes may share the file; each appends whole lines
@@ -34,7 +34,8 @@ pub(crate) struct Line {
     pub(crate) digest: String,
     /// Name of the model, for readers.
     pub(crate) model: String,
-    /// The judge's words. `None` where the call took too long: such a question is asked again.
+    /// The judge's words. `None` where the call took too long, broke off or gave no completion: such a question is asked
+    /// again.
     pub(crate) reply: Option<String>,
     /// Why the endpoint says that the reply ended.
     pub(crate) finish_reason: String,

@@ -214,6 +214,48 @@ async fn the_budget_ends_calls_and_holds_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn calls_that_the_endpoint_refuses_cost_nothing_and_no_more_are_answered_than_the_budget_has() {
+    let server = ChatServer::start(|number, _| match number % 3 {
+        0 => ChatAnswer::of(GOOD),
+        1 => ChatAnswer::error(429, "slow down").with("retry-after-ms", "10"),
+        _ => ChatAnswer::error(503, "busy").with("retry-after-ms", "10"),
+    });
+    let mut desk = Desk::new(&server.url);
+    desk.settings.budget = BudgetSettings { calls: 5, tokens: 0 };
+    let judge = desk.judge();
+    let all = (0..12).map(|number| {
+        let judge = judge.clone();
+        tokio::spawn(async move { short(&judge.judge(question(&number.to_string())).await) })
+    });
+    let mut results = Vec::new();
+    for one in all.collect::<Vec<_>>() {
+        results.push(one.await.unwrap());
+    }
+    assert_eq!(results.iter().filter(|result| **result == Ok(1.0)).count(), 5, "{results:?}");
+    assert_eq!(results.iter().filter(|result| **result == Err("judge_budget")).count(), 7, "{results:?}");
+    let answered = (0..server.requests().len()).filter(|number| number % 3 == 0).count();
+    assert_eq!((answered, judge.spent().0, desk.record().lines().count()), (5, 5, 5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_break_off_or_give_no_completion_count_after_a_restart_too() {
+    let server = ChatServer::start(|number, _| match number {
+        0 => ChatAnswer::broken_off(),
+        1 => ChatAnswer::of(GOOD),
+        _ => ChatAnswer::body("<html>"),
+    });
+    let mut desk = Desk::new(&server.url);
+    desk.settings.budget = BudgetSettings { calls: 3, tokens: 0 };
+    let judge = desk.judge();
+    assert_eq!(short(&judge.judge(question("5")).await), Ok(1.0), "it is asked again");
+    assert_eq!(judge.spent().0, 2);
+    assert_eq!(short(&judge.judge(question("six")).await), Err("judge_refused"));
+    drop(judge);
+    assert_eq!(short(&desk.judge().judge(question("six")).await), Err("judge_budget"));
+    assert_eq!((server.requests().len(), desk.record().lines().count()), (3, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_last_call_of_a_budget_waits_for_those_in_flight() {
     let slow = Duration::from_millis(200);
     for (first, then) in [

@@ -1,6 +1,6 @@
 //! Advantages, weights, losses and gradients for every aggregation, policy and correction, as automatic differentiation
-//! in float64 computed them from the formulas: `tests/golden/objective.json`, and a larger file of the same form
-//! outside the repository.
+//! in float64 computed them from the formulas: `tests/golden/objective.json`, a larger file of the same form outside the
+//! repository, and files of later rules.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "shared with the other tests of this crate")]
@@ -25,10 +25,12 @@ fn main() -> ExitCode {
     ];
     let all = checks.into_iter().flat_map(|(name, check)| golden(name, "objective.json", check));
     // There is no larger set of these.
-    let since = checks
-        .into_iter()
-        .flat_map(|(name, check)| golden(&format!("since::{name}"), "objective_since.json", check).into_iter().take(1));
-    run(all.chain(since).collect())
+    let of = |part: &'static str| {
+        let file = format!("objective_{part}.json");
+        let of_file = move |(name, check)| golden(&format!("{part}::{name}"), &file, check).into_iter().take(1);
+        checks.into_iter().flat_map(of_file)
+    };
+    run(all.chain(of("since")).chain(of("sides")).collect())
 }
 
 fn list(value: &Value) -> &[Value] {

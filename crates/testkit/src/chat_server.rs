@@ -25,6 +25,8 @@ pub struct ChatAnswer {
     headers: Vec<(&'static str, String)>,
     body: String,
     delay: Duration,
+    /// Bytes of the body that are promised and never sent.
+    missing: usize,
 }
 
 impl ChatAnswer {
@@ -49,7 +51,12 @@ impl ChatAnswer {
 
     /// A successful response with another body.
     pub fn body(body: &str) -> Self {
-        Self { status: 200, headers: Vec::new(), body: body.to_owned(), delay: Duration::ZERO }
+        Self { status: 200, headers: Vec::new(), body: body.to_owned(), delay: Duration::ZERO, missing: 0 }
+    }
+
+    /// A completion that breaks off before its end.
+    pub fn broken_off() -> Self {
+        Self { missing: 8, ..Self::of("") }
     }
 
     /// An error with a message.
@@ -72,7 +79,7 @@ impl ChatAnswer {
 
     fn send(&self, stream: &mut TcpStream) -> std::io::Result<()> {
         thread::sleep(self.delay);
-        let length = self.body.len();
+        let length = self.body.len() + self.missing;
         let mut head = format!("HTTP/1.1 {} words\r\nContent-Length: {length}\r\nConnection: close\r\n", self.status);
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");

@@ -3353,6 +3353,10 @@ pub struct TrainGroup {
     /// At least one.
     #[prost(message, repeated, tag = "4")]
     pub samples: ::prost::alloc::vec::Vec<TrainSample>,
+    /// What the learner's model reads as its own teacher, with `distillation.hints`: the prompt with the hint of its row. Empty: the prompt
+    /// as it is, which teaches nothing.
+    #[prost(uint32, repeated, tag = "5")]
+    pub hinted_prompt_token_ids: ::prost::alloc::vec::Vec<u32>,
 }
 /// One verified rollout.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -19,6 +19,9 @@ pub struct ResponseGroup {
     pub id: String,
     /// Token ids of the prompt, 1 or more.
     pub prompt: Vec<u32>,
+    /// What the model reads as its own teacher: the prompt with a hint. `None` without a hint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hinted_prompt: Option<Vec<u32>>,
     /// Responses that were sampled for one prompt.
     pub responses: Vec<Response>,
 }
@@ -128,6 +131,7 @@ impl ResponseGroup {
             .validate_group_size(responses)
             .map_err(|error| refused(FieldError::new("responses", list_of(responses), error.allowed)))?;
         validate_length(config, "prompt", self.prompt.len(), "").map_err(refused)?;
+        self.validate_hint(config, settings).map_err(refused)?;
         for (number, response) in self.responses.iter().enumerate().filter(|(_, response)| response.valid) {
             let refused = |error: FieldError| refused(error.within(format_args!("responses[{number}]")));
             response.validate_sequences(config, self.prompt.len()).map_err(refused)?;
@@ -135,6 +139,26 @@ impl ResponseGroup {
             response.validate().map_err(refused)?;
             validate_logp("rollout_logp", &response.mask, &response.rollout_logp)
                 .map_err(|error| error.at(index, Some(number)))?;
+        }
+        Ok(())
+    }
+}
+
+impl ResponseGroup {
+    /// Refuses a hint that no teacher reads, and one that leaves no room for a response.
+    fn validate_hint(&self, config: &Config, settings: &TrainingSettings) -> Result<(), FieldError> {
+        const FIELD: &str = "hinted_prompt";
+        let Some(hinted) = &self.hinted_prompt else { return Ok(()) };
+        let reads_hints = settings.distillation.as_ref().is_some_and(|distillation| distillation.hints);
+        let allowed = "absent without distillation.hints";
+        FieldError::ensure(reads_hints, FIELD, list_of(hinted.len()), allowed)?;
+        validate_ids(config, FIELD, hinted)?;
+        for (number, response) in self.responses.iter().enumerate().filter(|(_, response)| response.valid) {
+            let field = format!("responses[{number}]");
+            let allowed = "none in a group with hinted_prompt: turns with prompts of their own have no hint";
+            let contexts = response.contexts.len();
+            FieldError::ensure(contexts == 0, format!("{field}.contexts"), list_of(contexts), allowed)?;
+            validate_length(config, &field, hinted.len() + response.tokens.len(), " with hinted_prompt")?;
         }
         Ok(())
     }

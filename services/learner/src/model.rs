@@ -1,4 +1,4 @@
-//! The network in training, and the frozen ones that terms of the loss compare it with.
+//! The network in training, and the ones that terms of the loss compare it with.
 
 use candle_core::Tensor;
 use evenkeel_host::available_memory;
@@ -18,8 +18,8 @@ use crate::terms::InitialPolicy;
 /// The policy and what it is compared with.
 pub(crate) struct Model {
     policy: Box<dyn TrainableModel>,
-    /// The networks of the loss's terms, in their order.
-    frozen: Vec<Box<dyn TrainableModel>>,
+    /// The networks of the loss's terms, in their order; `None` for the policy itself.
+    frozen: Vec<Option<Box<dyn TrainableModel>>>,
     micro_batch_tokens: usize,
     gradient_packing: GradientPacking,
 }
@@ -101,12 +101,13 @@ impl Model {
 
     /// The parameters of the frozen networks, in the order of their terms.
     pub(crate) fn frozen(&self) -> impl Iterator<Item = &Parameters> {
-        self.frozen.iter().map(|network| network.parameters())
+        self.frozen.iter().flatten().map(|network| network.parameters())
     }
 
-    /// Log-probabilities and entropies of each sequence under the frozen network of a term.
+    /// Log-probabilities and entropies of each sequence under the network of a term.
     pub(crate) fn score_frozen(&self, term: usize, batches: &MicroBatches, temperature: f32) -> Result<Vec<Scores>> {
-        Ok(batches.unpack(self.frozen[term].score(batches.packed(), temperature)?))
+        let network = self.frozen[term].as_deref().unwrap_or(&*self.policy);
+        Ok(batches.unpack(network.score(batches.packed(), temperature)?))
     }
 
     /// Forward and backward passes; gradients are added to those already summed.

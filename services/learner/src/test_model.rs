@@ -84,6 +84,7 @@ pub(crate) fn groups() -> Vec<ResponseGroup> {
     let group = |number: u32| ResponseGroup {
         id: format!("prompt-{number}"),
         prompt: vec![2, 3 + number],
+        hinted_prompt: None,
         responses: vec![response(4 + number, 1.0), response(6 + number, 0.0)],
     };
     (0..3).map(group).collect()

@@ -95,7 +95,12 @@ fn groups(step: &Value) -> Vec<ResponseGroup> {
             valid: x["valid"].as_bool().unwrap(),
             ..Response::default()
         });
-        ResponseGroup { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
+        ResponseGroup {
+            id: number.to_string(),
+            prompt: ids(&group[0]["prompt"]),
+            hinted_prompt: None,
+            responses: responses.collect(),
+        }
     };
     step["groups"].as_array().unwrap().iter().enumerate().map(group).collect()
 }
@@ -266,7 +271,12 @@ fn verl_groups(batch: &Value) -> Vec<ResponseGroup> {
             let rollout_logp = vec![-1.0; tokens.len()];
             Response { tokens, mask, rollout_logp, raw_reward: reward, reward, valid: true, ..Response::default() }
         });
-        ResponseGroup { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
+        ResponseGroup {
+            id: number.to_string(),
+            prompt: ids(&group[0]["prompt"]),
+            hinted_prompt: None,
+            responses: responses.collect(),
+        }
     };
     batch["groups"].as_array().unwrap().iter().enumerate().map(group).collect()
 }

@@ -137,7 +137,7 @@ impl Recipe {
             rules: rules(&identified),
             origins: BTreeMap::new(),
             model: Arc::new(self.run_model(|line| tracing::info!("{line}"))),
-            teacher: self.learner.distillation.as_ref().map(|distillation| distillation.teacher.clone()),
+            teacher: self.learner.distillation.as_ref().and_then(|it| it.folder()).map(Path::to_owned),
             learns_from_rewards: self.learner.reward_weight() != 0.0,
             learner_settings_hash: Some(self.learner.hash()),
             groups_of_first_update: Some(self.learner.mini_batch_groups)

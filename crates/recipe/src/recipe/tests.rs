@@ -254,6 +254,23 @@ fn a_teacher_scores_every_group_so_that_dynamic_sampling_is_refused() {
 }
 
 #[test]
+fn a_model_that_teaches_itself_has_hints_and_no_folder() {
+    let hints = "[learner.distillation]\nhints = true\n";
+    let hint = "[data]\nhint = \"A hint: {hint}\"\n";
+    assert_eq!(loaded(&format!("{hints}{hint}")).unwrap().resolved().unwrap().teacher, None);
+    for (text, words) in [
+        (hints.to_owned(), "`data.hint` is absent"),
+        (hint.to_owned(), "absent without learner.distillation.hints = true"),
+        (format!("{hints}teacher = \"folder\"\n{hint}"), "`learner.distillation.teacher` is folder"),
+        (format!("{hints}{hint}environment = \"calculator\""), "absent with an environment"),
+        (format!("{hints}[data]\nhint = \"none\""), "a text with {hint}"),
+    ] {
+        let error = loaded(&text).unwrap_err();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
+#[test]
 fn smollm2_asks_seven_kinds_of_problems_and_its_steps_reward_bare_answers() {
     let plain = built_in(&["smollm2"]);
     let data = plain.data.built_in(plain.run.seed, plain.evaluation.problems).unwrap();

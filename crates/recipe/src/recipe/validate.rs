@@ -98,11 +98,23 @@ fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
     recipe.learner.validate_groups(groups).map_err(|error| error.within("learner"))
 }
 
-/// Refuses to leave out groups that a teacher would score.
+/// Refuses to leave out groups that a teacher would score, and hints that nobody reads or that are nowhere.
 fn validate_distillation(recipe: &Recipe) -> Result<(), FieldError> {
     let leaves_out = recipe.sampling.dynamic && recipe.learner.distillation.is_some();
     let allowed = "false with learner.distillation: a teacher scores groups with equal rewards, too";
-    FieldError::ensure(!leaves_out, "sampling.dynamic", true, allowed)
+    FieldError::ensure(!leaves_out, "sampling.dynamic", true, allowed)?;
+    let reads_hints = recipe.learner.distillation.as_ref().is_some_and(|distillation| distillation.hints);
+    match &recipe.data.hint {
+        None if reads_hints => Err(FieldError::missing("data.hint", "a text with {hint}, with distillation.hints")),
+        Some(hint) if !reads_hints => {
+            Err(FieldError::quoted("data.hint", hint, "absent without learner.distillation.hints = true"))
+        }
+        Some(hint) if recipe.data.environment.is_some() || !recipe.data.environments.is_empty() => {
+            let allowed = "absent with an environment: turns may have prompts of their own, which have no hint";
+            Err(FieldError::quoted("data.hint", hint, allowed))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses rewards that the advantages are not made for.

@@ -76,8 +76,11 @@ pub(super) fn training(steps: &Curves, earlier: Option<&EarlierRun>) -> Vec<Figu
     };
     let mut all: Vec<Chart> =
         [metric::ENTROPY, metric::GRADIENT_NORM, metric::CLIPPED, metric::POLICY_KL, metric::TRUNCATED].map(one).into();
-    // Beside entropy and gradient norm, which follow from it.
+    // Beside entropy and norms, which follow from it.
     all.insert(2, pulls(steps));
+    if !steps.column(metric::UPDATE_NORM.name).is_empty() {
+        all.insert(3, one(metric::UPDATE_NORM));
+    }
     let zero = "groups whose answers are all correct, and those of which none is";
     let zero = Chart::new("Groups that agree", zero).from(0.0).measured_in("groups of a step");
     let zero = zero.with(averaged(steps, "all correct", 3, metric::ALL_CORRECT.name));

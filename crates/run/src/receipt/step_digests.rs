@@ -9,7 +9,7 @@ use crate::rollouts::{Rollout, RolloutSegment, TurnPrompt};
 /// Collects the samples of a step, in any order.
 ///
 /// The digests are taken over, in this order:
-/// - prompts, for each group: number, problem, its index, token ids;
+/// - prompts, for each group: number, problem, its index, token ids, and those of the prompt with a hint, if there is one;
 /// - tokens, for each sample: group, number, [`tokens_digest`] or an empty text;
 /// - verdicts, for each sample: group, number, why it ended, verdict, reason (empty without a verdict), reward, shaped
 ///   reward, number of components, and name and value of each;
@@ -29,12 +29,15 @@ struct SampleDigests {
 }
 
 impl StepDigests {
-    /// Adds a sample with the token ids of its prompt. `tokens` is the [`tokens_digest`] of its answer; `None` where it
-    /// has none.
-    pub fn add(&mut self, rollout: &Rollout, prompt_token_ids: &[u32], tokens: Option<&str>) {
+    /// Adds a sample with the token ids of its prompt, and of the prompt with a hint. `tokens` is the [`tokens_digest`]
+    /// of its answer; `None` where it has none.
+    pub fn add(&mut self, rollout: &Rollout, prompts: (&[u32], Option<&[u32]>), tokens: Option<&str>) {
         let Rollout { group, sample, .. } = *rollout;
         let mut prompt = Canonical::default();
-        prompt.number(group).text(&rollout.problem).number(rollout.index).ids(prompt_token_ids);
+        prompt.number(group).text(&rollout.problem).number(rollout.index).ids(prompts.0);
+        if let Some(hinted) = prompts.1 {
+            prompt.ids(hinted);
+        }
         let prompt = prompt.finish();
         if *self.prompts.entry(group).or_insert_with(|| prompt.clone()) != prompt {
             let what = format!("has another prompt in sample {sample} of prompt {group} than in those before");
@@ -51,12 +54,13 @@ impl StepDigests {
     /// tokens are not those of the step.
     pub fn add_recorded(&mut self, rollout: &Rollout) -> bool {
         let Rollout { prompt_token_ids, segments, token_ids, token_log_probabilities, turn_prompts, .. } = rollout;
+        let prompts = (prompt_token_ids.as_deref().unwrap_or_default(), rollout.hinted_prompt_token_ids.as_deref());
         let (tokens, is_complete) = match (token_ids, token_log_probabilities) {
             (Some(ids), Some(values)) => (Some(tokens_digest(segments, ids, values, turn_prompts)), true),
             (None, None) => (None, rollout.tokens == 0),
             _ => (None, false),
         };
-        self.add(rollout, prompt_token_ids.as_deref().unwrap_or_default(), tokens.as_deref());
+        self.add(rollout, prompts, tokens.as_deref());
         is_complete && prompt_token_ids.is_some()
     }
 
@@ -171,6 +175,7 @@ mod tests {
         };
         assert_eq!(changed(|rollout| rollout.index += 1), [true, false, false, false]);
         assert_eq!(changed(|rollout| rollout.prompt_token_ids = Some(vec![1, 3])), [true, false, false, false]);
+        assert_eq!(changed(|rollout| rollout.hinted_prompt_token_ids = Some(vec![1])), [true, false, false, false]);
         assert_eq!(changed(|rollout| rollout.token_ids = Some(vec![4; 9])), [false, true, false, false]);
         assert_eq!(changed(|rollout| rollout.segments[0].version = None), [false, true, false, false]);
         assert_eq!(changed(|rollout| rollout.reward = Some(0.25)), [false, false, true, false]);

@@ -85,6 +85,9 @@ pub struct Rollout {
     /// Token ids of the prompt, with `run.rollout_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_token_ids: Option<Vec<u32>>,
+    /// Token ids of the prompt with the hint of its row, with `run.rollout_tokens`; absent without a hint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hinted_prompt_token_ids: Option<Vec<u32>>,
     /// Token ids of the answer, with `run.rollout_tokens`; absent where there is no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<u32>>,
@@ -244,6 +247,7 @@ pub(super) mod tests {
             turns: vec![],
             used_up: None,
             prompt_token_ids: None,
+            hinted_prompt_token_ids: None,
             token_ids: None,
             token_log_probabilities: None,
             turn_prompts: vec![],

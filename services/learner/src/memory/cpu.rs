@@ -59,6 +59,8 @@ impl CpuMemoryPlan {
         for term in settings.loss_terms().iter() {
             parts.push(stays(MemoryUse::of_network(term), term.network_bytes(described.trained_count() as u64)?));
         }
+        // The policy as its own teacher takes none.
+        parts.retain(|part| part.bytes > 0);
         if !settings.is_single_update() {
             parts.push(passes(MemoryUse::StateBefore, 3 * count));
         }

@@ -76,6 +76,7 @@ mod tests {
         let group = |number: u32| ResponseGroup {
             id: number.to_string(),
             prompt: vec![3; LONGEST + 1 - 10],
+            hinted_prompt: None,
             responses: (0..SEQUENCES as u32).map(response).collect(),
         };
         let updates = if settings.mini_batch_groups > 0 { 2 } else { 1 };

@@ -90,6 +90,8 @@ impl MemoryPlan {
         for term in settings.loss_terms().iter() {
             parts.push(stays(MemoryUse::of_network(term), term.network_bytes(count)?));
         }
+        // The policy as its own teacher takes none.
+        parts.retain(|part| part.bytes > 0);
         if !settings.is_single_update() && on_host {
             parts.push(passes(MemoryUse::WeightsBefore, 4 * count));
             host.push(passes(MemoryUse::MomentsBefore, 8 * count));

@@ -27,10 +27,13 @@ pub(crate) enum TrainingPhase {
 }
 
 /// The result of an update.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UpdateReport {
     /// Global norm of the gradient before clipping.
     pub(crate) grad_norm: f64,
+    /// Sum of squares of what was added to each own parameter, in their order; `None` where nothing was changed, and
+    /// where a GPU's kernels update, which do not say it.
+    pub(crate) squares: Option<Vec<f64>>,
     /// The learning rate of the update.
     pub(crate) learning_rate: f64,
     /// Why nothing was changed; absent if the update was applied.
@@ -191,8 +194,9 @@ impl Optimizer {
         self.enter(phase, target.parameters)?;
         let learning_rate = settings.learning_rate_at(self.counts.updates, self.counts.steps);
         let clip = Clip { scale, limit: settings.max_grad_norm.unwrap_or(f64::INFINITY) };
+        let mut squares = None;
         let UpdateNorm { norm, applied } = match (loss_is_finite, target.kernels) {
-            (true, _) => self.apply(settings, target, gradient, clip, learning_rate)?,
+            (true, _) => self.apply(settings, target, gradient, clip, learning_rate, &mut squares)?,
             (false, Some(kernels)) => UpdateNorm { norm: kernels.norm(gradient.tensors)?, applied: false },
             (false, None) => UpdateNorm { norm: gradient.norm()?, applied: false },
         };
@@ -201,7 +205,7 @@ impl Optimizer {
             (false, _) => Some(SkipReason::NonFiniteLoss),
             (true, false) => Some(SkipReason::NonFiniteGradient),
         };
-        Ok(UpdateReport { grad_norm: scale * norm, learning_rate, skipped })
+        Ok(UpdateReport { grad_norm: scale * norm, squares, learning_rate, skipped })
     }
 }
 
@@ -215,6 +219,7 @@ impl Optimizer {
         gradient: UpdateGradient<'_>,
         clip: Clip,
         learning_rate: f64,
+        squares: &mut Option<Vec<f64>>,
     ) -> Result<UpdateNorm> {
         let updates = self.counts.updates + 1;
         let [beta1, beta2] = settings.betas;
@@ -248,12 +253,13 @@ impl Optimizer {
                 }
                 // As in torch.nn.utils.clip_grad_norm_.
                 let factor = clip.scale * (clip.limit / (scaled + 1e-6)).min(1.0);
+                let squares = squares.insert(Vec::with_capacity(gradients.len()));
                 for (id, (gradient, numbers)) in gradients.iter().zip(numbers).enumerate() {
                     let first = &mut moments.first[id];
                     let second = &mut moments.second[id];
                     let parameter =
                         ParameterMoments { value: &mut parameters.trained_values_mut()[own.start + id], first, second };
-                    parameter.update(gradient, factor, numbers)?;
+                    squares.push(parameter.update(gradient, factor, numbers)?);
                 }
                 UpdateNorm { norm, applied: true }
             }

@@ -94,9 +94,28 @@ fn a_loss_that_is_not_finite_changes_nothing_and_is_reported_with_the_norm_of_it
     let before = flat(parameters.values());
     let gradients = constant(&parameters, 1.0);
     let report = optimizer.update(TrainingPhase::Policy, &plain(), &mut parameters, &gradients, 1.0, false).unwrap();
-    assert_eq!(report.skipped, Some(SkipReason::NonFiniteLoss));
+    assert_eq!((report.skipped, report.squares), (Some(SkipReason::NonFiniteLoss), None));
     assert!(report.grad_norm.is_finite());
     assert_eq!((flat(parameters.values()), optimizer.counts.updates), (before, 0));
+}
+
+#[test]
+fn an_update_says_what_it_added_to_each_parameter() {
+    let mut parameters = parameters();
+    let mut optimizer = Optimizer::new(&mut parameters, MomentsLocation::Device).unwrap();
+    let gradients = constant(&parameters, 1.0);
+    for scale in [1.0, -3.0] {
+        let before: Vec<_> = parameters.values().iter().map(|value| value.copy().unwrap()).collect();
+        let report = optimizer.update(TrainingPhase::Policy, &plain(), &mut parameters, &gradients, scale, true);
+        let squares = report.unwrap().squares.unwrap();
+        assert_eq!(squares.len(), before.len());
+        for ((squares, before), after) in squares.iter().zip(&before).zip(parameters.values()) {
+            let [before, after] = [before, after].map(|one| one.flatten_all().unwrap().to_vec1::<f32>().unwrap());
+            let change = after.iter().zip(&before).map(|(after, before)| f64::from(*after) - f64::from(*before));
+            let wanted = change.map(|change| change * change).sum::<f64>();
+            assert!((squares - wanted).abs() <= 1e-12 * wanted && wanted > 0.0, "{squares} and {wanted}");
+        }
+    }
 }
 
 #[test]
@@ -112,6 +131,7 @@ fn clipping_bounds_the_norm_of_the_scaled_gradient() {
     let count = clipped.count() as f64;
     assert!((report.grad_norm - 6.0 * count.sqrt()).abs() < 1e-9 * report.grad_norm);
     let by_hand = 0.5 / (report.grad_norm + 1e-6) * 3.0;
+    assert!(report.squares.is_some());
     let settings = OptimizerSettings { max_grad_norm: None, ..settings };
     Optimizer::new(&mut scaled, MomentsLocation::Device)
         .unwrap()

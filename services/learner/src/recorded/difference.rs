@@ -68,7 +68,8 @@ pub(super) fn compare(
     for name in names.into_iter().filter(|name| is_recorded(name, has_moments)) {
         let (was, is) = (recorded.line.get(name), line.get(name));
         // Another version of the program may measure other things, and further rules have values of their own.
-        if (was.is_none() || is.is_none()) && (!recorded.is_of_this_version || is_of_rule(name)) {
+        let may_lack = !recorded.is_of_this_version || is_of_rule(name) || is_of_device(name, precision);
+        if (was.is_none() || is.is_none()) && may_lack {
             continue;
         }
         let distance = distance(was, is, precision).map_err(|(was, is)| {
@@ -131,9 +132,15 @@ fn is_of_rule(name: &str) -> bool {
     name.starts_with("aggregation/") && name.split('/').count() == 3
 }
 
+/// Whether only one of two kinds of devices measures a value.
+fn is_of_device(name: &str, precision: Precision) -> bool {
+    precision != Precision::Bits && name == metric::UPDATE_NORM.name
+}
+
 /// Whether a value says what the step did: not how gradients of other rules compare, which only some steps measure.
 fn is_recorded(name: &str, has_moments: bool) -> bool {
-    !metric::may_differ(name) && !name.starts_with("probe/") && (has_moments || name != metric::LEARNING_RATE.name)
+    let is_of_moments = [metric::LEARNING_RATE.name, metric::UPDATE_NORM.name].contains(&name);
+    !metric::may_differ(name) && !name.starts_with("probe/") && (has_moments || !is_of_moments)
 }
 
 #[cfg(test)]

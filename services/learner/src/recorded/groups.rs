@@ -69,7 +69,8 @@ impl GroupReader<'_> {
             self.response(sample, &prompt, has_parts).map_err(failed)
         });
         let responses = responses.collect::<Result<_, _>>()?;
-        Ok(ResponseGroup { id: format!("prompt {number}"), prompt, responses })
+        let hinted_prompt = first.hinted_prompt_token_ids.clone();
+        Ok(ResponseGroup { id: format!("prompt {number}"), prompt, hinted_prompt, responses })
     }
 
     /// The components that count in the reward of a sample.
@@ -195,8 +196,15 @@ mod tests {
         let tokens =
             json!({"prompt_token_ids": [1], "segments": [{"version": 7, "tokens": 1}, {"version": 9, "tokens": 2}]});
         let group = &groups(&[sample(0, tokens), sample(1, json!({}))]).unwrap()[0];
-        assert_eq!(group.prompt, [1]);
+        assert_eq!((group.prompt.as_slice(), &group.hinted_prompt), (&[1][..], &None));
         assert_eq!(group.responses[0].lags, [LagRun { lag: 2, tokens: 1 }, LagRun { lag: 0, tokens: 2 }]);
+    }
+
+    #[test]
+    fn a_group_has_the_prompt_with_its_hint() {
+        let hinted = json!({"prompt_token_ids": [1], "hinted_prompt_token_ids": [1, 8]});
+        let group = &groups(&[sample(0, hinted), sample(1, json!({}))]).unwrap()[0];
+        assert_eq!(group.hinted_prompt, Some(vec![1, 8]));
     }
 
     #[test]

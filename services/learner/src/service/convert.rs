@@ -33,7 +33,8 @@ pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Re
         valid: sample.valid,
     });
     let responses = responses.collect();
-    Ok(ResponseGroup { id: message.group_id, prompt: message.prompt_token_ids, responses })
+    let hinted_prompt = Some(message.hinted_prompt_token_ids).filter(|ids| !ids.is_empty());
+    Ok(ResponseGroup { id: message.group_id, prompt: message.prompt_token_ids, hinted_prompt, responses })
 }
 
 fn part(component: &RewardComponent) -> (String, RewardPart) {

@@ -115,6 +115,8 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
     put(metric::CLIPPED_LOWER.into(), policy.clip_fraction_lower());
     put(metric::POLICY_KL.into(), policy.ppo_kl());
     put(metric::ENTROPY.into(), first.and_then(|update| update.entropy));
+    let moved: Vec<f64> = report.updates.iter().filter_map(|update| update.update_norm).collect();
+    put(metric::UPDATE_NORM.into(), (!moved.is_empty()).then(|| moved.iter().sum::<f64>() / moved.len() as f64));
     report.metrics.iter().for_each(|(name, value)| put(name.clone(), Some(*value)));
     put(metric::LARGEST_RATIO.into(), largest);
     put(metric::LOGP_GAP.into(), first.and_then(|update| update.rollout_gap));

@@ -69,7 +69,9 @@ mod tests {
     use crate::{Example, ResponseGroup};
 
     fn groups() -> Vec<ResponseGroup> {
-        (0..2).map(|n| ResponseGroup { id: format!("g{n}"), prompt: vec![n], responses: Vec::new() }).collect()
+        (0..2)
+            .map(|n| ResponseGroup { id: format!("g{n}"), prompt: vec![n], hinted_prompt: None, responses: Vec::new() })
+            .collect()
     }
 
     #[test]

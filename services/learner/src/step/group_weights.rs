@@ -20,6 +20,8 @@ pub(super) struct PlannedResponse {
     /// Index in its group.
     index: usize,
     prompt: Arc<[u32]>,
+    /// The prompt with a hint, where it has one.
+    hinted: Option<Arc<[u32]>>,
     tokens: Vec<u32>,
     mask: Vec<bool>,
     /// Sequences that begin with a prompt of their own: the first token of each, and the prompt.
@@ -114,9 +116,18 @@ impl PlannedResponse {
 
     /// Prompt and response, with the trainable tokens scored; all sequences of the response, where it has several.
     pub(super) fn sequence(&self) -> Sequence {
+        self.sequence_after(&self.prompt)
+    }
+
+    /// A sequence with the prompt that has a hint; without a hint [`sequence`](Self::sequence).
+    pub(super) fn hinted_sequence(&self) -> Sequence {
+        self.sequence_after(self.hinted.as_ref().unwrap_or(&self.prompt))
+    }
+
+    fn sequence_after(&self, prompt: &[u32]) -> Sequence {
         let end = |index: usize| self.contexts.get(index).map_or(self.tokens.len(), |(next, _)| *next);
-        let (ids, scored) = self.part(&self.prompt, 0..end(0));
-        let first = Sequence::new(ids, self.prompt.len(), scored);
+        let (ids, scored) = self.part(prompt, 0..end(0));
+        let first = Sequence::new(ids, prompt.len(), scored);
         let others = self.contexts.iter().enumerate();
         first.with_others(others.map(|(index, (first, prompt))| self.part(prompt, *first..end(index + 1))))
     }
@@ -190,6 +201,7 @@ pub(super) fn weigh(
         trainable_tokens,
     };
     let prompt: Arc<[u32]> = group.prompt.into();
+    let hinted: Option<Arc<[u32]>> = group.hinted_prompt.map(Arc::from);
     let mut planned = Vec::new();
     for (i, response) in group.responses.into_iter().enumerate() {
         let (advantage, weight) = (weights.advantages[i], weights.weights[i]);
@@ -199,6 +211,7 @@ pub(super) fn weigh(
                 group: index,
                 index: i,
                 prompt: prompt.clone(),
+                hinted: hinted.clone(),
                 rollout_logp: trainable(&response.mask, &response.rollout_logp),
                 comparisons: trainable(&response.mask, &response.comparisons),
                 lags: response.lags,

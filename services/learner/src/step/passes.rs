@@ -12,7 +12,7 @@ use crate::blocks::Place;
 use crate::error::Result;
 use crate::gradient_sum::GradientSum;
 use crate::optimizer::TrainingPhase;
-use crate::terms::TokenShares;
+use crate::terms::{LossTerm, TokenShares};
 use crate::timeline::PassKind;
 use crate::trainer::{Passed, Trainer, UpdateBy};
 
@@ -66,7 +66,8 @@ pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: Min
     Ok(UpdateStats::of(stats, trainer.terms().len(), scale, report))
 }
 
-/// Scores responses under the networks of the loss's terms; of several ranks each those of its blocks.
+/// Scores responses under the networks of the loss's terms, before the first update; of several ranks each those of its
+/// blocks.
 pub(super) fn score_frozen(
     trainer: &mut Trainer,
     responses: &mut [PlannedResponse],
@@ -147,7 +148,13 @@ fn score_with(
             response.set_old_logp(scores.logp);
         }
     }
-    let of_terms = trainer.score_frozen(&batches)?.into_iter().map(Vec::into_iter);
+    let hinted = if trainer.terms().iter().any(LossTerm::reads_hints) {
+        let sequences: Vec<_> = responses.iter().map(|response| response.hinted_sequence()).collect();
+        Some(trainer.pack(&sequences)?)
+    } else {
+        None
+    };
+    let of_terms = trainer.score_frozen(&batches, hinted.as_ref())?.into_iter().map(Vec::into_iter);
     let mut of_terms: Vec<_> = of_terms.collect();
     for response in &mut responses {
         response.set_other_logp(of_terms.iter_mut().filter_map(Iterator::next).map(|scores| scores.logp).collect());

@@ -8,8 +8,8 @@ use super::group_weights::GroupWeights;
 use super::loss::ResponseStats;
 use super::response_report::ResponseReport;
 use super::rule_gradients::GradientProbe;
-use crate::optimizer::UpdateReport;
 use crate::skip_reason::SkipReason;
+use crate::trainer::Updated;
 
 /// One optimizer update.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,9 @@ pub struct UpdateStats {
     pub entropy_loss: f64,
     /// Global gradient norm before clipping.
     pub grad_norm: f64,
+    /// Global norm of what the update added to the weights, clipping, weight decay and rounding included; absent where
+    /// nothing was changed, and on a GPU.
+    pub update_norm: Option<f64>,
     /// Learning rate of the update.
     pub learning_rate: f64,
     /// Why nothing was changed; absent if the update was applied.
@@ -42,7 +45,7 @@ pub struct UpdateStats {
 
 impl UpdateStats {
     /// Statistics of responses, with this many further terms in the loss.
-    pub(super) fn of(responses: &[ResponseStats], terms: usize, scale: f64, update: UpdateReport) -> Self {
+    pub(super) fn of(responses: &[ResponseStats], terms: usize, scale: f64, update: Updated) -> Self {
         let sum = ResponseStats::sum_of(responses, terms);
         let per_token = |total: f64| (sum.policy.tokens > 0).then(|| total / sum.policy.tokens as f64);
         Self {
@@ -51,6 +54,7 @@ impl UpdateStats {
             term_losses: sum.terms.iter().map(|term| scale * term.loss).collect(),
             entropy_loss: scale * sum.entropy_loss,
             grad_norm: update.grad_norm,
+            update_norm: update.update_norm,
             learning_rate: update.learning_rate,
             skipped: update.skipped,
             policy: sum.policy,

@@ -28,8 +28,8 @@ impl LossTerm for KlTerm {
         Ok(4 * trained)
     }
 
-    fn open_network(&self, policy: &InitialPolicy<'_>) -> Result<Box<dyn TrainableModel>, ModelError> {
-        policy.network(policy.config.clone(), policy.parameters.deep_copy()?)
+    fn open_network(&self, policy: &InitialPolicy<'_>) -> Result<Option<Box<dyn TrainableModel>>, ModelError> {
+        policy.network(policy.config.clone(), policy.parameters.deep_copy()?).map(Some)
     }
 
     fn response(&self, weight: f64, tokens: TermTokens<'_>, gradient: &mut [f32]) -> Result<TermStats, Error> {

@@ -1,9 +1,9 @@
 //! Terms of the loss beside the policy's and the entropy's: what an algorithm needs besides rewards, and what it adds.
 //!
-//! A term compares the log-probability of each trainable token with another one, that of a frozen network. It says
-//! which network that is and what memory it takes, its value and slope, what a checkpoint keeps of it, and what it
-//! reports ([`LossTerm`]). The rest of the learner knows [`LossTerms`] alone. It opens the networks, plans their
-//! memory, scores with them, sums, gives the sums to all ranks, and writes and restores states.
+//! A term compares the log-probability of each trainable token with another one, that of a network which no update
+//! changes within a step. It says which network that is and what memory it takes, its value and slope, what a checkpoint
+//! keeps of it, and what it reports ([`LossTerm`]). The rest of the learner knows [`LossTerms`] alone. It opens the
+//! networks, plans their memory, scores with them, sums, gives the sums to all ranks, and writes and restores states.
 //!
 //! A new term is a folder here, declared below, and its registration in `settings`: the field of its section, and its
 //! entry in [`TrainingSettings::loss_terms`](crate::TrainingSettings). [`kl`] is the KL term, [`distillation`] that of a
@@ -45,6 +45,11 @@ pub(crate) trait LossTerm: Send + Sync {
         false
     }
 
+    /// Whether its network reads prompts with hints.
+    fn reads_hints(&self) -> bool {
+        false
+    }
+
     /// What a token counts in the loss, the coefficient apart.
     fn share(&self) -> TokenShare {
         TokenShare::OfGroup
@@ -69,11 +74,12 @@ pub(crate) trait LossTerm: Send + Sync {
     /// A network that cannot be had.
     fn network_bytes(&self, trained: u64) -> Result<u64, ModelError>;
 
-    /// The network that gives the other log-probability of each token.
+    /// The network that gives the other log-probability of each token; `None` for the policy itself, as it is before the
+    /// first update of a step.
     ///
     /// # Errors
     /// A network that cannot be had, or cannot score the tokens of the policy; a failure of the device.
-    fn open_network(&self, policy: &InitialPolicy<'_>) -> Result<Box<dyn TrainableModel>, ModelError>;
+    fn open_network(&self, policy: &InitialPolicy<'_>) -> Result<Option<Box<dyn TrainableModel>>, ModelError>;
 
     /// The sums of a response; the derivative by each log-probability is *added* to `gradient`. Terms have weights of
     /// their own over all valid responses, whatever the aggregation: `weight` is the [share](Self::share) of each token

@@ -28,7 +28,7 @@ pub(crate) use accumulate::{Passed, SequenceLoss, TokenGradient, TokenScores};
 use ranks::OtherRanks;
 pub use ranks::SharedCollective;
 pub(crate) use restore::{StoredCounters, StoredState};
-pub(crate) use update::UpdateBy;
+pub(crate) use update::{UpdateBy, Updated};
 
 /// A model and its optimizer.
 pub(crate) struct Trainer {
@@ -213,13 +213,19 @@ impl Trainer {
         self.terms.step_done(applied);
     }
 
-    /// Log-probabilities and entropies under the frozen network of each term of the loss.
+    /// Log-probabilities and entropies under the network of each term of the loss. `hinted`: the sequences with hints,
+    /// where a term reads them.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
-    pub(crate) fn score_frozen(&mut self, batches: &MicroBatches) -> Result<Vec<Vec<Scores>>> {
+    pub(crate) fn score_frozen(
+        &mut self,
+        batches: &MicroBatches,
+        hinted: Option<&MicroBatches>,
+    ) -> Result<Vec<Vec<Scores>>> {
         let mut of_terms = Vec::with_capacity(self.terms.len());
         for (number, term) in self.terms.iter().enumerate() {
             let began = Timeline::now();
             let temperature = term.temperature().unwrap_or(self.settings.temperature);
+            let batches = hinted.filter(|_| term.reads_hints()).unwrap_or(batches);
             let scores = self.model.score_frozen(number, batches, temperature);
             self.timeline.add(PassKind::Scoring, began, batches.packed().len());
             of_terms.push(self.explained(MemoryPhase::Scoring, scores)?);

@@ -9,6 +9,7 @@ use crate::gradient_sum::GradientSum;
 use crate::memory::MemoryPhase;
 use crate::optimizer::{OptimizerState, TrainingPhase, UpdateGradient, UpdateReport};
 use crate::settings::OptimizerSettings;
+use crate::skip_reason::SkipReason;
 use crate::timeline::{PassKind, Timeline};
 
 /// How an update is done.
@@ -33,6 +34,19 @@ impl UpdateBy {
         };
         Self { phase, settings: settings.clone(), scale: 1.0, loss_is_finite: true }
     }
+}
+
+/// An update of all parameters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Updated {
+    /// Global norm of the gradient before clipping.
+    pub(crate) grad_norm: f64,
+    /// Global norm of what was added to the weights; `None` where nothing was, and on a GPU.
+    pub(crate) update_norm: Option<f64>,
+    /// The learning rate of the update.
+    pub(crate) learning_rate: f64,
+    /// Why nothing was changed; absent if the update was applied.
+    pub(crate) skipped: Option<SkipReason>,
 }
 
 /// Weights and optimizer before a step.
@@ -68,7 +82,7 @@ impl Trainer {
     /// # Errors
     /// A sum of which a part is missing, a failure of the device, or `max_skipped_updates` such updates in a row.
     #[tracing::instrument(level = "debug", skip_all)]
-    pub(crate) fn apply(&mut self, sum: GradientSum, by: &UpdateBy) -> Result<UpdateReport> {
+    pub(crate) fn apply(&mut self, sum: GradientSum, by: &UpdateBy) -> Result<Updated> {
         let UpdateBy { phase, settings, scale, loss_is_finite } = by;
         let gradients = &self.gradient_of(sum)?;
         // The weights that the gradients were computed from.
@@ -77,24 +91,27 @@ impl Trainer {
         let gradient = UpdateGradient { tensors: gradients, norm: self.norm_over_ranks(gradients)? };
         let target = self.model.for_update();
         let updated = self.optimizer.update(*phase, settings, target, gradient, *scale, *loss_is_finite);
-        let report = self.explained(MemoryPhase::Updating, updated)?;
-        if report.skipped.is_none() && !self.division().is_alone() {
+        let UpdateReport { grad_norm, squares, learning_rate, skipped } =
+            self.explained(MemoryPhase::Updating, updated)?;
+        if skipped.is_none() && !self.division().is_alone() {
             self.gather_weights()?;
         }
+        let squares = squares.map(|own| self.sum_over_parameters(&own)).transpose()?;
         self.timeline.add(PassKind::Update, began, 0);
-        let Some(reason) = report.skipped else {
+        let updated = Updated { grad_norm, update_norm: squares.map(f64::sqrt), learning_rate, skipped };
+        let Some(reason) = skipped else {
             self.skipped = 0;
-            return Ok(report);
+            return Ok(updated);
         };
         self.skipped += 1;
         let count = self.skipped;
         let limit = self.settings.max_skipped_updates;
         let version = self.version;
-        tracing::warn!(version, grad_norm = report.grad_norm, %reason, in_a_row = count, "update skipped");
+        tracing::warn!(version, grad_norm, %reason, in_a_row = count, "update skipped");
         if limit > 0 && count >= limit {
             Err(LearnerError::SkippedUpdates { count, limit, reason, version })
         } else {
-            Ok(report)
+            Ok(updated)
         }
     }
 

@@ -17,12 +17,12 @@ fn divided(prompt: &[u32], response: Response, parts: usize) -> Response {
 
 fn all_divided(groups: Vec<ResponseGroup>, parts: usize) -> Vec<ResponseGroup> {
     let of_group = |group: ResponseGroup| {
-        let ResponseGroup { id, prompt, responses } = group;
+        let ResponseGroup { id, prompt, hinted_prompt, responses } = group;
         // Some episodes have one turn.
         let parts = |number: usize| if number == 1 { 1 } else { parts + number % 2 };
         let responses = responses.into_iter().enumerate();
         let responses = responses.map(|(number, response)| divided(&prompt, response, parts(number))).collect();
-        ResponseGroup { id, prompt, responses }
+        ResponseGroup { id, prompt, hinted_prompt, responses }
     };
     groups.into_iter().map(of_group).collect()
 }

@@ -1,5 +1,6 @@
 //! Requests to stop a run.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
@@ -21,11 +22,13 @@ pub(crate) struct Stop {
     requested: watch::Sender<Requested>,
     /// The limit that a judge has reached, where that is why the run stops.
     used_budget: Arc<OnceLock<String>>,
+    /// Whether somebody has requested that the step is given up.
+    by_user: Arc<AtomicBool>,
 }
 
 impl Stop {
     pub(crate) fn new() -> Self {
-        Self { requested: watch::Sender::new(Requested::No), used_budget: Arc::default() }
+        Self { requested: watch::Sender::new(Requested::No), used_budget: Arc::default(), by_user: Arc::default() }
     }
 
     /// Requests a stop after the step. An earlier request for an immediate one stays.
@@ -36,6 +39,7 @@ impl Stop {
     /// Requests a stop at the end of the last whole step: one that is sampled or trained is given up, what has been
     /// trained is kept.
     pub(crate) fn abandoning_step(&self) {
+        self.by_user.store(true, Ordering::Relaxed);
         self.request(Requested::AbandonStep);
     }
 
@@ -44,12 +48,17 @@ impl Stop {
     pub(crate) fn budget_used(&self, limit: &str) {
         // The first one is said.
         let _ = self.used_budget.set(limit.to_owned());
-        self.abandoning_step();
+        self.request(Requested::AbandonStep);
     }
 
     /// The limit of [`Self::budget_used`].
     pub(crate) fn used_budget(&self) -> Option<&str> {
         self.used_budget.get().map(String::as_str)
+    }
+
+    /// Whether a judge's budget alone is why the step in progress is given up.
+    pub(crate) fn is_of_budget(&self) -> bool {
+        !self.by_user.load(Ordering::Relaxed) && self.used_budget().is_some()
     }
 
     /// Requests an immediate stop; the current step is not finished.

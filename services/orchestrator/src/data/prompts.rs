@@ -32,6 +32,8 @@ pub(crate) struct Prompt {
     /// What the row asks, where its environment may add to the prompt.
     pub(crate) asked: Option<Arc<Asked>>,
     pub(crate) token_ids: Arc<[u32]>,
+    /// What the model reads as its own teacher, where the row has a hint.
+    pub(crate) hinted: Option<Arc<[u32]>>,
     /// Index of its source.
     pub(crate) source: usize,
     /// Name of the data source in metrics: the column `data_source`, or the name of its source.
@@ -58,6 +60,8 @@ pub(crate) struct Fit {
     pub(crate) max_tokens: usize,
     pub(crate) overlong: Overlong,
     pub(crate) invalid_rows: InvalidRows,
+    /// Whether hints are rendered, too.
+    pub(crate) hints: bool,
 }
 
 impl Prompts {
@@ -74,8 +78,14 @@ impl Prompts {
 
     /// Longest prompt and response together that are trained on, in tokens.
     pub(crate) fn training_context(&self, sampling: &PolicySamplingSettings) -> usize {
-        let longest = self.train.iter().map(|prompt| prompt.token_ids.len()).max();
+        let hinted = self.train.iter().filter_map(|prompt| prompt.hinted.as_ref());
+        let longest = self.train.iter().map(|prompt| &prompt.token_ids).chain(hinted).map(|ids| ids.len()).max();
         longest.unwrap_or(0) + sampling.max_tokens as usize
+    }
+
+    /// Whether any row that is trained on has a hint.
+    pub(crate) fn has_hints(&self) -> bool {
+        self.train.iter().any(|prompt| prompt.hinted.is_some())
     }
 
     /// The kinds of tasks in it, in the order of kinds.
@@ -122,7 +132,8 @@ impl Prompts {
         let Dataset { name, sources, train, held_out, report } = dataset;
         let names: Vec<Arc<str>> = sources.iter().map(|source| source.name.as_str().into()).collect();
         let train = encode(train, &names, report, encoder, fit, cancel)?;
-        let held_out = encode(held_out, &names, report, encoder, Fit { max_tokens: held_out_tokens, ..fit }, cancel)?;
+        let held_out_fit = Fit { max_tokens: held_out_tokens, hints: false, ..fit };
+        let held_out = encode(held_out, &names, report, encoder, held_out_fit, cancel)?;
         for (index, source) in sources.iter().enumerate() {
             if !train.iter().any(|prompt| prompt.source == index) {
                 let allowed =
@@ -172,7 +183,7 @@ pub(crate) fn encode(
     fit: Fit,
     cancel: Cancel<'_>,
 ) -> Result<Vec<Prompt>, RunError> {
-    let Fit { context, max_tokens, overlong, invalid_rows } = fit;
+    let Fit { context, max_tokens, overlong, invalid_rows, hints } = fit;
     let allowed = fit.allowed();
     let mut prompts = Vec::with_capacity(problems.len());
     let rendered = problems.chunks(RENDERED_TOGETHER).flat_map(|problems| {
@@ -186,11 +197,14 @@ pub(crate) fn encode(
             Ok(rendered) if rendered.token_ids.is_empty() => {
                 Err((Reason::Unrenderable, "has 0 tokens, allowed: at least one token".to_owned()))
             }
-            Ok(rendered) => Ok(rendered.token_ids),
+            Ok(rendered) => match hints.then(|| encoder.render_hinted(problem)).transpose().map(Option::flatten) {
+                Ok(hinted) => Ok((rendered.token_ids, hinted.map(|hinted| hinted.token_ids))),
+                Err(error) => Err((reason_of(&error), format!("with its hint: {error}"))),
+            },
             Err(error) => Err((reason_of(&error), error.to_string())),
         };
-        let mut token_ids = match rendered {
-            Ok(token_ids) => token_ids,
+        let (mut token_ids, hinted) = match rendered {
+            Ok(rendered) => rendered,
             Err((_, message)) if invalid_rows == InvalidRows::Refuse => {
                 return Err(RunError::Prompt { id: id.to_string(), message });
             }
@@ -217,6 +231,16 @@ pub(crate) fn encode(
                 }
             }
         }
+        // Not cut: the model would lose the question alone as its teacher.
+        if let Some(tokens) = hinted.as_ref().map(Vec::len).filter(|tokens| *tokens > allowed) {
+            if overlong == Overlong::Skip {
+                let message = format!("{tokens} tokens with its hint, allowed: at most {allowed}");
+                report.drop_prompt(file, Reason::TooLong, id, message);
+                continue;
+            }
+            let id = format!("{id} with its hint");
+            return Err(RunError::PromptTooLong { id, tokens, allowed, context, max_tokens });
+        }
         let source = problem.origin.source;
         let data_source = problem.data_source.clone().or_else(|| sources.get(source).cloned()).unwrap_or_default();
         prompts.push(Prompt {
@@ -225,6 +249,7 @@ pub(crate) fn encode(
             environment: problem.environment.clone(),
             asked: encoder.asked(problem),
             token_ids: token_ids.into(),
+            hinted: hinted.map(Arc::from),
             source,
             data_source,
         });

@@ -9,7 +9,7 @@ use evenkeel_model_folder::{ConfigFile, Folder};
 
 use super::turns::{Asked, EpisodeText, EpisodeTexts};
 use crate::error::RunError;
-use crate::settings::{ControlTextInRows, DataSettings, LoopSettings};
+use crate::settings::{ControlTextInRows, DataSettings, HINT, LoopSettings};
 use crate::text::Tokenizer;
 
 impl DataSettings {
@@ -58,6 +58,8 @@ pub struct Encoder {
     pub(crate) tokenizer: Tokenizer,
     /// Texts of the environments that tasks may be done in.
     pub(crate) episodes: EpisodeTexts,
+    /// `data.hint`.
+    hint: Option<String>,
 }
 
 impl Encoder {
@@ -71,7 +73,7 @@ impl Encoder {
     ) -> Result<Self, RunError> {
         let prompts = settings.data.renderer_with(folder, tokenizer.shared())?;
         let episodes = EpisodeText::all(&prompts, &tokenizer, settings, described)?;
-        Ok(Self { prompts, tokenizer, episodes })
+        Ok(Self { prompts, tokenizer, episodes, hint: settings.data.hint.clone() })
     }
 
     /// Renders what a problem asks: with the tools of its environment, where it has one.
@@ -81,6 +83,16 @@ impl Encoder {
     pub(crate) fn render(&self, problem: &Problem) -> Result<RenderedPrompt, PromptError> {
         let (prompt, suffix) = problem.asked();
         self.renderer_of(problem).render_with(prompt, suffix)
+    }
+
+    /// Renders what the model reads of a problem as its own teacher; `None` without a hint.
+    ///
+    /// # Errors
+    /// Messages that no template renders.
+    pub(super) fn render_hinted(&self, problem: &Problem) -> Result<Option<RenderedPrompt>, PromptError> {
+        let (Some(template), Some(hint)) = (&self.hint, &problem.hint) else { return Ok(None) };
+        let (prompt, suffix) = problem.asked();
+        self.renderer_of(problem).render_hinted(prompt, suffix, &template.replace(HINT, hint)).map(Some)
     }
 
     /// Renders many problems, in their order.

@@ -55,7 +55,8 @@ pub(crate) fn named_prompts(
             let allowed = format!("below the model's context, which is {context}, prompt and response together");
             return Err(FieldError::new(field("max_tokens"), max_tokens, allowed).into());
         }
-        let fit = Fit { context, max_tokens, overlong: data.overlong, invalid_rows: data.invalid_rows };
+        let (overlong, invalid_rows) = (data.overlong, data.invalid_rows);
+        let fit = Fit { context, max_tokens, overlong, invalid_rows, hints: false };
         let prompts = encode(problems, &[benchmark.name().into()], &mut dataset.report, encoder, fit, cancel).map_err(
             |error| match error {
                 error @ (RunError::PromptTooLong { .. } | RunError::Prompt { .. }) => {
@@ -242,6 +243,7 @@ pub(super) mod tests {
             environment: None,
             asked: None,
             token_ids: vec![number].into(),
+            hinted: None,
             source: 0,
             data_source: "a".into(),
         };

@@ -105,6 +105,10 @@ pub(crate) async fn evaluate(
             _ = services.stop().any() => return Ok(None),
             group = scheduler.next_group() => group?,
         };
+        // A verdict that a judge's budget denied would be missing for good in a file that says that it is complete.
+        if services.stop().used_budget().is_some() {
+            return Ok(None);
+        }
         let index = benchmarks.index_of(group.number());
         let found = index.and_then(|(which, index)| Some((benchmarks.iter().nth(which)?, all.get_mut(which)?, index)));
         let Some((benchmark, progress, index)) = found else {

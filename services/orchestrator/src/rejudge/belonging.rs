@@ -41,6 +41,9 @@ impl Rejudge {
         if rollout.prompt_token_ids.as_ref().is_some_and(|ids| **ids != *row.token_ids) {
             return Some(format!("has another prompt than `{}` of the data", row.id));
         }
+        if rollout.prompt_token_ids.is_some() && rollout.hinted_prompt_token_ids.as_deref() != row.hinted.as_deref() {
+            return Some(format!("has another prompt with a hint than `{}` of the data", row.id));
+        }
         let is_known = row.task.known_answers() == rollout.gold;
         (!is_known).then(|| format!("has other gold answers than `{}` of the data", row.id))
     }

@@ -21,6 +21,8 @@ pub(crate) struct GroupSampling {
 pub(crate) struct GroupRequest {
     pub(super) id: GroupId,
     pub(super) prompt_token_ids: Arc<[u32]>,
+    /// What the model reads as its own teacher, where the row has a hint.
+    pub(super) hinted: Option<Arc<[u32]>>,
     /// What answers are judged against.
     pub(super) task: Task,
     /// Environment of a task with several turns.
@@ -48,6 +50,7 @@ impl GroupRequest {
         Self {
             id: GroupId { purpose, step, prompt: number },
             prompt_token_ids: Arc::clone(&prompt.token_ids),
+            hinted: prompt.hinted.clone(),
             task: prompt.task.clone(),
             environment: prompt.environment.clone(),
             asked: prompt.asked.clone(),

@@ -91,6 +91,11 @@ impl SampledGroup {
         &self.request.prompt_token_ids
     }
 
+    /// What the model reads as its own teacher, where the row has a hint.
+    pub(crate) fn hinted_prompt_token_ids(&self) -> Option<&[u32]> {
+        self.request.hinted.as_deref()
+    }
+
     pub(crate) fn samples(&self) -> &[Sample] {
         &self.samples
     }
@@ -168,6 +173,7 @@ impl SampledGroup {
             group_id: self.request.id.to_string(),
             index,
             prompt_token_ids: self.request.prompt_token_ids.to_vec(),
+            hinted_prompt_token_ids: self.hinted_prompt_token_ids().unwrap_or_default().to_vec(),
             samples: self.samples.iter_mut().map(sample).collect(),
         }
     }
@@ -214,6 +220,7 @@ pub(super) mod tests {
         let request = GroupRequest {
             id,
             prompt_token_ids: vec![5, 6].into(),
+            hinted: None,
             task: Task::math(["1".to_owned()]).unwrap(),
             environment: None,
             asked: None,

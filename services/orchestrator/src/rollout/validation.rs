@@ -148,6 +148,7 @@ mod tests {
         GroupRequest {
             id,
             prompt_token_ids: vec![5].into(),
+            hinted: None,
             task: evenkeel_data::Task::math(["1".to_owned()]).unwrap(),
             environment: None,
             asked: None,

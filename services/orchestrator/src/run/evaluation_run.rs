@@ -54,6 +54,8 @@ pub struct EvaluationRequest {
     /// What they say of environments that do not come with the program:
     /// [`describe_environments`](crate::describe_environments).
     pub described: Descriptions,
+    /// Addresses of custom verifiers by name, beside those in `data.verifiers`.
+    pub verifiers: BTreeMap<String, Vec<String>>,
 }
 
 /// An evaluation in a task of its own. Dropping it stops it; what was answered is kept.
@@ -72,7 +74,7 @@ impl EvaluationRequest {
     /// Benchmarks or a model that cannot be used; a folder with answers to another evaluation, or that another process
     /// writes to.
     pub fn start(self) -> Result<EvaluationHandle, RunError> {
-        let Self { mut settings, model, adapter, output, generation, reward, environment, described } = self;
+        let Self { mut settings, model, adapter, output, generation, reward, environment, described, verifiers } = self;
         settings.evaluation.problems = 0;
         evenkeel_config::Settings::validate(&settings)?;
         std::fs::create_dir_all(&output).map_err(RunError::file(&output))?;
@@ -100,14 +102,7 @@ impl EvaluationRequest {
 
         let events = Events::new(0);
         let stop = Stop::new();
-        let endpoints = Endpoints {
-            generation,
-            reward,
-            learner: String::new(),
-            environment,
-            described,
-            verifiers: BTreeMap::new(),
-        };
+        let endpoints = Endpoints { generation, reward, learner: String::new(), environment, described, verifiers };
         let needed = benchmarks.verifiers();
         require_environments(&endpoints, &benchmarks.environments())?;
         let endpoints = with_verifiers(&endpoints, &settings.data, &needed, &LoadLimits::unbounded())?;

@@ -67,7 +67,8 @@ impl RolloutRecord {
         let groups = batch.groups.iter().chain(&batch.dropped);
         let samples = groups.flat_map(|group| group.token_digests().iter().map(move |tokens| (group, tokens)));
         for (rollout, (group, tokens)) in rollouts.iter().zip(samples) {
-            digests.add(rollout, group.prompt_token_ids(), tokens.as_deref());
+            let prompts = (group.prompt_token_ids(), group.hinted_prompt_token_ids());
+            digests.add(rollout, prompts, tokens.as_deref());
         }
         let kept = match self.kept {
             KeptRollouts::Off => None,
@@ -127,6 +128,10 @@ impl RolloutRecord {
                 turns: sample.turns().to_vec(),
                 used_up: sample.used_up().map(str::to_owned),
                 prompt_token_ids: self.keeps_tokens.then(|| group.prompt_token_ids().to_vec()),
+                hinted_prompt_token_ids: group
+                    .hinted_prompt_token_ids()
+                    .filter(|_| self.keeps_tokens)
+                    .map(<[u32]>::to_vec),
                 token_ids: sample.token_ids(),
                 token_log_probabilities: sample.token_log_probabilities(),
                 turn_prompts: sample.turn_prompts(),

@@ -19,6 +19,9 @@ use super::trails_section::TrailsSettings;
 use super::verifier_section::VerifierSettings;
 use super::word_problems_section::WordProblemsSettings;
 
+/// The place of a row's hint in `data.hint`.
+pub(crate) const HINT: &str = "{hint}";
+
 /// Environments that leave the score to the verifier of the row.
 const WITHOUT_SCORE: [&str; 2] = ["calculator", "python"];
 
@@ -182,6 +185,11 @@ section! {
         system_prompt: Option<String> = None,
         /// Text appended to the last user message.
         suffix: String = String::new(),
+        /// Text that follows the suffix where the model reads the prompt as its own teacher
+        /// (`learner.distillation.hints`), with `{hint}` in the place of the row's column `hint`, such as
+        /// `"\n\nA hint: {hint}"`. Rows without the column have no hint. Absent: the column is not looked at.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hint: Option<String> = None,
         /// Arguments of the chat template, such as `{ enable_thinking = false }`.
         template_arguments: BTreeMap<String, Value> = BTreeMap::new(),
         /// Pass prompts that are plain text to the model as they are, even if it has a chat template.
@@ -299,6 +307,7 @@ impl DataSettings {
                 .without_score(WITHOUT_SCORE.map(str::to_owned));
         let fields = fields.with_verifiers(self.verifiers(source)).with_environments(environments);
         let fields = fields.with_program_prompt(program_prompt).with_max_columns(self.max_columns.bytes_usize());
+        let fields = fields.with_hints(self.hint.is_some());
         let filters = self.filters.iter().chain(source.iter().flat_map(|source| &source.filters));
         let suffix = source.and_then(|source| source.suffix.as_deref()).map(Into::into);
         RowRules { fields, filters: filters.map(Filter::from).collect(), rules: self.rules(), suffix }

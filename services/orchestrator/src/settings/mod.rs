@@ -26,6 +26,7 @@ pub use evenkeel_trust::{AuditMode, ProofSettings, SamplerAuditSettings};
 
 pub use benchmarks::{AnswerSampling, BenchmarkSettings, EvaluationSettings};
 pub use correct::CorrectRule;
+pub(crate) use data_section::HINT;
 pub use data_section::{
     ControlTextInRows, CopiedAnswers, DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward,
     ProgramWording,

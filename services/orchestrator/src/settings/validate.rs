@@ -80,6 +80,9 @@ impl Settings for DataSettings {
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
         FieldError::ensure(plain, "source", format_args!("{:?}", self.source), "a name without `/`")?;
+        if let Some(hint) = self.hint.as_ref().filter(|hint| !hint.contains(HINT)) {
+            return Err(FieldError::quoted("hint", hint, format!("a text with {HINT}, the place of the row's hint")));
+        }
         let graded = self.program_mode == ProgramMode::Livecodebench;
         let whole = self.program_reward == ProgramReward::AllOrNothing;
         let allowed = "all-or-nothing with data.program_mode = \"livecodebench\", which stops at the first failure";

@@ -8,6 +8,7 @@ use crate::support::generation::text_of;
 use crate::support::{Cluster, bounded, recipe, temp};
 use evenkeel_orchestrator::{Event, InvalidRows, LoopSettings, Overlong, ProgramWording, RunOutcome, SourceSettings};
 use evenkeel_proto::{Purpose, SampleId};
+use evenkeel_run::read_rollouts;
 
 /// A recipe without warm start and evaluation, and with prompts in the order of the files.
 fn on_files(change: impl FnOnce(&mut LoopSettings)) -> LoopSettings {
@@ -121,6 +122,50 @@ async fn prompts_that_leave_no_room_are_cut_at_their_beginning_where_that_is_set
         assert_eq!(cluster.run(&path, &recipe).await.1.unwrap().0, RunOutcome::Completed);
         assert!(asked(&cluster, 6).concat().iter().all(|text| text == "999991+1=\n"));
         assert_eq!(report(&path)["files"][0]["cut"], 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_learner_gets_each_prompt_with_the_hint_of_its_row_and_rollouts_keep_it() {
+    bounded(async {
+        let (dir, path) = temp();
+        let rows = [
+            json!({"prompt": "1+1=\n", "answer": "2", "hint": "one more"}),
+            json!({"prompt": "1+2=\n", "answer": "3"}),
+            json!({"prompt": "1+3=\n", "answer": "4", "hint": "9".repeat(90)}),
+        ];
+        let file = write(dir.path(), "rows.jsonl", &rows);
+        let hinted = |rows: PathBuf, overlong: Overlong| {
+            on_files(|recipe| {
+                recipe.data.files = vec![rows];
+                recipe.data.suffix = "?".to_owned();
+                recipe.data.hint = Some(" ({hint})".to_owned());
+                recipe.data.overlong = overlong;
+            })
+        };
+        let cluster = Cluster::start().await;
+        let error = cluster.refused(&path, &hinted(file.clone(), Overlong::Refuse));
+        assert!(error.contains("with its hint"), "{error}");
+        let without = write(dir.path(), "without.jsonl", &rows[1..2]);
+        let error = cluster.refused(&path, &hinted(without, Overlong::Refuse));
+        assert!(error.contains("data.hint is \" ({hint})\", allowed: absent where no row"), "{error}");
+
+        let (_, result) = cluster.run(&path, &hinted(file, Overlong::Skip)).await;
+        assert_eq!(result.unwrap().0, RunOutcome::Completed);
+        assert_eq!(report(&path)["files"][0]["dropped"], json!({"too-long": 1}));
+        let groups = cluster.learner.state.groups.lock().unwrap().clone();
+        for group in groups.values().flatten() {
+            let [prompt, hinted] = [&group.prompt_token_ids, &group.hinted_prompt_token_ids].map(|ids| text_of(ids));
+            let wanted = if prompt == "1+1=\n?" { "1+1=\n? (one more)" } else { "" };
+            assert_eq!(hinted, wanted, "{prompt}");
+        }
+        let kept = read_rollouts(&path, 1).unwrap();
+        let mut hints: Vec<_> =
+            kept.iter().map(|one| one.hinted_prompt_token_ids.as_deref().map(text_of).unwrap_or_default()).collect();
+        hints.sort_unstable();
+        hints.dedup();
+        assert_eq!(hints, ["", "1+1=\n? (one more)"]);
     })
     .await;
 }

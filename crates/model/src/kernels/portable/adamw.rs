@@ -1,8 +1,11 @@
 //! The arithmetic of one parameter's update, in place on a CPU and as tensor operations elsewhere.
 
+use std::sync::{Mutex, PoisonError};
+
 use candle_core::{CpuStorage, DType, Device, InplaceOp2, InplaceOp3, Layout, Result, Tensor};
 
 use super::super::AdamW;
+use super::reductions::squares;
 
 /// One parameter and its moments: fp32 tensors of one shape on one device.
 #[derive(Debug)]
@@ -18,24 +21,29 @@ pub struct ParameterMoments<'a> {
 impl ParameterMoments<'_> {
     /// One AdamW update in place, with `factor` times the gradient (the mini-batch normalizer and the clipping):
     /// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g², w = shrink w - step m / (sqrt(v) / second_root + epsilon).
+    /// Returns the sum of squares of what was added to the values.
     ///
     /// # Errors
     /// A failure of the device.
-    pub fn update(self, gradient: &Tensor, factor: f64, numbers: AdamW) -> crate::error::Result<()> {
+    pub fn update(self, gradient: &Tensor, factor: f64, numbers: AdamW) -> crate::error::Result<f64> {
         let Self { value, first, second } = self;
         let AdamW { betas: [beta1, beta2], step, second_root, epsilon, shrink } = numbers;
         if matches!(value.device(), Device::Cpu) {
             let scale = factor as f32;
             first.inplace_op2(gradient, &Mean { beta: beta1 as f32, scale })?;
             second.inplace_op2(gradient, &MeanSquare { beta: beta2 as f32, scale })?;
-            return Ok(value.inplace_op3(first, second, &Value(numbers))?);
+            let update = Value { numbers, squares: Mutex::new(0.0) };
+            value.inplace_op3(first, second, &update)?;
+            return Ok(update.squares.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
         let grad = (gradient * factor)?;
         *first = ((&*first * beta1)? + (&grad * (1.0 - beta1))?)?;
         *second = ((&*second * beta2)? + (grad.sqr()? * (1.0 - beta2))?)?;
         let root = ((second.sqrt()? / second_root)? + epsilon)?;
-        *value = ((&*value * shrink)? - ((&*first / root)? * step)?)?;
-        Ok(())
+        let updated = ((&*value * shrink)? - ((&*first / root)? * step)?)?;
+        let change = (&updated - &*value)?;
+        *value = updated;
+        squares(&change)
     }
 }
 
@@ -76,7 +84,11 @@ impl InplaceOp2 for MeanSquare {
     }
 }
 
-struct Value(AdamW);
+struct Value {
+    numbers: AdamW,
+    /// Sum of squares of what was added to the values.
+    squares: Mutex<f64>,
+}
 
 impl InplaceOp3 for Value {
     fn name(&self) -> &'static str {
@@ -92,16 +104,37 @@ impl InplaceOp3 for Value {
         second: &CpuStorage,
         sl: &Layout,
     ) -> Result<()> {
-        let AdamW { step, second_root, epsilon, shrink, .. } = self.0;
+        let (weights, last_weights) = values_mut(weight, wl)?.as_chunks_mut::<LANES>();
+        let (means, last_means) = values(first, fl)?.as_chunks::<LANES>();
+        let (squares, last_squares) = values(second, sl)?.as_chunks::<LANES>();
+        let mut sums = [0.0; LANES];
+        for (weights, (means, squares)) in weights.iter_mut().zip(means.iter().zip(squares)) {
+            self.update(weights, means, squares, &mut sums);
+        }
+        self.update(last_weights, last_means, last_squares, &mut sums);
+        *self.squares.lock().unwrap_or_else(PoisonError::into_inner) = sums.iter().sum();
+        Ok(())
+    }
+}
+
+/// Sums side by side, so that additions do not wait for each other and compile to vectors.
+const LANES: usize = 8;
+
+impl Value {
+    /// Updates at most [`LANES`] weights, and adds the squares of what was added to each.
+    #[inline(always)]
+    fn update(&self, weights: &mut [f32], means: &[f32], squares: &[f32], sums: &mut [f64; LANES]) {
+        let AdamW { step, second_root, epsilon, shrink, .. } = self.numbers;
         let shrink = shrink as f32;
         let step = step as f32;
         let epsilon = epsilon as f32;
         let inverse_root = 1.0 / second_root as f32;
-        let moments = values(first, fl)?.iter().zip(values(second, sl)?);
-        for (w, (m, v)) in values_mut(weight, wl)?.iter_mut().zip(moments) {
-            *w = shrink * *w - step * m / (v.sqrt() * inverse_root + epsilon);
+        for ((sum, w), (m, v)) in sums.iter_mut().zip(weights).zip(means.iter().zip(squares)) {
+            let before = *w;
+            *w = shrink * before - step * m / (v.sqrt() * inverse_root + epsilon);
+            let change = f64::from(*w) - f64::from(before);
+            *sum += change * change;
         }
-        Ok(())
     }
 }
 

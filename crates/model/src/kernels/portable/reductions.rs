@@ -49,7 +49,7 @@ pub fn dot(one: &[Tensor], other: &[Tensor]) -> Result<f64> {
     Ok(sum)
 }
 
-fn squares(gradient: &Tensor) -> Result<f64> {
+pub(super) fn squares(gradient: &Tensor) -> Result<f64> {
     let (storage, layout) = gradient.storage_and_layout();
     if let (Storage::Cpu(CpuStorage::F32(values)), Some((start, end))) = (&*storage, layout.contiguous_offsets()) {
         let values = &values[start..end];

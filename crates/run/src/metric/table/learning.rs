@@ -24,6 +24,8 @@ const CORRECTION_GAUGE: Gauge =
 const BOUNDED_GAUGE: Gauge =
     Gauge::of_one("evenkeel_run_correction_bounded_ratio", "share of tokens whose factor was bounded");
 const NORM_GAUGE: Gauge = Gauge::of_one("evenkeel_run_gradient_norm", "norm of the gradient before clipping");
+const UPDATE_GAUGE: Gauge =
+    Gauge::of_one("evenkeel_run_update_norm", "norm of what the optimizer added to the weights");
 const RATE_GAUGE: Gauge = Gauge::of_one("evenkeel_run_learning_rate", "learning rate of the step");
 const LOSS_GAUGE: Gauge = Gauge::by("evenkeel_run_loss", &["kind"], "the step's loss");
 const SKIPPED_GAUGE: Gauge =
@@ -78,6 +80,14 @@ rows! {
     GRADIENT_NORM = Metric::value("actor/grad_norm", Unit::None, "norm of the gradient before clipping")
         .titled("gradient norm")
         .shown(&[Shown::by(&NORM_GAUGE)]);
+    UPDATE_NORM = Metric::value(
+        "actor/update_norm",
+        Unit::None,
+        "norm of what the optimizer added to the weights, with clipping and weight decay, mean over updates",
+    )
+    .only("the learner is on a CPU")
+    .titled("norm of the update")
+    .shown(&[Shown::by(&UPDATE_GAUGE)]);
     LEARNING_RATE = Metric::value("actor/lr", Unit::None, "learning rate of the step")
         .titled("learning rate")
         .shown(&[Shown::by(&RATE_GAUGE)]);

@@ -1,4 +1,5 @@
-//! On-policy distillation: pulls the policy to a teacher at the tokens that it sampled.
+//! On-policy distillation: pulls the policy to a teacher at the tokens that it sampled. The teacher is a model in a
+//! folder, or the policy itself, which then reads prompts with hints.
 
 mod folder;
 mod settings;
@@ -38,6 +39,10 @@ impl LossTerm for DistillationTerm {
         self.settings.validate()
     }
 
+    fn reads_hints(&self) -> bool {
+        self.settings.hints
+    }
+
     fn share(&self) -> TokenShare {
         TokenShare::OfBatch
     }
@@ -47,20 +52,21 @@ impl LossTerm for DistillationTerm {
     }
 
     fn validate_folder(&self, policy: &Path) -> Result<(), ModelError> {
-        folder::validate(&self.settings.teacher, policy)
+        self.settings.folder().map_or(Ok(()), |teacher| folder::validate(teacher, policy))
     }
 
     fn network_bytes(&self, _trained: u64) -> Result<u64, ModelError> {
-        let (config, _) = folder::config(&self.settings.teacher)?;
+        let Some(teacher) = self.settings.folder() else { return Ok(0) };
+        let (config, _) = folder::config(teacher)?;
         Ok(4 * Parameters::described(&config)?.count() as u64)
     }
 
-    fn open_network(&self, policy: &InitialPolicy<'_>) -> Result<Box<dyn TrainableModel>, ModelError> {
-        let teacher = &self.settings.teacher;
+    fn open_network(&self, policy: &InitialPolicy<'_>) -> Result<Option<Box<dyn TrainableModel>>, ModelError> {
+        let Some(teacher) = self.settings.folder() else { return Ok(None) };
         let (config, _) = folder::config(teacher)?;
         folder::validate_shape(teacher, &config, policy.config)?;
         let parameters = load_parameters(teacher, &config, policy.parameters.device())?;
-        policy.network(config, parameters)
+        policy.network(config, parameters).map(Some)
     }
 
     fn response(&self, weight: f64, tokens: TermTokens<'_>, gradient: &mut [f32]) -> Result<TermStats, Error> {
@@ -76,8 +82,9 @@ impl LossTerm for DistillationTerm {
         let c = if self.objective.correction == evenkeel_objective::Correction::None { "" } else { " c" };
         let later = if discount == 0.0 { String::new() } else { format!(" + {discount} times that of the next token") };
         let at = teacher_temperature.map_or_else(String::new, |at| format!(" at temperature {at}"));
+        let teacher = if self.settings.hints { ", teacher_logp = old_logp after the prompt with its hint" } else { "" };
         Some(format!(
-            "+ {weight} sum of s rho{c} / N, s = old_logp - teacher_logp{at} within ±{bound}{later} [distillation]"
+            "+ {weight} sum of s rho{c} / N, s = old_logp - teacher_logp{at} within ±{bound}{later}{teacher} [distillation]"
         ))
     }
 
@@ -93,5 +100,7 @@ impl LossTerm for DistillationTerm {
     }
 }
 
+#[cfg(test)]
+mod self_tests;
 #[cfg(test)]
 mod tests;

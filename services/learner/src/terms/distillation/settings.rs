@@ -1,19 +1,25 @@
 //! The section of distillation in settings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use evenkeel_objective::Distillation;
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// On-policy distillation: the policy is pulled to a frozen teacher at the tokens that it sampled itself. Absent: there
-/// is no teacher.
+/// On-policy distillation: the policy is pulled to a teacher at the tokens that it sampled itself. Absent: there is no
+/// teacher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DistillationSettings {
-    /// The folder of the teacher, a model with the vocabulary, control tokens and chat template of the policy.
+    /// The folder of the teacher, a model with the vocabulary, control tokens and chat template of the policy. Either
+    /// this or `hints`.
+    #[serde(skip_serializing_if = "is_empty")]
     pub teacher: PathBuf,
+    /// Self-distillation: the teacher is the model itself, with the weights before the first update of each step, and
+    /// reads each prompt with the hint of its row (`data.hint`). This teacher moves with the model.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hints: bool,
     /// What the distillation term counts in the loss, above 0.
     pub weight: f64,
     /// What the policy term, which is that of rewards, counts in the loss, at least 0. With 0 the teacher alone decides:
@@ -33,11 +39,16 @@ impl Default for DistillationSettings {
     fn default() -> Self {
         let Distillation { bound, discount } = Distillation::default();
         let teacher = PathBuf::new();
-        Self { teacher, weight: 1.0, reward_weight: 0.0, bound, discount, teacher_temperature: None }
+        Self { teacher, hints: false, weight: 1.0, reward_weight: 0.0, bound, discount, teacher_temperature: None }
     }
 }
 
 impl DistillationSettings {
+    /// The folder of the teacher; `None` where the model teaches itself.
+    pub fn folder(&self) -> Option<&Path> {
+        (!is_empty(&self.teacher)).then_some(&*self.teacher)
+    }
+
     /// What decides the signal of a token.
     pub(super) fn of_tokens(&self) -> Distillation {
         Distillation { bound: self.bound, discount: self.discount }
@@ -50,8 +61,13 @@ impl DistillationSettings {
 
     pub(super) fn validate(&self) -> Result<(), FieldError> {
         let Self { weight, reward_weight, .. } = *self;
-        if self.teacher.as_os_str().is_empty() {
-            return Err(FieldError::new("distillation.teacher", "empty", "the folder of a model"));
+        if let Some(teacher) = self.folder().filter(|_| self.hints) {
+            let allowed = "absent with distillation.hints, where the model teaches itself";
+            return Err(FieldError::new("distillation.teacher", teacher.display(), allowed));
+        }
+        if self.folder().is_none() && !self.hints {
+            let allowed = "the folder of a model, or distillation.hints = true, where the model teaches itself";
+            return Err(FieldError::new("distillation.teacher", "empty", allowed));
         }
         let is_positive = |number: f64| number.is_finite() && number > 0.0;
         FieldError::ensure(is_positive(weight), "distillation.weight", weight, "a finite number above 0")?;
@@ -75,6 +91,10 @@ impl DistillationSettings {
     }
 }
 
+fn is_empty(teacher: &Path) -> bool {
+    teacher.as_os_str().is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +110,7 @@ mod tests {
     fn numbers_out_of_range_are_refused_by_their_fields() {
         for (error, wanted) in [
             (refused(|it| it.teacher = PathBuf::new()), "distillation.teacher is empty, allowed: the folder"),
+            (refused(|it| it.hints = true), "distillation.teacher is teacher, allowed: absent with distillation.hints"),
             (refused(|it| it.weight = 0.0), "distillation.weight is 0, allowed: a finite number above 0"),
             (refused(|it| it.reward_weight = -1.0), "distillation.reward_weight is -1, allowed: a finite number, at"),
             (refused(|it| it.bound = f64::NAN), "distillation.bound is NaN, allowed: a finite number above 0"),

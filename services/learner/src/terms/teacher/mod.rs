@@ -65,7 +65,7 @@ impl LossTerm for Teacher {
         Ok(4 * Parameters::described(&config)?.count() as u64)
     }
 
-    fn open_network(&self, policy: &InitialPolicy<'_>) -> Result<Box<dyn TrainableModel>, ModelError> {
+    fn open_network(&self, policy: &InitialPolicy<'_>) -> Result<Option<Box<dyn TrainableModel>>, ModelError> {
         let folder = &self.settings.folder;
         let (config, _) = Config::load(folder)?;
         if config.vocab_size != policy.config.vocab_size {
@@ -73,7 +73,7 @@ impl LossTerm for Teacher {
             return Err(ModelError::input("teacher.folder", format_args!("of {} tokens", config.vocab_size), allowed));
         }
         let parameters = load_parameters(folder, &config, policy.parameters.device())?;
-        policy.network(config, parameters)
+        policy.network(config, parameters).map(Some)
     }
 
     fn response(&self, weight: f64, tokens: TermTokens<'_>, gradient: &mut [f32]) -> Result<TermStats, Error> {

@@ -187,7 +187,9 @@ fn message(seed: u64, index: u32) -> train_request::Kind {
             }
         });
     let samples = samples.collect();
-    train_request::Kind::Group(TrainGroup { group_id: group.id, index, prompt_token_ids: group.prompt, samples })
+    let hinted_prompt_token_ids = group.hinted_prompt.unwrap_or_default();
+    let (group_id, prompt_token_ids) = (group.id, group.prompt);
+    train_request::Kind::Group(TrainGroup { group_id, index, prompt_token_ids, samples, hinted_prompt_token_ids })
 }
 
 fn save(run_id: &str, step: u64) -> SaveCheckpointRequest {

@@ -65,7 +65,7 @@ pub(crate) fn group(seed: u64, size: usize) -> ResponseGroup {
             ..Response::default()
         }
     });
-    ResponseGroup { id: format!("prompt-{seed}"), prompt, responses: responses.collect() }
+    ResponseGroup { id: format!("prompt-{seed}"), prompt, hinted_prompt: None, responses: responses.collect() }
 }
 
 pub(crate) fn groups(seed: u64, count: u64) -> Vec<ResponseGroup> {

@@ -4,7 +4,7 @@ use evenkeel_proto::v1::RunState;
 use tracing::Instrument;
 
 use super::InProgress;
-use crate::error::Halt;
+use crate::error::{Halt, RunError};
 use crate::rollout::SampleKey;
 use crate::run::position::Position;
 use crate::run::state::{BegunStep, ClosedStep, EpisodeId, Next};
@@ -66,8 +66,13 @@ impl<'a> InProgress<'a> {
         let lengths = (self.order == StepOrder::Completion)
             .then(|| StepLengths::new(&groups.batch.groups, self.finished.values(), &self.rollouts, closed.overtaken));
         groups.close(closed, sampler.settings().dynamic, lengths);
-        sampler.check(step, &groups.batch)?;
-        self.spawn_within(step, self.parts.end_sampling(step));
+        match sampler.check(step, &groups.batch) {
+            // The verdicts that a judge's budget denied. Such a step is given up, and earlier ones are still kept.
+            Err(RunError::Invalid { .. } | RunError::NoSamples { .. })
+                if self.parts.services.stop().used_budget().is_some() => {}
+            Err(error) => return Err(error.into()),
+            Ok(()) => self.spawn_within(step, self.parts.end_sampling(step)),
+        }
         Ok(())
     }
 

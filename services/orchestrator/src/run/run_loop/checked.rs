@@ -87,11 +87,15 @@ impl Checked {
             return Err(FieldError::new("sampling.stop_token_ids", id, allowed).into());
         }
         let max_tokens = settings.sampling.max_tokens as usize;
-        let fit =
-            Fit { context, max_tokens, overlong: settings.data.overlong, invalid_rows: settings.data.invalid_rows };
+        let DataSettings { overlong, invalid_rows, .. } = settings.data;
+        let fit = Fit { context, max_tokens, overlong, invalid_rows, hints: true };
         let encoder = Encoder::new(&folder, tokenizer, &settings, &endpoints.described)?;
         let held_out_tokens = settings.evaluation.sampling(&settings.sampling).max_tokens as usize;
         let prompts = Prompts::encode(&mut dataset, &encoder, fit, held_out_tokens, cancel)?;
+        if let Some(hint) = settings.data.hint.as_ref().filter(|_| !prompts.has_hints()) {
+            let allowed = "absent where no row that is trained on has a text in its column `hint`";
+            return Err(FieldError::quoted("data.hint", hint, allowed).into());
+        }
         let named = named_prompts(&asked, &settings, &mut dataset, &encoder, context, cancel)?;
         let demonstrations = match settings.warm_start.steps {
             0 => None,

@@ -101,13 +101,6 @@ impl RunLoop {
         let result = self.run_with_rewinds().await;
         let used = self.services.stop().used_budget();
         let used_budget = used.map(|limit| RunError::JudgeBudget { limit: limit.to_owned() });
-        let result = match result {
-            // The step was complete, with too few verdicts, before it could be given up.
-            Err(RunError::Invalid { .. } | RunError::NoSamples { .. }) if used_budget.is_some() => {
-                Ok(RunOutcome::Stopped)
-            }
-            result => result,
-        };
         let state = match &result {
             Ok(RunOutcome::Completed) => RunState::Completed,
             Ok(RunOutcome::Stopped) => RunState::Stopped,

@@ -147,6 +147,11 @@ impl LoopState {
         self.abandons
     }
 
+    /// Whether the learner trains a step of which nothing is missing.
+    pub(in crate::run) fn trains_whole_step(&self) -> bool {
+        self.learner == LearnerWork::Training && self.steps.front().is_some_and(|open| open.is_closed)
+    }
+
     /// Whether the learner trains a step or waits for it, so that its report is not in.
     #[cfg(test)]
     pub(in crate::run) fn may_be_abandoned(&self) -> bool {
