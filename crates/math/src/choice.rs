@@ -110,38 +110,13 @@ pub(crate) fn of_answer(text: &str, known: &Known) -> Option<char> {
 
 /// What may follow a choice without its content: nothing, or a statement that it is the answer.
 fn says_nothing_else(rest: &str) -> bool {
-    const STATEMENTS: [&str; 8] = [
-        "is correct",
-        "is the correct answer",
-        "is the answer",
-        "is the correct option",
-        "is the correct choice",
-        "is right",
-        "is true",
-        "is the right answer",
-    ];
-    // `C. Both A and B` names the others.
-    const OTHERS: [&str; 10] = [
-        "none of the above",
-        "none of these",
-        "all of the above",
-        "all of these",
-        "both a and b",
-        "both b and c",
-        "both a and c",
-        "neither a nor b",
-        "cannot be determined",
-        "not enough information",
-    ];
     if rest.contains('?') {
         return false;
     }
     let rest = rest.trim_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '✓' | '✔' | '☑' | '!'));
     let lower = rest.to_lowercase();
-    if rest.is_empty() || STATEMENTS.contains(&lower.as_str()) || OTHERS.contains(&lower.as_str()) {
-        return true;
-    }
-    matches!(rest, "\\checkmark")
+    // `C. Both A and B` names the others.
+    rest.is_empty() || rest == "\\checkmark" || words::is(Role::Choice, &lower)
 }
 
 /// Whether every word of a choice's content is known.

@@ -70,9 +70,19 @@ const KNOWN: &[Known] = &[
     (&["cent", "cents"], MONEY, 1, 1, 100),
 ];
 
+/// Products of powers of known units, by their names.
+const DERIVED: &[(&[&str], &[(&str, i64)])] = &[
+    (&["mph"], &[("mile", 1), ("hour", -1)]),
+    (&["kph", "kmh"], &[("km", 1), ("hour", -1)]),
+    (&["N", "newton", "newtons"], &[("kg", 1), ("m", 1), ("s", -2)]),
+    (&["J", "joule", "joules"], &[("N", 1), ("m", 1)]),
+    (&["W", "watt", "watts"], &[("J", 1), ("s", -1)]),
+    (&["Pa", "pascal", "pascals"], &[("N", 1), ("m", -2)]),
+];
+
 /// Single letters that are units within `\text{}`, in addition to the known ones; elsewhere single letters are
 /// variables.
-const SYMBOLS: [&str; 5] = ["V", "A", "T", "H", "B"];
+const SYMBOLS: &[&str] = &["V", "A", "T", "H", "B"];
 
 /// Words of a label.
 pub(crate) const MAX_WORDS: usize = 4;
@@ -88,18 +98,18 @@ impl Unit {
         Self { factor: RBig::from_parts(IBig::ONE, 1_000_000_u32.into()), ..Self::none() }
     }
 
+    /// The names of all units that are known; those of one unit together.
+    pub fn names() -> impl Iterator<Item = &'static [&'static str]> {
+        let known = KNOWN.iter().map(|(names, ..)| *names);
+        known.chain(DERIVED.iter().map(|(names, _)| *names)).chain(SYMBOLS.chunks(1))
+    }
+
     /// The unit with this name.
     pub(crate) fn known(name: &str) -> Option<Self> {
-        match name {
-            "mph" => return Some(Self::known("mile")?.times(&Self::known("hour")?.power(-1)?)),
-            "N" | "newton" | "newtons" => {
-                return Some(Self::known("kg")?.times(&Self::known("m")?).times(&Self::known("s")?.power(-2)?));
-            }
-            "J" | "joule" | "joules" => return Some(Self::known("N")?.times(&Self::known("m")?)),
-            "W" | "watt" | "watts" => return Some(Self::known("J")?.times(&Self::known("s")?.power(-1)?)),
-            "Pa" | "pascal" | "pascals" => return Some(Self::known("N")?.times(&Self::known("m")?.power(-2)?)),
-            "kph" | "kmh" => return Some(Self::known("km")?.times(&Self::known("hour")?.power(-1)?)),
-            _ => {}
+        if let Some((_, factors)) = DERIVED.iter().find(|(names, _)| names.contains(&name)) {
+            return factors.iter().try_fold(Self::none(), |product, (name, exponent)| {
+                Some(product.times(&Self::known(name)?.power(*exponent)?))
+            });
         }
         let spelled = folded(name);
         let (_, dimension, exponent, above, below) =

@@ -1,5 +1,5 @@
 //! The words and phrases that are known to be harmless beside an answer, and those that change it: `words.txt` says
-//! where each may stand.
+//! where each may stand, and which lists allow and which deny.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -8,12 +8,14 @@ use std::sync::LazyLock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     Connective,
+    Opening,
     Name,
     Adjective,
     Verb,
     Lead,
     Tail,
     Remark,
+    Choice,
     Function,
     Counter,
     Operator,
@@ -23,6 +25,7 @@ pub(crate) enum Role {
     Hedge,
     Filler,
     Copula,
+    Speech,
     Negation,
     Claim,
     Denial,
@@ -33,19 +36,22 @@ pub(crate) enum Role {
     Open,
     Bound,
     Restating,
+    Offer,
     Retraction,
     Contrast,
     Changing,
 }
 
-const ROLES: [(&str, Role); 29] = [
+const ROLES: [(&str, Role); 33] = [
     ("connective", Role::Connective),
+    ("opening", Role::Opening),
     ("name", Role::Name),
     ("adjective", Role::Adjective),
     ("verb", Role::Verb),
     ("lead", Role::Lead),
     ("tail", Role::Tail),
     ("remark", Role::Remark),
+    ("choice", Role::Choice),
     ("function", Role::Function),
     ("counter", Role::Counter),
     ("operator", Role::Operator),
@@ -55,6 +61,7 @@ const ROLES: [(&str, Role); 29] = [
     ("hedge", Role::Hedge),
     ("filler", Role::Filler),
     ("copula", Role::Copula),
+    ("speech", Role::Speech),
     ("negation", Role::Negation),
     ("claim", Role::Claim),
     ("denial", Role::Denial),
@@ -65,6 +72,7 @@ const ROLES: [(&str, Role); 29] = [
     ("open", Role::Open),
     ("bound", Role::Bound),
     ("restating", Role::Restating),
+    ("offer", Role::Offer),
     ("retraction", Role::Retraction),
     ("contrast", Role::Contrast),
     ("changing", Role::Changing),
@@ -210,6 +218,11 @@ impl Known {
     /// Whether the problem or the gold answer has a word.
     pub(crate) fn is_text(&self, word: &str) -> bool {
         self.words.contains(&singular(word))
+    }
+
+    /// Whether the problem or the gold answer has a word of a kind.
+    pub(crate) fn has_any(&self, role: Role) -> bool {
+        self.words.iter().any(|word| is(role, word))
     }
 
     /// Whether a word behind a number is a noun that the table, the problem or the gold answer has.

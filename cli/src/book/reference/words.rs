@@ -6,13 +6,23 @@ use super::hold;
 
 const TITLE: &str = "# Words beside an answer
 
-The whole table by which words are accounted for in [mathematical answers](../math.md#words). A word that is not here, and \
-in neither the problem nor the gold answer, leaves a verdict undecided. Units of measurement have a table of their own.";
+All words and phrases that may stand beside a [mathematical answer](../math.md#words), and those that change it. Two sorts \
+of lists serve two places:
 
-/// What each kind means, from the head of the table.
-fn meanings() -> Vec<(&'static str, &'static str)> {
-    let lines = evenkeel_math::ALLOW_LIST.lines().filter_map(|line| line.strip_prefix("# "));
-    lines.filter_map(|line| line.split_once("  ")).map(|(kind, meaning)| (kind.trim(), meaning.trim())).collect()
+- *Allowed* words may stand inside a box or a tag and in the sentence that announces an answer. Any other word there leaves \
+the verdict undecided, unless the problem or the gold answer has it as a noun.
+- *Denied* words are looked for where prose is free: around a box and after an answer, and among the nouns of a problem. \
+Such lists are never complete. A retraction, a bound or another speaker in words that are missing here is not seen, and the \
+answer counts as it stands. A few denied phrases with a grammar of their own are in the code, `crates/math/src/extract`, with \
+the TeX commands that may stand beside a box.
+";
+
+/// The groups of the table, with their meanings.
+const GROUPS: [&str; 2] = ["Allowed", "Denied"];
+
+fn section(text: &mut String, kind: &str, meaning: &str) {
+    write!(text, "\n### {kind}\n\n{}{}.\n\n", meaning[..1].to_uppercase(), &meaning[1..]).unwrap();
+    writeln!(text, "| language | |\n|---|---|").unwrap();
 }
 
 #[test]
@@ -23,9 +33,19 @@ fn the_page_of_words_is_the_table() {
         .filter(|line| !line.starts_with('#'))
         .map(|line| line.split('\t').collect())
         .collect();
-    for (kind, meaning) in meanings() {
-        write!(text, "\n## {kind}\n\n{}{}.\n\n", meaning[..1].to_uppercase(), &meaning[1..]).unwrap();
-        writeln!(text, "| language | |\n|---|---|").unwrap();
+    // The head of the table says what each group and each kind mean.
+    for line in evenkeel_math::ALLOW_LIST.lines().filter_map(|line| line.strip_prefix("# ")) {
+        if let Some((group, meaning)) = line.split_once(": ").filter(|(group, _)| GROUPS.contains(group)) {
+            if group == "Denied" {
+                section(&mut text, "unit", "a unit of measurement, behind a number");
+                let units: Vec<String> = evenkeel_math::Unit::names().map(|names| names.join(", ")).collect();
+                writeln!(text, "| en | {} |", units.join("; ")).unwrap();
+            }
+            write!(text, "\n## {group}\n\n{}{}\n", meaning[..1].to_uppercase(), &meaning[1..]).unwrap();
+        }
+        let Some((kind, meaning)) = line.split_once("  ") else { continue };
+        let (kind, meaning) = (kind.trim(), meaning.trim());
+        section(&mut text, kind, meaning);
         let mut languages: Vec<&str> = rows.iter().filter(|row| row[0] == kind).map(|row| row[1]).collect();
         languages.dedup();
         assert!(!languages.is_empty(), "{kind}");

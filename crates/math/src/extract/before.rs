@@ -3,14 +3,15 @@
 //! A box is an answer by itself, and prose before it is no part of it. Only words that stand next to it count.
 
 use super::sentence::words_of;
+use super::speaker;
 use crate::slicing::SafeSlice;
-use crate::words::{self, Role};
+use crate::words::{self, Known, Role};
 
 /// Most bytes before a box that are read.
 const MAX_BYTES: usize = 200;
 
-/// Whether the words before the box at `start` deny it.
-pub(super) fn denies(text: &str, start: usize) -> bool {
+/// Whether the words before the box at `start` deny it, or make it what somebody else says.
+pub(super) fn denies(text: &str, start: usize, known: &Known) -> bool {
     let before = text.prefix_to(start);
     let near = before.suffix_from(before.floor_char_boundary(before.len().saturating_sub(MAX_BYTES)));
     // Nearly all texts have no such word.
@@ -20,8 +21,14 @@ pub(super) fn denies(text: &str, start: usize) -> bool {
     if !is_beside && !words.any(may_deny) {
         return false;
     }
-    let begin = ["\n", ". ", "! ", "? ", ", ", "; "].iter().filter_map(|end| Some(near.rfind(end)? + end.len())).max();
-    let words = words_of(near.suffix_from(begin.unwrap_or(0)));
+    let ends = ["\n", ". ", "! ", "? ", "; "].iter().filter_map(|end| Some(near.rfind(end)? + end.len()));
+    let sentence = near.suffix_from(ends.max().unwrap_or(0));
+    let words = words_of(sentence);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if speaker::is_quoted(&words, known) {
+        return true;
+    }
+    let words = words_of(sentence.rsplit_once(", ").map_or(sentence, |(_, clause)| clause));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     // `50% of`
     let is_share =
@@ -92,11 +99,11 @@ fn is_told_wrong(clause: &[&str]) -> bool {
 
 /// Whether a word, in any case, occurs in a denial.
 fn may_deny(word: &str) -> bool {
-    const ROLES: [Role; 3] = [Role::Negation, Role::Denial, Role::Multiple];
-    const OTHERS: &str = "half mistake error doubt deny wrongly incorrectly mistakenly erroneously falsely untrue impossible suppose supposing assume assuming if square cube root reciprocal negative opposite inverse third quarter logarithm";
+    const ROLES: [Role; 4] = [Role::Negation, Role::Denial, Role::Multiple, Role::Speech];
+    const OTHERS: &str = "half mistake error doubt deny wrongly incorrectly mistakenly erroneously falsely untrue impossible suppose supposing assume assuming if square cube root reciprocal negative opposite inverse third quarter logarithm according";
     ROLES.into_iter().any(|role| words::is_in_any_case(role, word))
         || OTHERS.split(' ').any(|other| word.eq_ignore_ascii_case(other))
-        || ["n't", "n’t", "N'T"].iter().any(|end| word.ends_with(end))
+        || ["n't", "n’t", "N'T", "'s", "’s", "s'", "s’"].iter().any(|end| word.ends_with(end))
 }
 
 fn is_denial(clause: &[&str]) -> bool {
@@ -137,7 +144,7 @@ fn is_negation(word: &str) -> bool {
 }
 
 /// Words without those at their end that are of a kind.
-fn without<'a, 'b>(mut words: &'a [&'b str], is: impl Fn(&str) -> bool) -> &'a [&'b str] {
+pub(super) fn without<'a, 'b>(mut words: &'a [&'b str], is: impl Fn(&str) -> bool) -> &'a [&'b str] {
     while let Some((last, rest)) = words.split_last()
         && is(last)
     {
@@ -151,7 +158,7 @@ mod tests {
     use super::*;
 
     fn is_denied(before: &str) -> bool {
-        denies(&format!("{before}\\boxed{{7}}"), before.len())
+        denies(&format!("{before}\\boxed{{7}}"), before.len(), &Known::default())
     }
 
     #[test]

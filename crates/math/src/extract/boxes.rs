@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use memchr::{memmem, memrchr3_iter};
 
-use super::{Extracted, NoAnswer, before, beside, number};
+use super::{Allowed, Extracted, NoAnswer, base, before, beside, number};
 use crate::slicing::SafeSlice;
 use adjacent::{adjacent_before, adjacent_before_name, is_alternative};
 
@@ -45,15 +45,18 @@ pub(super) fn last(text: &str) -> Result<Option<Extracted<'_>>, NoAnswer> {
     Ok(found(text)?.map(|(content, _)| content))
 }
 
-/// As [`last`], where the words before the box do not deny it and it is no part of a larger formula. A percent sign after
-/// it is none of the answer `in_percent`.
-pub(super) fn asserted(text: &str, in_percent: bool) -> Result<Option<Extracted<'_>>, NoAnswer> {
-    match found(text)? {
-        Some((_, whole)) if before::denies(text, whole.start) || beside::is_part(text, whole.clone(), in_percent) => {
-            Err(NoAnswer::NotUnderstood)
-        }
-        found => Ok(found.map(|(content, _)| content)),
-    }
+/// As [`last`], where the words before the box do not deny it, it is no part of a larger formula, and its digits are in
+/// no other base than is allowed.
+pub(super) fn asserted<'t>(text: &'t str, allowed: &Allowed<'_>) -> Result<Option<Extracted<'t>>, NoAnswer> {
+    let Some((content, whole)) = found(text)? else { return Ok(None) };
+    let is_in_other_base = || match content {
+        Extracted::One(digits) => base::named(text, whole.clone(), digits).is_some_and(|base| !allowed.has_base(base)),
+        Extracted::Several { .. } => false,
+    };
+    let is_other = before::denies(text, whole.start, allowed.known)
+        || beside::is_part(text, whole.clone(), allowed.in_percent)
+        || is_in_other_base();
+    if is_other { Err(NoAnswer::NotUnderstood) } else { Ok(Some(content)) }
 }
 
 /// The content of the last box or of the adjacent boxes that end with it, and the range from the first of them to the end

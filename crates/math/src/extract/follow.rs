@@ -2,7 +2,7 @@
 
 use super::Extracted;
 use super::restated::{self, Answered};
-use super::sentence::{drawn, has_another_number, sentences, words_of};
+use super::sentence::{clauses, drawn, has_another_number, sentences, words_of};
 use crate::slicing::SafeSlice;
 
 /// Most bytes after an answer that are read.
@@ -110,10 +110,14 @@ fn first(rest: &str, answered: &Answered<'_>) -> bool {
     let begins =
         |listed: &[&str]| words.iter().find(|word| *word != ",").is_some_and(|word| listed.contains(&word.as_str()));
     let goes_on = sentence.trim_start_matches(['}', '$', ')', ' ', ',', '-']);
-    // `and y = 3` is the value of another name.
-    let is_continued =
-        begins(&["and", "or", "but", "no"]) && !goes_on.contains('=') && restated::takes_back(goes_on, answered);
+    // `and y = 3` is the value of another name, and `= 37` none.
+    let is_continued = (begins(&["and", "or", "but", "no"]) && !goes_on.contains('=') || goes_on.starts_with('='))
+        && restated::takes_back(goes_on, answered);
+    let mut clauses = clauses(goes_on);
+    let is_offered = clauses.next().is_some_and(|clause| restated::may_be_another(clause, answered));
     is_continued
+        || is_offered
+        || clauses.any(|clause| restated::offers_another(clause, answered))
         || (begins(&["is", "which", "isn't", "can't", "cannot", "but", "was"]) && has(&DENIALS))
         || (begins(&["or", "but"]) && has_another_number(sentence, answer))
         || begins(&CORRECTIONS)

@@ -2,6 +2,7 @@
 
 use memchr::memmem;
 
+use super::restated::is_unspaced;
 use super::{NoAnswer, line};
 use crate::slicing::SafeSlice;
 use crate::words::{self, Role};
@@ -39,80 +40,6 @@ const FOREIGN_VERBS: [&str; 13] =
 
 /// Longest clause before the word that is looked at.
 const MAX_CLAUSE_BYTES: usize = 120;
-/// Words that may stand before it in its clause, in lower case. `falsche`, `mauvaise`, `неверный` are none of them.
-const LEADS: &str = "die der das den dem endgültige endgültiges richtige richtiges korrekte korrektes finale gesuchte \
-    gesamte unsere meine also daher somit folglich damit ist und lautet la el le les final finale correcta correcte \
-    correcto definitiva définitive bonne exacte notre ma nuestra mi donc ainsi alors et est es por lo tanto así entonces \
-    pues luego y en conclusión conclusion par conséquent finalement finalmente a o correta certa nossa minha portanto \
-    assim logo então e il corretta giusta esatta nostra mia quindi dunque perciò pertanto per in \
-    conclusione het de juiste correcte definitieve dus poprawna ostateczna prawidłowa więc zatem doğru son nihai bu \
-    nedenle cevap o halde vậy do đó nên là đúng правильный верный окончательный итоговый наш итак таким образом \
-    следовательно поэтому значит тогда и т.о. الجواب إذن الصحيح النهائي सही अंतिम अतः इसलिए the so my our";
-/// Words before an announcement in languages without spaces between words, longest first where one begins another.
-const LEADS_WITHOUT_SPACES: [&str; 62] = [
-    "综上所述",
-    "综上",
-    "以上",
-    "这个问题",
-    "这道题目",
-    "这道题",
-    "我们得到",
-    "我们",
-    "得到",
-    "得出",
-    "可得",
-    "可知",
-    "问题",
-    "题目",
-    "本题",
-    "该题",
-    "此题",
-    "原题",
-    "小题",
-    "最终",
-    "最后",
-    "最終的な",
-    "最終",
-    "所以",
-    "因此",
-    "于是",
-    "从而",
-    "因而",
-    "那么",
-    "正确",
-    "準確",
-    "准确",
-    "参考",
-    "标准",
-    "結果",
-    "结果",
-    "故",
-    "则",
-    "即",
-    "的",
-    "解",
-    "回",
-    "是",
-    "为",
-    "正解",
-    "正しい",
-    "よって",
-    "したがって",
-    "ゆえに",
-    "求める",
-    "この",
-    "問題",
-    "は",
-    "の",
-    "따라서",
-    "그러므로",
-    "최종",
-    "ดังนั้น",
-    "正確",
-    "則",
-    "為",
-    "我的",
-];
 
 /// The answer after the last such word.
 ///
@@ -161,17 +88,26 @@ fn is_mark(c: char) -> bool {
 
 fn is_lead(word: &str) -> bool {
     let lower = word.to_lowercase();
-    if LEADS.split_whitespace().any(|lead| lead == lower)
-        || words::is(Role::Connective, &lower)
-        || words::is(Role::Adjective, &lower)
-    {
+    if [Role::Opening, Role::Connective, Role::Adjective].iter().any(|role| words::is(*role, &lower)) {
         return true;
     }
     let mut rest = word;
-    while let Some(after) = LEADS_WITHOUT_SPACES.iter().find_map(|lead| rest.strip_prefix(lead)) {
+    while rest.starts_with(is_unspaced)
+        && let Some(after) = after_opening(rest)
+    {
         rest = after;
     }
     rest.is_empty()
+}
+
+/// Longest word of a language without spaces between words, in characters.
+const MAX_OPENING: usize = 5;
+
+/// What follows the longest word of the table that a text begins with.
+fn after_opening(text: &str) -> Option<&str> {
+    let ends = text.char_indices().take(MAX_OPENING).map(|(at, c)| at + c.len_utf8());
+    let end = ends.filter(|end| words::is(Role::Opening, text.prefix_to(*end))).last()?;
+    Some(text.suffix_from(end))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod announcement;
 mod another;
+mod base;
 mod before;
 mod beside;
 mod boxes;
@@ -16,8 +17,10 @@ mod number;
 mod restated;
 mod sentence;
 mod span;
+mod speaker;
 mod unmarked;
 
+use crate::words::Known;
 use crate::{Marker, Reason, Rules, Thinking};
 
 /// The final answer that was found in a completion.
@@ -85,20 +88,35 @@ impl NoAnswer {
     }
 }
 
-/// The final answer of a completion, by the first of the rules' markers that occurs.
-pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, NoAnswer> {
-    marked(completion, rules, false)
+/// What a problem and its gold answer leave harmless beside a box.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allowed<'k> {
+    /// A percent sign after it, or the word.
+    pub(crate) in_percent: bool,
+    /// The base of the gold answer's digits.
+    pub(crate) base: Option<u32>,
+    /// The words of the problem and the gold answer.
+    pub(crate) known: &'k Known,
 }
 
-/// The content of a box before a percent sign, or the word. `None` where it is no answer even so.
-pub(crate) fn in_percent<'a>(completion: &'a str, rules: &Rules) -> Option<&'a str> {
-    match marked(completion, rules, true) {
-        Ok(Extracted::One(answer)) => Some(answer),
-        _ => None,
+impl Allowed<'_> {
+    /// Whether the box may hold digits in a base: that of the gold answer, or one that the problem speaks of.
+    fn has_base(&self, base: u32) -> bool {
+        self.base.map_or_else(|| base::is_known(self.known), |own| own == base)
     }
 }
 
-fn marked<'a>(completion: &'a str, rules: &Rules, in_percent: bool) -> Result<Extracted<'a>, NoAnswer> {
+/// The final answer of a completion, by the first of the rules' markers that occurs.
+pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, NoAnswer> {
+    extract_for(completion, rules, &Allowed { in_percent: false, base: None, known: &Known::default() })
+}
+
+/// As [`extract`], for a problem and a gold answer that leave more of it harmless.
+pub(crate) fn extract_for<'a>(
+    completion: &'a str,
+    rules: &Rules,
+    allowed: &Allowed<'_>,
+) -> Result<Extracted<'a>, NoAnswer> {
     if completion.trim_start().is_empty() {
         return Err(NoAnswer::EmptyCompletion);
     }
@@ -110,7 +128,7 @@ fn marked<'a>(completion: &'a str, rules: &Rules, in_percent: bool) -> Result<Ex
     let mut unclear = NoAnswer::NothingMarked;
     for marker in &rules.markers {
         let found = match marker {
-            Marker::Boxed => boxes::asserted(text, in_percent)?,
+            Marker::Boxed => boxes::asserted(text, allowed)?,
             Marker::Hashes => hashes::after_hashes(text).map(Extracted::One),
             Marker::AnswerLine => match announcement::last(text) {
                 Ok(found) => found.map(|answer| Extracted::One(announced(answer, rules))),

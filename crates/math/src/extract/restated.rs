@@ -33,14 +33,62 @@ enum Beginning {
 
 /// Whether a sentence after an answer takes it back or gives another one.
 pub(super) fn takes_back(sentence: &str, answer: &Answered<'_>) -> bool {
-    let sentence = sentence.trim_matches(|c: char| c.is_whitespace() || "*_#>–—}".contains(c));
-    match beginning(sentence) {
-        Beginning::Retracts => return true,
-        Beginning::Contrasts if contrasts(sentence, answer) => return true,
-        _ => {}
+    let sentence = bare(sentence);
+    if begins_back(sentence, answer) {
+        return true;
     }
-    let says = says_either(sentence);
-    (states(sentence) || is_foreign(sentence)) && answer.is_another(&stated::values(sentence, Names::Own(answer)), says)
+    let offers_either = words_of(sentence).iter().any(|word| matches!(word.as_str(), "either" | "both" | "or"));
+    (states(sentence) || is_foreign(sentence))
+        && answer.is_another(&stated::values(sentence, Names::Own(answer)), offers_either)
+        || states(sentence) && answer.is_another_choice(&stated::choices(sentence), offers_either)
+}
+
+/// Whether a clause of the answer's own sentence, behind a comma, a dash or a bracket, takes the answer back or offers
+/// another one: `(just a guess, could be 37)`.
+pub(super) fn offers_another(clause: &str, answer: &Answered<'_>) -> bool {
+    let clause = bare(clause);
+    begins_back(clause, answer) || may_be_another(clause, answer)
+}
+
+/// Whether a clause says of another value that it may be the answer: `could be 37`, `maybe C`, `or possibly $x - 1$`.
+pub(super) fn may_be_another(clause: &str, answer: &Answered<'_>) -> bool {
+    let words = words_of(clause);
+    let is_offered = words.iter().any(|word| words::is(Role::Offer, word));
+    let is_denied = || words.iter().any(|word| word == "not" || word.ends_with("n't"));
+    // `n can be 1`
+    let is_of_other = || {
+        let is_name = |word: &String| {
+            word.chars().nth(1).is_none() && !matches!(word.as_str(), "a" | "i" | "#" | "," | ":" | ";")
+        };
+        !answer.is_choice() && words.iter().any(|word| is_name(word) && !answer.is_named(word))
+    };
+    // `also works for 37`, `instead of 37`
+    let is_beside = || {
+        words.windows(2).any(|pair| {
+            matches!(pair, [place, value] if value == "#"
+                && matches!(place.as_str(), "in" | "for" | "on" | "of" | "at" | "with" | "by" | "after"))
+        })
+    };
+    is_offered
+        && states(clause)
+        && !is_denied()
+        && !is_of_other()
+        && !is_beside()
+        && (stated::values(clause, Names::Own(answer)).iter().any(|value| answer.differs(value))
+            || stated::choices(clause).iter().any(|letter| answer.is_another_choice(&[*letter], false))
+            || answer.is_another_formula(stated::formula_at_end(clause)))
+}
+
+fn bare(sentence: &str) -> &str {
+    sentence.trim_matches(|c: char| c.is_whitespace() || "*_#>–—}".contains(c))
+}
+
+fn begins_back(sentence: &str, answer: &Answered<'_>) -> bool {
+    match beginning(sentence) {
+        Beginning::Retracts => true,
+        Beginning::Contrasts => contrasts(sentence, answer),
+        Beginning::Other => false,
+    }
 }
 
 /// Whether a sentence is the mark of a list or a footnote, `1.`, `(5)`, `[2]`, `#5`; `next` is what follows it.
@@ -102,11 +150,11 @@ fn beginning(sentence: &str) -> Beginning {
 }
 
 /// Whether a character belongs to a script without spaces between words.
-fn is_unspaced(c: char) -> bool {
+pub(super) fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{0e00}'..='\u{0e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }
 
-/// Whether all words of a sentence are such as state a value, and it has a number.
+/// Whether all words of a sentence are such as state a value.
 fn states(sentence: &str) -> bool {
     let words = words_of(sentence);
     let is_stating = |word: &String| {
@@ -118,12 +166,7 @@ fn states(sentence: &str) -> bool {
     };
     // In other scripts a number touches its words.
     let is_latin = !sentence.chars().any(|c| c.is_alphabetic() && c > '\u{36f}');
-    is_latin && words.len() <= MAX_WORDS && words.iter().any(|word| word == "#") && words.iter().all(is_stating)
-}
-
-/// Whether a sentence offers several values as the answer: `Both 36 and 37 work`.
-fn says_either(sentence: &str) -> bool {
-    words_of(sentence).iter().any(|word| matches!(word.as_str(), "either" | "both" | "or"))
+    is_latin && words.len() <= MAX_WORDS && words.iter().all(is_stating)
 }
 
 /// Whether a sentence in a script that is not Latin has no words but a copula.

@@ -192,6 +192,19 @@ pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> {
         .flat_map(|part| part.split(['。', '！', '？']))
 }
 
+/// The clauses of a sentence.
+pub(super) fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
+    sentence
+        .split(['(', ')', '—', '，', '、'])
+        .flat_map(|part| part.split(", "))
+        .flat_map(|part| part.split(" - "))
+        .flat_map(|part| part.split(" – "))
+        .flat_map(|part| part.split(" or "))
+        .flat_map(|part| part.split(" but "))
+        .flat_map(|part| part.split(" though "))
+        .flat_map(|part| part.split(" although "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

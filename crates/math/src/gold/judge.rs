@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::bad::unreadable;
 use super::reading::{read, read_answer, read_percent};
 use super::{CheckInput, Gold};
-use crate::extract::{Extracted, NoAnswer, extract, in_percent};
+use crate::extract::{Allowed, Extracted, NoAnswer, extract, extract_for};
 use crate::parse::{is_range, offers_alternatives, parse};
 use crate::words::Known;
 use crate::{CheckOutcome, Fuel, Marker, Percent, Reason, Rules, Units, Value, Verdict, accounting, choice, equality};
@@ -37,12 +37,11 @@ impl Gold {
                 return Verdict::without_answer(Reason::AnswerTooLong);
             }
             CheckInput::Extracted(answer) => read_answer(answer, rules, &mut fuel),
-            CheckInput::Completion(text) => match extract(text, rules) {
-                Ok(found) if found.bytes() > max => return Verdict::without_answer(Reason::AnswerTooLong),
-                Err(NoAnswer::NotUnderstood) if self.is_percent() => in_percent(text, rules)
-                    .and_then(|answer| read_percent(answer, &mut fuel))
-                    .ok_or(NoAnswer::NotUnderstood),
-                found => found.map(|found| read(found, &mut fuel)),
+            CheckInput::Completion(text) => match self.extracted(text, prompt, rules) {
+                Ok((found, _)) if found.bytes() > max => return Verdict::without_answer(Reason::AnswerTooLong),
+                Ok((Extracted::One(answer), true)) => read_percent(answer, &mut fuel).ok_or(NoAnswer::NotUnderstood),
+                Ok((Extracted::Several { .. }, true)) => Err(NoAnswer::NotUnderstood),
+                found => found.map(|(found, _)| read(found, &mut fuel)),
             },
         };
         let (extracted, value) = match read {
@@ -108,6 +107,32 @@ impl Gold {
             (reason, value) = (by_reading, read);
         }
         Verdict { extracted: Some(extracted), value: Some(value), ..Verdict::without_answer(reason) }
+    }
+
+    /// The answer of a completion, and whether a percent sign stands beside it. What words beside a box change otherwise is
+    /// harmless where the problem or the gold answer has it: a base, a percent sign, what somebody says.
+    fn extracted<'a>(
+        &self,
+        text: &'a str,
+        prompt: Option<&str>,
+        rules: &Rules,
+    ) -> Result<(Extracted<'a>, bool), NoAnswer> {
+        let found = extract(text, rules);
+        if found != Err(NoAnswer::NotUnderstood) {
+            return found.map(|found| (found, false));
+        }
+        let known = self.known(prompt, rules);
+        let base = match &self.value {
+            Value::Based(based) => Some(based.base),
+            _ => None,
+        };
+        let allowed = Allowed { in_percent: false, base, known: &known };
+        match extract_for(text, rules, &allowed) {
+            Err(NoAnswer::NotUnderstood) if self.is_percent() => {
+                extract_for(text, rules, &Allowed { in_percent: true, ..allowed }).map(|found| (found, true))
+            }
+            found => found.map(|found| (found, false)),
+        }
     }
 
     fn is_percent(&self) -> bool {

@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 pub(crate) use characters::{fraction, plain};
+pub(crate) use shape::base_named;
 use spoken::Offer;
 use structure::Tokens;
 

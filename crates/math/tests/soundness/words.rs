@@ -21,8 +21,12 @@ const PLACES: [&str; 9] = [
     "WORD the answer is 36.",
 ];
 
-/// Kinds of words that are harmless nowhere: they change or deny what is beside them, or stand before a box alone.
-const HARMFUL: [&str; 15] = [
+/// Kinds of words that are harmless nowhere beside a number: they change or deny what is beside them, stand before a box
+/// alone, or belong to a choice or another language.
+const HARMFUL: [&str; 19] = [
+    "opening",
+    "choice",
+    "speech",
     "filler",
     "copula",
     "negation",
@@ -35,6 +39,7 @@ const HARMFUL: [&str; 15] = [
     "open",
     "bound",
     "restating",
+    "offer",
     "retraction",
     "contrast",
     "changing",

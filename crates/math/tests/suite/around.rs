@@ -183,3 +183,75 @@ fn words_that_change_a_number_are_no_nouns_and_names_of_a_value_stay() {
     }
     assert!(!is_equal(None, "36 per box"));
 }
+
+#[test]
+fn what_somebody_else_says_is_no_answer_unless_the_problem_asks_for_it() {
+    completions(
+        "7",
+        &Rules::default(),
+        &[
+            "I think the answer is \\boxed{7}",
+            "I'd say \\boxed{7}",
+            "That said, the answer is \\boxed{7}",
+            "On second thought, the answer is \\boxed{7}",
+            "Claim: the answer is \\boxed{7}",
+            "Bob has \\boxed{7}",
+            "Bob's total is \\boxed{7}",
+            "Bob says 3, so the answer is \\boxed{7}",
+            "Bob says 8. The answer is \\boxed{7}",
+        ],
+        &[
+            "Bob says \\boxed{7}",
+            "Bob says: \\boxed{7}",
+            "Alice claims the answer is 7",
+            "Alice claims the answer is \\boxed{7}",
+            "Alice claims that $x = \\boxed{7}$",
+            "My friend thinks it is \\boxed{7}",
+            "Some might think the answer is \\boxed{7}",
+            "They say the total is \\boxed{7}",
+            "According to Bob, the answer is \\boxed{7}",
+            "Bob's answer is \\boxed{7}",
+        ],
+    );
+    let judged = |problem: &str, text: &str| {
+        let rules = Rules::default();
+        Gold::read("7", &rules).unwrap().check_for(Some(problem), CheckInput::Completion(text), &rules).reason
+    };
+    assert_eq!(judged("Each child says a number. What does Bob say?", "So Bob says \\boxed{7}"), Reason::EqualInteger);
+    assert_eq!(judged("Bob adds 3 and 4.", "Bob's answer is \\boxed{7}"), Reason::EqualInteger);
+    assert_eq!(judged("What is 3 + 4?", "Bob says \\boxed{7}"), Reason::NotUnderstood);
+}
+
+#[test]
+fn a_base_that_is_named_beside_a_box_is_that_of_its_digits() {
+    completions(
+        "15",
+        &Rules::default(),
+        &[
+            "Base 10: \\boxed{15}",
+            "From base 7 we get \\boxed{15}",
+            "The largest base 2 integer is \\boxed{15}",
+            "In base 7, this number has \\boxed{15} digits",
+            "Base 7, height 4, area \\boxed{15}",
+        ],
+        &[
+            "Base 7: \\boxed{15}",
+            "In base 7, the answer is $\\boxed{15}$",
+            "Therefore the base $7$ representation is \\boxed{15}",
+            "$\\boxed{15}_7$",
+            "$\\boxed{15}_{\\text{seven}}$",
+            "\\boxed{15} (base 7)",
+            "\\boxed{15} in base 7",
+        ],
+    );
+    completions(
+        "15_7",
+        &Rules::default(),
+        &["Base 7: \\boxed{15}", "Base 7: \\boxed{15_7}", "$\\boxed{15}_7$", "\\boxed{15} in base 7", "\\boxed{15}"],
+        &["Base 8: \\boxed{15}", "$\\boxed{15}_8$", "\\boxed{15} in base 8", "Base 7: \\boxed{12}"],
+    );
+    let rules = Rules::default();
+    let gold = Gold::read("15", &rules).unwrap();
+    let problem = "Write 12 in base 7.";
+    assert!(gold.check_for(Some(problem), CheckInput::Completion("Base 7: \\boxed{15}"), &rules).is_equal());
+}

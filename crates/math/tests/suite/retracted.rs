@@ -144,3 +144,69 @@ fn the_value_of_another_name_takes_nothing_back() {
     let right = ["\\boxed{12}\nIt is at $x = 3$.", "$y=\\boxed{12}$. So $x=3$.", "$x=\\boxed{12}$. So $x=12.0$."];
     completions("12", &Rules::default(), &right, &["$x=\\boxed{12}$. So $x=3$.", "$\\boxed{x=12}$. So $x=3$."]);
 }
+
+#[test]
+fn a_clause_of_the_own_sentence_may_offer_another_value() {
+    completions(
+        "36",
+        &Rules::default(),
+        &[
+            "\\boxed{36} (just a guess)",
+            "\\boxed{36} instead of 37",
+            "\\boxed{36}, where n can be 1",
+            "\\boxed{36} (n may be 1)",
+            "\\boxed{36} (could be written as 72/2)",
+            "\\boxed{36} (see step 5)",
+            "\\boxed{36} (out of 100)",
+            "\\boxed{36} (also works for 37)",
+            "\\boxed{36} (should be 36.0)",
+            "$\\boxed{36} = 36$",
+            "$\\boxed{36} = 6^2$",
+            "$\\boxed{36} = x$",
+        ],
+        &[
+            "\\boxed{36} (just a guess, could be 37)",
+            "\\boxed{36} (possibly 37)",
+            "\\boxed{36} (it might be 37)",
+            "\\boxed{36} (37 is also possible)",
+            "\\boxed{36} (should be 37)",
+            "\\boxed{36} (I am not sure)",
+            "\\boxed{36}, could be 37",
+            "\\boxed{36}, although it may be 37.",
+            "\\boxed{36} - maybe 37",
+            "\\boxed{36} — perhaps 37",
+            "\\boxed{36} apples or perhaps 37",
+            "\\boxed{36} apples but it could also be $37$",
+            "$\\boxed{36} = 37$",
+            "\\boxed{36}，不，应该是37",
+            "<answer>36</answer> (could be 37)",
+            "\\boxed{36}. It's 37.",
+            "\\boxed{36}. Maybe 37.",
+            "\\boxed{36}. I think it is 37.",
+            "\\boxed{36}. This is just a guess, it could be 37.",
+        ],
+    );
+}
+
+#[test]
+fn another_choice_or_formula_may_be_offered_as_well() {
+    completions(
+        "B",
+        &Rules::default(),
+        &["\\boxed{B} (B should be it)", "\\boxed{B}. A is also wrong.", "\\boxed{B} (not C)"],
+        &[
+            "\\boxed{B} (could be C)",
+            "\\boxed{B} or C",
+            "\\boxed{B}, maybe (C)",
+            "\\boxed{B}. It might be C.",
+            "\\boxed{B}. So it is D.",
+        ],
+    );
+    completions(
+        "\\sqrt{8}",
+        &Rules::default(),
+        &["$\\boxed{\\sqrt{8}}$ (can also be written as $2\\sqrt{2}$)"],
+        &["$\\boxed{\\sqrt{8}}$ (could be $\\sqrt{7}$)"],
+    );
+    completions("x-1", &Rules::default(), &["\\boxed{x-1} (maybe -1+x)"], &["\\boxed{x-1} (maybe x+1)"]);
+}

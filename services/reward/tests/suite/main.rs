@@ -1,6 +1,7 @@
 //! A worker and a gateway, from the perspective of a client.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod agreement;
 mod functions;
 mod gateway;
 mod judge;

@@ -6,7 +6,8 @@ use dashu_ratio::RBig;
 use crate::extract::{beside, number};
 use crate::parse::parse;
 use crate::slicing::SafeSlice;
-use crate::{Fuel, Notation, Number, Value};
+use crate::words::Known;
+use crate::{CheckOutcome, Fuel, Notation, Number, Rules, Value, choice, equality};
 
 /// Longest text that is read as a number, in bytes.
 const MAX_NUMBER: usize = 64;
@@ -24,6 +25,7 @@ pub(in crate::extract) struct Answered<'a> {
     pub(in crate::extract) text: &'a str,
     number: Option<Number>,
     name: Option<&'a str>,
+    choice: Option<char>,
 }
 
 impl<'a> Answered<'a> {
@@ -37,7 +39,20 @@ impl<'a> Answered<'a> {
             None => (None, text),
         };
         let name = inside.or_else(|| beside::name_before(before).map(|(_, name)| name));
-        Self { text, number: read(value), name }
+        let number = read(value);
+        let is_letter = number.is_none() && text.len() <= MAX_NUMBER;
+        let choice = is_letter.then(|| choice::of_answer(text, &Known::default())).flatten();
+        Self { text, number, name, choice }
+    }
+
+    /// Whether it is the letter of a choice.
+    pub(super) fn is_choice(&self) -> bool {
+        self.choice.is_some()
+    }
+
+    /// Whether a name in lower case is that of the answer.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.name.is_some_and(|own| own.eq_ignore_ascii_case(name))
     }
 
     /// Whether it was read as a number.
@@ -55,6 +70,27 @@ impl<'a> Answered<'a> {
                 offers_either && count > 0 && count < values.len()
             }
         }
+    }
+
+    /// Whether the choices which a sentence states are another answer, as [`Self::is_another`] for values.
+    pub(super) fn is_another_choice(&self, letters: &[char], offers_either: bool) -> bool {
+        let Some(own) = self.choice else { return false };
+        match letters {
+            [letter] => *letter != own,
+            letters => offers_either && letters.contains(&own) && letters.iter().any(|letter| *letter != own),
+        }
+    }
+
+    /// Whether a formula is certainly another value than an answer, where one of them is no number.
+    pub(super) fn is_another_formula(&self, formula: &str) -> bool {
+        let mut fuel = Fuel::new(FUEL);
+        let is_exact = |value: &Value| !value.has_text() && !formula.contains('.');
+        let other =
+            if formula.len() > MAX_NUMBER || self.choice.is_some() { None } else { parse(formula, &mut fuel).ok() };
+        let Some(other) = other.filter(is_exact) else { return false };
+        let Some(own) = parse(self.text, &mut fuel).ok().filter(|own| !own.has_text()) else { return false };
+        !matches!((&own, &other), (Value::Number(_), Value::Number(_)))
+            && equality::compare(&own, &other, &Rules::default(), &mut fuel).outcome() == CheckOutcome::NotEqual
     }
 
     /// Whether a number is certainly another value: no rounding of the answer, and not its percentage.
@@ -114,6 +150,40 @@ pub(super) fn values(sentence: &str, names: Names<'_>) -> Vec<Number> {
         }
     }
     found
+}
+
+/// The letters of choices that stand alone in a sentence: `So it is (C).`
+pub(super) fn choices(sentence: &str) -> Vec<char> {
+    let mut words = sentence.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).peekable();
+    let mut found = Vec::new();
+    while let Some(word) = words.next() {
+        let mut letters = word.chars();
+        let letter = letters.next().filter(|letter| ('A'..='J').contains(letter) && *letter != 'I');
+        // `A number`
+        let is_article = || words.peek().is_some_and(|next| !matches!(*next, "is" | "or" | "and" | "also" | "may"));
+        match letter {
+            Some(letter) if letters.next().is_none() && !(letter == 'A' && is_article()) => found.push(letter),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What follows the last word of a clause: `x - 1` of `could be $x - 1$`.
+pub(super) fn formula_at_end(clause: &str) -> &str {
+    let mut rest = clause;
+    let mut end = clause.len();
+    while let Some(last) = rest.rfind(char::is_alphabetic) {
+        let word = rest.prefix_to(last + rest.suffix_from(last).chars().next().map_or(1, char::len_utf8));
+        let before = word.trim_end_matches(char::is_alphabetic);
+        // A command or a name is no word.
+        if !before.ends_with('\\') && word.suffix_from(before.len()).chars().nth(1).is_some() {
+            end = word.len();
+            break;
+        }
+        rest = before;
+    }
+    clause.suffix_from(end).trim_matches(|c: char| c.is_whitespace() || "$.:,".contains(c))
 }
 
 fn is_name(before: &str, names: Names<'_>) -> bool {

@@ -21,6 +21,7 @@ use super::token::TokenKind;
 use super::{ParseError, number, text};
 use crate::{Text, Value};
 pub(super) use context::Context;
+pub(crate) use special::base_named;
 
 type Read<T = Value> = Result<Option<T>, ParseError>;
 

@@ -21,6 +21,12 @@ const BASES: [(&str, u32); 10] = [
     ("sixteen", 16),
 ];
 
+/// The base that a word or digits name: `7`, `seven`.
+pub(crate) fn base_named(name: &str) -> Option<u32> {
+    let word = || BASES.iter().find(|(word, _)| *word == name).map(|(_, base)| *base);
+    name.parse().ok().or_else(word).filter(|base| (2..=36).contains(base))
+}
+
 /// Texts that denote the empty set.
 const NOTHING: [&str; 10] = [
     "\\emptyset",
@@ -99,13 +105,13 @@ fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
         _ => return None,
     };
     let base = match tokens.kind(base.start) {
-        TokenKind::Numeral(numeral) if numeral.is_digits() => numeral.integer.parse().ok()?,
-        TokenKind::Word(word) | TokenKind::Label(word) => BASES.iter().find(|(name, _)| name == word)?.1,
+        TokenKind::Numeral(numeral) if numeral.is_digits() => base_named(&numeral.integer)?,
+        TokenKind::Word(word) | TokenKind::Label(word) => base_named(word)?,
         _ => return None,
     };
     let digits = if digits.is_empty() { "0".to_owned() } else { digits };
     let is_digit = |digit: char| digit.to_digit(36).is_some_and(|digit| digit < base);
-    ((2..=36).contains(&base) && digits.chars().all(is_digit)).then_some(Based { digits, base })
+    digits.chars().all(is_digit).then_some(Based { digits, base })
 }
 
 /// `0xFF`, `0o17` and `0b101`, which are no products with zero.
