@@ -9,6 +9,7 @@ mod generation;
 mod learner;
 mod math;
 mod objective;
+mod recorded;
 mod scale;
 mod sides;
 mod turns;
@@ -27,13 +28,14 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         "learner" => learner::run(rest)?,
         "math" => math::run(rest)?,
         "objective" => return objective::run(),
+        "recorded" => recorded::run(rest)?,
         "scale" => return Ok(scale::run(rest)?),
         "sides" => sides::run(rest)?,
         "turns" => turns::run(rest)?,
         _ => {
             return Err(
-                "usage: evenkeel-bench abuse|cluster|code|generation|learner|math|objective|scale|sides|turns \
-                 ..."
+                "usage: evenkeel-bench abuse|cluster|code|generation|learner|math|objective|recorded|scale|sides|\
+                 turns ..."
                 .into(),
             );
         }

@@ -127,7 +127,7 @@ struct Edit {
     said: &'static str,
 }
 
-const EDITS: [Edit; 5] = [
+const EDITS: [Edit; 7] = [
     Edit {
         name: "a token",
         change: |rollouts| {
@@ -148,6 +148,25 @@ const EDITS: [Edit; 5] = [
             (rollouts[0].sample, rollouts[other].sample) = (0, number);
         },
         said: ", and seed and logits give ",
+    },
+    Edit {
+        // The digests of the step do not depend on the order, but its groups do.
+        name: "two samples in each other's place",
+        change: |rollouts| {
+            let group = rollouts[0].group;
+            let last = rollouts.iter().take_while(|rollout| rollout.group == group).count() - 1;
+            rollouts.swap(0, last);
+        },
+        said: " is in the place of sample 0",
+    },
+    Edit {
+        name: "samples of two prompts in each other's place",
+        change: |rollouts| {
+            let group = rollouts[0].group;
+            let other = rollouts.iter().position(|rollout| rollout.group != group).unwrap();
+            rollouts.swap(0, other);
+        },
+        said: " is in the place of one of prompt ",
     },
     Edit {
         name: "an advantage",
@@ -196,6 +215,67 @@ fn an_edit_that_no_file_contradicts_is_found_by_recomputing_the_step() {
         }
         assert_equal(&copied, 2);
     }
+}
+
+/// Forks a run after step 2.
+fn fork_of(run: &Path, out: &Path) {
+    let mut command = evenkeel(&["train", "--from"]);
+    command.arg(format!("{}@2", run.display())).arg("--run").arg(out);
+    succeed(command);
+}
+
+/// A step that is not what was recorded: the last line, which names the place, and what it says.
+fn assert_different(run: &Path, step: u64, place: &str, words: &[&str]) {
+    let (status, stdout, stderr) = checked(run, step, &[]);
+    assert_eq!(status, Some(1), "{stdout}{stderr}");
+    let last = stdout.lines().last().unwrap();
+    assert!(last.starts_with(&format!("different in step {place}: ")), "{place}: {stdout}");
+    assert!(words.iter().all(|word| last.contains(word)), "{words:?}: {stdout}");
+}
+
+#[test]
+fn steps_of_a_fork_are_recomputed_from_the_checkpoint_that_it_began_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = whole_run(dir.path());
+    let fork = dir.path().join("fork");
+    fork_of(&run, &fork);
+    for step in [3, 4] {
+        let said = assert_equal(&fork, step);
+        assert!(said.contains(&format!("steps 3 to {step} are recomputed from the checkpoint after step 2\n")), "{said}");
+    }
+    assert_cannot(&fork, 2, "it is a step of run `run`, from which this one was forked: see ");
+    // Whoever edits a fork and computes its chain again is found as in any run.
+    let edited = dir.path().join("edited/fork");
+    copy(&fork, &edited);
+    edit_samples_and_all_digests(&edited, 3, |rollouts| make_correct(rollouts));
+    assert_different(&edited, 4, "3, rollouts/step-3.jsonl.zst", &["has verdict correct (reward 1.0, "]);
+    // The receipt of the other run alone says which weights a fork began with.
+    std::fs::rename(&run, dir.path().join("elsewhere")).unwrap();
+    let said = assert_equal(&fork, 3);
+    assert!(said.contains("after step 2, whose weights stand as they are: no receipt here has their digest\n"), "{said}");
+}
+
+#[test]
+fn a_fork_that_began_with_other_weights_than_its_origin_had_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = whole_run(dir.path());
+    let [fork, other] = ["fork", "other"].map(|name| dir.path().join(name));
+    fork_of(&run, &fork);
+    let path = "checkpoints/run/step-000002";
+    let weights = fork.join(path).join("model.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    // The origin has the same file.
+    std::fs::remove_file(&weights).unwrap();
+    std::fs::write(&weights, bytes).unwrap();
+    assert_different(&fork, 3, &format!("2, {path}/model.safetensors"), &["is not what the run wrote"]);
+    // A whole checkpoint of a run that differs in its seed.
+    let settings = ["run.steps=2", "run.seed=9", "warm_start.steps=2", SIGNAL, ALL_WEIGHTS];
+    succeed(recorded(&other, &settings));
+    std::fs::remove_dir_all(fork.join(path)).unwrap();
+    copy(&other.join("checkpoints/other/step-000002"), &fork.join(path));
+    let words = ["the weights of version 4 have digest ", " in receipt.jsonl of run `run`"];
+    assert_different(&fork, 3, &format!("2, {path}"), &words);
 }
 
 #[test]

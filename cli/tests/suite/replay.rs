@@ -273,7 +273,7 @@ fn an_edited_rollout_is_named_with_its_step_its_prompt_and_its_sample() {
     refused(&|rollout| rollout.advantage = rollout.advantage.map(|advantage| advantage + 1e-9), &["advantage"], 1);
     refused(&|rollout| rollout.advantage = None, &["has advantage none in its rollouts"], 1);
     refused(&|rollout| rollout.token_ids = None, &["run.rollout_tokens"], 2);
-    refused(&|rollout| rollout.segments[0].tokens += 1, &["segments"], 2);
+    refused(&|rollout| rollout.segments[0].tokens += 1, &["segments"], 1);
     refused_line(&out, &whole);
     // A reward moves the advantages of its whole group, of which the first sample is named.
     edit(&out, 2, |rollouts| {

@@ -83,7 +83,7 @@ pub(crate) fn make_correct(rollouts: &mut [Rollout]) {
 pub(crate) fn recompute(run: &Path, edit: impl Fn(&mut Vec<ReceiptLine>)) {
     let mut lines = read_receipt(run).unwrap();
     edit(&mut lines);
-    let mut before = Heads::default();
+    let mut before = lines[0].heads_before();
     for line in &mut lines {
         line.heads = line.heads_after(&before);
         before = line.heads.clone();

@@ -12,7 +12,7 @@ use crate::config::flat_settings;
 use crate::error::RunFilesError;
 use crate::layout::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, WARM_START_FILE};
 use crate::lines::{MetricsFile, PromptFile, read_prompts};
-use crate::receipt::{Heads, read_receipt, receipt_up_to};
+use crate::receipt::{Determined, Heads, ReceiptLine, read_receipt, receipt_up_to};
 
 impl RunDirectory {
     /// The settings of a run for one that is forked from it: the name of the other run is not its own.
@@ -97,6 +97,17 @@ impl ForkOrigin {
         }
         notes
     }
+
+    /// What the last step before the fork determined, from the other run's receipt; `None` where that is not there, or
+    /// does not lead to the first head with which the fork's own `receipt` begins.
+    pub fn last_step(&self, receipt: &[ReceiptLine]) -> Option<Determined> {
+        let heads = receipt.first()?.heads_before();
+        let lines = read_receipt(&self.directory).ok()?;
+        let (last, before) = receipt_up_to(&lines, self.step).split_last()?;
+        let previous = before.last().map_or_else(|| last.heads_before(), |line| line.heads.clone());
+        let is_parent = last.heads_after(&previous).determined == heads.determined;
+        last.determined.clone().filter(|_| is_parent)
+    }
 }
 
 /// Heads of a run's receipt after a step. A receipt that cannot be read is none.
@@ -144,6 +155,7 @@ mod tests {
     use crate::inputs::InputRecord;
     use crate::lines::{PromptLine, read_lines};
     use crate::metrics::MetricsLine;
+    use crate::receipt::{LineKind, Observed, Parent, ReceiptFile};
 
     /// A run of five steps with an evaluation before each.
     fn origin(folder: &Path) -> PathBuf {
@@ -230,5 +242,35 @@ mod tests {
             with_change("run.seed: 0 → 1").notes()[1].contains("may have trained on problems that are held out now")
         );
         assert_eq!(with_change("run.steps: 5 → 9").notes().len(), 1);
+    }
+
+    #[test]
+    fn the_step_before_a_fork_is_that_of_a_run_which_leads_to_its_first_head() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = ReceiptFile::open(dir.path()).unwrap();
+        let [program, settings, inputs, weights] = ["1", "a", "b", "c"].map(str::to_owned);
+        let part = Determined { program, settings, inputs, version: 5, weights, content: None };
+        for (step, kind) in [(0, LineKind::Start), (1, LineKind::Step), (2, LineKind::Step)] {
+            file.append(&Heads::default(), (step, kind), Some(part.clone()), Observed::default()).unwrap();
+        }
+        let origin = |step| ForkOrigin {
+            run_id: "old".to_owned(),
+            step,
+            directory: dir.path().to_owned(),
+            changed: Vec::new(),
+            changed_inputs: Vec::new(),
+            receipt: None,
+        };
+        let fork_after = |heads| {
+            let parent = Some(Parent { run_id: "old".to_owned(), heads });
+            let observed = Observed { parent, ..Observed::default() };
+            [ReceiptLine::after(&Heads::default(), 2, LineKind::Start, None, observed)]
+        };
+        let fork = fork_after(heads_after(dir.path(), 2));
+        assert_eq!(origin(2).last_step(&fork), Some(part));
+        assert_eq!(origin(1).last_step(&fork), None, "that step has another head");
+        assert_eq!(origin(2).last_step(&fork_after(None)), None);
+        let gone = ForkOrigin { directory: dir.path().join("gone"), ..origin(2) };
+        assert_eq!(gone.last_step(&fork), None);
     }
 }

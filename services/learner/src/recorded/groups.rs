@@ -19,6 +19,15 @@ pub struct SentSamples {
     pub weight: Box<dyn Fn(&str) -> f64 + Send + Sync>,
 }
 
+/// Why no groups can be made of the rollouts of a step.
+#[derive(Debug)]
+pub(super) enum UnreadGroups {
+    /// Something was not kept; the text names the setting that keeps it.
+    NotKept(String),
+    /// The rollouts contradict the step's line or themselves, as no run writes them.
+    Contradiction(String),
+}
+
 /// Makes the groups of one step.
 pub(super) struct GroupReader<'a> {
     pub(super) rewards: &'a SentSamples,
@@ -35,39 +44,49 @@ impl GroupReader<'_> {
     ///
     /// # Errors
     /// Rollouts that are missing, have no tokens or do not fit the line.
-    pub(super) fn groups(&self, line: &PromptLine, mut rollouts: &[Rollout]) -> Result<Vec<ResponseGroup>, String> {
+    pub(super) fn groups(&self, line: &PromptLine, all: &[Rollout]) -> Result<Vec<ResponseGroup>, UnreadGroups> {
+        use UnreadGroups::{Contradiction, NotKept};
         let mut groups = Vec::new();
+        let mut rollouts = all;
         for record in line.groups.iter().filter(|record| record.is_sent()) {
             let prompt = record.prompt;
-            let found = rollouts.iter().take_while(|rollout| rollout.group == prompt).count();
+            let found = all.iter().filter(|rollout| rollout.group == prompt).count();
             let expected = record.lengths.len() + record.invalid.len();
-            if found != expected {
+            if found < expected {
                 let hint = if found == 0 { " (run.rollouts keeps those of all groups with \"all\")" } else { "" };
-                return Err(format!("prompt {prompt} has {found} of {expected} samples in its rollouts{hint}"));
+                return Err(NotKept(format!("prompt {prompt} has {found} of {expected} samples in its rollouts{hint}")));
             }
-            let (own, rest) = rollouts.split_at(found);
+            if found > expected {
+                return Err(Contradiction(format!("prompt {prompt} has {found} samples, and {expected} in prompts.jsonl")));
+            }
+            let (own, rest) = rollouts.split_at(expected.min(rollouts.len()));
             rollouts = rest;
+            if let Some(other) = own.iter().find(|rollout| rollout.group != prompt) {
+                let (sample, group) = (other.sample, other.group);
+                let what = format!("sample {sample} of prompt {group} is in the place of one of prompt {prompt}");
+                return Err(Contradiction(what));
+            }
             if let Some((place, sample)) = (0..).zip(own).find(|(place, sample)| sample.sample != *place) {
-                return Err(format!("sample {} of prompt {prompt} is in the place of sample {place}", sample.sample));
+                let sample = sample.sample;
+                let what = format!("sample {sample} of prompt {prompt} is in the place of sample {place}");
+                return Err(Contradiction(what));
             }
             groups.push(self.group(prompt, own)?);
         }
         Ok(groups)
     }
 
-    fn group(&self, number: u64, samples: &[Rollout]) -> Result<ResponseGroup, String> {
-        let first = samples.first().ok_or_else(|| format!("prompt {number} has no samples"))?;
+    fn group(&self, number: u64, samples: &[Rollout]) -> Result<ResponseGroup, UnreadGroups> {
+        let of_prompt = |what: &str| UnreadGroups::Contradiction(format!("prompt {number} {what}"));
+        let first = samples.first().ok_or_else(|| of_prompt("has no samples"))?;
         let prompt = match &first.prompt_token_ids {
             Some(ids) => ids.clone(),
-            None => (self.encode)(&first.prompt).map_err(|error| format!("prompt {number}: {error}"))?,
+            None => (self.encode)(&first.prompt).map_err(|error| of_prompt(&format!("cannot be encoded: {error}")))?,
         };
         // A reward of one part is the whole.
         let weighted: BTreeSet<&str> = samples.iter().flat_map(|sample| self.weighted(sample)).collect();
         let has_parts = weighted.len() > 1;
-        let responses = samples.iter().map(|sample| {
-            let failed = |reason: String| format!("sample {} of prompt {number} {reason}", sample.sample);
-            self.response(sample, &prompt, has_parts).map_err(failed)
-        });
+        let responses = samples.iter().map(|sample| self.response(sample, &prompt, has_parts));
         let responses = responses.collect::<Result<_, _>>()?;
         let hinted_prompt = first.hinted_prompt_token_ids.clone();
         Ok(ResponseGroup { id: format!("prompt {number}"), prompt, hinted_prompt, responses })
@@ -79,21 +98,23 @@ impl GroupReader<'_> {
         names.filter(|name| (self.rewards.weight)(name) != 0.0)
     }
 
-    fn response(&self, sample: &Rollout, prompt: &[u32], has_parts: bool) -> Result<Response, String> {
+    fn response(&self, sample: &Rollout, prompt: &[u32], has_parts: bool) -> Result<Response, UnreadGroups> {
+        let of_sample = |what: &str| format!("sample {} of prompt {} {what}", sample.sample, sample.group);
         if sample.finish_reason.known() == Some(FinishReason::Failed) && sample.token_ids.is_none() {
             // A placeholder, as the run sends it: it enters no statistic and no loss.
             let tokens = prompt.iter().rev().take(1).copied().collect();
             return Ok(Response { tokens, mask: vec![false], rollout_logp: vec![0.0], ..Response::default() });
         }
         let (Some(tokens), Some(logp)) = (&sample.token_ids, &sample.token_log_probabilities) else {
-            return Err("has no tokens: the run kept its rollouts without run.rollout_tokens".to_owned());
+            let what = "has no tokens: the run kept its rollouts without run.rollout_tokens";
+            return Err(UnreadGroups::NotKept(of_sample(what)));
         };
         let in_segments = sample.segments.iter().map(|segment| segment.tokens as usize).sum::<usize>();
         if logp.len() != tokens.len() || in_segments != tokens.len() {
             let (ids, values) = (tokens.len(), logp.len());
-            return Err(format!(
-                "has {ids} token ids, {values} log-probabilities and segments of {in_segments} tokens"
-            ));
+            let what =
+                format!("has {ids} token ids, {values} log-probabilities and segments of {in_segments} tokens");
+            return Err(UnreadGroups::Contradiction(of_sample(&what)));
         }
         let is_excluded = self.rewards.mask_truncated && sample.is_truncated();
         let outcome = Outcome::from_label(sample.verdict.label());
@@ -167,7 +188,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn groups(samples: &[Rollout]) -> Result<Vec<ResponseGroup>, String> {
+    fn groups(samples: &[Rollout]) -> Result<Vec<ResponseGroup>, UnreadGroups> {
         let weight = |name: &str| if name == "style" || name == "correctness" { 0.25 } else { 0.0 };
         let rewards = SentSamples { min_tokens: 0, mask_truncated: true, weight: Box::new(weight) };
         let encode = |text: &str| Ok(text.bytes().map(u32::from).collect());
@@ -222,15 +243,27 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_are_missing_out_of_place_or_without_tokens_are_refused_by_prompt() {
-        let refused = |samples: &[Rollout], words: &str| {
-            let error = groups(samples).unwrap_err();
-            assert!(error.contains("prompt 7") && error.contains(words), "{error}");
+    fn samples_that_are_missing_or_without_tokens_were_not_kept() {
+        let refused = |samples: &[Rollout], words: &str| match groups(samples) {
+            Err(UnreadGroups::NotKept(why)) => assert!(why.contains("prompt 7") && why.contains(words), "{why}"),
+            other => panic!("{other:?}"),
         };
         refused(&[], "run.rollouts keeps");
         refused(&[sample(0, json!({}))], "has 1 of 2 samples");
-        refused(&[sample(1, json!({})), sample(0, json!({}))], "is in the place of");
         refused(&[sample(0, json!({})), sample(1, json!({"token_ids": null}))], "run.rollout_tokens");
-        refused(&[sample(0, json!({})), sample(1, json!({"token_ids": [4]}))], "1 token ids, 3 log-probabilities");
+    }
+
+    #[test]
+    fn samples_that_no_run_writes_so_contradict_it_by_prompt() {
+        let refused = |samples: &[Rollout], words: &str| match groups(samples) {
+            Err(UnreadGroups::Contradiction(what)) => assert!(what.contains("prompt 7") && what.contains(words), "{what}"),
+            other => panic!("{other:?}"),
+        };
+        let [first, second] = [0, 1].map(|number| sample(number, json!({})));
+        let filtered = sample(0, json!({"group": 8}));
+        refused(&[second.clone(), first.clone()], "sample 1 of prompt 7 is in the place of sample 0");
+        refused(&[first.clone(), filtered, second.clone()], "sample 0 of prompt 8 is in the place of one of prompt 7");
+        refused(&[first.clone(), second.clone(), second], "has 3 samples, and 2 in prompts.jsonl");
+        refused(&[first, sample(1, json!({"token_ids": [4]}))], "1 token ids, 3 log-probabilities");
     }
 }

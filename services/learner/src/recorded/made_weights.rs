@@ -23,8 +23,11 @@ impl Replay {
         if is_equal {
             return Ok(true);
         }
-        let what =
-            format!("the weights of version {version} have digest {found} now, and {expected} in {RECEIPT_FILE}");
+        let origin = self.run.record().forked_from.as_ref().filter(|origin| step <= origin.step);
+        let whose = origin.map_or_else(String::new, |origin| format!(" of run `{}`", origin.run_id));
+        let what = format!(
+            "the weights of version {version} have digest {found} now, and {expected} in {RECEIPT_FILE}{whose}"
+        );
         let folder = self.weights.published_folder(version);
         let file = folder.map_or_else(|| RECEIPT_FILE.to_owned(), |folder| self.run.name_of(folder));
         Err(Deviation { file, what }.at(step))

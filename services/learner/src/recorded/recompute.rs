@@ -68,10 +68,13 @@ impl Replay {
             let (line, ..) = self.run.files(number)?;
             update_seconds += line.get(metric::UPDATE_TIME.name).unwrap_or_default();
         }
-        let from = match first {
+        let mut from = match first {
             1 if self.weights.checkpoint(0).is_none() => "the model that the run began with".to_owned(),
             first => format!("the checkpoint after step {}", first - 1),
         };
+        if self.run.weights(version).is_none() {
+            from += ", whose weights stand as they are: no receipt here has their digest";
+        }
         Ok(Recomputation { first, last: step, from, update_seconds, published })
     }
 

@@ -194,26 +194,22 @@ impl Replay {
     /// Loads weights, which must be of a version, for a step.
     pub(super) fn load_version(&mut self, source: &Source, wanted: u64, step: u64) -> Result<(), ReplayError> {
         self.at = None;
-        let from = match source {
-            Source::Checkpoint(folder) => {
-                self.learner.restore_checkpoint(folder)?;
-                folder.display().to_string()
-            }
-            Source::Published(folder) => {
-                initial::restore_published(self.learner.trainer_mut(), folder)?;
-                folder.display().to_string()
-            }
-            Source::Model => {
-                self.learner.reset()?;
-                "the model".to_owned()
-            }
-        };
+        match source {
+            Source::Checkpoint(folder) => drop(self.learner.restore_checkpoint(folder)?),
+            Source::Published(folder) => initial::restore_published(self.learner.trainer_mut(), folder)?,
+            Source::Model => self.learner.reset()?,
+        }
         let found = self.learner.version();
         if found == wanted {
             return Ok(());
         }
-        let reason = format!("{from} has version {found} of the weights, and version {wanted} is needed");
-        Err(ReplayError::missing(step, reason))
+        let what = format!("has version {found} of the weights, and version {wanted} is needed");
+        match source {
+            Source::Checkpoint(folder) | Source::Published(folder) => {
+                Err(Deviation { file: self.run.name_of(folder), what }.at(step))
+            }
+            Source::Model => Err(ReplayError::missing(step, format!("the model {what}"))),
+        }
     }
 
     /// Does a step from the weights at hand, and compares it with what was recorded.
@@ -272,7 +268,9 @@ fn failed(recorded: &RecordedStep, error: LearnerError) -> ReplayError {
             );
             Deviation { file: rollout_name(step), what }.at(step)
         }
-        LearnerError::Input(error) => ReplayError::missing(step, error.to_string()),
+        LearnerError::Input(error) => {
+            Deviation { file: rollout_name(step), what: format!("is refused by the learner: {error}") }.at(step)
+        }
         other => other.into(),
     }
 }

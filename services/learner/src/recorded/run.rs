@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use evenkeel_model_folder::{Folder, Tokenizer};
 use evenkeel_run::metric::table as metric;
 use evenkeel_run::{
-    MetricsLine, PromptLine, Rollout, RolloutReader, RunRecord, list_rollouts, read_prompts, read_receipt,
-    thinned_rollouts,
+    METRICS_FILE, MetricsLine, PromptLine, Rollout, RolloutReader, RunRecord, list_rollouts, read_prompts,
+    read_receipt, rollout_name, thinned_rollouts,
 };
 
-use super::error::ReplayError;
-use super::groups::{GroupReader, SentSamples};
+use super::error::{Deviation, ReplayError};
+use super::groups::{GroupReader, SentSamples, UnreadGroups};
 use crate::group::ResponseGroup;
 
 /// A run directory, for reading its steps. Nothing is locked or written.
@@ -22,7 +22,8 @@ pub struct RecordedRun {
     thinned: BTreeSet<u64>,
     tokenizer: Tokenizer,
     rewards: SentSamples,
-    /// Digests of published weights by their version, as the receipt has them.
+    /// Digests of published weights by their version, as the receipt has them; in a fork also those that it began
+    /// with, where the receipt of the other run is there.
     weights: BTreeMap<u64, String>,
 }
 
@@ -53,7 +54,9 @@ impl RecordedRun {
         let prompts = read_prompts(&record.path)?.into_iter().map(|line| (line.step, line)).collect();
         let rollouts = list_rollouts(&record.path)?;
         let thinned = thinned_rollouts(&record.path)?;
-        let determined = read_receipt(&record.path)?.into_iter().filter_map(|line| line.determined);
+        let receipt = read_receipt(&record.path)?;
+        let inherited = record.forked_from.as_ref().and_then(|origin| origin.last_step(&receipt));
+        let determined = inherited.into_iter().chain(receipt.into_iter().filter_map(|line| line.determined));
         let weights = determined.map(|part| (part.version, part.weights)).collect();
         Ok(Self { record, prompts, rollouts, thinned, tokenizer, rewards, weights })
     }
@@ -66,18 +69,21 @@ impl RecordedRun {
     /// Reads a step.
     ///
     /// # Errors
-    /// [`ReplayError::Missing`] with what is missing, files that cannot be read.
+    /// [`ReplayError::Missing`] with what is missing, [`ReplayError::Different`] for files that contradict each other,
+    /// files that cannot be read.
     pub fn step(&self, step: u64) -> Result<RecordedStep, ReplayError> {
-        let missing = |reason: String| ReplayError::missing(step, reason);
+        let contradiction = |file: String, what: String| Deviation { file, what }.at(step);
         let (line, prompts, path) = self.files(step)?;
         let rollouts: Vec<Rollout> = RolloutReader::open(path)?.collect::<Result<_, _>>()?;
+        let name = rollout_name(step);
         if let Some(other) = rollouts.iter().find(|rollout| rollout.step != step) {
-            return Err(missing(format!("{} holds samples of step {}", path.display(), other.step)));
+            return Err(contradiction(name, format!("has samples of step {}", other.step)));
         }
         let base_version = prompts.base_version;
         if line.policy_version != base_version + 1 {
             let (found, after) = (line.policy_version, base_version + 1);
-            return Err(missing(format!("metrics.jsonl has version {found} after it, prompts.jsonl has {after}")));
+            let what = format!("has version {found} after the step, and {after} follows from prompts.jsonl");
+            return Err(contradiction(METRICS_FILE.to_owned(), what));
         }
         let reader = GroupReader {
             rewards: &self.rewards,
@@ -85,10 +91,13 @@ impl RecordedRun {
             is_exact: line.get(metric::PROOF_EQUAL_TOKENS.name).is_some_and(|tokens| tokens > 0.0),
             encode: &|text| self.tokenizer.encode(text, false).map_err(|error| error.to_string()),
         };
-        let groups = reader.groups(prompts, &rollouts).map_err(missing)?;
+        let groups = reader.groups(prompts, &rollouts).map_err(|unread| match unread {
+            UnreadGroups::NotKept(reason) => ReplayError::missing(step, reason),
+            UnreadGroups::Contradiction(what) => contradiction(name.clone(), what),
+        })?;
         let known: BTreeSet<u64> = prompts.groups.iter().map(|group| group.prompt).collect();
         if let Some(other) = rollouts.iter().find(|rollout| !known.contains(&rollout.group)) {
-            return Err(missing(format!("prompt {} has samples and is not in prompts.jsonl", other.group)));
+            return Err(contradiction(name, format!("prompt {} has samples and is not in prompts.jsonl", other.group)));
         }
         let is_of_this_version = self.record.program_version == env!("CARGO_PKG_VERSION");
         Ok(RecordedStep { step, base_version, groups, rollouts, line: line.clone(), is_of_this_version })

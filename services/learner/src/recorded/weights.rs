@@ -33,8 +33,16 @@ impl StoredWeights {
     /// # Errors
     /// A folder that cannot be read.
     pub fn find(record: &RunRecord) -> Result<Self> {
+        let folder = record.path.join("checkpoints");
+        let mut checkpoints = checkpoints_of(&folder, &record.run_id)?;
+        // A fork begins with a checkpoint of its origin.
+        if let Some(origin) = &record.forked_from
+            && let Some(first) = checkpoints_of(&folder, &origin.run_id)?.remove(&origin.step)
+        {
+            checkpoints.entry(origin.step).or_insert(first);
+        }
         Ok(Self {
-            checkpoints: checkpoints_of(&record.path.join("checkpoints"), &record.run_id)?,
+            checkpoints,
             published: published_versions(&record.path.join("weights"))?,
             starts_from_model: record.warm_start.is_empty() && record.forked_from.is_none(),
         })
