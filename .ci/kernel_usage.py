@@ -17,7 +17,7 @@ MOST_REGISTERS = {80: 48, 90: 48, 100: 48, 120: 48}
 # Those that hold a row in registers between its two uses, which saves reading it twice: as many as leave enough of it on the way from memory.
 HOLDING = {"rms_norm_backward_bf16_held1": 64, "rms_norm_backward_bf16_held2": 96, "norm_rotary_backward_bf16_256": 64}
 # In the whole source.
-KERNELS = 97
+KERNELS = 117
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)'")
 SPILL = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")

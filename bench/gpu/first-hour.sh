@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Everything that the first hour on a card is for, in steps that know nothing of each other: what the machine has; memory under NVIDIA's sanitizer;
-# correctness; speed, beside PyTorch where there is one; a training run of a model of the shape of SmolLM2-135M with random weights; and the same
-# with adapters, and with vLLM on the same card, asleep while the learner trains, where there is a vLLM. A step that fails, or that its time runs
-# out for, does not keep the next one from running. A table of all steps is printed at the end, whatever happened; OUT/first-hour.json has all
-# results, OUT/first-hour.md shows them (page.py, with python3).
+# correctness; speed, beside PyTorch where there is one; changes to a pass beside the pass as it is; a training run of a model of the shape of
+# SmolLM2-135M with random weights; and the same with adapters, and with vLLM on the same card, asleep while the learner trains, where there is a
+# vLLM. A step that fails, or that its time runs out for, does not keep the next one from running. A table of all steps is printed at the end,
+# whatever happened; OUT/first-hour.json has all results, OUT/first-hour.md shows them (page.py, with python3).
 #
 #   bench/gpu/first-hour.sh OUT [PROGRAM] [EVENKEEL] [cuda|cpu]
 #
@@ -140,6 +140,10 @@ for part in "${parts[@]}"; do
 done
 for part in torch model memory publish layer roofline; do
   step "speed-$part" "$card$([ "$part" != torch ] || echo ', PyTorch')" "$program" speed "$out" "$goldens" "$device" --only "$part"
+done
+# Changes to a pass that are off unless they are asked for, each beside the pass as it is.
+for variant in head joined memory all; do
+  step "variant-$variant" "$card" "$program" variants "$out" "$goldens" "$device" --only "$variant"
 done
 step train "$card, evenkeel with CUDA" bash -c 'train "$out/train"'
 step train-lora "$card, evenkeel with CUDA" bash -c 'train "$out/train-lora" learner.lora.rank=16 warm_start.steps=0'

@@ -8,7 +8,7 @@ use candle_core::{DType, Device, Tensor};
 use evenkeel_learner::MomentsLocation;
 use evenkeel_model::kernels::cuda::{Counter, Cuda, DeviceCounts, DeviceProperties, Tally};
 use evenkeel_model::kernels::{AdamW, AttentionOptions, Clip, OptimizerKernels, UpdateArrays};
-use evenkeel_model::{NetworkOptions, count_pass, count_update_from_host, parameter_specs};
+use evenkeel_model::{NetworkOptions, Parameters, count_pass, count_update_from_host, parameter_specs};
 use serde_json::{Value, json};
 
 use crate::shapes::{Case, PEAK, cases};
@@ -88,7 +88,8 @@ impl Case {
     fn pass(&self) -> Result<DeviceCounts> {
         let options =
             NetworkOptions { recompute: self.recompute, attention: self.attention, ..NetworkOptions::default() };
-        Ok(count_pass(&self.config, None, &vec![self.length; self.sequences], DType::BF16, options, CHIP)?)
+        let lengths = vec![self.length; self.sequences];
+        Ok(count_pass(&self.config, Parameters::described(&self.config)?, &lengths, DType::BF16, options, CHIP)?)
     }
 
     fn update(&self) -> Result<DeviceCounts> {
@@ -103,7 +104,7 @@ impl Case {
         }
         let mut counts = cuda.device().take();
         if self.moments == MomentsLocation::Host {
-            let from_host = count_update_from_host(&self.config, None, CHIP)?;
+            let from_host = count_update_from_host(&Parameters::described(&self.config)?, CHIP)?;
             counts.streamed = from_host.streamed;
             counts.kernels.extend(from_host.kernels);
         }

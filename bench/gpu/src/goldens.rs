@@ -6,9 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_learner::{ComputeType, Learner, OldLogp, OptimizerSettings, Response, ResponseGroup, TrainingSettings};
+use evenkeel_learner::{
+    BaseType, ComputeType, Learner, LoraSettings, OldLogp, OptimizerSettings, Response, ResponseGroup, TrainingSettings,
+};
 use evenkeel_model::folder::load_parameters;
-use evenkeel_model::{BoxError, Coefficients, Config, Packed, Scores, TokenLoss};
+use evenkeel_model::{BoxError, Coefficients, Config, LinearModule, Packed, Scores, TokenLoss};
 use serde::Deserialize;
 
 use crate::path::KernelPath;
@@ -36,6 +38,10 @@ pub(crate) fn all(part: &mut ReportPart<'_>, goldens: &Path, device: &Device) ->
     forward_only(part, goldens, device)?;
     for family in FAMILIES {
         training(part, &goldens.join(family), device).with_context(|| format!("training steps of {family}"))?;
+    }
+    for base_type in [BaseType::F32, BaseType::Bf16] {
+        adapters(part, goldens, device, base_type)
+            .with_context(|| format!("adapters beside a base in {base_type:?}"))?;
     }
     Ok(())
 }
@@ -116,6 +122,15 @@ struct Steps {
     steps: Vec<GoldenStep>,
 }
 
+/// What PEFT says of an adapter.
+#[derive(Deserialize)]
+struct Adapter {
+    r: usize,
+    lora_alpha: f64,
+    target_modules: Vec<String>,
+    base_model_name_or_path: String,
+}
+
 #[derive(Deserialize)]
 struct Settings {
     advantage: String,
@@ -147,11 +162,38 @@ struct Sample {
     old_logp: Vec<f32>,
 }
 
+fn steps_in(folder: &Path) -> Result<Steps> {
+    Ok(serde_json::from_slice(&std::fs::read(folder.join("steps.json"))?)?)
+}
+
 /// Three steps in fp32, at the limits of the CPU's test.
 fn training(part: &mut ReportPart<'_>, folder: &Path, device: &Device) -> Result<()> {
-    let golden: Steps = serde_json::from_slice(&std::fs::read(folder.join("steps.json"))?)?;
-    let mut learner = Learner::open(folder, golden.settings.learner(device)?)?;
-    let family = family_of(folder);
+    let golden = steps_in(folder)?;
+    let learner = Learner::open(folder, golden.settings.learner(device)?)?;
+    follow(part, &family_of(folder), learner, golden, folder)
+}
+
+/// PEFT's three steps of adapters beside a model that is stored in bf16.
+fn adapters(part: &mut ReportPart<'_>, goldens: &Path, device: &Device, base_type: BaseType) -> Result<()> {
+    let folder = goldens.join("lora").join("smollm2");
+    let described: Adapter = serde_json::from_slice(&std::fs::read(folder.join("adapter_config.json"))?)?;
+    let targets = described.target_modules.iter().map(|name| name.parse::<LinearModule>());
+    let lora = LoraSettings {
+        rank: described.r,
+        alpha: described.lora_alpha,
+        targets: targets.collect::<Result<_, _>>()?,
+        start: Some(folder.clone()),
+        base_type,
+        ..LoraSettings::default()
+    };
+    let golden = steps_in(&folder)?;
+    let settings = TrainingSettings { lora: Some(lora), ..golden.settings.learner(device)? };
+    let learner = Learner::open(&goldens.join(&described.base_model_name_or_path), settings)?;
+    let name = format!("smollm2, adapters beside {}", if base_type == BaseType::Bf16 { "bf16" } else { "fp32" });
+    follow(part, &name, learner, golden, &folder)
+}
+
+fn follow(part: &mut ReportPart<'_>, family: &str, mut learner: Learner, golden: Steps, folder: &Path) -> Result<()> {
     for (number, step) in golden.steps.into_iter().enumerate() {
         let loss = step.loss;
         let norm = step.grad_norm;
@@ -164,7 +206,7 @@ fn training(part: &mut ReportPart<'_>, folder: &Path, device: &Device) -> Result
     let mut worst = 0.0;
     let mut sum = 0.0;
     let mut count = 0usize;
-    for (spec, found) in learner.parameters().specs().iter().zip(learner.parameters().values()) {
+    for (spec, found) in learner.parameters().trained_specs().iter().zip(learner.parameters().trained_values()) {
         let wanted = host(after.get(&spec.name).with_context(|| format!("no golden `{}`", spec.name))?)?;
         let found = host(found)?;
         worst = f64::max(worst, largest(&found, &wanted));

@@ -1,5 +1,5 @@
-//! `evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu] [--only PART]`: what `correct.sh`, `memcheck.sh`
-//! and `speed.sh` run. Results are files in the folder OUT; docs/gpu.md says what they hold. With `cpu` the tensor
+//! `evenkeel-bench-gpu correct|memcheck|speed|variants OUT GOLDENS [cuda|cpu] [--only PART]`: what `correct.sh`,
+//! `memcheck.sh` and `speed.sh` run, and changes to a pass beside the pass as it is, each a part by its name. Results are files in the folder OUT; docs/gpu.md says what they hold. With `cpu` the tensor
 //! operations run on the CPU, which shows that the checks themselves work. Two commands need no GPU:
 //! `evenkeel-bench-gpu count OUT` counts what one would be given, `publish OUT` publishes weights of full size out of
 //! the host's memory.
@@ -23,6 +23,7 @@ mod roofline;
 mod sampling;
 mod shapes;
 mod torch;
+mod variants;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use evenkeel_cuda::Probe;
 use evenkeel_model::cuda_device;
+use evenkeel_model::kernels::Variants;
 use report::Report;
 
 /// Test harnesses take it as "skipped".
@@ -55,12 +57,12 @@ fn main() -> Result<ExitCode> {
         return Ok(if report.finish()? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let (what, out, goldens, name) = match words.as_slice() {
-        [what @ ("correct" | "memcheck" | "speed"), out, goldens] => (*what, *out, *goldens, "cuda"),
-        [what @ ("correct" | "memcheck" | "speed"), out, goldens, name @ ("cuda" | "cpu")] => {
+        [what @ ("correct" | "memcheck" | "speed" | "variants"), out, goldens] => (*what, *out, *goldens, "cuda"),
+        [what @ ("correct" | "memcheck" | "speed" | "variants"), out, goldens, name @ ("cuda" | "cpu")] => {
             (*what, *out, *goldens, *name)
         }
         _ => bail!(
-            "usage: evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu] [--only PART], or count|publish \
+            "usage: evenkeel-bench-gpu correct|memcheck|speed|variants OUT GOLDENS [cuda|cpu] [--only PART], or count|publish \
             OUT"
         ),
     };
@@ -107,6 +109,11 @@ fn main() -> Result<ExitCode> {
                 report.part("kernels", |part| kernels::check(part, &device));
             }
             report.part("goldens", |part| goldens::forward_only(part, goldens, &device));
+        }
+        "variants" => {
+            for (name, variants) in Variants::NAMED {
+                report.part(name, |part| variants::compare(part, &device, name, variants));
+            }
         }
         _ => {
             // First: what this program has freed stays in its pool.

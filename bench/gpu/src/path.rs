@@ -44,7 +44,17 @@ impl KernelPath {
         dtype: DType,
         recompute: Recompute,
     ) -> Result<Box<dyn TrainableModel>> {
-        let options = NetworkOptions { recompute, ..NetworkOptions::default() };
+        self.network_by(config, parameters, dtype, NetworkOptions { recompute, ..NetworkOptions::default() })
+    }
+
+    /// The same by all options.
+    pub(crate) fn network_by(
+        self,
+        config: Config,
+        parameters: Parameters,
+        dtype: DType,
+        options: NetworkOptions,
+    ) -> Result<Box<dyn TrainableModel>> {
         Ok(match self {
             Self::Portable => {
                 let kernels = Portable::new(parameters.device().clone(), dtype)?;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use candle_core::{DType, Device};
 use evenkeel_cuda::Probe;
 use evenkeel_model::kernels::cuda::{DeviceProperties, Tally};
-use evenkeel_model::{NetworkOptions, count_pass};
+use evenkeel_model::{NetworkOptions, Parameters, count_pass};
 use serde_json::{Value, json};
 
 use crate::report::ReportPart;
@@ -31,7 +31,9 @@ pub(crate) fn measure(part: &mut ReportPart<'_>, device: &Device) -> Result<()> 
     let multiprocessors = name.as_ref().map_or(132, |device| device.multi_processor_count as u32);
     let bandwidth = name.and_then(|device| bandwidth(&device.device_name));
     let lengths = vec![case.length; case.sequences];
-    let counts = count_pass(&case.config, None, &lengths, DType::BF16, options, DeviceProperties { multiprocessors })?;
+    let described = Parameters::described(&case.config)?;
+    let properties = DeviceProperties { multiprocessors };
+    let counts = count_pass(&case.config, described, &lengths, DType::BF16, options, properties)?;
     let times = times(&case, options, device)?;
     for (kernel, tally) in &counts.kernels {
         part.fact(line(kernel, tally, times.get(kernel).copied(), bandwidth));

@@ -114,8 +114,13 @@ impl Case {
     /// # Errors
     /// A GPU with too little memory for any micro-batch of it.
     pub(crate) fn on(self, device: &Device) -> Result<Self> {
+        self.on_with_room(device, 0)
+    }
+
+    /// The same with so many bytes of a GPU left for what its plan does not know.
+    pub(crate) fn on_with_room(self, device: &Device, room: u64) -> Result<Self> {
         match gpu_memory(device)? {
-            Some(memory) => self.fitted(memory.free + memory.held),
+            Some(memory) => self.fitted((memory.free + memory.held).saturating_sub(room)),
             None => Ok(Self { config: tiny(&self.config), sequences: 2, length: self.length / 64, ..self }),
         }
     }

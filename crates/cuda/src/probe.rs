@@ -7,7 +7,7 @@ use evenkeel_host::Size;
 use serde::Serialize;
 
 use crate::STATUS;
-use crate::driver::{Device, Driver, capability_text, version};
+use crate::driver::{Device, Driver, DriverError, capability_text, version};
 use crate::library::Library;
 use crate::search::{LoadedLibrary, open};
 
@@ -210,7 +210,11 @@ impl fmt::Display for Probe {
                 device.cuda_device_id,
                 device.device_name,
                 capability_text(device.device_ver),
-                if device.check().is_ok() { "" } else { " (not supported: 8.0 or later is)" },
+                match device.check() {
+                    Ok(()) => "",
+                    Err(DriverError::Prohibited { .. }) => " (its compute mode is Prohibited)",
+                    Err(_) => " (not supported: 8.0 or later is)",
+                },
                 Size(device.total_global_mem as u64).in_gib(),
                 device.multi_processor_count
             )?;
@@ -276,6 +280,8 @@ mod tests {
         assert!(!probe(&|_, _, devices| devices.clear()).usable);
         let old = probe(&|_, _, devices| devices[0].device_ver = 750);
         assert!(!old.usable && old.to_string().contains("7.5 (not supported: 8.0 or later is)"), "{old}");
+        let closed = probe(&|_, _, devices| devices[0].compute_mode = 2);
+        assert!(!closed.usable && closed.to_string().contains("(its compute mode is Prohibited)"), "{closed}");
         for library in Library::ALL {
             let without = probe(&|_, libraries, _| {
                 libraries.iter_mut().filter(|report| report.library == library).for_each(|report| report.path = None);

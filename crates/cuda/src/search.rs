@@ -285,6 +285,23 @@ mod tests {
     }
 
     #[test]
+    fn another_major_version_of_cudnn_is_named_beside_the_one_that_is_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["libcudnn.so.8", "libcudnn.so.10", "libcudnn_graph.so.8"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let places = SearchPaths { first: vec![folder.path().into()], ..SearchPaths::default() };
+        let mut missing = find(Library::Cudnn, &places).unwrap_err();
+        missing.other_versions.sort();
+        let named = ["libcudnn.so.10", "libcudnn.so.8"].map(|name| folder.path().join(name).display().to_string());
+        assert_eq!(missing.other_versions, named);
+        let text = missing.to_string();
+        for part in ["libcudnn.so.9", "found of another version", "nvidia-cudnn-cu13"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
     fn a_file_that_is_too_old_by_its_name_does_not_hide_a_later_one() {
         let root = tempfile::tempdir().unwrap();
         let [system, package] = ["system", "package"].map(|name| root.path().join(name));

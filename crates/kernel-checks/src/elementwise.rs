@@ -1,4 +1,7 @@
-use evenkeel_kernels::{Rotation, Type, cast, rotary as rotate, swiglu as gate, swiglu_backward as gate_backward};
+use evenkeel_kernels::{
+    Rotation, Type, cast, rotary as rotate, swiglu as gate, swiglu_backward as gate_backward, swiglu_joined,
+    swiglu_joined_backward,
+};
 use evenkeel_model::kernels::{Rotary, RotaryDirection, SwiGlu};
 use evenkeel_model::{Architecture, Biases, Config, Rope};
 
@@ -91,6 +94,46 @@ pub(crate) fn swiglu(runner: &dyn Runner) {
             }
         }
     }
+}
+
+pub(crate) fn joined_swiglu(runner: &dyn Runner) {
+    for (seed, (rows, width)) in [(1, 1), (3, 5), (2, 8), (17, 24), (1, 257), (40, 1024)].into_iter().enumerate() {
+        for kind in TYPES {
+            let mut case = Case::new(seed as u64);
+            let inputs = [(); 3].map(|()| case.of(kind, rows * width));
+            let [dy, gate, up] = &inputs;
+            let beside: Vec<f32> =
+                gate.chunks(width).zip(up.chunks(width)).flat_map(|(gate, up)| [gate, up].concat()).collect();
+            let [dy_at, both] = [dy, &beside].map(|list| Buffer::values(kind, list, 0));
+            let y = Buffer::blank(kind, rows * width);
+            let shape = [rows, width];
+            let launch = swiglu_joined(runner.properties(), kind, shape, both.pointer(), y.pointer()).unwrap();
+            runner.run(&launch, seed as u32);
+            // In place, as the backward pass does.
+            let launch = swiglu_joined_backward(
+                runner.properties(),
+                kind,
+                shape,
+                dy_at.pointer(),
+                both.pointer(),
+                both.pointer(),
+            );
+            runner.run(&launch.unwrap(), seed as u32);
+
+            let [dy_in, gate_in, up_in] = inputs.each_ref().map(|values| matrix(values, width));
+            let wanted = values(&cpu().swiglu(&gate_in, &up_in).unwrap());
+            assert_close(&format!("y of {shape:?} {kind:?}"), kind, 8.0, &y.read(kind), &wanted);
+            let parts = cpu().swiglu_backward(&dy_in, &gate_in, &up_in).unwrap();
+            let found = both.read(kind);
+            for (number, wanted) in parts.iter().enumerate() {
+                let rows = found.chunks(2 * width).flat_map(|row| row[number * width..][..width].to_vec());
+                let what = format!("gradient {number} of {shape:?} {kind:?}");
+                assert_close(&what, kind, 8.0, &rows.collect::<Vec<_>>(), &values(wanted));
+            }
+        }
+    }
+    let at = Buffer::blank_f32(1).pointer();
+    assert!(swiglu_joined(runner.properties(), Type::F32, [1, 0], at, at).is_err());
 }
 
 pub(crate) fn casts(runner: &dyn Runner) {

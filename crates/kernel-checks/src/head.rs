@@ -20,6 +20,8 @@ struct Chunk {
     hidden: Matrix,
     weight: Tensor,
     temperature: f32,
+    /// Whether the kernels compute by the multiprocessor's exponential.
+    fast: bool,
 }
 
 impl Chunk {
@@ -29,7 +31,7 @@ impl Chunk {
         let weight = tensor(&logits, &[rows, vocabulary]).t().unwrap().contiguous().unwrap();
         let targets = case.ids(rows, vocabulary);
         let temperature = case.one_of(&[1.0, 0.6, 1.7]);
-        Self { rows, vocabulary, logits, targets, hidden: matrix(&unit, rows), weight, temperature }
+        Self { rows, vocabulary, logits, targets, hidden: matrix(&unit, rows), weight, temperature, fast: false }
     }
 
     fn input(&self) -> HeadInput<'_, Matrix> {
@@ -38,8 +40,8 @@ impl Chunk {
     }
 
     fn at(&self, logits: &Buffer, targets: &Buffer) -> Logits {
-        let &Self { rows, vocabulary, temperature, .. } = self;
-        Logits { logits: logits.pointer(), targets: targets.pointer(), rows, vocabulary, temperature }
+        let &Self { rows, vocabulary, temperature, fast, .. } = self;
+        Logits { logits: logits.pointer(), targets: targets.pointer(), rows, vocabulary, temperature, fast }
     }
 }
 
@@ -55,9 +57,17 @@ fn run_scores(runner: &dyn Runner, chunk: &Chunk, seed: u32, offset: usize) -> [
 }
 
 pub(crate) fn scores(runner: &dyn Runner) {
+    scores_by(runner, false);
+}
+
+pub(crate) fn fast_scores(runner: &dyn Runner) {
+    scores_by(runner, true);
+}
+
+fn scores_by(runner: &dyn Runner, fast: bool) {
     for (seed, shape) in SHAPES.into_iter().enumerate() {
         let mut case = Case::new(seed as u64);
-        let chunk = Chunk::new(&mut case, shape);
+        let chunk = Chunk { fast, ..Chunk::new(&mut case, shape) };
         let [logp, entropy, _] = run_scores(runner, &chunk, seed as u32, seed % 2);
         let (wanted, _) = cpu().head(&chunk.hidden, chunk.input()).unwrap();
         // These are differences of numbers of the size of logits.
@@ -73,10 +83,18 @@ pub(crate) fn scores(runner: &dyn Runner) {
 }
 
 pub(crate) fn gradients(runner: &dyn Runner) {
+    gradients_by(runner, false);
+}
+
+pub(crate) fn fast_gradients(runner: &dyn Runner) {
+    gradients_by(runner, true);
+}
+
+fn gradients_by(runner: &dyn Runner, fast: bool) {
     for (seed, shape) in SHAPES.into_iter().enumerate() {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);
-            let chunk = Chunk::new(&mut case, shape);
+            let chunk = Chunk { fast, ..Chunk::new(&mut case, shape) };
             let [logp, entropy, log_sum] = run_scores(runner, &chunk, seed as u32, 0);
             let mut coefficients = Coefficients { logp: case.normal(chunk.rows), entropy: case.normal(chunk.rows) };
             if seed % 2 == 0 {
@@ -114,9 +132,9 @@ pub(crate) fn gradients(runner: &dyn Runner) {
 }
 
 pub(crate) fn broken(runner: &dyn Runner) {
-    for broken in [f32::NAN, f32::INFINITY] {
+    for (broken, fast) in [(f32::NAN, false), (f32::INFINITY, false), (f32::NAN, true), (f32::INFINITY, true)] {
         for at in [0, 31, 300, 1029] {
-            let mut chunk = Chunk::new(&mut Case::new(1), (2, 1030));
+            let mut chunk = Chunk { fast, ..Chunk::new(&mut Case::new(1), (2, 1030)) };
             chunk.logits[1030 + at] = broken;
             let [logp, entropy, _] = run_scores(runner, &chunk, 0, 0);
             assert!(logp[0].is_finite() && entropy[0].is_finite());

@@ -61,15 +61,24 @@ impl Device for Host<'_> {
         memory.pointer()
     }
 
-    fn parameter(&self, parameter: &Tensor) -> Result<Pointer> {
+    fn parameter(&self, parameter: &Tensor, kind: Type) -> Result<Pointer> {
         let (storage, layout) = parameter.storage_and_layout();
-        match (&*storage, layout.contiguous_offsets()) {
-            (Storage::Cpu(CpuStorage::F32(values)), Some((start, end))) => {
-                let mut copies = self.parameters.lock().unwrap_or_else(PoisonError::into_inner);
-                let copy = || (parameter.clone(), Buffer::f32(&values[start..end]));
-                Ok(copies.entry(parameter.id()).or_insert_with(copy).1.pointer())
+        let copied = |copy: &dyn Fn() -> Buffer| {
+            let mut copies = self.parameters.lock().unwrap_or_else(PoisonError::into_inner);
+            copies.entry(parameter.id()).or_insert_with(|| (parameter.clone(), copy())).1.pointer()
+        };
+        match (&*storage, layout.contiguous_offsets(), kind) {
+            (Storage::Cpu(CpuStorage::F32(values)), Some((start, end)), Type::F32) => {
+                Ok(copied(&|| Buffer::f32(&values[start..end])))
             }
-            _ => Err(ModelError::input("parameter", format!("{:?}", parameter.dtype()), "contiguous F32 on the CPU")),
+            (Storage::Cpu(CpuStorage::BF16(values)), Some((start, end)), Type::Bf16) => {
+                let bytes = || values[start..end].iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<_>>();
+                Ok(copied(&|| Buffer::bytes_of(&bytes())))
+            }
+            _ => {
+                let allowed = format!("contiguous {kind:?} on the CPU");
+                Err(ModelError::input("parameter", format!("{:?}", parameter.dtype()), allowed))
+            }
         }
     }
 

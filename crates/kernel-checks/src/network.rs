@@ -1,8 +1,9 @@
 use candle_core::{DType, Tensor};
+use evenkeel_model::kernels::Variants;
 use evenkeel_model::kernels::cuda::Cuda;
 use evenkeel_model::{
-    Architecture, Biases, BoxError, Coefficients, Config, Network, NetworkOptions, Packed, Parameters, Recompute, Rope,
-    Scores, TokenLoss, TrainableModel,
+    Architecture, Biases, BoxError, Coefficients, Config, LinearModule, LoraShape, Network, NetworkOptions, Packed,
+    ParameterKind, Parameters, Recompute, Rope, Scores, TokenLoss, TrainableModel,
 };
 
 use crate::Runner;
@@ -61,6 +62,20 @@ impl TokenLoss for Uneven {
             logp: (0..count).map(coefficient).collect(),
             entropy: (0..count).map(|i| 0.05 - coefficient(i) / 5.0).collect(),
         })
+    }
+}
+
+/// A loss that knows its coefficients before it has seen scores.
+struct Known;
+
+impl TokenLoss for Known {
+    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
+        Uneven.coefficients(index, batch, scores)
+    }
+
+    fn known_coefficients(&self, index: usize, batch: &Packed) -> Option<Coefficients> {
+        let count = batch.targets().len();
+        Uneven.coefficients(index, batch, &Scores { logp: vec![0.0; count], entropy: vec![0.0; count] }).ok()
     }
 }
 
@@ -129,6 +144,94 @@ pub(crate) fn passes(runner: &dyn Runner) {
                 assert!(difference <= gradient_limit, "{name}: gradients differ by {difference}");
                 let bits = bits(&found);
                 assert!(kept.get_or_insert_with(|| bits.clone()) == &bits, "{name}: other bits than without");
+            }
+        }
+    }
+}
+
+/// Parameters whose matrices are values of bf16, held in `matrices`, beside adapters that do not begin at zero.
+fn beside(config: &Config, matrices: DType) -> Parameters {
+    let mut case = Case::new(9);
+    let drawn = parameters(config, &mut case);
+    let values = drawn.specs().iter().zip(drawn.values()).map(|(spec, value)| match spec.kind {
+        ParameterKind::Matrix => value.to_dtype(DType::BF16).unwrap().to_dtype(matrices).unwrap(),
+        _ => value.clone(),
+    });
+    let base = Parameters::laid_out(config, values.collect()).unwrap();
+    let mut targets = LinearModule::OF_LAYERS.to_vec();
+    if !base.ids().is_tied() {
+        targets.push(LinearModule::Head);
+    }
+    let lora = LoraShape { rank: 3, alpha: 6.0, targets };
+    let mut adapter = |shape: &[usize]| {
+        let values: Vec<f32> = case.normal(shape.iter().product()).iter().map(|value| 0.1 * value).collect();
+        tensor(&values, shape)
+    };
+    let adapters = base.adapter_specs(&lora).unwrap().iter().map(|spec| adapter(&spec.shape)).collect();
+    base.with_adapters(&lora, adapters).unwrap()
+}
+
+/// Adapters beside matrices in bf16 have the scores and gradients of those beside the same values in fp32, to the bit,
+/// and these are those of the CPU.
+pub(crate) fn frozen(runner: &dyn Runner) {
+    for config in [config(Architecture::QWEN2), config(Architecture::QWEN3)] {
+        let batches = [batch(&config, &mut Case::new(5))];
+        let options = NetworkOptions { head_chunk_rows: 5, ..NetworkOptions::default() };
+        let pass = |network: &mut dyn TrainableModel| {
+            let scores = network.score(&batches, 0.8).unwrap().remove(0);
+            network.accumulate(&batches, 0.8, &Uneven).unwrap();
+            ([scores.logp, scores.entropy].concat(), network.take_gradients().unwrap())
+        };
+        let wanted = pass(&mut Network::new(config.clone(), beside(&config, DType::BF16), cpu(), options).unwrap());
+        for (compute, limit) in [(DType::F32, 1e-5), (DType::BF16, 0.1)] {
+            let found = [DType::F32, DType::BF16].map(|matrices| {
+                let kernels = Cuda::new(Host::new(runner), compute).unwrap().with_attention_block(8).unwrap();
+                pass(&mut Network::new(config.clone(), beside(&config, matrices), kernels, options).unwrap())
+            });
+            let name = format!("{:?} {compute:?}", config.architecture);
+            let [wide, narrow] = &found;
+            assert!(wide.0.iter().map(|x| x.to_bits()).eq(narrow.0.iter().map(|x| x.to_bits())), "{name}: scores");
+            assert!(bits(&wide.1) == bits(&narrow.1), "{name}: gradients have other bits");
+            for (found, wanted) in narrow.0.iter().zip(&wanted.0) {
+                assert!((found - wanted).abs() <= limit, "{name}: score {found} for {wanted}");
+            }
+            let difference = relative(&narrow.1, &wanted.1);
+            assert!(difference <= limit, "{name}: gradients differ by {difference}");
+        }
+    }
+}
+
+/// Each change that is off by default computes what the CPU computes, as the passes without it do.
+pub(crate) fn variants(runner: &dyn Runner) {
+    // As wide as rows are that a block holds in registers.
+    let wide = Config { hidden_size: 520, num_layers: 1, ..config(Architecture::QWEN3) };
+    for config in [config(Architecture::QWEN2), config(Architecture::QWEN3), wide] {
+        let mut case = Case::new(5);
+        let parameters = parameters(&config, &mut case);
+        let batches = [batch(&config, &mut case)];
+        let options =
+            NetworkOptions { recompute: Recompute::Selective, head_chunk_rows: 5, ..NetworkOptions::default() };
+        let pass = |network: &mut dyn TrainableModel| {
+            let scores = network.score(&batches, 0.8).unwrap().remove(0);
+            // Twice: what is kept of the first is used again.
+            network.accumulate(&batches, 0.8, &Known).unwrap();
+            network.accumulate(&batches, 0.8, &Known).unwrap();
+            ([scores.logp, scores.entropy].concat(), network.take_gradients().unwrap())
+        };
+        let wanted = pass(&mut Network::new(config.clone(), parameters.clone(), cpu(), options).unwrap());
+        for (compute, limit) in [(DType::F32, 1e-5), (DType::BF16, 0.05)] {
+            for (variant, variants) in Variants::NAMED {
+                let kernels = Cuda::new(Host::new(runner), compute).unwrap().with_attention_block(8).unwrap();
+                let kernels = kernels.with_variants(variants);
+                let copy = parameters.deep_copy().unwrap();
+                let found = pass(&mut Network::new(config.clone(), copy, kernels, options).unwrap());
+                let name =
+                    format!("{variant}: {:?} of width {} in {compute:?}", config.architecture, config.hidden_size);
+                for (found, wanted) in found.0.iter().zip(&wanted.0) {
+                    assert!((found - wanted).abs() <= limit, "{name}: score {found} for {wanted}");
+                }
+                let difference = relative(&found.1, &wanted.1);
+                assert!(difference <= limit, "{name}: gradients differ by {difference}");
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::Runner;
 use crate::case::{Case, TYPES, assert_close, cpu, matrix, tensor, values};
 use crate::elementwise::{POSITIONS, config};
 use crate::host::Host;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, rounded};
 
 /// Widths of heads and of rows, whole and odd ones, and those at which another kernel takes over.
 const WIDTHS: [usize; 19] =
@@ -36,6 +36,33 @@ pub(crate) fn forward(runner: &dyn Runner) {
         let wanted = cpu().rms_norm(&matrix(&x, width), &tensor(&weight, &[width]), 1e-6).unwrap();
         assert_close(&format!("{norm:?}"), kind, 4.0, &buffers[2].read(kind), &values(&wanted));
     }
+}
+
+/// Rows that are summed and normalised in one pass are those of a sum, rounded as it is kept, and of its norm.
+pub(crate) fn sums_of_rows(runner: &dyn Runner) {
+    let mut taken = 0;
+    for (seed, (kind, width)) in TYPES.iter().flat_map(|kind| WIDTHS.map(|width| (*kind, width))).enumerate() {
+        let mut case = Case::new(200 + seed as u64);
+        let norm = norm(&mut case, kind, width);
+        let count = norm.runs * width;
+        let [x, residual] = [(); 2].map(|()| case.of(kind, count));
+        let weight = case.normal(width);
+        let [x_at, residual_at] = [&x, &residual].map(|list| Buffer::values(kind, list, 0));
+        let weight_at = Buffer::f32(&weight);
+        let [sum, y] = [(); 2].map(|()| Buffer::blank(kind, count));
+        let inputs = [x_at.pointer(), residual_at.pointer()];
+        let outputs = [sum.pointer(), y.pointer()];
+        let launch = norm.forward_of_sum(runner.properties(), inputs, weight_at.pointer(), outputs).unwrap();
+        let Some(launch) = launch else { continue };
+        taken += 1;
+        runner.run(&launch, seed as u32);
+        let wanted: Vec<f32> = x.iter().zip(&residual).map(|(x, residual)| rounded(kind, x + residual)).collect();
+        assert_eq!(sum.read(kind), wanted, "{norm:?}");
+        let wanted = cpu().rms_norm(&matrix(&wanted, width), &tensor(&weight, &[width]), 1e-6).unwrap();
+        assert_close(&format!("{norm:?}"), kind, 4.0, &y.read(kind), &values(&wanted));
+    }
+    // Rows in bf16 of 520 to 4,096 values, in whole steps of eight.
+    assert_eq!(taken, 5);
 }
 
 pub(crate) fn backward(runner: &dyn Runner) {

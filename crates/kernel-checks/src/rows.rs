@@ -1,4 +1,4 @@
-use evenkeel_kernels::{RowCopy, Segments, Type, embed, embed_backward, gather, scatter};
+use evenkeel_kernels::{RowCopy, Segments, Type, columns, embed, embed_backward, gather, scatter};
 use evenkeel_model::kernels::Rows;
 
 use crate::Runner;
@@ -50,6 +50,33 @@ pub(crate) fn embedding(runner: &dyn Runner) {
         embed_backward(runner.properties(), Type::F32, [1, 2, 1], dy.pointer(), at, gradient.pointer()).unwrap();
     runner.run(&launch, 0);
     assert_eq!(gradient.read_f32(), [1.0, 7.0]);
+}
+
+/// Columns of a wider matrix are copied out of it and back.
+pub(crate) fn parts(runner: &dyn Runner) {
+    for (seed, (rows, width, stride)) in
+        [(1, 1, 1), (7, 3, 5), (5, 8, 24), (33, 16, 48), (3, 64, 65), (2, 1032, 4096)].into_iter().enumerate()
+    {
+        for kind in TYPES {
+            let mut case = Case::new(seed as u64);
+            let whole = case.of(kind, rows * stride);
+            let from = Buffer::values(kind, &whole, 0);
+            let y = Buffer::blank(kind, rows * width);
+            let copy = RowCopy { kind, rows, width };
+            let launch = columns(runner.properties(), copy, from.pointer(), y.pointer(), [stride, width]).unwrap();
+            runner.run(&launch, seed as u32);
+            let wanted: Vec<f32> = whole.chunks(stride).flat_map(|row| row[..width].to_vec()).collect();
+            assert_eq!(y.read(kind), wanted, "{copy:?} of {stride}");
+
+            let before = case.of(kind, rows * stride);
+            let into = Buffer::values(kind, &before, 0);
+            let launch = columns(runner.properties(), copy, y.pointer(), into.pointer(), [width, stride]).unwrap();
+            runner.run(&launch, seed as u32);
+            let rest = before.chunks(stride).zip(whole.chunks(stride));
+            let wanted: Vec<f32> = rest.flat_map(|(before, row)| [&row[..width], &before[width..]].concat()).collect();
+            assert_eq!(into.read(kind), wanted, "{copy:?} into {stride}");
+        }
+    }
 }
 
 pub(crate) fn selection(runner: &dyn Runner) {

@@ -67,6 +67,45 @@ __device__ inline void swiglu_backward(const T* dy, const T* gate, const T* up, 
   }
 }
 
+// The same with gate and up beside each other in a row: (rows, 2 * width).
+template <typename T, bool WIDE>
+__device__ inline void swiglu_joined(const T* both, T* y, u32 rows, u32 width) {
+  constexpr u32 N = Step<T, WIDE>::N;
+  const u32 parts = width / N;
+  const u64 all = static_cast<u64>(rows) * parts;
+  for (u64 at = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x; at < all; at += static_cast<u64>(gridDim.x) * blockDim.x) {
+    const u64 first = at / parts * 2 * width + at % parts * N;
+    float g[N], u[N];
+    load<N>(both + first, g);
+    load<N>(both + first + width, u);
+#pragma unroll
+    for (u32 j = 0; j < N; ++j) g[j] = g[j] * sigmoid(g[j]) * u[j];
+    store<N>(g, y + at * N);
+  }
+}
+
+template <typename T, bool WIDE>
+__device__ inline void swiglu_joined_backward(const T* dy, const T* both, T* dboth, u32 rows, u32 width) {
+  constexpr u32 N = Step<T, WIDE>::N;
+  const u32 parts = width / N;
+  const u64 all = static_cast<u64>(rows) * parts;
+  for (u64 at = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x; at < all; at += static_cast<u64>(gridDim.x) * blockDim.x) {
+    const u64 first = at / parts * 2 * width + at % parts * N;
+    float d[N], g[N], u[N];
+    load<N>(dy + at * N, d);
+    load<N>(both + first, g);
+    load<N>(both + first + width, u);
+#pragma unroll
+    for (u32 j = 0; j < N; ++j) {
+      const float s = sigmoid(g[j]), silu = g[j] * s;
+      g[j] = d[j] * u[j] * (s + silu * (1.0f - s));
+      u[j] = d[j] * silu;
+    }
+    store<N>(g, dboth + first);
+    store<N>(u, dboth + first + width);
+  }
+}
+
 // Adds a row to each row of y (rows, width).
 template <typename T, bool WIDE>
 __device__ inline void add_bias(T* y, const float* bias, u32 rows, u32 width) {
@@ -116,6 +155,10 @@ __device__ inline void cast(const S* from, T* to, u64 count) {
   KERNEL(swiglu_##suffix, const T* gate, const T* up, T* y, u64 count) { swiglu<T, WIDE>(gate, up, y, count); }                 \
   KERNEL(swiglu_backward_##suffix, const T* dy, const T* gate, const T* up, T* dgate, T* dup, u64 count) {                      \
     swiglu_backward<T, WIDE>(dy, gate, up, dgate, dup, count);                                                                  \
+  }                                                                                                                             \
+  KERNEL(swiglu_joined_##suffix, const T* both, T* y, u32 rows, u32 width) { swiglu_joined<T, WIDE>(both, y, rows, width); }    \
+  KERNEL(swiglu_joined_backward_##suffix, const T* dy, const T* both, T* dboth, u32 rows, u32 width) {                          \
+    swiglu_joined_backward<T, WIDE>(dy, both, dboth, rows, width);                                                              \
   }                                                                                                                             \
   KERNEL(add_bias_##suffix, T* y, const float* bias, u32 rows, u32 width) { add_bias<T, WIDE>(y, bias, rows, width); }
 ELEMENTWISE(f32_wide, float, true)

@@ -122,6 +122,49 @@ __device__ inline void rms_norm_held(const T* x, const float* weight, T* y, u32 
   }
 }
 
+// The forward pass over the sum of two: sum = x + residual, and y its norm.
+template <typename T, u32 STEPS>
+__device__ inline void add_norm_held(const T* x, const T* residual, const float* weight, T* sum, T* y, u32 runs, u32 width, float epsilon) {
+  constexpr u32 N = Step<T, true>::N;
+  SHARED(float, scratch);
+  for (u32 run = blockIdx.x; run < runs; run += gridDim.x) {
+    const u64 first = static_cast<u64>(run) * width;
+    float v[STEPS][N];
+    float sums[1] = {0};
+#pragma unroll
+    for (u32 step = 0; step < STEPS; ++step) {
+      const u32 i = (step * BLOCK + threadIdx.x) * N;
+      if (i < width) {
+        float r[N];
+        load<N>(x + first + i, v[step]);
+        load<N>(residual + first + i, r);
+#pragma unroll
+        for (u32 j = 0; j < N; ++j) {
+          // As the backward pass reads it.
+          T rounded;
+          narrow(v[step][j] + r[j], rounded);
+          v[step][j] = widen(rounded);
+          sums[0] += v[step][j] * v[step][j];
+        }
+        store<N>(v[step], sum + first + i);
+      }
+    }
+    lane_sums<BLOCK>(sums, scratch, 0);
+    const float inverse = 1.0f / sqrtf(sums[0] / width + epsilon);
+#pragma unroll
+    for (u32 step = 0; step < STEPS; ++step) {
+      const u32 i = (step * BLOCK + threadIdx.x) * N;
+      if (i < width) {
+        float w[N];
+        load<N>(weight + i, w);
+#pragma unroll
+        for (u32 j = 0; j < N; ++j) v[step][j] = v[step][j] * inverse * w[j];
+        store<N>(v[step], y + first + i);
+      }
+    }
+  }
+}
+
 template <typename T, u32 STEPS>
 __device__ inline void rms_norm_backward_held(const T* dy, const T* x, const float* weight, const T* into, T* dx, float* partial, u32 runs,
                                               u32 width, float epsilon) {
@@ -399,6 +442,10 @@ NORM(bf16_single_block, bf16, false, BLOCK)
 #define NORM_HELD(suffix, T, STEPS)                                                                                             \
   KERNEL(rms_norm_##suffix, const T* x, const float* weight, T* y, u32 runs, u32 width, float epsilon) {                        \
     rms_norm_held<T, STEPS>(x, weight, y, runs, width, epsilon);                                                                \
+  }                                                                                                                             \
+  KERNEL(add_norm_##suffix, const T* x, const T* residual, const float* weight, T* sum, T* y, u32 runs, u32 width,              \
+         float epsilon) {                                                                                                       \
+    add_norm_held<T, STEPS>(x, residual, weight, sum, y, runs, width, epsilon);                                                 \
   }                                                                                                                             \
   KERNEL(rms_norm_backward_##suffix, const T* dy, const T* x, const float* weight, const T* into, T* dx, float* partial,        \
          u32 runs, u32 width, float epsilon) {                                                                                  \

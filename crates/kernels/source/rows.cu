@@ -59,6 +59,21 @@ __device__ inline void embed_backward(const T* dy, const u32* order, const u32* 
   }
 }
 
+// Copies (rows, width) between matrices whose rows begin so many values apart: columns of a wider matrix, out of it or into it.
+template <typename T, bool WIDE>
+__device__ inline void columns(const T* x, T* y, u32 rows, u32 width, u32 from_stride, u32 to_stride) {
+  constexpr u32 N = Step<T, WIDE>::N;
+  const u32 parts = width / N;
+  const u64 all = static_cast<u64>(rows) * parts;
+  for (u64 at = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x; at < all; at += static_cast<u64>(gridDim.x) * blockDim.x) {
+    const u64 row = at / parts;
+    const u32 i = static_cast<u32>(at % parts) * N;
+    float v[N];
+    load<N>(x + row * from_stride + i, v);
+    store<N>(v, y + row * to_stride + i);
+  }
+}
+
 #define ROWS(suffix, T, WIDE)                                                                                                   \
   KERNEL(embed_##suffix, const float* table, const u32* ids, T* y, u32 rows, u32 width) {                                       \
     gather<float, T, WIDE>(table, ids, y, rows, width);                                                                         \
@@ -67,6 +82,9 @@ __device__ inline void embed_backward(const T* dy, const u32* order, const u32* 
     gather<T, T, WIDE>(x, ids, y, rows, width);                                                                                 \
   }                                                                                                                             \
   KERNEL(scatter_##suffix, const T* x, const u32* to, T* y, u32 rows, u32 width) { scatter<T, WIDE>(x, to, y, rows, width); }   \
+  KERNEL(columns_##suffix, const T* x, T* y, u32 rows, u32 width, u32 from_stride, u32 to_stride) {                             \
+    columns<T, WIDE>(x, y, rows, width, from_stride, to_stride);                                                                \
+  }                                                                                                                             \
   KERNEL(embed_backward_##suffix, const T* dy, const u32* order, const u32* starts, const u32* ids, float* table, u32 segments, \
          u32 width) {                                                                                                           \
     embed_backward<T, WIDE>(dy, order, starts, ids, table, segments, width);                                                    \

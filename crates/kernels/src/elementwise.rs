@@ -1,6 +1,6 @@
 //! What needs no other thread.
 
-use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, arguments, is_wide, step, u32_of};
+use crate::launch::{Argument, BLOCK, DeviceProperties, Launch, Pointer, Type, arguments, is_wide, step, u32_of};
 use evenkeel_errors::FieldError;
 
 /// Rotates every head of x (rows, heads * 2 * half) in place.
@@ -82,6 +82,55 @@ pub fn swiglu_backward(
     let name = format!("swiglu_backward_{}_{}", kind.name(), step(wide));
     let arguments = arguments![dy, gate, up, dgate, dup, count as u64];
     Launch::new(name, grid(properties, kind, wide, count), 0, 5 * count * kind.size(), arguments)
+}
+
+/// silu(gate) * up of rows that have gate and up beside each other: (rows, 2 * width) to (rows, width).
+///
+/// # Errors
+/// A width of 0, or too many rows.
+pub fn swiglu_joined(
+    properties: DeviceProperties,
+    kind: Type,
+    [rows, width]: [usize; 2],
+    both: Pointer,
+    y: Pointer,
+) -> Result<Launch, FieldError> {
+    joined(properties, kind, "swiglu_joined", [rows, width], [both, y].into(), 3)
+}
+
+/// The gradients of gate and up beside each other, which may replace them.
+///
+/// # Errors
+/// A width of 0, or too many rows.
+pub fn swiglu_joined_backward(
+    properties: DeviceProperties,
+    kind: Type,
+    [rows, width]: [usize; 2],
+    dy: Pointer,
+    both: Pointer,
+    dboth: Pointer,
+) -> Result<Launch, FieldError> {
+    joined(properties, kind, "swiglu_joined_backward", [rows, width], [dy, both, dboth].into(), 5)
+}
+
+/// `arrays` of (rows, width) are read and written.
+fn joined(
+    properties: DeviceProperties,
+    kind: Type,
+    name: &str,
+    [rows, width]: [usize; 2],
+    pointers: Vec<Pointer>,
+    arrays: usize,
+) -> Result<Launch, FieldError> {
+    if width == 0 {
+        return Err(FieldError::new("width of a row", 0, "1 or more"));
+    }
+    let wide = is_wide(kind, width, &pointers);
+    let count = rows * width;
+    let mut arguments: Vec<Argument> = pointers.into_iter().map(Argument::from).collect();
+    arguments.extend(arguments![u32_of("rows", rows)?, u32_of("width of a row", width)?]);
+    let name = format!("{name}_{}_{}", kind.name(), step(wide));
+    Launch::new(name, grid(properties, kind, wide, count), 0, arrays * count * kind.size(), arguments)
 }
 
 /// Adds an fp32 row to each row of y (rows, width).

@@ -13,6 +13,9 @@ pub struct Logits {
     pub vocabulary: usize,
     /// Logits are divided by this.
     pub temperature: f32,
+    /// Whether exponentials are those of the multiprocessor's instruction, and sums of products are rounded once: other
+    /// last bits, in less time.
+    pub fast: bool,
 }
 
 impl Logits {
@@ -21,6 +24,10 @@ impl Logits {
             return Err(FieldError::new("vocabulary", 0, "1 or more"));
         }
         Ok([u32_of("rows of logits", self.rows)?, u32_of("vocabulary", self.vocabulary)?])
+    }
+
+    fn way(&self) -> &'static str {
+        if self.fast { "fast_" } else { "" }
     }
 }
 
@@ -41,7 +48,8 @@ pub fn token_scores(
     let arguments = arguments![logits, targets, logp, entropy, log_sum, rows, vocabulary, inverse];
     let shared = (BLOCK / WARP) as usize * 12;
     let bytes = input.rows * (4 * input.vocabulary + 16);
-    Launch::new(format!("token_scores_{}", step(wide)), properties.blocks(input.rows as u64), shared, bytes, arguments)
+    let name = format!("token_scores_{}{}", input.way(), step(wide));
+    Launch::new(name, properties.blocks(input.rows as u64), shared, bytes, arguments)
 }
 
 /// d loss / d logits in the compute type. In fp32 they may replace the logits.
@@ -65,7 +73,7 @@ pub fn logit_gradients(
     let inverse = 1.0 / input.temperature;
     let arguments =
         arguments![logits, targets, log_sum, entropy, dlogp, dentropy, gradients, rows, vocabulary, inverse];
-    let name = format!("logit_gradients_{}_{}", kind.name(), step(wide));
+    let name = format!("logit_gradients_{}{}_{}", input.way(), kind.name(), step(wide));
     let bytes = input.rows * ((4 + kind.size()) * input.vocabulary + 20);
     Launch::new(name, properties.blocks(input.rows as u64), 0, bytes, arguments)
 }

@@ -23,7 +23,9 @@ mod rows;
 
 pub use attention::{HeadRows, ScoreBlock};
 pub use column_sum::ColumnSum;
-pub use elementwise::{Rotation, add, add_bias, cast, rotary, swiglu, swiglu_backward};
+pub use elementwise::{
+    Rotation, add, add_bias, cast, rotary, swiglu, swiglu_backward, swiglu_joined, swiglu_joined_backward,
+};
 pub use fused::{FusedArrays, FusedAttention, FusedGradients, FusedLayout, FusedPass, FusedShape};
 pub use head::{Logits, logit_gradients, token_scores};
 #[cfg(feature = "images")]
@@ -34,4 +36,4 @@ pub use norm::{Norm, NormBackward};
 pub use norm_rotary::{HeadTables, NormRotary};
 pub use optimizer::{AdamW, Clip, adamw, global_norm, square_parts, squares};
 pub use product::{Operand, Product};
-pub use rows::{RowCopy, Segments, embed, embed_backward, gather, scatter};
+pub use rows::{RowCopy, Segments, columns, embed, embed_backward, gather, scatter};

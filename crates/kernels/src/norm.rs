@@ -56,6 +56,33 @@ impl Norm {
         Launch::new(self.kernel("rms_norm", wide), self.blocks(properties), SCRATCH * 4, bytes, arguments)
     }
 
+    /// Whether a block holds a row in registers, if it is aligned.
+    pub fn holds_rows(&self) -> bool {
+        self.kernel("", self.is_wide(&[])).contains("held")
+    }
+
+    /// The sum of two and its norm, where a block holds a row in registers; `None` for other widths, types and addresses.
+    ///
+    /// # Errors
+    /// A width of 0.
+    pub fn forward_of_sum(
+        &self,
+        properties: DeviceProperties,
+        [x, residual]: [Pointer; 2],
+        weight: Pointer,
+        [sum, y]: [Pointer; 2],
+    ) -> Result<Option<Launch>, FieldError> {
+        let wide = self.is_wide(&[x, residual, weight, sum, y]);
+        let [runs, width] = self.sizes()?;
+        let kernel = self.kernel("add_norm", wide);
+        if !kernel.contains("held") {
+            return Ok(None);
+        }
+        let arguments = arguments![x, residual, weight, sum, y, runs, width, self.epsilon];
+        let bytes = 4 * self.runs * self.width * self.kind.size();
+        Launch::new(kernel, self.blocks(properties), SCRATCH * 4, bytes, arguments).map(Some)
+    }
+
     /// The gradient of x, and the blocks' parts of the weight's gradient.
     ///
     /// # Errors

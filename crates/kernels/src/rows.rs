@@ -3,7 +3,7 @@
 use evenkeel_errors::FieldError;
 use std::collections::BTreeMap;
 
-use crate::launch::{DeviceProperties, Launch, Pointer, Type, arguments, is_wide, step, u32_of};
+use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, arguments, is_wide, step, u32_of};
 
 /// A copy of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,39 @@ pub fn scatter(
     y: Pointer,
 ) -> Result<Launch, FieldError> {
     copy.launch(properties, "scatter", copy.kind.size(), copy.is_wide(&[x, y]), [x, to, y])
+}
+
+/// Copies (rows, width) between matrices whose rows begin `strides` values apart: columns of a wider matrix, out of it
+/// or into it.
+///
+/// # Errors
+/// A width of 0, or too many rows.
+pub fn columns(
+    properties: DeviceProperties,
+    copy: RowCopy,
+    x: Pointer,
+    y: Pointer,
+    strides: [usize; 2],
+) -> Result<Launch, FieldError> {
+    let RowCopy { kind, rows, width } = copy;
+    if width == 0 {
+        return Err(FieldError::new("width of a row", 0, "1 or more"));
+    }
+    let wide = copy.is_wide(&[x, y]) && strides.iter().all(|&stride| is_wide(kind, stride, &[]));
+    let each = if wide { 16 / kind.size() } else { 1 };
+    let threads = (rows * width / each) as u64;
+    let [from, to] = strides;
+    let arguments = arguments![
+        x,
+        y,
+        u32_of("rows", rows)?,
+        u32_of("width of a row", width)?,
+        u32_of("values between rows", from)?,
+        u32_of("values between rows", to)?,
+    ];
+    let name = format!("columns_{}_{}", kind.name(), step(wide));
+    let grid = properties.blocks(threads.div_ceil(u64::from(BLOCK)));
+    Launch::new(name, grid, 0, 2 * rows * width * kind.size(), arguments)
 }
 
 /// The rows of a batch by the id that they embed, so that each row of the table is added to by one block, in one order.

@@ -9,17 +9,16 @@ use crate::kernels::{AdamW, Clip, Coefficients, OptimizerKernels, Scores};
 use crate::network::{Network, NetworkOptions, TokenLoss, TrainableModel};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
-use crate::parameters::lora::LoraShape;
 
-/// Runs the host's side of a forward and a backward pass over sequences of these numbers of tokens, each of which is
-/// scored, and counts what a device would be given and what is allocated at a time: gradients, activations and
+/// Runs the host's side of a forward and a backward pass with described parameters over sequences of these numbers of
+/// tokens, each of which is scored, and counts what a device would be given and what is allocated at a time: gradients, activations and
 /// workspace, not the parameters.
 ///
 /// # Errors
 /// No sequence, a sequence longer than the model's context, or a compute type that the kernels do not have.
 pub fn count_pass(
     config: &Config,
-    lora: Option<&LoraShape>,
+    parameters: Parameters,
     lengths: &[usize],
     compute: DType,
     options: NetworkOptions,
@@ -34,8 +33,8 @@ pub fn count_pass(
     if lengths.is_empty() {
         return Err(ModelError::input("sequences of a micro-batch", 0, "1 or more"));
     }
-    let parameters = Parameters::described_with(&config, lora)?;
-    let kernels = Cuda::new(Counter::new(properties), compute)?.with_attention(options.attention);
+    let kernels =
+        Cuda::new(Counter::new(properties), compute)?.with_attention(options.attention).with_variants(options.variants);
     let mut network = Network::new(config, parameters, kernels, options)?;
     network.accumulate(&[batch], 1.0, &NoLoss)?;
     Ok(network.kernels().device().take())
@@ -45,13 +44,8 @@ pub fn count_pass(
 /// buffers on the device.
 ///
 /// # Errors
-/// As [`count_pass`].
-pub fn count_update_from_host(
-    config: &Config,
-    lora: Option<&LoraShape>,
-    properties: DeviceProperties,
-) -> Result<DeviceCounts> {
-    let parameters = Parameters::described_with(config, lora)?;
+/// A failure of the counting device; there is none today.
+pub fn count_update_from_host(parameters: &Parameters, properties: DeviceProperties) -> Result<DeviceCounts> {
     let kernels = Cuda::new(Counter::new(properties), DType::F32)?;
     let counts: Vec<usize> = parameters.trained_values().iter().map(Tensor::elem_count).collect();
     let mut moments = kernels.host_moments(&counts)?;
@@ -69,13 +63,21 @@ impl TokenLoss for NoLoss {
         let zeros = vec![0.0; scores.logp.len()];
         Ok(Coefficients { logp: zeros.clone(), entropy: zeros })
     }
+
+    fn known_coefficients(&self, _index: usize, batch: &Packed) -> Option<Coefficients> {
+        let zeros = vec![0.0; batch.targets().len()];
+        Some(Coefficients { logp: zeros.clone(), entropy: zeros })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::{Architecture, Biases, Rope};
+    use crate::kernels::Variants;
     use crate::network::Recompute;
+    use crate::parameters::ParameterKind;
+    use crate::parameters::lora::{LinearModule, LoraShape};
 
     fn config() -> Config {
         Config {
@@ -98,9 +100,14 @@ mod tests {
         }
     }
 
+    fn count_beside(parameters: Parameters, lengths: &[usize], options: NetworkOptions) -> DeviceCounts {
+        let properties = DeviceProperties { multiprocessors: 132 };
+        count_pass(&config(), parameters, lengths, DType::BF16, options, properties).unwrap()
+    }
+
     fn counts(lengths: &[usize], recompute: Recompute) -> DeviceCounts {
         let options = NetworkOptions { recompute, ..NetworkOptions::default() };
-        count_pass(&config(), None, lengths, DType::BF16, options, DeviceProperties { multiprocessors: 132 }).unwrap()
+        count_beside(Parameters::described(&config()).unwrap(), lengths, options)
     }
 
     #[test]
@@ -131,10 +138,11 @@ mod tests {
             let live_bytes = |layers: usize| {
                 let config = Config { num_layers: layers, ..config() };
                 let options = NetworkOptions { recompute, ..NetworkOptions::default() };
-                let counts =
-                    count_pass(&config, None, &[256], DType::BF16, options, DeviceProperties { multiprocessors: 132 })
-                        .unwrap();
-                counts.peak - 4 * Parameters::described(&config).unwrap().count() as u64
+                let parameters = Parameters::described(&config).unwrap();
+                let gradients = parameters.bytes();
+                let properties = DeviceProperties { multiprocessors: 132 };
+                let counts = count_pass(&config, parameters, &[256], DType::BF16, options, properties).unwrap();
+                counts.peak - gradients
             };
             let grown = live_bytes(9) - live_bytes(8);
             // Small arrays are rounded up to 256 bytes.
@@ -142,12 +150,59 @@ mod tests {
         }
     }
 
+    /// Launches of all kernels whose names begin so.
+    fn launches(counts: &DeviceCounts, prefix: &str) -> u64 {
+        counts.kernels.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(_, tally)| tally.launches).sum()
+    }
+
+    #[test]
+    fn each_variant_changes_what_it_is_for_and_none_is_on_by_itself() {
+        assert_eq!(NetworkOptions::default().variants, Variants::default());
+        let counts = |variants| {
+            let options = NetworkOptions { variants, ..NetworkOptions::default() };
+            count_beside(Parameters::described(&config()).unwrap(), &[256; 2], options)
+        };
+        let plain = counts(Variants::default());
+        let [head, joined, memory, all] = Variants::NAMED.map(|(_, variants)| counts(variants));
+        // Tokens, the width of the hidden states, and the vocabulary.
+        let logits = 2 * 512 * 64 * 512;
+        let flops = |counts: &DeviceCounts| counts.total().flops;
+        assert_eq!(flops(&plain) - flops(&head), logits);
+        assert_eq!([flops(&joined), flops(&memory), flops(&all)], [flops(&plain), flops(&plain), flops(&head)]);
+        // Of each layer: three products and two as one each, forwards, and backwards for their input.
+        let products = |counts: &DeviceCounts| launches(counts, "product ");
+        assert_eq!(products(&plain) - products(&joined), 8 * 6);
+        // The head, and seven matrices of each layer, are cast for each pass over them, or once.
+        let casts = |counts: &DeviceCounts| launches(counts, "cast_f32_bf16");
+        assert_eq!([casts(&plain), casts(&memory)], [2 + 8 * 14, 1 + 8 * 7]);
+        assert_eq!([&plain, &memory].map(|counts| launches(counts, "token_scores_fast")), [0, 1]);
+        assert!([&plain, &head, &joined, &memory, &all].iter().all(|counts| counts.waits == 1));
+    }
+
+    #[test]
+    fn a_frozen_base_in_bf16_is_not_cast_for_products_in_bf16_and_takes_no_memory_for_it() {
+        let lora = LoraShape { rank: 4, alpha: 8.0, targets: LinearModule::OF_LAYERS.to_vec() };
+        let wide = Parameters::described_with(&config(), Some(&lora)).unwrap();
+        let narrow = Parameters::described_in_bf16(&config(), &lora).unwrap();
+        let matrices = wide.specs().iter().filter(|spec| spec.kind == ParameterKind::Matrix);
+        let scalars: usize = matrices.map(|spec| spec.shape.iter().product::<usize>()).sum();
+        assert_eq!(wide.bytes() - narrow.bytes(), 2 * scalars as u64);
+        let [wide, narrow] =
+            [wide, narrow].map(|parameters| count_beside(parameters, &[256; 2], NetworkOptions::default()));
+        // The head twice, and of each of eight layers: 7 matrices forward and 7 backward.
+        let of_base = 2 + 8 * 14;
+        let casts = |counts: &DeviceCounts| launches(counts, "cast_f32_bf16");
+        assert_eq!(casts(&wide) - casts(&narrow), of_base);
+        assert!(narrow.peak <= wide.peak, "{} and {}", narrow.peak, wide.peak);
+        assert_eq!(narrow.total().flops, wide.total().flops);
+    }
+
     #[test]
     fn sequences_beyond_the_context_are_refused() {
         let counts = |lengths: &[usize]| {
             count_pass(
                 &config(),
-                None,
+                Parameters::described(&config()).unwrap(),
                 lengths,
                 DType::BF16,
                 NetworkOptions::default(),

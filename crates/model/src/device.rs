@@ -23,7 +23,19 @@ pub fn cuda_device(number: usize) -> Result<Device> {
         ModelError::input("device", format!("cuda:{number}"), format!("a device that can be used ({reason})"))
     };
     usable(number).map_err(|reason| refused(&reason))?;
-    open(number).map_err(|error| refused(&error))
+    open(number).map_err(|error| refused(&opening(&error.to_string())))
+}
+
+/// What a failure to open a device says, and what it means where several processes use one.
+fn opening(error: &str) -> String {
+    let meaning = if error.contains("CUDA_ERROR_DEVICE_UNAVAILABLE") {
+        "another process has it to itself (compute mode Exclusive_Process), or the driver gives no access to it: "
+    } else if error.contains("CUDA_ERROR_OUT_OF_MEMORY") {
+        "other processes leave it no memory even for the driver: "
+    } else {
+        ""
+    };
+    format!("{meaning}{error}")
 }
 
 #[cfg(not(feature = "cuda"))]
@@ -151,6 +163,18 @@ mod tests {
         assert_eq!(gpu_memory(&Device::Cpu).unwrap(), None);
         reset_peak_memory(&Device::Cpu).unwrap();
         empty_cache(&Device::Cpu).unwrap();
+    }
+
+    #[test]
+    fn a_device_that_another_process_has_is_refused_in_these_words() {
+        let opened = |name: &str| opening(&format!("DriverError({name}, \"what the driver says\")"));
+        assert_eq!(
+            opened("CUDA_ERROR_DEVICE_UNAVAILABLE"),
+            "another process has it to itself (compute mode Exclusive_Process), or the driver gives no access to it: \
+             DriverError(CUDA_ERROR_DEVICE_UNAVAILABLE, \"what the driver says\")"
+        );
+        assert!(opened("CUDA_ERROR_OUT_OF_MEMORY").starts_with("other processes leave it no memory"));
+        assert_eq!(opened("CUDA_ERROR_NO_DEVICE"), "DriverError(CUDA_ERROR_NO_DEVICE, \"what the driver says\")");
     }
 
     #[test]

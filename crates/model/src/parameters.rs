@@ -215,7 +215,10 @@ impl Parameters {
 
     /// From values in the order of [`parameter_specs`] in whatever layout they have, in fp32 or, matrices alone, in
     /// bf16.
-    pub(crate) fn laid_out(config: &Config, values: Vec<Tensor>) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Another number of values, or one of another shape.
+    pub fn laid_out(config: &Config, values: Vec<Tensor>) -> Result<Self> {
         let (specs, ids) = parameter_specs(config);
         if values.len() != specs.len() {
             return Err(ModelError::input("number of parameters", values.len(), format!("{}", specs.len())));
@@ -252,8 +255,12 @@ impl Parameters {
 
     /// Names and shapes alone: every value is the same zero in memory. For kernels that only count.
     pub fn described(config: &Config) -> Result<Self> {
+        Self::described_as(config, DType::F32)
+    }
+
+    fn described_as(config: &Config, matrices: DType) -> Result<Self> {
         let (specs, ids) = parameter_specs(config);
-        let values = zeros_of(&specs)?;
+        let values = zeros_of(&specs, matrices)?;
         Ok(Self { specs, ids, values, lora: None })
     }
 
@@ -263,10 +270,24 @@ impl Parameters {
     /// As [`with_adapters`](Self::with_adapters).
     pub fn described_with(config: &Config, lora: Option<&LoraShape>) -> Result<Self> {
         let base = Self::described(config)?;
-        let Some(lora) = lora else { return Ok(base) };
-        let (specs, _) = base.extended(lora)?;
-        let adapters = zeros_of(&specs[base.specs.len()..])?;
-        base.with_adapters(lora, adapters)
+        match lora {
+            Some(lora) => base.with_described_adapters(lora),
+            None => Ok(base),
+        }
+    }
+
+    /// Describes adapters beside a base whose matrices are held in bf16.
+    ///
+    /// # Errors
+    /// As [`with_adapters`](Self::with_adapters).
+    pub fn described_in_bf16(config: &Config, lora: &LoraShape) -> Result<Self> {
+        Self::described_as(config, DType::BF16)?.with_described_adapters(lora)
+    }
+
+    fn with_described_adapters(self, lora: &LoraShape) -> Result<Self> {
+        let (specs, _) = self.extended(lora)?;
+        let adapters = zeros_of(&specs[self.specs.len()..], DType::F32)?;
+        self.with_adapters(lora, adapters)
     }
 
     /// These parameters as a frozen base, with adapters whose values are in the order of
@@ -451,6 +472,11 @@ impl Parameters {
         scalars(&self.specs)
     }
 
+    /// Bytes of all values, each in the type that it is held in.
+    pub fn bytes(&self) -> u64 {
+        self.values.iter().map(|value| (value.elem_count() * value.dtype().size_in_bytes()) as u64).sum()
+    }
+
     /// A copy whose trained values share no storage, so that in-place updates of one do not affect the other.
     pub fn deep_copy(&self) -> Result<Self> {
         let mut copy = self.clone();
@@ -487,9 +513,11 @@ fn fresh_adapter(spec: &ParameterSpec, number: usize, seed: u64, device: &Device
     Ok(Tensor::from_vec(values, spec.shape.as_slice(), device)?)
 }
 
-fn zeros_of(specs: &[ParameterSpec]) -> Result<Vec<Tensor>> {
+fn zeros_of(specs: &[ParameterSpec], matrices: DType) -> Result<Vec<Tensor>> {
     let zero = Tensor::zeros((), DType::F32, &Device::Cpu)?;
-    specs.iter().map(|spec| Ok(zero.broadcast_as(spec.shape.as_slice())?)).collect()
+    let of_matrix = zero.to_dtype(matrices)?;
+    let zero = |spec: &ParameterSpec| if spec.kind == ParameterKind::Matrix { &of_matrix } else { &zero };
+    specs.iter().map(|spec| Ok(zero(spec).broadcast_as(spec.shape.as_slice())?)).collect()
 }
 
 fn scalars(specs: &[ParameterSpec]) -> usize {

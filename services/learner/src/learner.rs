@@ -55,12 +55,13 @@ impl Learner {
         let device = settings.compute.open().map_err(LearnerError::Setting)?;
         let (config, config_json) = Config::load(folder)?;
         settings.validate_networks(folder).map_err(LearnerError::Setting)?;
-        let plan = if let Some(GpuMemory { free, .. }) = gpu_memory(&device)? {
+        let plan = if let Some(memory) = gpu_memory(&device)? {
+            let GpuMemory { free, .. } = memory;
             // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same
             // tokens in several.
             let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
             let plan = MemoryPlan::on(&device, &config, &settings, longest)?;
-            plan.validate_opening(free, available_memory(), &settings)?;
+            plan.validate_opening(free, available_memory(), &settings).map_err(|error| error.on(memory))?;
             if plan.total() > free {
                 tracing::warn!(
                     free_gib = gibibytes(free),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use candle_core::{DType, Device};
-use evenkeel_model::folder::{AdapterBase, StoredTrained, load_parameters};
+use evenkeel_model::folder::{AdapterBase, StoredTrained, load_parameters, load_parameters_in_bf16};
 use evenkeel_model::{BaseWeights, Config, Parameters};
 
 use crate::error::{LearnerError, Result};
@@ -37,9 +37,10 @@ pub(crate) fn open(folder: &Path, config: &Config, device: &Device, settings: &T
         BaseType::Bf16 => BaseWeights::shared_in_bf16(folder, config.clone()),
     };
     let shared = is_decoders.then(share).transpose()?;
-    let frozen = match &shared {
-        Some(shared) => shared.parameters()?,
-        None => load_parameters(folder, config, device)?,
+    let frozen = match (&shared, lora.base_type) {
+        (Some(shared), _) => shared.parameters()?,
+        (None, BaseType::F32) => load_parameters(folder, config, device)?,
+        (None, BaseType::Bf16) => load_parameters_in_bf16(folder, config, device)?,
     };
     let mut parameters = with_fresh_adapters(frozen, lora)?;
     if let Some(start) = &lora.start {

@@ -70,6 +70,7 @@ fn every_step_has_a_row_in_the_table() {
         .into_iter()
         .chain(correct)
         .chain(speed)
+        .chain(["head", "joined", "memory", "all"].map(|variant| format!("variant-{variant}")))
         .chain(["train", "train-lora", "train-vllm"].map(str::to_owned));
     assert_eq!(
         rows.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>(),
@@ -145,6 +146,20 @@ fn speeds_are_measured_and_what_there_is_nothing_to_compare_with_is_said() {
     // A CPU has no speeds to reach.
     for name in ["torch", "model", "memory", "publish", "layer", "roofline"] {
         assert!(part(&format!("speed-{name}"))["checks"].as_array().unwrap().is_empty(), "{name}");
+    }
+}
+
+/// A CPU has none of the variants' kernels: both passes are the same, and so are their numbers.
+#[test]
+fn each_variant_is_compared_with_the_pass_without_it() {
+    for name in ["head", "joined", "memory", "all"] {
+        let part = part(&format!("variants-{name}"));
+        let checks = part["checks"].as_array().unwrap();
+        assert_eq!(checks.len(), 2, "{part}");
+        assert!(checks.iter().all(|check| check["value"] == 0.0), "{part}");
+        let facts = facts(&format!("variants-{name}"), "variant");
+        assert_eq!((facts.len(), &facts[0]["variant"]), (1, &Value::from(name)));
+        assert!(["seconds_without", "seconds"].iter().all(|key| facts[0][key].as_f64().unwrap() > 0.0), "{facts:?}");
     }
 }
 

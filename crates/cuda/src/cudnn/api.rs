@@ -9,6 +9,8 @@ use crate::search::{LoadedLibrary, open};
 
 /// The first version whose plans were checked: that of PyTorch 2.11.
 const OLDEST: usize = 91_900;
+/// Version 10, whose functions may differ.
+const NEXT_MAJOR: usize = 100_000;
 /// Bytes of the library's account of its last error.
 const MESSAGE: usize = 4096;
 
@@ -48,10 +50,16 @@ impl Api {
             return Ok(api);
         }
         let api = Self::of(open(Library::Cudnn)?)?;
-        if api.version < OLDEST || api.version >= 100_000 {
-            return Err(CudnnError::Version { path: api.path, found: api.version() });
-        }
+        api.check_version()?;
         Ok(API.get_or_init(|| api))
+    }
+
+    /// Refuses an older version, and another major one, whatever its file is called.
+    fn check_version(&self) -> Result<(), CudnnError> {
+        match self.version {
+            OLDEST..NEXT_MAJOR => Ok(()),
+            _ => Err(CudnnError::Version { path: self.path, found: self.version() }),
+        }
     }
 
     fn of(opened: LoadedLibrary) -> Result<Self, CudnnError> {

@@ -56,22 +56,29 @@ pub struct Device {
     /// 1 if memory errors are corrected. (Not one of cuDNN's properties.)
     #[serde(default)]
     pub ecc_enabled: i32,
+    /// Who may use it: 0 any process, 2 none, 3 one at a time. (Not one of cuDNN's properties.)
+    #[serde(default)]
+    pub compute_mode: i32,
 }
 
 impl Device {
     /// The first compute capability with bf16 products, the A100's, as [`device_ver`](Self::device_ver) has it.
     const CAPABILITY: i32 = 800;
 
+    const PROHIBITED: i32 = 2;
+
     /// Whether the kernels can run on it.
     ///
     /// # Errors
-    /// [`DriverError::Capability`].
+    /// [`DriverError::Capability`] or [`DriverError::Prohibited`].
     pub fn check(&self) -> Result<(), DriverError> {
         let Self { cuda_device_id: number, device_ver: capability, .. } = *self;
-        if capability >= Self::CAPABILITY {
-            Ok(())
-        } else {
-            Err(DriverError::Capability { number, name: self.device_name.clone(), capability })
+        if capability < Self::CAPABILITY {
+            return Err(DriverError::Capability { number, name: self.device_name.clone(), capability });
+        }
+        match self.compute_mode {
+            Self::PROHIBITED => Err(DriverError::Prohibited { number, name: self.device_name.clone() }),
+            _ => Ok(()),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Why the driver cannot be used.
 
+use std::time::Duration;
+
 use crate::CUDA;
 use crate::search::Missing;
 
@@ -20,6 +22,12 @@ pub enum DriverError {
         /// What the driver calls it.
         name: String,
     },
+    /// The driver did not come back from a call in time.
+    #[error(
+        "the driver has not answered {call} within {limit:?}: a device hangs or was lost, of which the kernel's log \
+         names the cause as an Xid"
+    )]
+    Silent { call: &'static str, limit: Duration },
     /// Older than the libraries.
     #[error(
         "the driver supports CUDA {}, older than the libraries' {}, allowed: a driver of version 580 or later",
@@ -37,6 +45,12 @@ pub enum DriverError {
         /// 100 * major + 10 * minor.
         capability: i32,
     },
+    /// A device that no process may use.
+    #[error(
+        "device {number} ({name}) has the compute mode Prohibited, allowed: Default or Exclusive_Process (nvidia-smi \
+         --compute-mode sets it)"
+    )]
+    Prohibited { number: i32, name: String },
     /// A number that no device has.
     #[error("device {number} does not exist: the driver shows {count}")]
     NoSuchDevice {

@@ -5,6 +5,9 @@ mod device;
 mod error;
 
 use std::ffi::{CStr, c_char, c_int};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use api::Api;
 pub use device::Device;
@@ -15,6 +18,9 @@ use crate::CUDA;
 use crate::library::Library;
 use crate::search::open;
 
+/// How long the first call may take: with many devices that nothing has in use it takes some seconds.
+const FIRST_ANSWER: Duration = Duration::from_secs(60);
+
 pub struct Driver {
     api: Api,
     path: String,
@@ -24,13 +30,25 @@ impl Driver {
     /// Opens and initialises it.
     ///
     /// # Errors
-    /// No driver, no device, or a driver that does not work.
+    /// No driver, no device, or a driver that does not work or does not answer within a minute.
     pub fn open() -> Result<Self, DriverError> {
         let opened = open(Library::Driver)?;
-        let driver = Self { api: Api::of(opened)?, path: opened.path().display().to_string() };
-        // SAFETY: the flags must be 0.
-        driver.check("cuInit", unsafe { (driver.api.init)(0) })?;
-        Ok(driver)
+        Self { api: Api::of(opened)?, path: opened.path().display().to_string() }.initialised(FIRST_ANSWER)
+    }
+
+    /// Makes the first call, in a thread of its own: it may never return where a device hangs or was lost.
+    fn initialised(self, limit: Duration) -> Result<Self, DriverError> {
+        let init = self.api.init;
+        let (answer, answered) = mpsc::channel();
+        thread::spawn(move || {
+            // SAFETY: the flags must be 0.
+            let code = unsafe { init(0) };
+            // Nobody listens to what comes too late.
+            let _ = answer.send(code);
+        });
+        let code = answered.recv_timeout(limit).map_err(|_| DriverError::Silent { call: "cuInit", limit })?;
+        self.check("cuInit", code)?;
+        Ok(self)
     }
 
     pub fn path(&self) -> &str {
@@ -73,7 +91,7 @@ impl Driver {
     /// Whether there is a device of that number that the kernels can run on.
     ///
     /// # Errors
-    /// [`DriverError::NoSuchDevice`], [`DriverError::Capability`], or a call fails.
+    /// [`DriverError::NoSuchDevice`], those of [`Device::check`], or a call fails.
     pub fn check_device(&self, number: usize) -> Result<(), DriverError> {
         let devices = self.devices()?;
         let device = devices.get(number).ok_or(DriverError::NoSuchDevice { number, count: devices.len() })?;
@@ -124,6 +142,7 @@ impl Driver {
             is_tcc_driver: get(35)?,
             support_coop_launch: get(95)?,
             ecc_enabled: get(32)?,
+            compute_mode: get(20)?,
         })
     }
 
@@ -222,6 +241,50 @@ mod tests {
         for key in ["smClockRateKHz", "maxCtasPerSM", "maxSharedMemoryPerBlockOptin", "multiProcessorCount"] {
             assert!(json[0].get(key).is_some(), "{key}");
         }
+    }
+
+    unsafe extern "C" fn silent(_: u32) -> c_int {
+        thread::sleep(Duration::from_secs(20));
+        0
+    }
+
+    #[test]
+    fn a_driver_that_does_not_answer_is_given_up_after_its_time() {
+        let mut hung = driver();
+        hung.api.init = silent;
+        let began = std::time::Instant::now();
+        let error = hung.initialised(Duration::from_millis(20)).err().unwrap().to_string();
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert_eq!(
+            error,
+            "the driver has not answered cuInit within 20ms: a device hangs or was lost, of which the kernel's log \
+             names the cause as an Xid"
+        );
+        assert!(driver().initialised(FIRST_ANSWER).is_ok());
+    }
+
+    unsafe extern "C" fn prohibited(value: *mut c_int, attribute: c_int, _: c_int) -> c_int {
+        // SAFETY: a valid pointer.
+        unsafe {
+            *value = match attribute {
+                75 => 9,
+                20 => 2,
+                _ => 0,
+            }
+        };
+        0
+    }
+
+    #[test]
+    fn a_device_that_may_not_be_used_is_refused_with_its_mode() {
+        let mut driver = driver();
+        driver.api.attribute = prohibited;
+        let error = driver.check_device(0).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "device 0 (NVIDIA H200) has the compute mode Prohibited, allowed: Default or Exclusive_Process \
+             (nvidia-smi --compute-mode sets it)"
+        );
     }
 
     #[test]

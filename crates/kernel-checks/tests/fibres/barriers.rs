@@ -98,7 +98,7 @@ fn scores() -> Subject {
     let outputs: Vec<Buffer> = (0..3).map(|_| Buffer::blank_f32(rows)).collect();
     let logits = inputs[0].pointer();
     let targets = inputs[1].pointer();
-    let input = Logits { logits, targets, rows, vocabulary, temperature: 1.0 };
+    let input = Logits { logits, targets, rows, vocabulary, temperature: 1.0, fast: false };
     let launch = token_scores(CHIP, input, [0, 1, 2].map(|at| outputs[at].pointer())).unwrap();
     Subject { launch, outputs, _inputs: inputs, barriers: vec![0, 1] }
 }

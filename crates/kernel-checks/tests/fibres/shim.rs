@@ -165,26 +165,29 @@ pub(crate) fn finds_overruns(shim: &Shim) {
 pub(crate) fn knows_every_kernel(shim: &Shim) {
     // What a launch can be named, and what the source has.
     let mut named = BTreeSet::from(["global_norm".to_owned()]);
-    for name in ["rms_norm", "rms_norm_backward"] {
+    for name in ["rms_norm", "rms_norm_backward", "add_norm"] {
         named.extend([1, 2].map(|steps| format!("{name}_bf16_held{steps}")));
     }
     for name in ["norm_rotary", "norm_rotary_backward"] {
         named.extend([64, 128, 256].map(|width| format!("{name}_bf16_{width}")));
     }
     for step in ["wide", "single"] {
-        for name in ["adamw", "squares", "add", "token_scores", "cast_f32_bf16", "cast_bf16_f32"] {
+        for name in ["adamw", "squares", "add", "token_scores", "token_scores_fast", "cast_f32_bf16", "cast_bf16_f32"] {
             named.insert(format!("{name}_{step}"));
         }
         for kind in ["f32", "bf16"] {
             named.insert(format!("column_sum_{kind}"));
             named.extend([format!("norm_rotary_{kind}"), format!("norm_rotary_backward_{kind}")]);
-            named.insert(format!("logit_gradients_{kind}_{step}"));
+            named.extend(["", "fast_"].map(|way| format!("logit_gradients_{way}{kind}_{step}")));
             named.insert(format!("attention_softmax_{kind}"));
             named.insert(format!("attention_gradients_{kind}"));
             for name in ["add_bias", "dots", "repeat_heads", "sum_heads"] {
                 named.insert(format!("{name}_{kind}_{step}"));
             }
-            for name in ["rotary", "swiglu", "swiglu_backward", "embed", "embed_backward", "gather", "scatter"] {
+            for name in ["rotary", "swiglu", "swiglu_backward", "swiglu_joined", "swiglu_joined_backward"] {
+                named.insert(format!("{name}_{kind}_{step}"));
+            }
+            for name in ["embed", "embed_backward", "gather", "scatter", "columns"] {
                 named.insert(format!("{name}_{kind}_{step}"));
             }
             for lanes in ["warp", "block"] {

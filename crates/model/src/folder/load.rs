@@ -25,6 +25,18 @@ pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Resul
     Parameters::new(config, stored.read_all(&all, device)?, device)
 }
 
+/// Reads the weights in `folder` on `device`, with matrices in bf16 as the files store them: a frozen base, which takes
+/// half the memory and computes to equal bits.
+///
+/// # Errors
+/// As [`load_parameters`]; a matrix that is stored in another type.
+pub fn load_parameters_in_bf16(folder: &Path, config: &Config, device: &Device) -> Result<Parameters> {
+    let stored = StoredParameters::open(folder, config)?;
+    stored.refuse_wider_than_bf16()?;
+    let all = (0..stored.specs.len()).map(|id| stored.read_narrow(ParameterId::at(id), device));
+    Parameters::laid_out(config, all.collect::<Result<_>>()?)
+}
+
 /// The weights in a folder, all of which are known to be there: read one by one, they need no memory but where they go.
 pub struct StoredParameters {
     specs: Vec<ParameterSpec>,

@@ -10,7 +10,7 @@ mod tensors;
 mod trained;
 
 pub use adapter::{AdapterBase, StoredAdapter};
-pub use load::{StoredParameters, StoredTensors, check_values, load_parameters};
+pub use load::{StoredParameters, StoredTensors, check_values, load_parameters, load_parameters_in_bf16};
 pub use save::{SaveOptions, SavedFile, config_text, save_config, save_parameters};
 pub use tensors::{NamedShape, TensorsFile, Values};
 pub use trained::{StoredTrained, save_trained};

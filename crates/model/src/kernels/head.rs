@@ -124,6 +124,23 @@ pub trait Head: Linear {
         coefficients: &Coefficients,
         gradients: HeadGradients<'_, Self::Gradient>,
     ) -> Result<HeadInputGradients<Self::Matrix>>;
+    /// Whether [`head_at_once`](Self::head_at_once) computes logits once: by kernels of which that
+    /// [variant](super::Variants) is asked for.
+    fn has_head_at_once(&self) -> bool {
+        false
+    }
+    /// Computes both passes, with coefficients that are known before.
+    fn head_at_once(
+        &self,
+        hidden: &Self::Matrix,
+        input: HeadInput<'_, Self::Matrix>,
+        coefficients: &Coefficients,
+        gradients: HeadGradients<'_, Self::Gradient>,
+    ) -> Result<(Scores, HeadInputGradients<Self::Matrix>)> {
+        let (scores, kept) = self.head(hidden, input)?;
+        let found = self.head_backward(hidden, input, &scores, kept, coefficients, gradients)?;
+        Ok((scores, found))
+    }
 }
 
 /// (first row, number of rows) of each chunk.

@@ -21,6 +21,7 @@ mod host_moments;
 mod optimizer;
 pub mod portable;
 mod rotary;
+mod variants;
 
 pub use attention::{Attention, AttentionForward, AttentionOptions, CachedAttention, HeadShape};
 use candle_core::Tensor;
@@ -32,8 +33,9 @@ pub use host_moments::{HostMoments, HostValues, Moment};
 pub use optimizer::{OptimizerKernels, UpdateArrays, UpdateNorm};
 pub(crate) use rotary::rotary_angles;
 pub use rotary::{Rotary, RotaryDirection};
+pub use variants::{JoinedProducts, Variants};
 
-use crate::error::Result;
+use crate::error::{ModelError, Result};
 
 /// The arrays that a set of kernels computes with.
 pub trait Arrays: Send + Sync {
@@ -66,7 +68,7 @@ pub trait Arrays: Send + Sync {
 
 /// Selecting rows: the embedding, and the rows that the head needs.
 pub trait Rows: Arrays {
-    /// Rows `ids` of an fp32 table (vocabulary, width), in the compute type: (ids, width).
+    /// Rows `ids` of a table (vocabulary, width) in fp32 or bf16, in the compute type: (ids, width).
     fn embed(&self, table: &Tensor, ids: &[u32]) -> Result<Self::Matrix>;
     /// Adds each row of `dy` to the row of the table's gradient that it came from.
     fn embed_backward(&self, dy: &Self::Matrix, ids: &[u32], table: &mut Self::Gradient) -> Result<()>;
@@ -101,6 +103,10 @@ pub trait Linear: Arrays {
     fn linear_backward_weight(&self, dy: &Self::Matrix, x: &Self::Matrix, weight: &mut Self::Gradient) -> Result<()>;
     /// Adds the column sums of dy to the bias's gradient.
     fn linear_backward_bias(&self, dy: &Self::Matrix, bias: &mut Self::Gradient) -> Result<()>;
+    /// What computes several layers of one input as one, by kernels of which that [variant](Variants) is asked for.
+    fn joined(&self) -> Option<&dyn JoinedProducts<Self::Matrix, Self::Gradient>> {
+        None
+    }
 }
 
 /// y = x / sqrt(mean(x²) + epsilon) * weight, over each run of `weight.len()` values of a row.
@@ -117,6 +123,24 @@ pub trait RmsNorm: Arrays {
         grad: &mut Self::Gradient,
         into: Option<Self::Matrix>,
     ) -> Result<Self::Matrix>;
+    /// Whether [`norm_of_sum`](Self::norm_of_sum) takes rows of this width, by kernels of which that
+    /// [variant](Variants) is asked for.
+    fn takes_sums(&self, _width: usize) -> bool {
+        false
+    }
+    /// x + residual, both (n, d), and its norm, in one pass.
+    ///
+    /// # Errors
+    /// Rows that are not taken.
+    fn norm_of_sum(
+        &self,
+        _x: &Self::Matrix,
+        _residual: &Self::Matrix,
+        weight: &Tensor,
+        _epsilon: f64,
+    ) -> Result<[Self::Matrix; 2]> {
+        Err(ModelError::input("width of rows that are summed and normalised", weight.elem_count(), "one that is taken"))
+    }
 }
 
 /// The gated activation silu(gate) * up.

@@ -63,13 +63,41 @@ impl<'a, K: Kernels> HeadPass<'a, K> {
         coefficients: &Coefficients,
         gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
+        let found = self.with_sums(gradients, |wanted| {
+            self.pass.kernels.head_backward(&self.hidden, self.input(), scores, kept, coefficients, wanted)
+        })?;
+        self.of_hidden(found, gradients)
+    }
+
+    /// Runs both passes, with coefficients that are known before.
+    pub(super) fn at_once(
+        &self,
+        coefficients: &Coefficients,
+        gradients: &BlockSums<'_, K::Gradient>,
+    ) -> Result<K::Matrix> {
+        let (_, found) = self.with_sums(gradients, |wanted| {
+            self.pass.kernels.head_at_once(&self.hidden, self.input(), coefficients, wanted)
+        })?;
+        self.of_hidden(found, gradients)
+    }
+
+    fn with_sums<T>(
+        &self,
+        gradients: &BlockSums<'_, K::Gradient>,
+        run: impl FnOnce(HeadGradients<'_, K::Gradient>) -> Result<T>,
+    ) -> Result<T> {
+        let mut weight = gradients.of(self.head.weight)?;
+        let mut b = self.head.adapter.map(|adapter| gradients.of(adapter.b)).transpose()?.flatten();
+        run(HeadGradients { weight: weight.as_deref_mut(), b: b.as_deref_mut() })
+    }
+
+    /// The gradient of the hidden states, by the weight and by the adapter.
+    fn of_hidden(
+        &self,
+        HeadInputGradients { hidden, inner }: HeadInputGradients<K::Matrix>,
+        gradients: &BlockSums<'_, K::Gradient>,
+    ) -> Result<K::Matrix> {
         let kernels = self.pass.kernels;
-        let HeadInputGradients { hidden, inner } = {
-            let mut weight = gradients.of(self.head.weight)?;
-            let mut b = self.head.adapter.map(|adapter| gradients.of(adapter.b)).transpose()?.flatten();
-            let wanted = HeadGradients { weight: weight.as_deref_mut(), b: b.as_deref_mut() };
-            kernels.head_backward(&self.hidden, self.input(), scores, kept, coefficients, wanted)?
-        };
         let (Some(AdapterIds { a, .. }), Some(dinner)) = (self.head.adapter, inner) else { return Ok(hidden) };
         if let Some(mut sum) = gradients.of(a)? {
             kernels.linear_backward_weight(&dinner, &self.hidden, &mut sum)?;

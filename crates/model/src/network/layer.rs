@@ -1,5 +1,7 @@
 //! One decoder layer over any set of kernels: the forward pass, and the backward pass written by hand.
 
+mod joined;
+
 use std::borrow::Cow;
 
 use super::block::BlockSums;
@@ -9,6 +11,7 @@ use crate::kernels::{AttentionForward, HeadAdapter, HeadNormInput, HeadShape, Ke
 use crate::parameters::{AdapterIds, LayerIds, LinearIds, ParameterId};
 use crate::segment::Segment;
 use candle_core::Tensor;
+use joined::Gates;
 
 /// Shared by all layers of a pass.
 pub(crate) struct Pass<'a, K: Kernels> {
@@ -31,8 +34,7 @@ pub(crate) struct Saved<M> {
     log_sum: M,
     middle: M,
     post_normed: Option<M>,
-    gate: M,
-    up: M,
+    gates: Gates<M>,
     gated: Option<M>,
 }
 
@@ -53,8 +55,11 @@ impl<M> Saved<M> {
     }
 }
 
+/// Queries or keys as attention reads them, and as projected if they have a norm.
+type WithRaw<M> = (M, Option<M>);
+
 impl<M> Rotated<M> {
-    fn new((rotated, raw): (M, Option<M>)) -> Self {
+    fn new((rotated, raw): WithRaw<M>) -> Self {
         match raw {
             Some(raw) => Self::Normed { raw, rotated: Some(rotated) },
             None => Self::Plain(rotated),
@@ -112,7 +117,7 @@ impl<K: Kernels> Pass<'_, K> {
         raw: K::Matrix,
         norm: Option<ParameterId>,
         is_rotated: bool,
-    ) -> Result<(K::Matrix, Option<K::Matrix>)> {
+    ) -> Result<WithRaw<K::Matrix>> {
         match (norm, is_rotated) {
             (Some(id), true) => Ok((self.kernels.norm_rotary(&raw, &self.head_norm(id))?, Some(raw))),
             (Some(id), false) => Ok((self.norm(&raw, id)?, Some(raw))),
@@ -137,7 +142,7 @@ impl<K: Kernels> Pass<'_, K> {
         kept: Rotated<K::Matrix>,
         norm: Option<ParameterId>,
         is_rotated: bool,
-    ) -> Result<(K::Matrix, Option<K::Matrix>)> {
+    ) -> Result<WithRaw<K::Matrix>> {
         match kept {
             Rotated::Plain(rotated) => Ok((rotated, None)),
             Rotated::Normed { raw, rotated: Some(rotated) } => Ok((rotated, Some(raw))),
@@ -154,22 +159,24 @@ impl<K: Kernels> Pass<'_, K> {
     ) -> Result<(K::Matrix, Saved<K::Matrix>)> {
         let kernels = self.kernels;
         let normed = self.norm(x, ids.input_norm)?;
-        let queries = self.rotated(self.linear(&normed, ids.query, None)?, ids.query_norm, ids.is_rotated)?;
-        let keys = self.rotated(self.linear(&normed, ids.key, None)?, ids.key_norm, ids.is_rotated)?;
-        let v = self.linear(&normed, ids.value, None)?;
+        let (queries, keys, v) = self.projected(&normed, ids)?;
         let (attended, log_sum) = kernels.attention(&queries.0, &keys.0, &v, HeadShape::of(self.config), segments)?;
-        let middle = self.linear(&attended, ids.output, Some(x))?;
-        let post_normed = self.norm(&middle, ids.post_norm)?;
-        let gate = self.linear(&post_normed, ids.gate, None)?;
-        let up = self.linear(&post_normed, ids.up, None)?;
-        let gated = kernels.swiglu(&gate, &up)?;
+        let (middle, post_normed) = self.middle(&attended, x, ids)?;
+        let gates = match self.joined(&[ids.gate, ids.up]) {
+            Some(joined) => Gates::Joined(joined.multiply(&post_normed, &self.weights_of(&[ids.gate, ids.up]))?),
+            None => Gates::Apart {
+                gate: self.linear(&post_normed, ids.gate, None)?,
+                up: self.linear(&post_normed, ids.up, None)?,
+            },
+        };
+        let gated = self.gated(&gates)?;
         let y = self.linear(&gated, ids.down, Some(&middle))?;
         let queries = Rotated::new(queries);
         let keys = Rotated::new(keys);
         let normed = Some(normed);
         let post_normed = Some(post_normed);
         let gated = Some(gated);
-        Ok((y, Saved { normed, queries, keys, v, attended, log_sum, middle, post_normed, gate, up, gated }))
+        Ok((y, Saved { normed, queries, keys, v, attended, log_sum, middle, post_normed, gates, gated }))
     }
 
     /// The gradient of `x` from that of the layer's output; the gradients of parameters are added to `gradients`.
@@ -184,22 +191,31 @@ impl<K: Kernels> Pass<'_, K> {
     ) -> Result<K::Matrix> {
         let kernels = self.kernels;
         let shape = HeadShape::of(self.config);
-        let Saved { normed, queries, keys, v, attended, log_sum, middle, post_normed, gate, up, gated } = saved;
+        let Saved { normed, queries, keys, v, attended, log_sum, middle, post_normed, gates, gated } = saved;
         let again =
             |kept: Option<K::Matrix>, x: &K::Matrix, norm: ParameterId| kept.map_or_else(|| self.norm(x, norm), Ok);
 
         // Each activation is computed again when it is read and dropped once nothing reads it any more: the widest ones
         // make up most of what a pass needs at a time.
-        let gated = gated.map_or_else(|| kernels.swiglu(&gate, &up), Ok)?;
+        let gated = gated.map_or_else(|| self.gated(&gates), Ok)?;
         let dgated = self.linear_backward(&dy, &gated, ids.down, None, gradients)?;
         drop(gated);
-        let [dgate, dup] = kernels.swiglu_backward(&dgated, &gate, &up)?;
-        drop((dgated, gate, up));
-        let post_normed = again(post_normed, &middle, ids.post_norm)?;
-        let dpost = self.linear_backward(&dgate, &post_normed, ids.gate, None, gradients)?;
-        drop(dgate);
-        let dpost = self.linear_backward(&dup, &post_normed, ids.up, Some(dpost), gradients)?;
-        drop((dup, post_normed));
+        let dpost = match gates {
+            Gates::Apart { gate, up } => {
+                let [dgate, dup] = kernels.swiglu_backward(&dgated, &gate, &up)?;
+                drop((dgated, gate, up));
+                let post_normed = again(post_normed, &middle, ids.post_norm)?;
+                let dpost = self.linear_backward(&dgate, &post_normed, ids.gate, None, gradients)?;
+                drop(dgate);
+                self.linear_backward(&dup, &post_normed, ids.up, Some(dpost), gradients)?
+            }
+            Gates::Joined(both) => {
+                let dboth = self.joined_kernels()?.swiglu_backward(&dgated, &both)?;
+                drop((dgated, both));
+                let post_normed = again(post_normed, &middle, ids.post_norm)?;
+                self.joined_backward(&dboth, &post_normed, &[ids.gate, ids.up], gradients)?
+            }
+        };
         let dmiddle = self.norm_backward(&dpost, &middle, ids.post_norm, Some(dy), gradients)?;
         drop((dpost, middle));
 
@@ -212,9 +228,16 @@ impl<K: Kernels> Pass<'_, K> {
         let dq = self.rotated_backward(dq, raw_queries, ids.query_norm, ids.is_rotated, gradients)?;
         let dk = self.rotated_backward(dk, raw_keys, ids.key_norm, ids.is_rotated, gradients)?;
         let normed = again(normed, x, ids.input_norm)?;
-        let dnormed = self.linear_backward(&dq, &normed, ids.query, None, gradients)?;
-        let dnormed = self.linear_backward(&dk, &normed, ids.key, Some(dnormed), gradients)?;
-        let dnormed = self.linear_backward(&dv, &normed, ids.value, Some(dnormed), gradients)?;
+        let layers = [ids.query, ids.key, ids.value];
+        let dnormed = if let Some(joined) = self.joined(&layers) {
+            let dall = joined.join(&[&dq, &dk, &dv])?;
+            drop((dq, dk, dv));
+            self.joined_backward(&dall, &normed, &layers, gradients)?
+        } else {
+            let dnormed = self.linear_backward(&dq, &normed, ids.query, None, gradients)?;
+            let dnormed = self.linear_backward(&dk, &normed, ids.key, Some(dnormed), gradients)?;
+            self.linear_backward(&dv, &normed, ids.value, Some(dnormed), gradients)?
+        };
         self.norm_backward(&dnormed, x, ids.input_norm, Some(dmiddle), gradients)
     }
 

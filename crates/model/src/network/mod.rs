@@ -18,7 +18,7 @@ use crate::kernels::cpu::Cpu;
 #[cfg(feature = "cuda")]
 use crate::kernels::cuda::{CandleDevice, Cuda};
 use crate::kernels::portable::Portable;
-use crate::kernels::{AttentionOptions, Coefficients, Kernels, OptimizerKernels, Scores};
+use crate::kernels::{AttentionOptions, Coefficients, Kernels, OptimizerKernels, Scores, Variants};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
 use crate::sampling::{SampledFrom, SampledToken, TokenDraw};
@@ -50,6 +50,8 @@ pub struct NetworkOptions {
     pub head_chunk_rows: usize,
     /// How a GPU computes attention.
     pub attention: AttentionOptions,
+    /// Changes to a GPU's passes that are off unless they are asked for.
+    pub variants: Variants,
 }
 
 impl Default for NetworkOptions {
@@ -62,6 +64,7 @@ impl Default for NetworkOptions {
             recompute: Recompute::None,
             head_chunk_rows: 1024,
             attention: AttentionOptions::default(),
+            variants: Variants::default(),
         }
     }
 }
@@ -74,6 +77,10 @@ pub trait TokenLoss: Sync {
     /// # Errors
     /// Any error ends the pass as [`ModelError::Loss`].
     fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError>;
+    /// The coefficients without the scores, by a loss whose coefficients do not depend on them.
+    fn known_coefficients(&self, _index: usize, _batch: &Packed) -> Option<Coefficients> {
+        None
+    }
 }
 
 /// The sum of a node of the tree, before it is combined with those of others.
@@ -148,7 +155,9 @@ pub fn network(
         (Device::Cpu, DType::F32) => Ok(Box::new(Network::new(config, parameters, Cpu::new()?, options)?)),
         #[cfg(feature = "cuda")]
         (Device::Cuda(gpu), DType::F32 | DType::BF16) => {
-            let kernels = Cuda::new(CandleDevice::new(gpu)?, compute)?.with_attention(options.attention);
+            let kernels = Cuda::new(CandleDevice::new(gpu)?, compute)?
+                .with_attention(options.attention)
+                .with_variants(options.variants);
             match kernels.attention_library(config.head_dim) {
                 Ok(library) => tracing::info!(%library, "attention by cuDNN"),
                 Err(reason) => tracing::info!(%reason, "attention in blocks of queries, not by cuDNN"),

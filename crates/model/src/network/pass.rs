@@ -7,7 +7,7 @@ use super::head::{HeadPass, Scoring};
 use super::layer::{Pass, Saved};
 use super::{Network, Recompute, TokenLoss};
 use crate::error::{ModelError, Result};
-use crate::kernels::{Kernels, Scores, chunks};
+use crate::kernels::{Coefficients, Kernels, Scores, chunks};
 use crate::pack::{Packed, validate_ids};
 use crate::sampling::{DrawOptions, NotFinite, SampledFrom, SampledToken, Sampler, TokenDraw, exclude};
 use crate::segment::Segment;
@@ -94,15 +94,16 @@ impl<K: Kernels> Network<K> {
         drop(last);
         let hidden = pass.norm(&scored, ids.norm)?;
         let head = HeadPass::new(&pass, ids.head, hidden, batch, self.scoring(temperature))?;
-        let (scores, kept) = head.forward()?;
-        let coefficients = loss.coefficients(index, batch, &scores).map_err(ModelError::Loss)?;
-        let wanted = batch.targets().len();
-        if coefficients.logp.len() != wanted || coefficients.entropy.len() != wanted {
-            let found = format!("{} and {}", coefficients.logp.len(), coefficients.entropy.len());
-            return Err(ModelError::input("numbers of coefficients", found, format!("{wanted} each")));
-        }
-
-        let dhidden = head.backward(&scores, kept, &coefficients, gradients)?;
+        let known = self.kernels.has_head_at_once().then(|| loss.known_coefficients(index, batch)).flatten();
+        let dhidden = if let Some(coefficients) = known {
+            validate_coefficients(&coefficients, batch)?;
+            head.at_once(&coefficients, gradients)?
+        } else {
+            let (scores, kept) = head.forward()?;
+            let coefficients = loss.coefficients(index, batch, &scores).map_err(ModelError::Loss)?;
+            validate_coefficients(&coefficients, batch)?;
+            head.backward(&scores, kept, &coefficients, gradients)?
+        };
         let dscored = pass.norm_backward(&dhidden, &scored, ids.norm, None, gradients)?;
         let mut dx = self.kernels.scatter_rows(&dscored, batch.rows(), batch.ids().len())?;
         for layer in ids.layers.iter().rev() {
@@ -163,4 +164,14 @@ impl<K: Kernels> Network<K> {
     fn scoring(&self, temperature: f32) -> Scoring {
         Scoring { temperature, chunk_rows: self.options.head_chunk_rows }
     }
+}
+
+/// Refuses another number of coefficients than there are scored tokens.
+fn validate_coefficients(coefficients: &Coefficients, batch: &Packed) -> Result<()> {
+    let wanted = batch.targets().len();
+    if coefficients.logp.len() == wanted && coefficients.entropy.len() == wanted {
+        return Ok(());
+    }
+    let found = format!("{} and {}", coefficients.logp.len(), coefficients.entropy.len());
+    Err(ModelError::input("numbers of coefficients", found, format!("{wanted} each")))
 }

@@ -27,6 +27,8 @@ pub enum Advice {
     MomentsOnHost,
     /// Keep the moments on the device.
     MomentsOnDevice,
+    /// Hold the frozen weights in bf16.
+    BaseInBf16,
     /// Take one update for each batch, which needs no copy of weights and moments.
     OneUpdate,
 }
@@ -40,6 +42,7 @@ impl fmt::Display for Advice {
             Self::RecomputeFully => f.write_str("set compute.recompute = full"),
             Self::MomentsOnHost => f.write_str("set optimizer.moments = host"),
             Self::MomentsOnDevice => f.write_str("set optimizer.moments = device"),
+            Self::BaseInBf16 => f.write_str("set lora.base_type = bf16 (for files that store their matrices so)"),
             Self::OneUpdate => f.write_str("take one update for each batch (mini_batch_groups = 0, epochs = 1)"),
         }
     }
@@ -49,7 +52,11 @@ impl Advice {
     /// What makes a learner need less of its device.
     pub(super) fn for_device(settings: &TrainingSettings) -> Vec<Self> {
         let compute = &settings.compute;
-        let mut advice = vec![Self::FewerTokens { now: compute.resolved_micro_batch_tokens() }];
+        let mut advice = Vec::new();
+        if settings.has_wide_base() {
+            advice.push(Self::BaseInBf16);
+        }
+        advice.push(Self::FewerTokens { now: compute.resolved_micro_batch_tokens() });
         match compute.recompute {
             Recompute::None => advice.push(Self::Recompute),
             Recompute::Selective => advice.push(Self::RecomputeFully),

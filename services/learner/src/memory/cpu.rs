@@ -1,9 +1,9 @@
 //! The memory of a learner on a CPU.
 
-use evenkeel_model::{Config, ModelError, ParameterKind, ParameterSpec, Parameters, Recompute};
+use evenkeel_model::{Config, ModelError, ParameterSpec, Parameters, Recompute};
 
 use super::{MemoryPart, MemoryUse};
-use crate::settings::{BaseType, ComputeType, TrainingSettings};
+use crate::settings::{ComputeType, TrainingSettings};
 
 /// Smaller sums of gradients are not kept for the next update.
 const LEAST_KEPT_BYTES: u64 = 1 << 20;
@@ -45,15 +45,14 @@ impl CpuMemoryPlan {
         gradients: usize,
     ) -> Result<Self, ModelError> {
         let lora = settings.lora_shape();
-        let described = Parameters::described_with(config, lora.as_ref())?;
+        let described = settings.described(config)?;
         let trained = described.trained_specs();
         let count = 4 * described.trained_count() as u64;
         let stays = |what, bytes| MemoryPart { what, bytes, stays: true };
         let passes = |what, bytes| MemoryPart { what, bytes, stays: false };
         let mut parts = Vec::new();
         if lora.is_some() {
-            let frozen = &described.specs()[..described.trained().start];
-            parts.push(stays(MemoryUse::FrozenWeights, frozen.iter().map(|spec| held(spec, settings)).sum()));
+            parts.push(stays(MemoryUse::FrozenWeights, described.bytes() - count));
         }
         parts.extend([stays(MemoryUse::Weights, count), stays(MemoryUse::Moments, 2 * count)]);
         for term in settings.loss_terms().iter() {
@@ -113,12 +112,6 @@ fn bytes(spec: &ParameterSpec) -> u64 {
     4 * spec.shape.iter().product::<usize>() as u64
 }
 
-/// What a frozen parameter takes.
-fn held(spec: &ParameterSpec, settings: &TrainingSettings) -> u64 {
-    let is_narrow = settings.lora.as_ref().is_some_and(|lora| lora.base_type == BaseType::Bf16);
-    if is_narrow && spec.kind == ParameterKind::Matrix { bytes(spec) / 2 } else { bytes(spec) }
-}
-
 /// B of every adapter times the scale, of which each pass has its own.
 fn scaled_bytes(described: &Parameters) -> u64 {
     match described.lora() {
@@ -163,7 +156,7 @@ fn values(config: &Config, settings: &TrainingSettings, batch: LargestBatch) -> 
 mod tests {
     use super::super::recorded_tests::models;
     use super::*;
-    use crate::settings::LoraSettings;
+    use crate::settings::{BaseType, LoraSettings};
 
     fn bytes_of(plan: &CpuMemoryPlan, what: MemoryUse) -> u64 {
         plan.parts.iter().filter(|part| part.what == what).map(|part| part.bytes).sum()

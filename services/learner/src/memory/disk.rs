@@ -50,6 +50,17 @@ impl DiskPlan {
         self.published * self.versions.unwrap_or(2)
     }
 
+    /// Why no run can begin: both folders are empty, and their disks do not hold its first checkpoint and version. What
+    /// is in a folder may be that of a run that goes on, and make room.
+    pub fn refusal(&self, checkpoints: &Path, weights: &Path) -> Option<String> {
+        let is_empty = |folder: &Path| std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
+        if !is_empty(checkpoints) || !is_empty(weights) {
+            return None;
+        }
+        let missing = Self { checkpoints: Some(1), versions: Some(1), ..*self }.missing(checkpoints, weights);
+        (!missing.is_empty()).then(|| missing.join("; "))
+    }
+
     /// What does not fit on the disks of these folders, one sentence for each disk. What is there already counts as
     /// used: it may belong to other runs.
     pub fn missing(&self, checkpoints: &Path, weights: &Path) -> Vec<String> {
@@ -118,5 +129,20 @@ mod tests {
         for words in ["3 at once", "checkpoints of 12288.0 TiB", "published weights of 2048.0 TiB"] {
             assert!(sentence.contains(words), "{words}: {sentence}");
         }
+    }
+
+    #[test]
+    fn a_run_that_begins_on_disks_without_room_for_its_first_checkpoint_is_refused_and_one_that_goes_on_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let [checkpoints, weights] = ["checkpoints", "weights"].map(|name| folder.path().join(name));
+        let refusal =
+            |parameters| DiskPlan::new(parameters, DType::F32, DType::BF16, [2, 2]).refusal(&checkpoints, &weights);
+        assert_eq!(refusal(1000), None);
+        let sentence = refusal(1 << 50).unwrap();
+        for words in ["checkpoints of 12288.0 TiB, 1 at once", "published weights of 2048.0 TiB, 1 at once"] {
+            assert!(sentence.contains(words), "{words}: {sentence}");
+        }
+        std::fs::create_dir_all(checkpoints.join("step-1")).unwrap();
+        assert_eq!(refusal(1 << 50), None);
     }
 }

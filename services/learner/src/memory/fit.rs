@@ -5,7 +5,7 @@ use std::fmt;
 use evenkeel_model::{Config, ModelError, Recompute};
 
 use super::{MemoryPlan, PassBytes};
-use crate::settings::{MomentsLocation, TrainingSettings};
+use crate::settings::{BaseType, MomentsLocation, TrainingSettings};
 
 /// A setting that changes how much memory training takes, and no more of what it computes than the order of sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum Change {
     OneBlock,
     /// `optimizer.moments = host`.
     MomentsOnHost,
+    /// `lora.base_type = bf16`: for files that store their matrices so.
+    BaseInBf16,
 }
 
 impl fmt::Display for Change {
@@ -27,6 +29,7 @@ impl fmt::Display for Change {
             Self::Recompute(recompute) => write!(f, "compute.recompute = {}", recompute.name()),
             Self::OneBlock => f.write_str("compute.gradient_blocks = 1"),
             Self::MomentsOnHost => f.write_str("optimizer.moments = host"),
+            Self::BaseInBf16 => f.write_str("lora.base_type = bf16"),
         }
     }
 }
@@ -38,6 +41,11 @@ impl Change {
             Self::Recompute(recompute) => settings.compute.recompute = recompute,
             Self::OneBlock => settings.compute.gradient_blocks = 1,
             Self::MomentsOnHost => settings.optimizer.moments = MomentsLocation::Host,
+            Self::BaseInBf16 => {
+                if let Some(lora) = &mut settings.lora {
+                    lora.base_type = BaseType::Bf16;
+                }
+            }
         }
     }
 }
@@ -54,7 +62,7 @@ pub struct FirstFit {
 }
 
 impl FirstFit {
-    /// Looks for it by what changes cost in speed: what is cheap to compute again; micro-batches of a half and a
+    /// Looks for it by what changes cost in speed: a base in bf16, which costs nothing; what is cheap to compute again; micro-batches of a half and a
     /// quarter; everything computed again; smaller micro-batches, down to one sequence. Then all of that with one block
     /// of gradients, and then both with moments in the host's memory. `None` if nothing fits this many free bytes of
     /// the device and, if they are known, of the host.
@@ -69,11 +77,11 @@ impl FirstFit {
         host: Option<u64>,
     ) -> Result<Option<Self>, ModelError> {
         // Counting a pass takes a while, and several ways have the same.
-        let mut passes: Vec<((Recompute, usize), PassBytes)> = Vec::new();
+        let mut passes: Vec<((Recompute, usize, bool), PassBytes)> = Vec::new();
         for changes in ways(settings, longest) {
             let mut changed = settings.clone();
             changes.iter().for_each(|change| change.apply(&mut changed));
-            let key = (changed.compute.recompute, changed.compute.micro_batch_tokens);
+            let key = (changed.compute.recompute, changed.compute.micro_batch_tokens, changed.has_wide_base());
             let known = passes.iter().find(|(of, _)| *of == key).map(|(_, pass)| *pass);
             let pass = match known {
                 Some(pass) => pass,
@@ -108,11 +116,14 @@ fn ways(settings: &TrainingSettings, longest: usize) -> Vec<Vec<Change>> {
         1 => &[None],
         _ => &[None, Some(Change::OneBlock)],
     };
-    let mut ways = Vec::new();
+    // What costs no speed comes before everything else, and stays.
+    let base = settings.has_wide_base().then_some(Change::BaseInBf16);
+    let mut ways: Vec<Vec<Change>> = base.map(|_| Vec::new()).into_iter().collect();
     for (moments, block) in moments.iter().flat_map(|moments| blocks.iter().map(move |block| (moments, block))) {
         let changes_of = |recompute: &Option<Recompute>, tokens: Option<usize>| -> Vec<Change> {
             let tokens = tokens.map(Change::MicroBatchTokens);
-            moments.iter().chain(block).copied().chain(recompute.map(Change::Recompute)).chain(tokens).collect()
+            let first = base.iter().chain(moments).chain(block).copied();
+            first.chain(recompute.map(Change::Recompute)).chain(tokens).collect()
         };
         // Smaller micro-batches cost less than everything computed again, as long as they are not very small.
         let (cheap, full): (Vec<_>, Vec<_>) = recompute.iter().partition(|each| **each != Some(Recompute::Full));
@@ -139,7 +150,7 @@ fn ways(settings: &TrainingSettings, longest: usize) -> Vec<Vec<Change>> {
 mod tests {
     use super::super::recorded_tests::models;
     use super::*;
-    use crate::settings::{Compute, ComputeType};
+    use crate::settings::{Compute, ComputeType, LoraSettings};
 
     /// Qwen3-1.7B with its whole context.
     fn config() -> Config {
@@ -169,6 +180,26 @@ mod tests {
         assert_eq!(changes(75, None).unwrap(), ["compute.recompute = selective", "compute.micro_batch_tokens = 16384"]);
         assert_eq!(changes(24, None).unwrap()[0], "optimizer.moments = host");
         assert_eq!(changes(12, None), None, "weights and gradients alone take as much");
+    }
+
+    #[test]
+    fn adapters_beside_a_base_that_is_too_wide_hold_it_in_bf16_before_anything_slower() {
+        let config = Config { num_layers: 64, ..config() };
+        let lora = Some(LoraSettings::default());
+        let settings = TrainingSettings { lora, ..settings(8192) };
+        let plan = |settings: &TrainingSettings| MemoryPlan::of(&config, settings, 4096).unwrap();
+        let wide = plan(&settings);
+        let fit = FirstFit::of(&config, &settings, 4096, wide.total() - 1, None).unwrap().unwrap();
+        assert_eq!(fit.changes, [Change::BaseInBf16]);
+        assert_eq!(fit.plan, plan(&fit.settings));
+        // Two bytes for each frozen value, and none for casts of them.
+        let saved = wide.total() - fit.plan.total();
+        assert!(saved > 5_000_000_000, "{saved}");
+        assert!(FirstFit::of(&config, &settings, 4096, wide.total(), None).unwrap().unwrap().changes.is_empty());
+        let error = wide.validate(1 << 30, None, &settings).unwrap_err().to_string();
+        assert!(error.contains("set lora.base_type = bf16"), "{error}");
+        let error = fit.plan.validate(1 << 30, None, &fit.settings).unwrap_err().to_string();
+        assert!(!error.contains("lora.base_type"), "{error}");
     }
 
     #[test]

@@ -13,9 +13,7 @@ use std::fmt;
 use candle_core::Device;
 
 use evenkeel_model::kernels::cuda::DeviceProperties;
-use evenkeel_model::{
-    Config, ModelError, Parameters, attention_library, count_pass, count_update_from_host, fewest_gradients,
-};
+use evenkeel_model::{Config, ModelError, attention_library, count_pass, count_update_from_host, fewest_gradients};
 
 use crate::settings::{AttentionPath, MomentsLocation, TrainingSettings};
 pub use advice::Advice;
@@ -67,20 +65,22 @@ impl MemoryPlan {
     /// For passes of this size.
     fn around(pass: PassBytes, config: &Config, settings: &TrainingSettings) -> Result<Self, ModelError> {
         let compute = &settings.compute;
-        let lora = settings.lora_shape();
-        let described = Parameters::described_with(config, lora.as_ref())?;
-        let all = described.count() as u64;
+        let described = settings.described(config)?;
         let count = described.trained_count() as u64;
         let mut pass = pass.0;
         let stays = |what, bytes| MemoryPart { what, bytes, stays: true };
         let passes = |what, bytes| MemoryPart { what, bytes, stays: false };
         // One that is summed, and one at each level of the tree. An update has one.
         let gradients = fewest_gradients(compute.gradient_blocks) as u64;
-        let mut parts = vec![stays(MemoryUse::Weights, 4 * all), passes(MemoryUse::Gradients, gradients * 4 * count)];
+        let mut parts = Vec::new();
+        if described.lora().is_some() {
+            parts.push(stays(MemoryUse::FrozenWeights, described.bytes() - 4 * count));
+        }
+        parts.extend([stays(MemoryUse::Weights, 4 * count), passes(MemoryUse::Gradients, gradients * 4 * count)]);
         let mut host = Vec::new();
         let on_host = settings.optimizer.moments == MomentsLocation::Host;
         if on_host {
-            let update = count_update_from_host(config, lora.as_ref(), CHIP)?;
+            let update = count_update_from_host(&described, CHIP)?;
             // An update's buffers are allocated when activations are not.
             pass = pass.max(update.peak.saturating_sub((gradients - 1) * 4 * count));
             host.push(stays(MemoryUse::PinnedMoments, update.pinned));
@@ -181,14 +181,14 @@ impl PassBytes {
             return Err(ModelError::input("longest", longest, allowed));
         }
         let compute = &settings.compute;
-        let lora = settings.lora_shape();
+        let described = settings.described(config)?;
+        let trained = described.trained_count() as u64;
         let budget = compute.resolved_micro_batch_tokens();
         let mut lengths = vec![longest; (budget / longest).max(1)];
         // Shorter sequences fill a micro-batch to its last token.
         lengths.extend(budget.checked_sub(longest * lengths.len()).filter(|&rest| rest > 0));
-        let pass = count_pass(config, lora.as_ref(), &lengths, compute.dtype.into(), compute.network_options(), CHIP)?;
+        let pass = count_pass(config, described, &lengths, compute.dtype.into(), compute.network_options(), CHIP)?;
         // One gradient is among what is counted.
-        let trained = Parameters::described_with(config, lora.as_ref())?.trained_count() as u64;
         Ok(Self(pass.peak.saturating_sub(4 * trained)))
     }
 }
@@ -204,13 +204,13 @@ fn fits(
     if bytes(on_device) > device {
         let parts = on_device.to_vec();
         let advice = Advice::for_device(settings);
-        return Err(NotEnoughMemory { place: MemoryKind::Device, free: device, parts, advice });
+        return Err(NotEnoughMemory { place: MemoryKind::Device, free: device, others: 0, parts, advice });
     }
     match host {
         Some(free) if bytes(on_host) > free => {
             let parts = on_host.to_vec();
             let advice = Advice::for_host(settings);
-            Err(NotEnoughMemory { place: MemoryKind::Host, free, parts, advice })
+            Err(NotEnoughMemory { place: MemoryKind::Host, free, others: 0, parts, advice })
         }
         _ => Ok(()),
     }
@@ -240,7 +240,7 @@ mod tests {
     use evenkeel_model::{Architecture, Biases, Recompute, Rope};
 
     use super::*;
-    use crate::settings::{Compute, ComputeType};
+    use crate::settings::{BaseType, Compute, ComputeType, LoraSettings};
 
     fn config(hidden: usize, inner: usize, heads: usize, kv_heads: usize, tied: bool) -> Config {
         Config {
@@ -292,6 +292,41 @@ mod tests {
         for (blocks, gradients) in [(1, 1), (2, 2), (8, 4), (64, 7)] {
             assert_eq!(planned(blocks), (gradients, others), "{blocks}");
         }
+    }
+
+    /// Qwen3-32B.
+    fn of_32b() -> Config {
+        Config {
+            num_layers: 64,
+            query_key_norm: true,
+            biases: Biases::NONE,
+            architecture: Architecture::QWEN3,
+            tie_word_embeddings: false,
+            ..config(5120, 25_600, 64, 8, false)
+        }
+    }
+
+    #[test]
+    fn a_base_of_32_billion_parameters_takes_61_gib_in_bf16_instead_of_122_beside_its_adapters() {
+        let lora = |base_type| Some(LoraSettings { base_type, ..LoraSettings::default() });
+        let [wide, narrow] = [BaseType::F32, BaseType::Bf16].map(|base_type| {
+            let settings = TrainingSettings { lora: lora(base_type), ..settings(4096, Recompute::Full) };
+            let plan = MemoryPlan::of(&of_32b(), &settings, 4096).unwrap();
+            (settings, plan)
+        });
+        let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+        let frozen = |plan: &MemoryPlan| {
+            assert_eq!(plan.parts[0].what, MemoryUse::FrozenWeights);
+            gib(plan.parts[0].bytes)
+        };
+        assert!((frozen(&wide.1) - 122.05).abs() < 0.1, "{}", wide.1);
+        assert!((frozen(&narrow.1) - 61.03).abs() < 0.1, "{}", narrow.1);
+        // What stays besides is that of the adapters, and the passes need no more.
+        assert_eq!(wide.1.parts[1..3], narrow.1.parts[1..3]);
+        assert!(narrow.1.total() <= wide.1.total() - (60 << 30), "{}", narrow.1);
+        let h100 = 85_041_348_608;
+        narrow.1.validate(h100, None, &narrow.0).unwrap();
+        assert!(wide.1.validate(h100, None, &wide.0).is_err());
     }
 
     const H200: u64 = 150_754_820_096;

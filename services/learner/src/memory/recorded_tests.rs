@@ -173,6 +173,7 @@ fn way(config: &Config, length: usize, gibibytes: f64) -> String {
         Change::Recompute(recompute) => recompute.name().to_owned(),
         Change::OneBlock => "1 block".to_owned(),
         Change::MomentsOnHost => "host".to_owned(),
+        Change::BaseInBf16 => "bf16 base".to_owned(),
     });
     let words = words.collect::<Vec<_>>().join(", ");
     format!("{} ({})", if words.is_empty() { "as it is" } else { &words }, super::gibibytes(fit.plan.total()))

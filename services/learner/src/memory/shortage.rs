@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use evenkeel_model::ModelError;
+use evenkeel_model::{GpuMemory, ModelError};
 
 use super::{Advice, MemoryPart, MemoryPlan, gibibytes};
 use crate::settings::TrainingSettings;
@@ -55,6 +55,9 @@ impl fmt::Display for MemoryKind {
     }
 }
 
+/// The driver alone holds less than this.
+const LEAST_NAMED: u64 = 2 << 30;
+
 /// Less free memory than training needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotEnoughMemory {
@@ -62,10 +65,23 @@ pub struct NotEnoughMemory {
     pub place: MemoryKind,
     /// Memory that is free, in bytes.
     pub free: u64,
+    /// Memory that other processes and the driver hold there, in bytes; 0 if that is not known.
+    pub others: u64,
     /// What needs memory there.
     pub parts: Vec<MemoryPart>,
     /// Settings to change.
     pub advice: Vec<Advice>,
+}
+
+impl NotEnoughMemory {
+    /// Says also what others than this process hold of a device.
+    pub(crate) fn on(self, GpuMemory { total, free, held, .. }: GpuMemory) -> Self {
+        let others = match self.place {
+            MemoryKind::Device => total.saturating_sub(free + held),
+            MemoryKind::Host => 0,
+        };
+        Self { others, ..self }
+    }
 }
 
 impl std::error::Error for NotEnoughMemory {}
@@ -73,13 +89,11 @@ impl std::error::Error for NotEnoughMemory {}
 impl fmt::Display for NotEnoughMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.parts.iter().map(|part| part.bytes).sum();
-        write!(
-            f,
-            "{} has {} GiB of free memory, needed: {} GiB for ",
-            self.place,
-            gibibytes(self.free),
-            gibibytes(total)
-        )?;
+        write!(f, "{} has {} GiB of free memory", self.place, gibibytes(self.free))?;
+        if self.others > LEAST_NAMED {
+            write!(f, " (other processes hold {} GiB)", gibibytes(self.others))?;
+        }
+        write!(f, ", needed: {} GiB for ", gibibytes(total))?;
         let parts = self.parts.iter().map(|part| format!("{} GiB {}", gibibytes(part.bytes), part.what));
         write!(f, "{}; to reduce memory, {}", list(parts, ", "), list(&self.advice, ", or "))
     }
@@ -191,6 +205,21 @@ mod tests {
         ] {
             assert!(message.contains(words), "{words}: {message}");
         }
+    }
+
+    #[test]
+    fn a_device_that_another_process_fills_is_refused_with_what_others_hold() {
+        let plan = MemoryPlan::of(&config(), &settings(), 16).unwrap();
+        let gib = |count: u64| count << 30;
+        let refused = |total: u64| {
+            let memory = GpuMemory { total, free: 1 << 20, held: 0, peak: 0 };
+            plan.validate_opening(memory.free, None, &settings()).unwrap_err().on(memory).to_string()
+        };
+        let beside = refused(gib(80) + (1 << 20));
+        let words = "compute.device has 0.0 GiB of free memory (other processes hold 80.0 GiB), needed: 1.0 GiB for ";
+        assert!(beside.starts_with(words), "{beside}");
+        let alone = refused(gib(1));
+        assert!(alone.starts_with("compute.device has 0.0 GiB of free memory, needed: "), "{alone}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::start_error::StartError;
 use crate::memory::DiskPlan;
 use crate::publish::PublishOptions;
 use crate::settings::TrainingSettings;
@@ -119,9 +120,15 @@ impl Default for LearnerSettings {
 
 impl LearnerSettings {
     /// Warnings about disk space, as far as the learner knows: each run decides how many folders are kept.
-    pub(super) fn disk_notes(&self, parameters: usize) -> Vec<String> {
+    ///
+    /// # Errors
+    /// Empty folders without room for the first of each.
+    pub(super) fn disk_notes(&self, parameters: usize) -> Result<Vec<String>, StartError> {
         let plan = DiskPlan::new(parameters as u64, self.checkpoint_dtype, self.publish_dtype, [1, 1]);
-        plan.missing(&self.checkpoints, &self.weights)
+        match plan.refusal(&self.checkpoints, &self.weights) {
+            Some(refusal) => Err(StartError::Disk(refusal)),
+            None => Ok(plan.missing(&self.checkpoints, &self.weights)),
+        }
     }
 
     /// How an engine computes, by name, that has the learner's log-probabilities to the bit once it has loaded what is

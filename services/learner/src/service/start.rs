@@ -61,16 +61,16 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
         // The model is opened on the thread that uses it, since a GPU's context belongs to a thread.
         let _has_ended = has_ended;
         let opened = Learner::open_rank(&thread_settings.model, thread_settings.training.clone(), division);
-        let opened = opened.and_then(|mut learner| {
+        let opened = opened.map_err(StartError::from).and_then(|mut learner| {
+            for note in thread_settings.disk_notes(learner.parameters().trained_count())? {
+                tracing::warn!("{note}");
+            }
             let leader = meeting.map(|meeting| meeting.assemble(&mut learner, &runtime)).transpose()?;
             Ok((learner, leader))
         });
         match opened {
-            Err(error) => drop(ready.send(Err(error.into()))),
+            Err(error) => drop(ready.send(Err(error))),
             Ok((learner, leader)) => {
-                for note in thread_settings.disk_notes(learner.parameters().trained_count()) {
-                    tracing::warn!("{note}");
-                }
                 let described = Described {
                     model: describe(&learner),
                     tensor_groups: group_names(learner.parameters()),

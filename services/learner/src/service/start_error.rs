@@ -14,6 +14,9 @@ pub enum StartError {
     /// Settings or the model.
     #[error(transparent)]
     Learner(#[from] LearnerError),
+    /// A disk without room for a checkpoint and a version.
+    #[error("{0}")]
+    Disk(String),
     /// The learner's thread could not be started.
     #[error("cannot start the learner's thread: {0}")]
     Thread(std::io::Error),

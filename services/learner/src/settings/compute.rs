@@ -2,6 +2,7 @@
 
 use candle_core::{DType, Device};
 use evenkeel_config::resolved_threads;
+use evenkeel_model::kernels::Variants;
 use evenkeel_model::{BlockShare, NetworkOptions, Recompute, cuda_device, fewest_gradients, most_gradients};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
@@ -211,6 +212,7 @@ impl Compute {
             recompute: self.recompute,
             head_chunk_rows: self.head_chunk_rows,
             attention: self.attention.options(self.deterministic),
+            variants: Variants::default(),
         }
     }
 }

@@ -24,8 +24,8 @@ pub struct LoraSettings {
     pub seed: u64,
     /// The folder of a PEFT adapter of this rank, alpha and targets to begin with.
     pub start: Option<PathBuf>,
-    /// How the frozen matrices are held on a CPU: `bf16` takes half the memory of `f32`, computes to the same bits, and
-    /// needs files that store them so.
+    /// How the frozen matrices are held: `bf16` takes half the memory of `f32`, computes to the same bits, and needs
+    /// files that store them so.
     pub base_type: BaseType,
 }
 
@@ -36,7 +36,7 @@ pub enum BaseType {
     /// fp32.
     #[default]
     F32,
-    /// bfloat16, widened block by block as products read them.
+    /// bfloat16: products in bf16 read them as they are, those in fp32 widen them.
     Bf16,
 }
 

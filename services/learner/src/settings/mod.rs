@@ -21,7 +21,7 @@ pub use ranks::{RankPlace, RankSettings};
 use std::path::{Path, PathBuf};
 
 use evenkeel_config::Settings;
-use evenkeel_model::{LoraShape, ModelError, Recompute};
+use evenkeel_model::{Config, LoraShape, ModelError, Parameters, Recompute};
 use evenkeel_objective::{Correction, MAX_REWARD};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
@@ -159,10 +159,6 @@ impl Settings for TrainingSettings {
         self.compute.validate()?;
         if let Some(lora) = &self.lora {
             lora.validate().map_err(|error| error.within("lora"))?;
-            if lora.base_type == BaseType::Bf16 && !self.compute.is_fp32_on_cpu() {
-                let allowed = "f32 but with compute.device = cpu and compute.dtype = f32";
-                return Err(FieldError::new("lora.base_type", "bf16", allowed));
-            }
         }
         self.loss_terms().iter().try_for_each(LossTerm::validate)?;
         self.probe_gradients.validate(&self.objective)?;
@@ -203,6 +199,22 @@ impl TrainingSettings {
     /// Rank, scale and targets of the adapters; `None` where all weights are trained.
     pub fn lora_shape(&self) -> Option<LoraShape> {
         self.lora.as_ref().map(LoraSettings::shape)
+    }
+
+    /// Whether adapters are trained beside a base in fp32.
+    pub(crate) fn has_wide_base(&self) -> bool {
+        self.lora.as_ref().is_some_and(|lora| lora.base_type == BaseType::F32)
+    }
+
+    /// Names, shapes and types of the parameters that these settings hold of a model, without values.
+    ///
+    /// # Errors
+    /// Adapters that the model cannot have.
+    pub fn described(&self, config: &Config) -> Result<Parameters, ModelError> {
+        match &self.lora {
+            Some(lora) if lora.base_type == BaseType::Bf16 => Parameters::described_in_bf16(config, &lora.shape()),
+            _ => Parameters::described_with(config, self.lora_shape().as_ref()),
+        }
     }
 
     /// Which of several ranks this process is; `None` if it trains alone.

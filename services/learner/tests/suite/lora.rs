@@ -6,7 +6,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 use evenkeel_config::Settings;
 use evenkeel_learner::{
-    BaseType, Export, Learner, LoraSettings, PublishOptions, TrainingSettings, export, verify_published,
+    BaseType, ComputeType, Export, Learner, LoraSettings, PublishOptions, TrainingSettings, export, verify_published,
 };
 use evenkeel_model::decode::DecodeStep;
 use evenkeel_model::folder::{SaveOptions, StoredAdapter, load_parameters, save_config, save_parameters};
@@ -233,8 +233,9 @@ fn a_base_in_bf16_trains_publishes_and_decodes_to_the_bits_of_the_same_values_in
     let options = SaveOptions { dtype: DType::BF16, ..SaveOptions::default() };
     save_parameters(folder.path(), &parameters, options).unwrap();
     save_config(folder.path(), &config().to_json().unwrap(), DType::BF16).unwrap();
-    let run = |base_type: BaseType| {
+    let run = |dtype: ComputeType, base_type: BaseType| {
         let mut settings = with(LoraSettings { base_type, ..lora() });
+        settings.compute.dtype = dtype;
         settings.objective.kl_coefficient = 0.1;
         let mut learner = open(&folder, settings);
         let reports: Vec<String> =
@@ -248,20 +249,24 @@ fn a_base_in_bf16_trains_publishes_and_decodes_to_the_bits_of_the_same_values_in
         let held = learner.parameters().values()[0].dtype();
         (held, (reports, trained, digest, logits, scores(&learner)))
     };
-    let wide = run(BaseType::F32);
-    let narrow = run(BaseType::Bf16);
-    assert_eq!((wide.0, narrow.0), (DType::F32, DType::BF16));
-    assert!(wide.1 == narrow.1, "{:?}\n{:?}", wide.1.0, narrow.1.0);
+    for dtype in [ComputeType::F32, ComputeType::Bf16] {
+        let wide = run(dtype, BaseType::F32);
+        let narrow = run(dtype, BaseType::Bf16);
+        assert_eq!((wide.0, narrow.0), (DType::F32, DType::BF16));
+        assert!(wide.1 == narrow.1, "{dtype:?}\n{:?}\n{:?}", wide.1.0, narrow.1.0);
+    }
 }
 
 #[test]
-fn a_base_is_held_in_bf16_only_where_that_rounds_nothing_and_is_computed_with() {
-    let narrow = with(LoraSettings { base_type: BaseType::Bf16, ..lora() });
-    let error = Learner::open(base(1).path(), narrow.clone()).err().unwrap().to_string();
-    assert!(error.contains("has type F32, allowed: BF16"), "{error}");
-    let mut gpu = narrow;
-    gpu.compute.device = "cuda".into();
-    assert!(gpu.validate().unwrap_err().to_string().starts_with("lora.base_type is bf16"));
+fn a_base_is_held_in_bf16_only_where_that_rounds_nothing() {
+    let mut narrow = with(LoraSettings { base_type: BaseType::Bf16, ..lora() });
+    for dtype in [ComputeType::F32, ComputeType::Bf16] {
+        narrow.compute.dtype = dtype;
+        let error = Learner::open(base(1).path(), narrow.clone()).err().unwrap().to_string();
+        assert!(error.contains("has type F32, allowed: BF16"), "{dtype:?}: {error}");
+    }
+    narrow.compute.device = "cuda".into();
+    narrow.validate().unwrap();
 }
 
 #[test]

@@ -11,10 +11,11 @@ use candle_core::cuda_backend::cudarc::driver::{
 };
 use candle_core::cuda_backend::cudarc::nvrtc::Ptx;
 use candle_core::op::BackpropOp;
-use candle_core::{CudaDevice, CudaStorage, Shape, Storage, Tensor};
+use candle_core::{CudaDevice, CudaStorage, DType, Shape, Storage, Tensor};
 use evenkeel_kernels::{
-    Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, ImageKind, Launch, Pointer, Product,
+    Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, ImageKind, Launch, Pointer, Product, Type,
 };
+use half::bf16;
 
 use super::cublaslt::CublasLt;
 use super::cudnn::{Library, check_library};
@@ -229,18 +230,22 @@ impl Device for CandleDevice {
         Pointer(memory.device_ptr(&self.stream).0)
     }
 
-    fn parameter(&self, parameter: &Tensor) -> Result<Pointer> {
+    fn parameter(&self, parameter: &Tensor, kind: Type) -> Result<Pointer> {
         let (storage, layout) = parameter.storage_and_layout();
-        match (&*storage, layout.contiguous_offsets()) {
-            (Storage::Cuda(values), Some((start, _))) => {
-                let values = values.as_cuda_slice::<f32>()?;
-                Ok(Pointer(values.device_ptr(&self.stream).0 + 4 * start as u64))
+        let begin = match (&*storage, layout.contiguous_offsets(), kind) {
+            (Storage::Cuda(values), Some((start, _)), Type::F32) if parameter.dtype() == DType::F32 => {
+                values.as_cuda_slice::<f32>()?.device_ptr(&self.stream).0 + 4 * start as u64
+            }
+            (Storage::Cuda(values), Some((start, _)), Type::Bf16) if parameter.dtype() == DType::BF16 => {
+                values.as_cuda_slice::<bf16>()?.device_ptr(&self.stream).0 + 2 * start as u64
             }
             _ => {
                 let found = format!("{:?} on {:?}", parameter.dtype(), parameter.device().location());
-                Err(ModelError::input("parameter for CUDA kernels", found, "contiguous F32 on the kernels' GPU"))
+                let allowed = format!("contiguous {kind:?} on the kernels' GPU");
+                return Err(ModelError::input("parameter for CUDA kernels", found, allowed));
             }
-        }
+        };
+        Ok(Pointer(begin))
     }
 
     fn tensor(&self, memory: CudaSlice<u8>, shape: &Shape) -> Result<Tensor> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{Shape, Tensor};
-use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
+use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 
 use super::{AttentionFallback, AttentionLibrary, Device, DeviceStream};
 use crate::error::{ModelError, Result};
@@ -181,7 +181,7 @@ impl Device for Counter {
         memory.at
     }
 
-    fn parameter(&self, _parameter: &Tensor) -> Result<Pointer> {
+    fn parameter(&self, _parameter: &Tensor, _kind: Type) -> Result<Pointer> {
         Ok(PARAMETER)
     }
 

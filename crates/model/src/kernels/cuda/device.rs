@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use candle_core::{Shape, Tensor};
-use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
+use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 
 use crate::error::Result;
 use crate::kernels::HostValues;
@@ -30,9 +30,9 @@ pub trait Device: Send + Sync {
     fn download(&self, memory: &Self::Memory, bytes: usize) -> Result<Vec<u8>>;
     /// Address of the first byte of memory.
     fn address(&self, memory: &Self::Memory) -> Pointer;
-    /// The address of the values of a parameter: fp32, row by row, on this device. The address is good as long as the
-    /// tensor is.
-    fn parameter(&self, parameter: &Tensor) -> Result<Pointer>;
+    /// The address of the values of a parameter, which must be of this type, row by row and on this device. The address
+    /// is good as long as the tensor is.
+    fn parameter(&self, parameter: &Tensor, kind: Type) -> Result<Pointer>;
     /// Memory full of fp32 values as a tensor on this device.
     fn tensor(&self, memory: Self::Memory, shape: &Shape) -> Result<Tensor>;
     /// Launches a kernel of `evenkeel-kernels`. The addresses in it must be this device's.

@@ -5,7 +5,7 @@
 //! bus, so that with two buffers both directions are always busy: the update itself is short compared with them.
 
 use candle_core::Tensor;
-use evenkeel_kernels::{AdamW, Pointer, adamw};
+use evenkeel_kernels::{AdamW, Pointer, Type, adamw};
 
 use super::device::DeviceStream;
 use super::{Cuda, Device};
@@ -91,7 +91,8 @@ impl<D: Device> Cuda<D> {
         device.copy_in(moments.of(Moment::Second, parameter), range.clone(), &buffer.second)?;
         device.wait(DeviceStream::Compute, &device.record(DeviceStream::HostToDevice)?)?;
 
-        let part = |tensor: &Tensor| Ok::<_, ModelError>(Pointer(device.parameter(tensor)?.0 + 4 * first as u64));
+        let part =
+            |tensor: &Tensor| Ok::<_, ModelError>(Pointer(device.parameter(tensor, Type::F32)?.0 + 4 * first as u64));
         let weight = part(&update.weights[parameter])?;
         let state = [weight, device.address(&buffer.first), device.address(&buffer.second)];
         let gradient = part(&update.gradients[parameter])?;
@@ -235,7 +236,7 @@ mod tests {
             Pointer(memory.at)
         }
 
-        fn parameter(&self, _: &Tensor) -> Result<Pointer> {
+        fn parameter(&self, _: &Tensor, _: Type) -> Result<Pointer> {
             Ok(Pointer(64))
         }
 

@@ -5,7 +5,7 @@ use evenkeel_kernels::{ColumnSum, Operand, Pointer, Product, Type, add_bias};
 
 use super::{Cuda, Device, Gradient, Matrix};
 use crate::error::Result;
-use crate::kernels::Linear;
+use crate::kernels::{JoinedProducts, Linear};
 
 impl<D: Device> Linear for Cuda<D> {
     fn linear(
@@ -22,7 +22,7 @@ impl<D: Device> Linear for Cuda<D> {
         let product = Product::new([x.rows(), input, out], x.operand(0), factor, y.operand(0));
         self.multiply(product.plus(add.map_or(Pointer::NULL, Matrix::at)))?;
         if let Some(bias) = bias {
-            let at = self.device.parameter(bias)?;
+            let at = self.device.parameter(bias, Type::F32)?;
             self.run(add_bias(self.device.properties(), self.kind, [y.rows(), out], y.at(), at))?;
         }
         Ok(y)
@@ -54,6 +54,10 @@ impl<D: Device> Linear for Cuda<D> {
 
     fn linear_backward_bias(&self, dy: &Self::Matrix, bias: &mut Gradient<D::Memory>) -> Result<()> {
         self.add_columns(ColumnSum { kind: dy.kind(), rows: dy.rows(), width: dy.width() }, dy.at(), bias)
+    }
+
+    fn joined(&self) -> Option<&dyn JoinedProducts<Self::Matrix, Self::Gradient>> {
+        if self.variants.joined_products { Some(self) } else { None }
     }
 }
 

@@ -22,6 +22,7 @@ mod device;
 mod fused;
 mod head;
 mod host_update;
+mod joined;
 mod library;
 mod linear;
 mod matrix;
@@ -50,13 +51,14 @@ pub use rotary::RotaryTable;
 #[cfg(feature = "cuda")]
 pub use times::KernelTime;
 
-use std::sync::{Arc, Mutex};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Tensor, TensorId};
 use evenkeel_errors::FieldError;
-use evenkeel_kernels::{ColumnSum, Launch, Pointer, Product, Type, add, cast};
+use evenkeel_kernels::{ColumnSum, Launch, Pointer, Product, RowCopy, Type, add, cast, columns};
 
-use super::{Arrays, AttentionOptions, OptimizerKernels};
+use super::{Arrays, AttentionOptions, OptimizerKernels, Variants};
 use crate::error::{ModelError, Result};
 use matrix::floats;
 
@@ -69,6 +71,9 @@ pub struct Cuda<D: Device> {
     kind: Type,
     attention_block: usize,
     attention: AttentionOptions,
+    variants: Variants,
+    /// Weights in the compute type that stay, by the parameters that are below each other in them.
+    kept_weights: Mutex<HashMap<Vec<TensorId>, Arc<D::Memory>>>,
     /// Values of a moment that are on the device at a time, if moments are in host memory; a multiple of 4.
     moment_piece: usize,
     /// The last positions that were uploaded: every layer of a pass has the same.
@@ -93,6 +98,8 @@ impl<D: Device> Cuda<D> {
             kind,
             attention_block: ATTENTION_BLOCK,
             attention: AttentionOptions::default(),
+            variants: Variants::default(),
+            kept_weights: Mutex::default(),
             moment_piece: host_update::PIECE,
             positions: Mutex::default(),
             layouts: Mutex::default(),
@@ -122,6 +129,12 @@ impl<D: Device> Cuda<D> {
         }
     }
 
+    /// With changes that are off unless they are asked for.
+    #[must_use]
+    pub fn with_variants(self, variants: Variants) -> Self {
+        Self { variants, ..self }
+    }
+
     /// The device that computes.
     pub fn device(&self) -> &D {
         &self.device
@@ -148,17 +161,48 @@ impl<D: Device> Cuda<D> {
         if is_empty { Ok(()) } else { self.device.multiply(&product) }
     }
 
-    /// A parameter in the compute type.
+    /// A parameter in the compute type: where it is, or cast.
     fn weight(&self, parameter: &Tensor) -> Result<Weight<D::Memory>> {
-        let at = self.device.parameter(parameter)?;
-        if self.kind == Type::F32 {
-            return Ok(Weight { at, _memory: None });
+        let kind = type_of(parameter)?;
+        if self.kind == kind {
+            return Ok(Weight { at: self.device.parameter(parameter, kind)?, _memory: None });
         }
-        let count = parameter.elem_count();
-        let memory = self.device.allocate(count * self.kind.size())?;
-        let to = self.device.address(&memory);
-        self.run(cast(self.device.properties(), count, (Type::F32, at), (self.kind, to)))?;
-        Ok(Weight { at: to, _memory: Some(memory) })
+        self.weights(&[parameter])
+    }
+
+    /// Matrices of equal width in the compute type, one below the other.
+    fn weights(&self, parameters: &[&Tensor]) -> Result<Weight<D::Memory>> {
+        let key: Vec<TensorId> = parameters.iter().map(|parameter| parameter.id()).collect();
+        let mut kept = self.kept_weights.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(memory) = kept.get(&key) {
+            return Ok(Weight { at: self.device.address(memory), _memory: Some(Arc::clone(memory)) });
+        }
+        let count: usize = parameters.iter().map(|parameter| parameter.elem_count()).sum();
+        let memory = Arc::new(self.device.allocate(count * self.kind.size())?);
+        let at = self.device.address(&memory);
+        let mut to = at;
+        for parameter in parameters {
+            let kind = type_of(parameter)?;
+            let count = parameter.elem_count();
+            let from = self.device.parameter(parameter, kind)?;
+            let properties = self.device.properties();
+            if kind == self.kind {
+                let (rows, width) = parameter.dims2()?;
+                self.run(columns(properties, RowCopy { kind, rows, width }, from, to, [width; 2]))?;
+            } else {
+                self.run(cast(properties, count, (kind, from), (self.kind, to)))?;
+            }
+            to.0 += (count * self.kind.size()) as u64;
+        }
+        if self.variants.lean_memory {
+            kept.insert(key, Arc::clone(&memory));
+        }
+        Ok(Weight { at, _memory: Some(memory) })
+    }
+
+    /// Drops the weights that were kept, before parameters change in place.
+    fn forget_weights(&self) {
+        self.kept_weights.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn upload_ids(&self, ids: &[u32]) -> Result<D::Memory> {
@@ -181,7 +225,18 @@ impl<D: Device> Cuda<D> {
 /// A parameter in the compute type, until the product that reads it is launched.
 struct Weight<M> {
     at: Pointer,
-    _memory: Option<M>,
+    _memory: Option<Arc<M>>,
+}
+
+/// The type that a parameter is held in.
+fn type_of(parameter: &Tensor) -> Result<Type> {
+    match parameter.dtype() {
+        DType::F32 => Ok(Type::F32),
+        DType::BF16 => Ok(Type::Bf16),
+        other => {
+            Err(ModelError::input("type of a parameter", format!("{other:?}"), "F32, or BF16 for a frozen matrix"))
+        }
+    }
 }
 
 /// A failure of the driver or of one of its libraries.

@@ -1,7 +1,7 @@
 //! The global norm, and AdamW in one pass over each parameter's arrays.
 
 use candle_core::Tensor;
-use evenkeel_kernels::{AdamW, Clip, Pointer, adamw, global_norm, square_parts, squares};
+use evenkeel_kernels::{AdamW, Clip, Pointer, Type, adamw, global_norm, square_parts, squares};
 
 use super::host_update::Update;
 use super::{Cuda, Device};
@@ -26,12 +26,13 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
     }
 
     fn update(&self, arrays: UpdateArrays<'_>, clip: Clip, updates: &[AdamW]) -> Result<UpdateNorm> {
+        self.forget_weights();
         let found = self.launch_norm(arrays.gradients, clip)?;
         let moments = arrays.first.iter().zip(arrays.second);
         for (((weight, (first, second)), gradient), numbers) in
             arrays.weights.iter().zip(moments).zip(arrays.gradients).zip(updates)
         {
-            let pointer = |tensor: &Tensor| self.device.parameter(tensor);
+            let pointer = |tensor: &Tensor| self.device.parameter(tensor, Type::F32);
             let state = [pointer(weight)?, pointer(first)?, pointer(second)?];
             let gradient = pointer(gradient)?;
             let count = weight.elem_count();
@@ -54,6 +55,7 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
         clip: Clip,
         updates: &[AdamW],
     ) -> Result<UpdateNorm> {
+        self.forget_weights();
         let found = self.launch_norm(gradients, clip)?;
         let update = Update { weights, gradients, factor: self.factor(&found), numbers: updates };
         self.update_in_pieces(&update, moments)?;
@@ -71,7 +73,7 @@ impl<D: Device> Cuda<D> {
         let sums = self.device.allocate(8 * all)?;
         let mut to = self.device.address(&sums);
         for (gradient, parts) in gradients.iter().zip(&parts) {
-            self.run(squares(properties, self.device.parameter(gradient)?, gradient.elem_count(), to))?;
+            self.run(squares(properties, self.device.parameter(gradient, Type::F32)?, gradient.elem_count(), to))?;
             to = Pointer(to.0 + 8 * *parts as u64);
         }
         let memory = self.device.allocate(NORM_BYTES)?;

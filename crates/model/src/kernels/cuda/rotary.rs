@@ -94,7 +94,7 @@ impl<D: Device> Cuda<D> {
     fn tables(&self, input: &HeadNormInput<'_, RotaryTable<D::Memory>>) -> Result<HeadTables> {
         let RotaryTable { cosines, sines, .. } = input.table;
         Ok(HeadTables {
-            weight: self.device.parameter(input.weight)?,
+            weight: self.device.parameter(input.weight, Type::F32)?,
             cosines: self.device.address(cosines),
             sines: self.device.address(sines),
             positions: self.positions_at(input.positions)?,

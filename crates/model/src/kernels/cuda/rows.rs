@@ -1,18 +1,29 @@
 //! Rows selected by number.
 
 use candle_core::Tensor;
-use evenkeel_kernels::{RowCopy, Segments, embed, embed_backward, gather, scatter};
+use evenkeel_kernels::{RowCopy, Segments, Type, cast, embed, embed_backward, gather, scatter};
 
-use super::{Cuda, Device, Gradient, Matrix};
+use super::{Cuda, Device, Gradient, Matrix, type_of};
 use crate::error::Result;
 use crate::kernels::Rows;
 
 impl<D: Device> Rows for Cuda<D> {
     fn embed(&self, table: &Tensor, ids: &[u32]) -> Result<Self::Matrix> {
-        let y = self.blank(ids.len(), table.dim(1)?)?;
-        let from = self.device.parameter(table)?;
+        let kind = type_of(table)?;
+        let from = self.device.parameter(table, kind)?;
         let list = self.upload_ids(ids)?;
-        self.run(embed(self.device.properties(), self.copy(&y), from, self.device.address(&list), y.at()))?;
+        let list = self.device.address(&list);
+        let properties = self.device.properties();
+        let y = self.blank(ids.len(), table.dim(1)?)?;
+        match (kind, self.kind) {
+            (Type::F32, _) => self.run(embed(properties, self.copy(&y), from, list, y.at()))?,
+            (Type::Bf16, Type::Bf16) => self.run(gather(properties, self.copy(&y), from, list, y.at()))?,
+            (Type::Bf16, Type::F32) => {
+                let narrow = self.blank_of(kind, y.rows(), y.width())?;
+                self.run(gather(properties, self.copy(&narrow), from, list, narrow.at()))?;
+                self.run(cast(properties, y.values(), (kind, narrow.at()), (self.kind, y.at())))?;
+            }
+        }
         Ok(y)
     }
 
