@@ -62,15 +62,20 @@ class DroppedToken(Lie):
         choice["prompt_token_ids"] = body["prompt"]
 
 
+def without(choice, at):
+    """Takes a token out of an answer."""
+    del choice["token_ids"][at]
+    for name in ("token_logprobs", "tokens", "top_logprobs", "text_offset"):
+        if choice["logprobs"].get(name):
+            del choice["logprobs"][name][at]
+
+
 class MissingToken(Lie):
     """Answers lack their first token."""
 
     def answer(self, body, choice, ask):
         if len(choice["token_ids"]) > 2:
-            del choice["token_ids"][0]
-            for name in ("token_logprobs", "tokens", "top_logprobs", "text_offset"):
-                if choice["logprobs"].get(name):
-                    del choice["logprobs"][name][0]
+            without(choice, 0)
 
 
 class ExchangedIds(Lie):
@@ -124,6 +129,14 @@ class Later(Lie):
 
 def another_draw(body, ask):
     return ask({**body, "seed": body["seed"] ^ 0x5BD1E995})["choices"][0]
+
+
+class MissingEnd(Later):
+    """The token that ends an answer is left out, though the answer is said to have stopped."""
+
+    def lie(self, body, choice, ask):
+        if choice["finish_reason"] == "stop" and len(choice["token_ids"]) > 1:
+            without(choice, -1)
 
 
 class BetterOfTwo(Later):

@@ -40,6 +40,7 @@ from proxy import (  # noqa: E402
     Lie,
     LogProbabilities,
     LongestAgain,
+    MissingEnd,
     MissingToken,
     OneSeed,
     OtherSettings,
@@ -88,6 +89,7 @@ SAMPLES = {
     "longer of two draws": lambda _: BetterOfTwo(lambda choice: len(choice["token_ids"])),
     "longest eighth drawn again": lambda _: LongestAgain(),
     "5 % of answers after another prompt's token": lambda _: AnotherPrompt(0.05),
+    "end tokens left out": lambda _: MissingEnd(),
     "log-probabilities of three decimals": lambda _: LogProbabilities(lambda found: [round(value, 3) for value in found]),
 }
 WEIGHTS = {
@@ -112,6 +114,8 @@ WEIGHTS = {
 }
 AUDIT = re.compile(r"step (\d+): the samples of engine \S+ fail the audit of their ([a-z -]+):")
 PROOF = re.compile(r"engine \S+ does not have version (\d+) of the weights")
+# By rule: an answer that stops without an end is none, and too many of those end the run.
+ENDLESS = re.compile(r"step (\d+): .*it has stopped after token")
 # The probe of an engine when it is connected: before anything is sampled.
 EQUAL = re.compile(r"step (\d+).*: groups\[\d+\]\.responses\[\d+\]: the engine reported")
 PROBE = re.compile(r"engine \S+: log_probabilities is raw, allowed: processed|error: the generation service: no engine answered")
@@ -180,6 +184,7 @@ def train(binary, arguments, start, options, lie, seed, hides_bits):
         found += [("weights", max(int(version) - first, 0)) for version in PROOF.findall(done.stdout)]
         found += [("probe at the start", 0) for _ in PROBE.findall(done.stdout)]
         found += [("each trained token", int(step)) for step in EQUAL.findall(done.stdout)]
+        found += [("stop without an end", int(step)) for step in ENDLESS.findall(done.stdout)]
         if done.returncode and not found:
             sys.exit(f"the run ended with status {done.returncode}:\n{done.stdout[-3000:]}\n{(scratch / 'engine.log').read_text()[-1000:]}")
         tokens = rows[-1].get("sampler_audit/tokens", 0) if rows else 0

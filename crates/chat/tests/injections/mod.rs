@@ -70,6 +70,13 @@ fn places(prompts: &PromptRenderer, tools_in: ToolsIn, text: &str) -> Vec<(&'sta
             messages.into_iter().map(|message| Message::new("messages", message).unwrap()).collect();
         places.push((place, agent.conversation(&messages, std::slice::from_ref(&plain), &[]).unwrap()));
     }
+    let asked = [Message::text("user", "1+1?")];
+    for (place, told) in [
+        ("the description of an agent's tool", tool("add", text, "a")),
+        ("the name of an agent's tool", tool(text, "Adds.", "a")),
+    ] {
+        places.push((place, agent.conversation(&asked, &[told], &[]).unwrap()));
+    }
     places
 }
 

@@ -2,7 +2,7 @@
 //! of the engines.
 
 use evenkeel_learner::PublishType;
-use evenkeel_orchestrator::ProofSettings;
+use evenkeel_orchestrator::{AuditMode, ProofSettings};
 use evenkeel_statistics::evidence::Foresight;
 
 use crate::recipe::Recipe;
@@ -63,10 +63,25 @@ pub(super) fn foreseen(recipe: &Recipe) -> String {
     };
     format!(
         "proof of weights: with {} tokens a proof, engines in {engines} and a learning rate of {learning_rate:e}, \
-         faults are expected to show as follows: {}{rounded}",
+         faults are expected to show as follows: {}{rounded}; {}",
         foresight.tokens,
-        parts.join(", ")
+        parts.join(", "),
+        cost(recipe)
     )
+}
+
+/// What proofs and audits of engines without the learner's bits cost.
+fn cost(recipe: &Recipe) -> String {
+    let adapters = u32::from(recipe.learner.lora.is_some());
+    // Under the right weights, those of the beginning and of the version before, and those of groups in turn.
+    let passes = 3 + adapters + recipe.proof.contrasts;
+    let proof = format!("a proof costs the engines one forward pass over these tokens, and the learner about {passes}");
+    if recipe.sampler_audit.mode == AuditMode::Off {
+        return proof;
+    }
+    let samples = u64::from(recipe.sampling.prompts_per_step) * u64::from(recipe.sampling.group_size);
+    let audited = u64::from(recipe.sampler_audit.sequences).min(samples);
+    format!("{proof}; the audit costs the learner one over {audited} of the {samples} samples of a step")
 }
 
 /// Whether every token of the embedded engine is compared, by the rules of the orchestrator and the learner: the weights
@@ -121,6 +136,10 @@ mod tests {
         let slow = sentence(&[engines, "learner.optimizer.learning_rate=1e-6", "run.steps=20"]);
         assert!(slow.contains("engines in bf16") && slow.contains("nothing loaded by step "), "{slow}");
         assert!(slow.contains("old norms not within the run"), "{slow}");
+        assert!(slow.contains("one forward pass over these tokens, and the learner about 5; the audit"), "{slow}");
+        assert!(slow.ends_with("one over 8 of the 256 samples of a step"), "{slow}");
+        let unaudited = sentence(&[engines, "sampler_audit.mode=off"]);
+        assert!(unaudited.ends_with("and the learner about 5"), "{unaudited}");
         let still = sentence(&[engines, "learner.optimizer.learning_rate=0.0"]);
         assert!(still.contains("nothing loaded not, old MLP not"), "{still}");
     }

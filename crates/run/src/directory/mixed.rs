@@ -9,9 +9,6 @@ use crate::layout::{
     CHECKPOINTS_FOLDER, EVALUATION_FOLDER, INPUTS_FILE, ROLLOUTS_FOLDER, RUN_FILE, TENSORBOARD_FOLDER, WEIGHTS_FOLDER,
 };
 
-/// Settings that no resumed run may change: what is recorded of them must agree in all files.
-const FIXED: [&str; 5] = ["run.seed", "sampling.", "shaping.", "learner.objective.", "data."];
-
 /// Settings of verifiers, whose addresses may change.
 const VERIFIERS: &str = "data.verifiers.";
 
@@ -32,9 +29,8 @@ pub(super) fn refuse_mixed(
             return refused(format!("has `{name}` as a link, allowed: a folder (move the whole run instead)"));
         }
     }
-    let is_fixed = |key: &str| {
-        FIXED.iter().any(|fixed| key.starts_with(fixed)) && !names_files(key) && !key.starts_with(VERIFIERS)
-    };
+    // Both have the settings alone that no resumed run may change.
+    let is_fixed = |key: &str| !names_files(key) && !key.starts_with(VERIFIERS);
     let differing = differences(&begun_with.settings, recipe.rules);
     if let Some((key, theirs, ours)) = differing.into_iter().find(|(key, ..)| is_fixed(key)) {
         let value = |value: Option<&String>| value.map_or("absent", String::as_str).to_owned();
@@ -83,10 +79,14 @@ mod tests {
     fn the_manifest_and_settings_of_another_run_are_not_resumed() {
         let dir = tempfile::tempdir().unwrap();
         let recipe = TestRecipe::new(&[]);
-        let other = TestRecipe::new(&[("sampling.top_k", "4")]);
         let path = run(dir.path(), "a", &recipe);
-        let theirs = run(dir.path(), "b", &other);
         assert!(RunDirectory::resume(&path, recipe.record()).is_ok());
+        let rate = TestRecipe::new(&[("learner.optimizer.learning_rate", "0.5")]);
+        std::fs::copy(run(dir.path(), "c", &rate).join(RUN_FILE), path.join(RUN_FILE)).unwrap();
+        let error = refused(&path, &rate);
+        assert!(error.contains("`learner.optimizer.learning_rate` is absent in inputs.json, and 0.5 in"), "{error}");
+        let other = TestRecipe::new(&[("sampling.top_k", "4")]);
+        let theirs = run(dir.path(), "b", &other);
         std::fs::copy(theirs.join(RUN_FILE), path.join(RUN_FILE)).unwrap();
         let error = refused(&path, &other);
         assert!(error.contains("`sampling.top_k` is 0 in inputs.json, and 4 in the settings"), "{error}");

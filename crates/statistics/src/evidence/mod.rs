@@ -31,5 +31,5 @@ pub use copies::{CopyEvidence, copies};
 pub use foresight::Foresight;
 pub use gaps::{ShareBets, SignBets, self_normalized};
 pub use noise::Noise;
-pub use preferences::{PREFERENCE_BETS, Preference, preferences};
+pub use preferences::{PREFERENCE_BETS, Preference, REDRAWN_BET, preferences};
 pub use wealth::Wealth;

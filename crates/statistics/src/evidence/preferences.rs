@@ -14,6 +14,8 @@ use super::redrawn::redrawn;
 const STAKES: [f64; 2] = [0.3, 0.9];
 /// Number of bets: each stake on shorter, longer, likelier and less likely answers, and that the longest are drawn again.
 pub const PREFERENCE_BETS: usize = 4 * STAKES.len() + 1;
+/// Place of the last of these, that the longest are drawn again.
+pub const REDRAWN_BET: usize = PREFERENCE_BETS - 1;
 /// A probability that is nearer to 0 or 1 tells nothing.
 const NEARLY: f64 = 1e-9;
 
@@ -26,11 +28,13 @@ pub struct Preference {
     pub shorter: (f64, f64),
     /// Likewise for likelier answers.
     pub likelier: (f64, f64),
+    /// Likewise for the longest answers, where the bet is that these are drawn again.
+    pub longest: (f64, f64),
 }
 
 impl Default for Preference {
     fn default() -> Self {
-        Self { factors: [1.0; PREFERENCE_BETS], shorter: (0.0, 0.0), likelier: (0.0, 0.0) }
+        Self { factors: [1.0; PREFERENCE_BETS], shorter: (0.0, 0.0), likelier: (0.0, 0.0), longest: (0.0, 0.0) }
     }
 }
 
@@ -43,7 +47,9 @@ pub fn preferences(answers: &[Vec<(u32, f64)>]) -> Vec<Preference> {
 fn preference(earlier: &[Vec<(u32, f64)>], answer: &[(u32, f64)]) -> Preference {
     let mut together: Vec<&Vec<(u32, f64)>> = earlier.iter().collect();
     let mut found = Preference::default();
-    found.factors[PREFERENCE_BETS - 1] = redrawn(earlier, answer);
+    let again = redrawn(earlier, answer);
+    found.factors[REDRAWN_BET] = again.factor;
+    found.longest = again.longest;
     for (at, (token, _)) in answer.iter().enumerate() {
         together.retain(|other| other.len() > at);
         if together.len() < 2 {

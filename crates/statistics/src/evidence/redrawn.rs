@@ -12,6 +12,18 @@ use std::collections::BTreeMap;
 const AGAIN: f64 = 0.125;
 /// For how many answers of the mean ratio a mean counts before any was seen: few answers say little.
 const PRIOR: f64 = 2.0;
+/// A ratio that is nearer to the mean, and a probability that is nearer to 0 or 1, tells nothing.
+const NEARLY: f64 = 1e-9;
+
+/// What an answer says about the longest being drawn again.
+pub(super) struct Redrawn {
+    /// What a bet on it makes of the answer. For answers that are drawn independently from one distribution, the mean
+    /// is 1, also where the reported probabilities have noise around the true ones: the factor is linear in them.
+    /// Answers with a common prefix share its noise, which adds the noise's variance to the mean of their product.
+    pub(super) factor: f64,
+    /// How many tokens were expected after which answers are among the longest, and how many came.
+    pub(super) longest: (f64, f64),
+}
 
 /// An earlier answer, and how often it would be returned for each time that it is drawn.
 struct Drawn<'a> {
@@ -27,13 +39,11 @@ struct Next {
     probability: f64,
 }
 
-/// What a bet on the longest eighth being drawn again makes of an answer, by what the earlier ones tell. For answers that
-/// are drawn independently from one distribution, the mean is 1, also where the reported probabilities have noise around
-/// the true ones: the factor is linear in them. Answers with a common prefix share its noise, which adds the noise's
-/// variance to the mean of their product.
-pub(super) fn redrawn(earlier: &[Vec<(u32, f64)>], answer: &[(u32, f64)]) -> f64 {
+/// What an answer says about the longest eighth being drawn again, by what the earlier ones tell.
+pub(super) fn redrawn(earlier: &[Vec<(u32, f64)>], answer: &[(u32, f64)]) -> Redrawn {
     let mut together = with_ratios(earlier);
-    let (mut before, mut factor) = (1.0, 1.0);
+    let mut before = 1.0;
+    let mut found = Redrawn { factor: 1.0, longest: (0.0, 0.0) };
     for (at, (token, _)) in answer.iter().enumerate() {
         together.retain(|other| other.tokens.len() > at);
         if together.is_empty() {
@@ -46,12 +56,18 @@ pub(super) fn redrawn(earlier: &[Vec<(u32, f64)>], answer: &[(u32, f64)]) -> f64
         // Tokens that no earlier answer goes on with have the mean.
         let unseen = (1.0 - sum(|next| next.probability)).max(0.0);
         let normal = unseen * mean + next.values().map(|next| next.probability * ratio(next)).sum::<f64>();
+        let leads_to_long = |next: &&Next| ratio(next) < normal - NEARLY;
+        let chance = next.values().filter(leads_to_long).map(|next| next.probability).sum::<f64>();
+        if (NEARLY..=1.0 - NEARLY).contains(&chance) {
+            found.longest.0 += chance;
+            found.longest.1 += f64::from(u8::from(next.get(token).as_ref().is_some_and(leads_to_long)));
+        }
         before = next.get(token).map_or(mean, ratio);
         // No mean is above the largest ratio, so that the factor stays above 0.
-        factor *= 1.0 + (before - normal) / (1.0 + AGAIN);
+        found.factor *= 1.0 + (before - normal) / (1.0 + AGAIN);
         together.retain(|other| other.tokens[at].0 == *token);
     }
-    factor
+    found
 }
 
 /// A mean of so many ratios, which begins at what is supposed before any is seen.
@@ -96,27 +112,32 @@ mod tests {
         if uniforms() < 0.5 { vec![(0, log_p)] } else { [vec![(1, log_p)], vec![(2, 0.0); 5]].concat() }
     }
 
-    /// The product of all factors of that many groups of sixteen, and the highest on the way.
-    fn after(groups: usize, change: impl Fn(&mut Vec<Answer>, &mut dyn FnMut() -> f64)) -> (f64, f64) {
+    /// The product of all factors of that many groups of sixteen, the highest on the way, and how often tokens of long
+    /// answers were expected and came.
+    fn after(groups: usize, change: impl Fn(&mut Vec<Answer>, &mut dyn FnMut() -> f64)) -> (f64, f64, f64, f64) {
         let mut random = Uniforms::new(3, Stream::SignFlips);
         let mut at = 0;
         let mut uniforms = || {
             at += 1;
             random.at(at)
         };
-        let (mut capital, mut highest) = (1.0_f64, 1.0_f64);
+        let (mut capital, mut highest, mut expected, mut came) = (1.0_f64, 1.0_f64, 0.0, 0.0);
         for _ in 0..groups {
             let mut answers: Vec<Answer> = (0..16).map(|_| drawn(&mut uniforms)).collect();
             change(&mut answers, &mut uniforms);
-            capital *= (0..16).map(|at| redrawn(&answers[..at], &answers[at])).product::<f64>();
+            for found in (0..16).map(|at| redrawn(&answers[..at], &answers[at])) {
+                capital *= found.factor;
+                expected += found.longest.0;
+                came += found.longest.1;
+            }
             highest = highest.max(capital);
         }
-        (capital, highest)
+        (capital, highest, expected, came)
     }
 
     #[test]
     fn the_two_longest_of_sixteen_drawn_again_are_found_and_draws_that_are_left_alone_are_not() {
-        let (again, _) = after(400, |answers, uniforms| {
+        let (again, _, expected, came) = after(400, |answers, uniforms| {
             // All long answers are equally long: any two of them.
             let first = (16.0 * uniforms()) as usize;
             let long = (0..16).map(|at| (first + at) % 16).filter(|at| answers[*at].len() > 1).take(2);
@@ -124,8 +145,11 @@ mod tests {
             long.into_iter().for_each(|at| answers[at] = drawn(uniforms));
         });
         assert!(again > 1e6, "{again}");
-        let (_, honest) = after(400, |_, _| {});
+        // One in eight is drawn again, so that of long ones seven of sixteen are left.
+        assert!(came < 0.94 * expected, "{came} of {expected}");
+        let (_, honest, expected, came) = after(400, |_, _| {});
         assert!(honest < 100.0, "{honest}");
+        assert!((came / expected - 1.0).abs() < 0.06, "{came} of {expected}");
     }
 
     #[test]

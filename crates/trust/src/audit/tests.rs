@@ -149,6 +149,41 @@ impl AuditedGroup for PartialGroup {
     }
 }
 
+/// A group of episodes of two sequences each, of which the last could not be generated.
+struct EpisodesGroup {
+    number: u64,
+    /// How the second sequences are drawn.
+    later: Drawing,
+}
+
+impl AuditedGroup for EpisodesGroup {
+    fn prompt(&self) -> u64 {
+        self.number
+    }
+
+    fn sequences(&self, number: u32) -> u32 {
+        if number + 1 < SAMPLES { 2 } else { 0 }
+    }
+
+    fn sample(&self, number: u32, sequence: u32) -> Option<AuditedSample> {
+        let drawing = if sequence == 0 { Drawing::Honest } else { self.later };
+        let group = FakeGroup { number: self.number, drawing };
+        (sequence < self.sequences(number)).then(|| group.sample(number, 0)).flatten()
+    }
+
+    fn is_of_one_version(&self) -> bool {
+        true
+    }
+
+    fn is_whole(&self) -> bool {
+        false
+    }
+
+    fn answers(&self) -> Vec<DrawnAnswer> {
+        Vec::new()
+    }
+}
+
 /// A group of answers of which the longer begin with a 1, with a chance of one half: short ones alone, or each second
 /// one.
 struct LengthsGroup {
@@ -475,6 +510,38 @@ fn prompts_that_are_tried_in_place_of_others_are_audited_like_the_rest() {
     }
     let scored = now(of_step.take_samples().unwrap().run(&FakeLearner::default())).unwrap();
     assert_eq!(of_step.finish(Some(scored)).unwrap().unwrap().sequences, 5 * u64::from(SAMPLES));
+}
+
+#[test]
+fn a_lie_in_a_later_mini_batch_is_found_though_its_update_is_not_the_first() {
+    let settings = SamplerAuditSettings { sequences: GROUPS * SAMPLES, nonce: Some(5), ..Default::default() };
+    let (audit, _) = audit_of(settings, AuditedSampling { first_update: 1, ..sampling() });
+    assert_eq!(audit.schedule().first_update, 1, "the group that waits for what is found here");
+    let mut of_step = audit.step(1, 4, true);
+    for place in 0..u64::from(GROUPS) {
+        let is_last = place + 1 == u64::from(GROUPS);
+        let drawing = if is_last { Drawing::OneBit } else { Drawing::Honest };
+        of_step.add(&FakeGroup { number: 4 + place, drawing }).unwrap();
+    }
+    let error = now(of_step.take_samples().unwrap().run(&FakeLearner::default())).unwrap_err().to_string();
+    assert!(error.starts_with("step 1: ") && error.contains("for token 5 of a response"), "{error}");
+}
+
+#[test]
+fn later_sequences_of_episodes_are_audited_and_those_that_could_not_be_generated_are_counted() {
+    let look = |later| {
+        let (audit, _) = audit(AuditMode::Stop, false);
+        let mut of_step = audit.step(1, 4, true);
+        for place in 0..u64::from(GROUPS) {
+            of_step.add(&EpisodesGroup { number: 4 + place, later }).unwrap();
+        }
+        let scored = now(of_step.take_samples().unwrap().run(&FakeLearner::default()));
+        scored.map(|scored| of_step.finish(Some(scored)).unwrap().unwrap()).map_err(|error| error.to_string())
+    };
+    let report = look(Drawing::Honest).unwrap();
+    assert_eq!((report.sequences, report.missing), (u64::from(2 * GROUPS * (SAMPLES - 1)), u64::from(GROUPS)));
+    let error = look(Drawing::OneBit).unwrap_err();
+    assert!(error.contains("for token 5 of a response"), "{error}");
 }
 
 #[test]

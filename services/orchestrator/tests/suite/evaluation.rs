@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
 use crate::support::generation::text_of;
-use crate::support::{Cluster, bounded, lines, recipe, temp, until};
-use evenkeel_orchestrator::{BenchmarkSettings, EvaluationRequest, LoopSettings, RunOutcome};
+use crate::support::{Cluster, bounded, lines, metrics, mix, recipe, temp, until};
+use evenkeel_orchestrator::{AuditMode, BenchmarkSettings, EvaluationRequest, LoopSettings, RunOutcome};
 use evenkeel_proto::v1::{GenerateItem, StepKind};
 use evenkeel_proto::{Purpose, SampleId};
 use evenkeel_run::{AnswerReader, EvaluationAnswer, MetricsLine, Summary};
@@ -234,6 +235,47 @@ async fn benchmarks_that_cannot_be_asked_are_refused_by_name() {
             recipe.evaluation.problems = 5;
             let error = cluster.refused(&path, &recipe);
             assert!(error.contains(words), "{error}");
+        }
+    })
+    .await;
+}
+
+/// As [`scripted`] in evaluations. Answers of steps are letters by their seeds, so that no two are alike.
+fn scripted_or_drawn(item: &GenerateItem) -> Option<String> {
+    let letter = |word: u64| char::from(b'A' + (word % 26) as u8);
+    let drawn = |seed: u64| (0..12).map(|at| letter(mix(seed ^ at << 56))).collect::<String>();
+    scripted(item).or_else(|| item.sampling.as_ref()?.seed.map(drawn))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_are_not_drawn_from_the_policy_end_the_run_or_leave_an_evaluation_unverified() {
+    bounded(async {
+        // Every token is so many thousandths of a nat likelier than it should be on average.
+        for (surprise, mode, alpha, verified) in [
+            (0, AuditMode::Warn, 1e-30, Some(1.0)),
+            (3000, AuditMode::Warn, 4e-4, Some(0.0)),
+            (3000, AuditMode::Stop, 4e-4, None),
+        ] {
+            let (dir, path) = temp();
+            let cluster = Cluster::start().await;
+            *cluster.generation.state.answers.lock().unwrap() = Some(Box::new(scripted_or_drawn));
+            cluster.learner.state.surprise.store(surprise, Ordering::Relaxed);
+            let mut recipe = on_benchmarks(vec![sums(dir.path(), "ones", 1, 2), sums(dir.path(), "twos", 2, 1)]);
+            recipe.sampler_audit.mode = mode;
+            recipe.sampler_audit.alpha = alpha;
+            let result = cluster.run(&path, &recipe).await.1;
+            if verified.is_none() {
+                let error = result.unwrap_err().to_string();
+                assert!(error.contains("the samples of engine fake fail the audit of their temperature"), "{error}");
+                assert!(metrics(&path).is_empty());
+                continue;
+            }
+            result.unwrap();
+            for line in evaluations(&path) {
+                // Fewer than are audited on average, so that all are.
+                assert_eq!(line.get("sampler_audit/evaluation_answers"), Some(12.0));
+                assert_eq!(line.get("sampler_audit/evaluation_verified"), verified, "step {}", line.step);
+            }
         }
     })
     .await;

@@ -1,8 +1,8 @@
 //! What is known of one engine's samples: the evidence of every check.
 
 use evenkeel_statistics::evidence::{
-    CopyEvidence, EventBets, PREFERENCE_BETS, Preference, ShareBets, SignBets, SurpriseBets, Wealth, importance_weight,
-    self_normalized,
+    CopyEvidence, EventBets, PREFERENCE_BETS, Preference, REDRAWN_BET, ShareBets, SignBets, SurpriseBets, Wealth,
+    importance_weight, self_normalized,
 };
 
 use super::check::SamplerCheck;
@@ -65,9 +65,11 @@ pub(crate) struct AuditSums {
     pub(crate) worst_sequence: f64,
     pub(crate) copies: u64,
     pub(crate) expected_copies: f64,
-    /// Tokens after which answers are shorter, and likelier: how many were expected, and how many came.
+    /// Tokens after which answers are shorter, likelier, and among the longest: how many were expected, and how many
+    /// came.
     pub(crate) shorter: (f64, f64),
     pub(crate) likelier: (f64, f64),
+    pub(crate) longest: (f64, f64),
     /// Audited answers of evaluations that are not sampled as those of steps are, and their tokens; and how many of them
     /// have a token that is not the likeliest, though it should be.
     pub(crate) other_sequences: u64,
@@ -296,7 +298,11 @@ impl EngineChecks {
     pub(crate) fn add_preference(&mut self, preference: &Preference) {
         self.answers.multiply(preference.factors);
         let sums = &mut self.sums;
-        for (sum, counts) in [(&mut sums.shorter, preference.shorter), (&mut sums.likelier, preference.likelier)] {
+        for (sum, counts) in [
+            (&mut sums.shorter, preference.shorter),
+            (&mut sums.likelier, preference.likelier),
+            (&mut sums.longest, preference.longest),
+        ] {
             sum.0 += counts.0;
             sum.1 += counts.1;
         }
@@ -341,6 +347,11 @@ impl EngineChecks {
     /// Whether answers to be made of the likeliest tokens are most of the evidence about temperature.
     pub(crate) fn is_about_the_likeliest(&self) -> bool {
         self.likeliest.evidence() > self.temperature.evidence()
+    }
+
+    /// Whether that the longest answers are drawn again is what has won most about answers.
+    pub(crate) fn are_drawn_again(&self) -> bool {
+        self.answers.best() == REDRAWN_BET
     }
 
     /// The ids whose gaps are beyond those of all others, each with its mean gap in nats and its tokens.

@@ -53,7 +53,18 @@ fn copies(engine: &EngineChecks) -> (String, String) {
 }
 
 fn answers(engine: &EngineChecks) -> (String, String) {
-    let AuditSums { shorter, likelier, .. } = engine.sums;
+    let AuditSums { shorter, likelier, longest, .. } = engine.sums;
+    if engine.are_drawn_again() {
+        return (
+            format!(
+                "among answers to one prompt, tokens after which they are among the longest eighth came {} times, \
+                 expected were {:.1}",
+                longest.1, longest.0
+            ),
+            "the engine draws its longest answers again (a deadline of its own, slow requests that are sent anew)"
+                .to_owned(),
+        );
+    }
     (
         format!(
             "among answers to one prompt, tokens after which they are shorter came {} times, expected were {:.1}; those \
@@ -152,4 +163,30 @@ fn log_probabilities(engine: &EngineChecks) -> (String, String) {
         )
     };
     (what, look)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_statistics::evidence::{PREFERENCE_BETS, Preference, REDRAWN_BET};
+
+    use super::super::tolerances::Tolerances;
+    use super::*;
+
+    #[test]
+    fn answers_that_are_drawn_again_are_told_from_those_that_are_chosen_each_with_its_numbers() {
+        let finding = |bet: usize| {
+            let mut checks = EngineChecks::new(Tolerances::new(0.01, false));
+            checks.begin_round();
+            let mut factors = [1.0; PREFERENCE_BETS];
+            factors[bet] = 1e9;
+            let counts = Preference { shorter: (4.5, 9.0), longest: (12.5, 3.0), ..Preference::default() };
+            checks.add_preference(&Preference { factors, ..counts });
+            let check = SamplerCheck::Answers;
+            FailedCheck { engine: "a", check, checks: &checks, threshold: 35_000.0 }.finding()
+        };
+        let (again, chosen) = (finding(REDRAWN_BET), finding(0));
+        assert!(again.contains("among the longest eighth came 3 times, expected were 12.5; evidence"), "{again}");
+        assert!(again.ends_with("(a deadline of its own, slow requests that are sent anew)"), "{again}");
+        assert!(chosen.contains("shorter came 9 times, expected were 4.5") && !chosen.contains("eighth"), "{chosen}");
+    }
 }
