@@ -81,6 +81,13 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
             facts.sets.extend(read(recipe, named, &path, model, room, findings));
         }
     }
+    let training: Vec<&PromptSet> = facts.of(Purpose::Training).collect();
+    if let Some(hint) = settings.hint.as_ref().filter(|_| !training.is_empty())
+        && !training.iter().any(|set| set.has_hints)
+    {
+        let allowed = "absent where no row that is trained on has a text in its column `hint`";
+        findings.problem(FieldError::quoted("data.hint", hint, allowed));
+    }
     take_out_of_training(recipe, &mut facts);
     ask(recipe, &mut facts);
     facts
@@ -232,6 +239,7 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
             longest_tokens: None,
             lengths,
             kinds: Vec::new(),
+            has_hints: false,
             refused: Refused::default(),
             marked: MarkedPrompts::default(),
         });

@@ -38,6 +38,9 @@ pub(super) struct PromptSet {
     pub(super) lengths: BTreeMap<u64, u64>,
     #[serde(skip)]
     pub(super) kinds: Vec<TaskKind>,
+    /// Whether any of its rows has a hint.
+    #[serde(skip)]
+    pub(super) has_hints: bool,
     #[serde(skip)]
     pub(super) refused: Refused,
     /// Whether its prompts ask for an answer that the verifier finds.
@@ -161,6 +164,7 @@ pub(super) fn prompt_set(
         longest_tokens: lengths.iter().max().copied(),
         lengths: counts,
         kinds,
+        has_hints: problems.iter().any(|problem| problem.hint.is_some()),
         refused,
         marked,
     }

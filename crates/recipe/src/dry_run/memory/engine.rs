@@ -125,6 +125,7 @@ mod tests {
             longest_tokens: lengths.iter().map(|(length, _)| *length).max(),
             lengths: lengths.iter().copied().collect(),
             kinds: Vec::new(),
+            has_hints: false,
             refused: Refused::default(),
             marked: MarkedPrompts::default(),
         }
