@@ -36,7 +36,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             return Err(
                 "usage: evenkeel-bench abuse|cluster|code|generation|learner|math|objective|recorded|scale|sides|\
                  turns ..."
-                .into(),
+                    .into(),
             );
         }
     }

@@ -241,7 +241,10 @@ fn steps_of_a_fork_are_recomputed_from_the_checkpoint_that_it_began_with() {
     fork_of(&run, &fork);
     for step in [3, 4] {
         let said = assert_equal(&fork, step);
-        assert!(said.contains(&format!("steps 3 to {step} are recomputed from the checkpoint after step 2\n")), "{said}");
+        assert!(
+            said.contains(&format!("steps 3 to {step} are recomputed from the checkpoint after step 2\n")),
+            "{said}"
+        );
     }
     assert_cannot(&fork, 2, "it is a step of run `run`, from which this one was forked: see ");
     // Whoever edits a fork and computes its chain again is found as in any run.
@@ -252,7 +255,10 @@ fn steps_of_a_fork_are_recomputed_from_the_checkpoint_that_it_began_with() {
     // The receipt of the other run alone says which weights a fork began with.
     std::fs::rename(&run, dir.path().join("elsewhere")).unwrap();
     let said = assert_equal(&fork, 3);
-    assert!(said.contains("after step 2, whose weights stand as they are: no receipt here has their digest\n"), "{said}");
+    assert!(
+        said.contains("after step 2, whose weights stand as they are: no receipt here has their digest\n"),
+        "{said}"
+    );
 }
 
 #[test]

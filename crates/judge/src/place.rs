@@ -83,7 +83,8 @@ mod tests {
         let record = dir.path().join(RECORD_FILE);
         std::fs::write(&record, "words\n").unwrap();
         for record_only in [false, true] {
-            let error = JudgeSettings { record_only, ..at(dir.path()) }.check_record().unwrap_err().to_string();
+            let error =
+                JudgeSettings { record_only, ..recording_in(dir.path()) }.check_record().unwrap_err().to_string();
             assert!(error.contains("the line at byte 0 of "), "{error}");
         }
         std::fs::remove_file(&record).unwrap();

@@ -54,10 +54,14 @@ impl GroupReader<'_> {
             let expected = record.lengths.len() + record.invalid.len();
             if found < expected {
                 let hint = if found == 0 { " (run.rollouts keeps those of all groups with \"all\")" } else { "" };
-                return Err(NotKept(format!("prompt {prompt} has {found} of {expected} samples in its rollouts{hint}")));
+                return Err(NotKept(format!(
+                    "prompt {prompt} has {found} of {expected} samples in its rollouts{hint}"
+                )));
             }
             if found > expected {
-                return Err(Contradiction(format!("prompt {prompt} has {found} samples, and {expected} in prompts.jsonl")));
+                return Err(Contradiction(format!(
+                    "prompt {prompt} has {found} samples, and {expected} in prompts.jsonl"
+                )));
             }
             let (own, rest) = rollouts.split_at(expected.min(rollouts.len()));
             rollouts = rest;
@@ -112,8 +116,7 @@ impl GroupReader<'_> {
         let in_segments = sample.segments.iter().map(|segment| segment.tokens as usize).sum::<usize>();
         if logp.len() != tokens.len() || in_segments != tokens.len() {
             let (ids, values) = (tokens.len(), logp.len());
-            let what =
-                format!("has {ids} token ids, {values} log-probabilities and segments of {in_segments} tokens");
+            let what = format!("has {ids} token ids, {values} log-probabilities and segments of {in_segments} tokens");
             return Err(UnreadGroups::Contradiction(of_sample(&what)));
         }
         let is_excluded = self.rewards.mask_truncated && sample.is_truncated();
@@ -256,7 +259,9 @@ mod tests {
     #[test]
     fn samples_that_no_run_writes_so_contradict_it_by_prompt() {
         let refused = |samples: &[Rollout], words: &str| match groups(samples) {
-            Err(UnreadGroups::Contradiction(what)) => assert!(what.contains("prompt 7") && what.contains(words), "{what}"),
+            Err(UnreadGroups::Contradiction(what)) => {
+                assert!(what.contains("prompt 7") && what.contains(words), "{what}")
+            }
             other => panic!("{other:?}"),
         };
         let [first, second] = [0, 1].map(|number| sample(number, json!({})));

@@ -8,7 +8,7 @@ use evenkeel_proto::{FieldError, validate_kept_versions};
 use evenkeel_run::is_run_name;
 
 use super::{
-    CheckpointSettings, CorrectRule, DataKind, DataSettings, PolicySamplingSettings, ProgramMode, ProgramReward,
+    CheckpointSettings, CorrectRule, DataKind, DataSettings, HINT, PolicySamplingSettings, ProgramMode, ProgramReward,
     RunSettings, ServicesSettings, SourceSettings, WarmStartSettings,
 };
 
