@@ -42,7 +42,7 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
     }
     let exchanged = may_exchange(Owned::of(&fs::metadata(parent)?), user()).then(|| {
         format!(
-            "everybody may replace folders in {}; name a folder in one of user {}, or in one of root such as /dev/shm",
+            "everybody may replace folders in {}; use one below a folder of user {} or of root, such as /dev/shm",
             parent.display(),
             user()
         )
