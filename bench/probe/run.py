@@ -7,7 +7,6 @@ their standard errors, their ratio, and what that makes of a run with a probe at
 """
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
@@ -16,16 +15,10 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from common import build  # noqa: E402
+from common import build, cpu_seconds  # noqa: E402
 
 RECIPES = ["arithmetic", "trails/wrong-longer"]
 PAUSE = 0.01
-
-
-def cpu_seconds(process):
-    """User and system time, fields 14 and 15 of /proc/PID/stat."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def steps_of(binary, recipe, steps, folder):

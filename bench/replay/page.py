@@ -51,15 +51,19 @@ def number(value, digits):
 
 def cells(rule, rows):
     recorded = " (recorded)" if rows[0]["recorded"] else ""
-    numbers = [f"{average(rows, field):.2e}" for field in ("loss", "gradient_norm")]
-    numbers += [number(average(rows, field), digits) for field, digits in (("cosine", 3), ("positive", 4), ("negative", 4))]
+    cosines = [row["cosine"] for row in rows if row["cosine"] is not None]
+    lowest = f" ({min(cosines):.3f})" if len(cosines) > 1 else ""
+    # Sides of equal mass cancel out but for rounding.
+    loss = average(rows, "loss")
+    numbers = ["0" if abs(loss) < 1e-12 else f"{loss:.2g}", number(average(rows, "gradient_norm"), 3), number(average(rows, "cosine"), 3) + lowest]
+    numbers += [number(average(rows, field), 3) for field in ("positive", "negative")]
     numbers.append(" ".join(f"{share:.2f}" for share in shares(rows)) or "–")
-    numbers += [f"{average(rows, field):.1e}" for field in ("positive_gradient_norm", "negative_gradient_norm")]
-    return [f"`{rule}`{recorded}", *numbers, number(average(rows, "side_cosine"), 3)]
+    return [f"`{rule}`{recorded}", *numbers, number(average(rows, "side_cosine"), 2)]
 
 
 def table(rows, each):
-    head = ["rule", "loss", "gradient norm", "cosine", "positive", "negative", "share by length", "positive norm", "negative norm", "cosine of the sides"]
+    cosine = "cosine" if each else "cosine (lowest)"
+    head = ["rule", "loss", "gradient norm", cosine, "positive", "negative", "share by length", "cosine of the sides"]
     if each:
         steps = sorted({row["step"] for row in rows})
         lines = [[step, *cells(rule, own)] for step in steps for rule, own in of_rules([row for row in rows if row["step"] == step]).items()]

@@ -4,7 +4,8 @@
 Trains `arithmetic` with all samples kept, or takes RUN, a run that kept its tokens and has the weights from before its first step. Three numbers:
 
 - the receipt: the time of a step's line, made again from what was recorded, beside the time of the step (limit 0.5 %);
-- judging again: `evenkeel replay` beside `evenkeel verify math` on the same answers, rows a second of CPU time (limit 0.8 of verify's);
+- judging again: `evenkeel replay` beside `evenkeel verify math` on the same answers through a reward service, whose CPU time counts, and in one process;
+  rows a second of CPU time (limit 0.5 of the first);
 - weighing again: CPU time of a further rule at a step beside that of the step's update, which is done again in the same command (limit 1).
 
 Commands of one comparison take turns. Ends with status 1 beyond a limit.
@@ -19,10 +20,10 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from common import build  # noqa: E402
+from common import build, cpu_seconds, free_port  # noqa: E402
 
 TURNS = 3
-LIMITS = {"receipt": 0.005, "judge": 0.8, "weigh": 1.0}
+LIMITS = {"receipt": 0.005, "judge": 0.5, "weigh": 1.0}
 RULES = "learner.objective.aggregation="
 
 
@@ -49,14 +50,23 @@ def trained(binary, folder):
 
 
 def judging(binary, bench, run, folder):
-    """Rows a second of CPU time, of a replay and of verify."""
+    """Rows a second of CPU time: of a replay, of verify with a reward service, and of verify alone."""
     rows = folder / "answers.jsonl"
     with rows.open("w") as output:
         call(bench, "recorded", "answers", run, output=output)
     count = sum(1 for _ in rows.open())
     verify = (binary, "verify", "math", "--input", rows, "--output", folder / "verdicts.jsonl")
-    seconds = least((binary, "replay", run), verify)
-    return count, *(count / of for of in seconds)
+    address = f"127.0.0.1:{free_port()}"
+    service = subprocess.Popen([binary, "serve", "reward", "--set", f"server.listen={address}"], stderr=subprocess.DEVNULL)
+    try:
+        call(*verify, "--endpoint", f"http://{address}")
+        before = cpu_seconds(service)
+        replay, client, alone = least((binary, "replay", run), (*verify, "--endpoint", f"http://{address}"), verify)
+        served = client + (cpu_seconds(service) - before) / TURNS
+    finally:
+        service.kill()
+        service.wait()
+    return count, *(count / seconds for seconds in (replay, served, alone))
 
 
 def weighing(binary, run, steps, rules):
@@ -90,9 +100,10 @@ def main():
         share, largest = receipt["share"], receipt["largest_share"]
         print(f"receipt: {1e3 * receipt['seconds']:.2f} ms of a step of {receipt['step_seconds']:.2f} s, {100 * share:.3f} %", end="")
         print(f" (at most {100 * largest:.3f} %), {receipt['steps']} steps", flush=True)
-        count, replayed, verified = judging(binary, bench, run, folder)
-        judge = replayed / verified
-        print(f"judging again: {replayed:.0f} rows a CPU second, verify {verified:.0f}, {judge:.2f} of it; {count} rows", flush=True)
+        count, replayed, served, alone = judging(binary, bench, run, folder)
+        judge = replayed / served
+        print(f"judging again: {replayed:.0f} rows a CPU second; verify with a service {served:.0f}, alone {alone:.0f}", end="")
+        print(f" ({judge:.2f} and {replayed / alone:.2f} of them); {count} rows", flush=True)
         update, rule = weighing(binary, run, arguments.steps, arguments.rules.split(","))
         weigh = rule / update
         print(f"weighing again: {rule:.2f} s of CPU for a rule, {update:.2f} for the update, {weigh:.2f} of it", flush=True)

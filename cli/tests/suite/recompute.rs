@@ -2,6 +2,7 @@
 //! what cannot be recomputed, which is never called different.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use evenkeel_model_folder::{Folder, VersionMarker, weights_digest};
 use evenkeel_run::Rollout;
@@ -30,6 +31,13 @@ fn assert_equal(run: &Path, step: u64) -> String {
     assert!(stdout.contains(&format!(" sampled tokens of step {step} are drawn again\n")), "{stdout}");
     assert!(stderr.contains("note: recomputing ") && stderr.contains(" takes about "), "{stderr}");
     stdout
+}
+
+/// The command that weighs a step of a run again.
+fn weigh(run: &Path, step: &str) -> Command {
+    let mut command = evenkeel(&["replay", "--set", "learner.objective.aggregation=token", "--steps", step]);
+    command.arg(run);
+    command
 }
 
 /// A step that cannot be recomputed, for that reason.
@@ -351,4 +359,50 @@ fn verdicts_of_a_reward_file_stand_unless_they_are_asked_for() {
     let (status, stdout, stderr) = checked(&["--repeat-verdicts"]);
     assert_eq!(status, Some(0), "{stdout}{stderr}");
     assert!(stdout.contains("\n32 verdicts of it are repeated\n") && stderr.contains("reward.py"), "{stdout}{stderr}");
+}
+
+#[test]
+fn what_another_version_recorded_is_not_called_different() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = whole_run(dir.path());
+    edit_samples_and_all_digests(&run, 3, |rollouts| make_correct(rollouts));
+    recompute(&run, |lines| {
+        let parts = lines.iter_mut().filter_map(|line| line.determined.as_mut());
+        parts.for_each(|part| part.program = "0.0.1".to_owned());
+    });
+    assert_cannot(&run, 4, "version 0.0.1 recorded it, and version ");
+    // A note says so wherever the files are read; bits that hold are equal.
+    let path = run.join("run.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let own = format!("\"program_version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&own), "{text}");
+    std::fs::write(&path, text.replace(&own, "\"program_version\": \"0.0.1\"")).unwrap();
+    let (status, stdout, stderr) = said(weigh(&run, "2"));
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    assert!(stderr.contains("note: the run was recorded by version 0.0.1 of the program"), "{stderr}");
+}
+
+#[test]
+fn a_run_of_a_gpu_is_within_the_tolerance_on_a_cpu_and_never_called_equal() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = whole_run(dir.path());
+    // The settings of a run that a GPU trained; that it had these bits too is chance.
+    let path = run.join("config.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, after) = text.split_once("[learner.compute]").unwrap();
+    let of_gpu = after.replacen("device = \"cpu\"", "device = \"cuda\"", 1);
+    assert_ne!(of_gpu, after);
+    std::fs::write(&path, format!("{before}[learner.compute]{of_gpu}")).unwrap();
+    let digest = evenkeel_host::sha256(std::fs::read(&path).unwrap());
+    recompute(&run, |lines| drop(lines[0].observed.files.insert("config.toml".to_owned(), digest.clone())));
+    let mut command = weigh(&run, "3");
+    command.args(["--set", "learner.compute.device=cpu"]);
+    let (status, stdout, stderr) = said(command);
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    let within = "step 3: within the tolerance for another device, not equal (0.0e0 away)\n";
+    assert!(stdout.starts_with(within), "{stdout}");
+    let (status, stdout, stderr) = checked(&run, 3, &[]);
+    assert_eq!(status, Some(2), "{stdout}{stderr}");
+    let last = stdout.lines().last().unwrap_or_default();
+    assert!(last.contains("another device has other bits: step 3 is within the tolerance"), "{stdout}{stderr}");
 }
