@@ -34,7 +34,9 @@ fn config(architecture: Architecture) -> Config {
 
 /// Away from what training begins with: norms and biases are random as well.
 fn parameters(config: &Config, case: &mut Case) -> Parameters {
-    let drawn = Parameters::random(config, 3, 0.15, &candle_core::Device::Cpu).unwrap();
+    // Logits of one size whatever the width.
+    let deviation = 0.15 * (24.0 / config.hidden_size as f32).sqrt();
+    let drawn = Parameters::random(config, 3, deviation, &candle_core::Device::Cpu).unwrap();
     let values = drawn.values().iter().map(|value| match value.rank() {
         1 => (value + tensor(&case.normal(value.elem_count()), value.dims()).affine(0.1, 0.0).unwrap()).unwrap(),
         _ => value.clone(),

@@ -107,7 +107,8 @@ __device__ inline void logit_gradients(const float* logits, const u32* targets, 
       load<N>(logits + first + i, v);
 #pragma unroll
       for (u32 j = 0; j < N; ++j) {
-        const float log_p = multiply_add<FAST>(v[j], inverse_temperature, -log);
+        // Rounded as where log was computed: a sole logit has the probability 1.
+        const float log_p = v[j] * inverse_temperature - log;
         const float own = -exponential<FAST>(log_p) * multiply_add<FAST>(b, log_p + h, a);
         v[j] = i + j == target ? own + a : own;
       }

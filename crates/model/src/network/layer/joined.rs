@@ -19,6 +19,9 @@ pub(super) enum Gates<M> {
     Joined(M),
 }
 
+/// Queries, keys and values.
+type Projected<M> = (WithRaw<M>, WithRaw<M>, M);
+
 impl<K: Kernels> Pass<'_, K> {
     /// The kernels that compute these layers of one input as one, if any do: layers without biases and adapters.
     pub(super) fn joined(&self, layers: &[LinearIds]) -> Option<&dyn JoinedProducts<K::Matrix, K::Gradient>> {
@@ -30,12 +33,8 @@ impl<K: Kernels> Pass<'_, K> {
         layers.iter().map(|layer| self.weight(layer.weight)).collect()
     }
 
-    /// Queries, keys (both as [`Self::rotated`] makes them) and values.
-    pub(super) fn projected(
-        &self,
-        x: &K::Matrix,
-        ids: &LayerIds,
-    ) -> Result<(WithRaw<K::Matrix>, WithRaw<K::Matrix>, K::Matrix)> {
+    /// Queries, keys (as [`Self::rotated`] makes them) and values.
+    pub(super) fn projected(&self, x: &K::Matrix, ids: &LayerIds) -> Result<Projected<K::Matrix>> {
         let layers = [ids.query, ids.key, ids.value];
         let rotated_queries = |raw| self.rotated(raw, ids.query_norm, ids.is_rotated);
         let rotated_keys = |raw| self.rotated(raw, ids.key_norm, ids.is_rotated);
