@@ -3,17 +3,20 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
+use evenkeel_environment_service::EnvironmentError;
 use evenkeel_generation::WeightsSource;
 use evenkeel_learner::LearnerSettings;
 use evenkeel_model_folder::VersionMarker;
 use evenkeel_orchestrator::{Descriptions, Endpoints, describe_environments};
 use evenkeel_proto::FieldError;
+use evenkeel_proto::shown::with_causes;
 use evenkeel_recipe::Recipe;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use evenkeel_run::RunDirectory;
 
+use crate::programs::environment_setting;
 use crate::{terminal, verifiers};
 
 /// The services of one run. Dropping it stops them.
@@ -121,9 +124,22 @@ impl Environments {
         };
         let server = evenkeel_environment_service::bind_with_worker_processes(settings, crate::guest::session_process)
             .await
-            .context("the environment service")?
+            .map_err(|error| in_recipe(recipe, &error))?
             .spawn();
         let described = describe_environments(&recipe.loop_settings(), &[server.endpoint().to_owned()]).await?;
         Ok(Self { server: Some(server), described })
     }
+}
+
+/// Why environments do not start, with the setting of the recipe that names them.
+fn in_recipe(recipe: &Recipe, error: &EnvironmentError) -> anyhow::Error {
+    let message = with_causes(error);
+    for list in ["files", "agents", "openenv"] {
+        if let Some(rest) = message.strip_prefix(&format!("environment.{list}"))
+            && rest.starts_with([':', ' '])
+        {
+            return anyhow!("{}{rest}", environment_setting(recipe, list));
+        }
+    }
+    anyhow!(message).context("the environment service")
 }

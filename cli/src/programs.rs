@@ -80,10 +80,26 @@ fn environments(recipe: &Recipe) -> Vec<Program<'_>> {
     let all = files.chain(agents).chain(settings.verifiers.keys().map(taskset));
     let program = |(command, field)| Program {
         command,
-        field: format!("environment.{field}"),
+        field: environment_setting(recipe, field),
         keep_variables: &recipe.environment.keep_variables,
     };
     all.map(program).collect()
+}
+
+/// The setting in which a recipe has what is in a list of the environment service.
+pub(crate) fn environment_setting(recipe: &Recipe, list: &str) -> String {
+    let own = &recipe.environment;
+    let is_named_elsewhere = match list {
+        "files" => own.files.is_empty(),
+        "agents" => own.agents.is_empty(),
+        "openenv" => own.openenv.is_empty(),
+        _ => false,
+    };
+    match &recipe.data.environment {
+        _ if !is_named_elsewhere => format!("environment.{list}"),
+        Some(_) => "data.environment".to_owned(),
+        None => "data.environments".to_owned(),
+    }
 }
 
 fn in_python(python: &Path, file: &Path) -> String {
@@ -110,9 +126,9 @@ mod tests {
             [
                 "sh -c judge (data.verifiers.judge.command)",
                 ".venv/bin/python reward.py (data.verifiers.words.path)",
-                "python3 shop.py (environment.files)",
-                "./solve, for each episode (environment.agents)",
-                "python3 solve.py, for each episode (environment.agents)",
+                "python3 shop.py (data.environments)",
+                "./solve, for each episode (data.environments)",
+                "python3 solve.py, for each episode (data.environments)",
                 "python3, the taskset gsm8k of verifiers (environment.verifiers)",
             ]
         );

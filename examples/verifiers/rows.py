@@ -5,8 +5,8 @@
     evenkeel train recipe.toml
 
 TASKSET is an installed package or a Python file. Settings of the taskset are JSON, such as --taskset '{"length": 3}', and belong into
-`environment.verifiers` of the recipe as well. The row's `environment_task` is what the taskset needs; its `answer` is never looked at, since
-the taskset gives the reward.
+`environment.verifiers` of the recipe as well. The row's `environment_task` is what the taskset needs. It has no gold answer, since the taskset
+gives the reward.
 """
 
 import argparse
@@ -35,8 +35,8 @@ def main():
         messages = data["prompt"] if isinstance(data["prompt"], list) else [{"role": "user", "content": data["prompt"]}]
         if data["system_prompt"]:
             messages.insert(0, {"role": "system", "content": data["system_prompt"]})
-        row = {"id": data["id"] or f"{name}-{data['idx']}", "prompt": messages, "answer": "(judged by the taskset)"}
-        print(json.dumps({**row, "environment_task": data}))
+        row = {"id": data["id"] or f"{name}-{data['idx']}", "prompt": messages, "environment_task": data}
+        print(json.dumps(row))
 
 
 if __name__ == "__main__":

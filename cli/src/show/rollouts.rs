@@ -49,9 +49,9 @@ impl ShownRollouts {
             (Some(raw), _) => format!("reward {}", short(raw)),
             (None, _) => "no reward".to_owned(),
         };
-        if rollout.components.len() > 1 {
-            let parts = rollout.components.iter().map(|(name, value)| format!("{name} {}", short(*value)));
-            line("parts", &parts.collect::<Vec<_>>().join(", "))?;
+        let parts: Vec<_> = rollout.telling_parts().map(|(name, value)| format!("{name} {}", short(value))).collect();
+        if !parts.is_empty() {
+            line("parts", &parts.join(", "))?;
         }
         line("verdict", &format!("{}, {reward}", rollout.verdict.label()))?;
         let reason = match rollout.detail.as_str() {

@@ -166,6 +166,19 @@ fn settings_and_recipes_say_how_files_are_read() {
 }
 
 #[test]
+fn prompts_of_an_environment_are_said_to_be_without_its_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = chat_model(dir.path());
+    let file = write(dir.path(), "rows.jsonl", &[json!({"prompt": "1?", "answer": 1})]);
+    let said = |arguments: &[&str]| {
+        String::from_utf8(succeed(check(&model, arguments, &[&file])).stderr)
+            .unwrap()
+            .contains("without the system prompt")
+    };
+    assert!(said(&["--set", "data.environment=calculator"]) && !said(&[]));
+}
+
+#[test]
 fn what_cannot_be_checked_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let model = chat_model(dir.path());

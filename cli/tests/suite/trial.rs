@@ -64,7 +64,12 @@ fn mistakes_in_an_environment_are_found_before_a_run() {
     assert_eq!((&whole["can_start"], &whole["problems"]), (&json!(true), &json!([])), "a low reward is no fault");
     assert!(!whole["notes"].to_string().contains("marked answer"), "it scores itself: {whole}");
     for (good, bad, words) in [
-        ("class Shop", "import nothing_there\n\n\nclass Shop", &["No module named 'nothing_there'"][..]),
+        (
+            "class Shop",
+            "import nothing_there\n\n\nclass Shop",
+            &["data.environment: ", "No module named 'nothing_there'"][..],
+        ),
+        ("class Shop", "class Shop(", &["data.environment: ", "SyntaxError: ", "(shop.py, line "]),
         ("task[\"answer\"]", "task[\"anwser\"]", &["reset: ", "KeyError: 'anwser'"][..]),
         ("reset(self, task, seed)", "reset(self, task)", &["reset: ", "TypeError"]),
         ("self.left -= price", "self.left -= prize", &["a call of the tool `buy` with {", "NameError: name 'prize'"]),
@@ -82,6 +87,18 @@ fn mistakes_in_an_environment_are_found_before_a_run() {
     let picky = report(&SHOP.replace("self.left -= price", "self.left -= {\"pear\": 1}[item]"));
     assert_eq!(picky["can_start"], true, "{picky}");
     assert!(picky["notes"].to_string().contains("KeyError: 'a'"), "{picky}");
+}
+
+#[test]
+fn rows_without_gold_answers_are_no_fault_where_the_environment_does_not_start() {
+    let dir = tempfile::tempdir().unwrap();
+    model(dir.path());
+    let recipe = recipe(dir.path(), &SHOP.replace("class Shop", "class Shop("));
+    let row = |n: usize| format!("{}\n", json!({"prompt": format!("buy {n}"), "money": n}));
+    std::fs::write(dir.path().join("rows.jsonl"), (1..12).map(row).collect::<String>()).unwrap();
+    let report: Value = serde_json::from_slice(&dry_run(&recipe).output().unwrap().stdout).unwrap();
+    let problems = report["problems"].as_array().unwrap();
+    assert!(problems.len() == 1 && problems[0].as_str().unwrap().contains("SyntaxError"), "{report}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use crate::prompt::{Message, Prompt};
-use crate::roles::{is_usual, rename_developer, require_shown};
+use crate::roles::{is_usual, rename_developer, require_calls_shown, require_shown};
 use crate::template::{ChatTemplate, RenderError, TemplateArguments};
 use crate::value::TemplateValue;
 
@@ -239,7 +239,10 @@ impl PromptRenderer {
             (Prompt::Text(text) | Prompt::Either { text, .. }, _) => format!("{text}{suffix}"),
             (Prompt::Messages(_), _) if self.raw => return Err(PromptError::NoTemplate("prompts go in raw")),
             (Prompt::Messages(messages), Some(template)) => {
-                self.conversation(template, messages.clone(), suffix, followed_by)?
+                let mut messages = messages.clone();
+                rename_developer(&mut messages, template, &self.arguments);
+                require_calls_shown(&messages, template, &self.arguments_for(&messages)?)?;
+                self.conversation(template, messages, suffix, followed_by)?
             }
             (Prompt::Messages(_), None) => {
                 return Err(PromptError::NoTemplate("the tokenizer has no chat template"));

@@ -1,4 +1,4 @@
-//! Roles that not every template reads: a message of such a role must not vanish.
+//! What not every template reads: messages of unusual roles, and calls of tools. None of it may vanish.
 
 use serde_json::Value;
 
@@ -7,6 +7,7 @@ use crate::template::{ChatTemplate, RenderError, TemplateArguments};
 use crate::value::TemplateValue;
 
 const DEVELOPER: &str = "developer";
+const TOOL_CALLS: &str = "tool_calls";
 /// A content that no template has of itself.
 const PROBE: &str = "zqx-developer-zqx";
 
@@ -16,8 +17,7 @@ pub(crate) fn rename_developer(messages: &mut [Message], template: &ChatTemplate
         return;
     }
     let tried = [Message::text(DEVELOPER, PROBE), Message::text("user", "?")];
-    let tried = tried.iter().map(|message| TemplateValue::from(message.fields())).collect();
-    let is_read = template.render(&tried, arguments).is_ok_and(|text| text.contains(PROBE));
+    let is_read = rendered(&tried, template, arguments).is_ok_and(|text| text.contains(PROBE));
     for message in messages.iter_mut().filter(|message| !is_read && message.role() == DEVELOPER) {
         let mut fields = message.fields().clone();
         fields.insert("role".to_owned(), "system".into());
@@ -48,6 +48,43 @@ pub(crate) fn require_shown(
             Err(RenderError(what))
         }
     }
+}
+
+/// Refuses a conversation whose calls of tools a template does not write, as those of models without tools do.
+///
+/// # Errors
+/// The first message whose calls change nothing in the text; messages that the template refuses.
+pub(crate) fn require_calls_shown(
+    messages: &[Message],
+    template: &ChatTemplate,
+    arguments: &TemplateArguments,
+) -> Result<(), RenderError> {
+    let has_calls = |message: &Message| {
+        let calls = message.fields().get(TOOL_CALLS).and_then(Value::as_array);
+        calls.is_some_and(|calls| !calls.is_empty())
+    };
+    if !messages.iter().any(has_calls) {
+        return Ok(());
+    }
+    let text = rendered(messages, template, arguments)?;
+    for index in (0..messages.len()).filter(|index| has_calls(&messages[*index])) {
+        let mut without = messages.to_vec();
+        let mut fields = without[index].fields().clone();
+        fields.remove(TOOL_CALLS);
+        without[index] = Message::of(Value::Object(fields));
+        if rendered(&without, template, arguments).is_ok_and(|other| other == text) {
+            return Err(RenderError(format!("it leaves out the {TOOL_CALLS} of messages[{index}]")));
+        }
+    }
+    Ok(())
+}
+
+fn rendered(
+    messages: &[Message],
+    template: &ChatTemplate,
+    arguments: &TemplateArguments,
+) -> Result<String, RenderError> {
+    template.render(&messages.iter().map(|message| TemplateValue::from(message.fields())).collect(), arguments)
 }
 
 /// Whether a text has the content of a message, as it is or as JSON.

@@ -13,6 +13,13 @@ def of_user(frames, file):
     return frames[first:]
 
 
+def in_one_line(error, file):
+    """An exception in one line, with the last line of the user's file that led to it. A SyntaxError says its own line."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    where = f" (line {lines[-1]})" if lines else ""
+    return " ".join(f"{type(error).__name__}: {error}".split()) + where
+
+
 def traceback_of(error, file):
     """Python's traceback of an exception, from the user's file on; empty where no call is the user's."""
     raised = traceback.TracebackException.from_exception(error)

@@ -68,6 +68,10 @@ impl FramedProcess {
         };
         let json = match timeout(START, hello).await {
             Ok(Ok(Frame { id: FrameId::HELLO, json })) => json,
+            Err(_) => {
+                let late = format!("the process did not say what it is within {START:?}");
+                return Err(answers.last_lines.behind(&late));
+            }
             _ => return Err(format!("the process did not say what it is; it {}", answers.end().await)),
         };
         match serde_json::from_slice::<Refusal>(&json) {
@@ -266,6 +270,13 @@ os._exit(3)"#;
         let missing = Command::new("/no/such/program");
         let missing = FramedProcess::start::<()>(missing, &ChildLimits::default(), &(), "test").await.err().unwrap();
         assert!(missing.starts_with("/no/such/program: "), "{missing}");
+    }
+
+    // Time passes as soon as nothing else happens.
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_is_slow_to_start_is_not_said_to_have_ended() {
+        let slow = start("import time; time.sleep(1000)").await.err().unwrap();
+        assert!(slow.starts_with("the process did not say what it is within 120s"), "{slow}");
     }
 
     /// Faults after which every answer is still the one to its request.

@@ -73,8 +73,8 @@ pub use receipt::{
     StepDigests, read_receipt, receipt_text, receipt_up_to, tokens_digest,
 };
 pub use rollouts::{
-    NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, TurnPrompt, encode_rollouts, list_rollouts,
-    read_rollouts, rollout_file, rollout_name, thinned_rollouts,
+    CORRECTNESS, NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, TurnPrompt, encode_rollouts,
+    list_rollouts, read_rollouts, rollout_file, rollout_name, thinned_rollouts,
 };
 pub use summary::{
     ATTENTION, BenchmarkSummary, BenchmarkValue, ChangedSetting, ENDS, Evaluated, Seconds, Summary, WrittenLines,

@@ -266,7 +266,7 @@ def main():
         kind = load(path)
         hello = description_of(kind)
     except BaseException as error:
-        pipe.say(HELLO, {"error": "".join(traceback.format_exception_only(type(error), error)).strip()[:MAX_WORDS]})
+        pipe.say(HELLO, {"error": in_one_line(error, path)[:MAX_WORDS]})  # noqa: F821
         sys.exit(1)
     pipe.say(HELLO, hello)  # noqa: F821
     episodes = {}

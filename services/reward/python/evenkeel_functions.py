@@ -225,7 +225,7 @@ def main():
     try:
         functions = load(settings["path"], settings["functions"])
     except BaseException as error:
-        pipe.say(HELLO, {"error": "".join(traceback.format_exception_only(type(error), error)).strip()})  # noqa: F821
+        pipe.say(HELLO, {"error": in_one_line(error, settings["path"])})  # noqa: F821
         sys.exit(1)
     batch = any(function.is_batch for function in functions)
     pipe.say(HELLO, {"functions": [function.name for function in functions], "batch": batch})  # noqa: F821

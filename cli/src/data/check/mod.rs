@@ -108,6 +108,12 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
             checks.control_text
         );
     }
+    if checks.renderer.is_some() && problems.iter().any(|problem| problem.environment.is_some()) {
+        print_err!(
+            "these prompts are without the system prompt and the tools of the environment; evenkeel show RUN --train has \
+             both"
+        );
+    }
     if let Some(advice) = checks.marked.advice() {
         print_err!("warning: {advice}");
     }

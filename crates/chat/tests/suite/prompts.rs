@@ -96,6 +96,20 @@ fn no_message_vanishes_whose_role_the_template_does_not_read() {
 }
 
 #[test]
+fn no_call_of_a_tool_vanishes_that_the_template_does_not_write() {
+    let call = json!({"type": "function", "function": {"name": "weather", "arguments": {"city": "Paris"}}});
+    let said = json!({"role": "assistant", "content": "", "tool_calls": [call]});
+    let asked = json!([{"role": "user", "content": "warm?"}, said, {"role": "tool", "content": "22"}]);
+    let asked = Prompt::new("prompt", asked).unwrap();
+    let render = |template| renderer(Some(template), PromptSettings::default()).render(&asked);
+    let error = render(TURNS).unwrap_err().to_string();
+    assert!(error.ends_with("it leaves out the tool_calls of messages[1]"), "{error}");
+    let with_calls = "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}\
+        {{ call.function.name }}{% endfor %}{% endfor %}";
+    assert_eq!(render(with_calls).unwrap().text, "warm?weather22");
+}
+
+#[test]
 fn a_system_prompt_needs_a_template_to_stand_in() {
     let settings = PromptSettings { system_prompt: Some("be short".into()), ..PromptSettings::default() };
     let error = PromptRenderer::new(None, tokenizer(), settings.clone()).unwrap_err().to_string();

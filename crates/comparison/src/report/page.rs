@@ -3,7 +3,7 @@
 use evenkeel_charts::{Chart, Figure, Html, HtmlTable, Page, Point, Section, Series, Style, figures};
 
 use crate::arms::ArmSummary;
-use crate::bands::Quantity;
+use crate::bands::{Band, Quantity};
 use crate::collapse::Collapse;
 use crate::comparison::Comparison;
 use crate::conclusions::{Conclusion, ConclusionKind};
@@ -13,6 +13,11 @@ use super::plane;
 use super::tables::{NONE, arms, benchmarks, differences, losses};
 use crate::table_one::HEADING as TABLE_ONE;
 use crate::training::Training;
+
+/// Seeds from which on an interval is drawn: with two, Student's is 12.7 standard errors wide, and hides the curves.
+const LEAST_SEEDS: usize = 3;
+/// The bounds of a quantity that has none.
+const UNBOUNDED: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 
 /// The page of a comparison.
 pub(super) fn page(comparison: &Comparison, title: &str) -> Page {
@@ -89,15 +94,21 @@ fn of_task(task: &TaskComparison, is_named: bool) -> Html {
 /// What the paper plots, by step and arm.
 fn training(task: &TaskComparison, of: Training) -> Chart {
     let bands = task.bands.iter().filter(|band| band.quantity == Quantity::Training(of));
-    let series = bands.map(|band| {
-        let points = band.points.iter().map(|point| Point {
-            x: point.step as f64,
-            y: point.mean,
-            interval: point.interval.map(|interval| (interval.low, interval.high)),
-        });
-        Series::new(task.arms[band.arm].label.clone(), Style::Band, points).coloured(band.arm + 1)
-    });
+    let series = bands.map(|band| series(task, band, UNBOUNDED));
     series.fold(Chart::new(of.title(), of.caption()).measured_in(of.unit()), Chart::with)
+}
+
+/// The mean of an arm by step, with its interval, of which what is within these bounds is drawn.
+fn series(task: &TaskComparison, band: &Band, (least, most): (f64, f64)) -> Series {
+    let points = band.points.iter().map(|point| Point {
+        x: point.step as f64,
+        y: point.mean,
+        interval: point
+            .interval
+            .filter(|_| point.seeds >= LEAST_SEEDS)
+            .map(|interval| (interval.low.max(least), interval.high.min(most))),
+    });
+    Series::new(task.arms[band.arm].label.clone(), Style::Band, points).coloured(band.arm + 1)
 }
 
 /// Mean and interval over seeds by step, an arm in each colour.
@@ -105,21 +116,18 @@ fn curves(task: &TaskComparison) -> Vec<Figure> {
     let chart = |quantity: &Quantity, title: &str, caption: &str| {
         let series = task.bands.iter().filter(|band| band.quantity == *quantity).map(|band| {
             // An interval of Student's may leave the range that accuracies have.
-            let (least, most) =
-                if *quantity == Quantity::Reward { (f64::NEG_INFINITY, f64::INFINITY) } else { (0.0, 1.0) };
-            let points = band.points.iter().map(|point| Point {
-                x: point.step as f64,
-                y: point.mean,
-                interval: point.interval.map(|interval| (interval.low.max(least), interval.high.min(most))),
-            });
-            Series::new(task.arms[band.arm].label.clone(), Style::Band, points).coloured(band.arm + 1)
+            series(task, band, if *quantity == Quantity::Reward { UNBOUNDED } else { (0.0, 1.0) })
         });
         let axis = if *quantity == Quantity::Reward { "raw reward" } else { "share of problems, 0 to 1" };
         Figure::from(series.fold(Chart::new(title, caption).measured_in(axis), Chart::with))
     };
     let mut all = vec![
-        chart(&Quantity::Reward, "Reward", "Mean raw reward of a step over seeds, with its interval"),
-        chart(&Quantity::Accuracy, "Accuracy", "mean@k over seeds, with its interval"),
+        chart(
+            &Quantity::Reward,
+            "Reward",
+            "Mean raw reward of a step over seeds, with its interval from three seeds on",
+        ),
+        chart(&Quantity::Accuracy, "Accuracy", "mean@k over seeds, with its interval from three seeds on"),
         chart(&Quantity::Best, "best@k", "Any of k samples correct, over seeds"),
     ];
     all.extend(Training::ALL.into_iter().filter(|of| !of.is_pooled()).map(|of| Figure::from(training(task, of))));
@@ -129,7 +137,7 @@ fn curves(task: &TaskComparison) -> Vec<Figure> {
             && !named.contains(&&band.quantity)
         {
             named.push(&band.quantity);
-            all.push(chart(&band.quantity, benchmark, "mean@k over seeds, with its interval"));
+            all.push(chart(&band.quantity, benchmark, "mean@k over seeds, with its interval from three seeds on"));
         }
     }
     all
@@ -227,6 +235,15 @@ mod tests {
             lengths: (0..steps).map(lengths).collect(),
             state: RunEnd::Finished,
         }
+    }
+
+    #[test]
+    fn two_seeds_draw_no_interval_and_three_do() {
+        let html = |seeds: u64| {
+            let runs: Vec<Run> = RULES.iter().flat_map(|rule| (0..seeds).map(move |seed| run(rule, seed, 4))).collect();
+            page(&Comparison::of(&runs, &Options { resamples: 199, ..Options::default() }).unwrap(), "a").to_document()
+        };
+        assert!(!html(2).contains("class=\"band") && html(3).contains("class=\"band"));
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub async fn dry_run(
         }
     };
     let data =
-        if findings.is_data_incomplete { DataFacts::default() } else { data::look(readable, &model, &mut findings) };
+        if findings.is_data_incomplete { DataFacts::default() } else { data::look(recipe, &model, &mut findings) };
     let checked = match &started.environments {
         Ok(described) => start::look(recipe, &resolved, &model, described, &mut findings),
         Err(error) => {

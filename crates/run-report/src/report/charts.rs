@@ -53,10 +53,12 @@ pub(crate) fn capitalized(title: &str) -> String {
 }
 
 pub(super) fn lengths(steps: &Curves, earlier: Option<&EarlierRun>) -> [Figure; 3] {
-    let all =
-        Chart::new("Response length", "mean tokens of answers, of those that are correct, and of those that are not")
-            .from(0.0);
-    let all = all.measured_in("tokens");
+    let are_known = [metric::CORRECT_LENGTH, metric::INCORRECT_LENGTH].iter().any(|of| steps.mean(of.name).is_some());
+    let caption = match are_known {
+        true => "mean tokens of answers, of those that are correct, and of those that are not",
+        false => "mean tokens of answers",
+    };
+    let all = Chart::new("Response length", caption).from(0.0).measured_in("tokens");
     let all = all
         .with(averaged(steps, "incorrect", 2, metric::INCORRECT_LENGTH.name))
         .with(averaged(steps, "correct", 3, metric::CORRECT_LENGTH.name))

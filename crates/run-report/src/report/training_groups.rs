@@ -117,12 +117,10 @@ fn answer(rollout: &Rollout, count: usize) -> Html {
     let times = if count > 1 { format!(" · {count}\u{a0}times") } else { String::new() };
     let reward = partial_reward(&rollout.verdict, rollout.reward);
     let about = verdict.with(format!("{reason}{reward} · {}\u{a0}tokens{cut_off}{times}", rollout.tokens));
-    let several = Some(&rollout.components).filter(|components| components.len() > 1);
-    let parts = several.into_iter().flatten().map(|(name, value)| format!("{name}\u{a0}{}", number(*value)));
-    let mut learner: Vec<String> = parts.collect();
+    let labelled = |name: &str, value: f64| format!("{name}\u{a0}{}", number(value));
+    let mut learner: Vec<String> = rollout.telling_parts().map(|(name, value)| labelled(name, value)).collect();
     let named = learner.len();
     learner.extend(rollout.why_not_trained().map(|why| format!("not trained on: {why}")));
-    let labelled = |name: &str, value: f64| format!("{name}\u{a0}{}", number(value));
     let is_trained = learner.len() == named;
     learner.extend(
         rollout.advantage.filter(|value| is_trained || *value != 0.0).map(|value| labelled("advantage", value)),
@@ -297,7 +295,8 @@ mod tests {
         assert!(html.contains("assistant · 4 tokens, sampled</p><pre class=\"sampled\">&lt;call&gt;</pre>"), "{html}");
         assert!(html.contains("tool · 4 tokens, added, not trained on</p><pre class=\"added\">7</pre>"), "{html}");
         assert!(html.contains("sampled · reward 0.25</p><pre class=\"sampled\">It is 7</pre>"), "{html}");
-        assert!(html.contains("correctness 1 · economy 0.5 · advantage"), "{html}");
+        // Without the part that is the reward.
+        assert!(html.contains("economy 0.5 · advantage") && !html.contains("correctness"), "{html}");
     }
 
     #[test]

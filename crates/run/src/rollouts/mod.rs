@@ -11,4 +11,4 @@ pub use folder::{
 };
 #[cfg(test)]
 pub(crate) use rollout::tests::rollout as example;
-pub use rollout::{NotTrained, Rollout, RolloutSegment, TurnPrompt, encode_rollouts};
+pub use rollout::{CORRECTNESS, NotTrained, Rollout, RolloutSegment, TurnPrompt, encode_rollouts};

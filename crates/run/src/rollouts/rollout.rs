@@ -15,6 +15,9 @@ use crate::turn::RolloutTurn;
 /// Fast compared with a step, and a quarter of the size.
 const LEVEL: i32 = 3;
 
+/// The part of a shaped reward that is the verifier's reward, between `shaping.wrong` and `shaping.correct`.
+pub const CORRECTNESS: &str = "correctness";
+
 /// A sample of a training step: a line of the step's file. All samples of a group stand together: first the groups that
 /// the learner got, in the order in which it got them, then those that were filtered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -183,6 +186,13 @@ impl Rollout {
     /// Whether it was cut off.
     pub fn is_truncated(&self) -> bool {
         self.finish_reason.known() == Some(FinishReason::Length)
+    }
+
+    /// The parts of the shaped reward that say more than the raw reward, by name; none where there is only one.
+    pub fn telling_parts(&self) -> impl Iterator<Item = (&str, f64)> {
+        let several = Some(&self.components).filter(|components| components.len() > 1);
+        let parts = several.into_iter().flatten().map(|(name, value)| (name.as_str(), *value));
+        parts.filter(|(name, value)| *name != CORRECTNESS || Some(*value) != self.reward)
     }
 
     /// Why it was not trained on, for people; `None` where it was.

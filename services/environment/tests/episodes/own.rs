@@ -381,8 +381,8 @@ async fn a_file_without_an_environment_is_refused_before_anything_is_served() {
     for (text, words) in [
         ("", "it has 0 subclasses of Environment (none), allowed: one"),
         ("class A(Environment): pass\nclass B(Environment): pass", "it has 2 subclasses of Environment (A, B)"),
-        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("class A(Environment)", "SyntaxError"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module' (line 2)"),
+        ("class A(Environment)", "(odd.py, line 2)"),
         ("class A(Environment):\n    @tool\n    def f(self): pass", "the tool f has no documentation"),
         ("class A(Environment):\n    @tool\n    def f(self, *all):\n        'Does.'", "allowed: parameters with names"),
         ("import os\nos._exit(4)", "ended with exit status: 4"),

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use evenkeel_proto::FieldError;
+pub(crate) use evenkeel_run::CORRECTNESS;
 
 use super::{PolicySamplingSettings, ShapingSettings};
 
-/// The verifier's reward, between `shaping.wrong` and `shaping.correct`.
-pub(crate) const CORRECTNESS: &str = "correctness";
 /// Minus the overlong penalty.
 pub(crate) const LENGTH: &str = "length";
 /// Whether the response has the form in which a verifier finds what it judges.

@@ -299,8 +299,8 @@ fn a_file_that_cannot_be_served_is_refused_by_its_reason_before_anything_is_judg
             bind(settings(&folder, source, change)).await.err().unwrap().to_string()
         };
         for (source, words) in [
-            ("def reward(completion, row)\n", "SyntaxError"),
-            ("import nowhere_to_be_found\n", "nowhere_to_be_found"),
+            ("def reward(completion, row)\n", "(reward.py, line 1)"),
+            ("import nowhere_to_be_found\n", "No module named 'nowhere_to_be_found' (line 1)"),
             (
                 "def score(x):\n    pass\n",
                 "it has no reward function, allowed: one or more with the arguments (completion, row)",
