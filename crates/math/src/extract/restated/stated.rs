@@ -160,7 +160,7 @@ pub(super) fn choices(sentence: &str) -> Vec<char> {
         let mut letters = word.chars();
         let letter = letters.next().filter(|letter| ('A'..='J').contains(letter) && *letter != 'I');
         // `A number`
-        let is_article = || words.peek().is_some_and(|next| !matches!(*next, "is" | "or" | "and" | "also" | "may"));
+        let mut is_article = || words.peek().is_some_and(|next| !matches!(*next, "is" | "or" | "and" | "also" | "may"));
         match letter {
             Some(letter) if letters.next().is_none() && !(letter == 'A' && is_article()) => found.push(letter),
             _ => {}
