@@ -12,7 +12,6 @@ use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::start_error::StartError;
 use crate::memory::DiskPlan;
 use crate::publish::PublishOptions;
 use crate::settings::TrainingSettings;
@@ -122,11 +121,11 @@ impl LearnerSettings {
     /// Warnings about disk space, as far as the learner knows: each run decides how many folders are kept.
     ///
     /// # Errors
-    /// Empty folders without room for the first of each.
-    pub(super) fn disk_notes(&self, parameters: usize) -> Result<Vec<String>, StartError> {
+    /// Why no run can begin: empty folders without room for the first of each.
+    pub(super) fn disk_notes(&self, parameters: usize) -> Result<Vec<String>, String> {
         let plan = DiskPlan::new(parameters as u64, self.checkpoint_dtype, self.publish_dtype, [1, 1]);
         match plan.refusal(&self.checkpoints, &self.weights) {
-            Some(refusal) => Err(StartError::Disk(refusal)),
+            Some(refusal) => Err(refusal),
             None => Ok(plan.missing(&self.checkpoints, &self.weights)),
         }
     }

@@ -61,16 +61,20 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
         // The model is opened on the thread that uses it, since a GPU's context belongs to a thread.
         let _has_ended = has_ended;
         let opened = Learner::open_rank(&thread_settings.model, thread_settings.training.clone(), division);
-        let opened = opened.map_err(StartError::from).and_then(|mut learner| {
-            for note in thread_settings.disk_notes(learner.parameters().trained_count())? {
-                tracing::warn!("{note}");
-            }
+        let opened = opened.and_then(|mut learner| {
             let leader = meeting.map(|meeting| meeting.assemble(&mut learner, &runtime)).transpose()?;
             Ok((learner, leader))
         });
         match opened {
-            Err(error) => drop(ready.send(Err(error))),
+            Err(error) => drop(ready.send(Err(error.into()))),
             Ok((learner, leader)) => {
+                let notes = match thread_settings.disk_notes(learner.parameters().trained_count()) {
+                    Ok(notes) => notes,
+                    Err(refusal) => return drop(ready.send(Err(StartError::Disk(refusal)))),
+                };
+                for note in notes {
+                    tracing::warn!("{note}");
+                }
                 let described = Described {
                     model: describe(&learner),
                     tensor_groups: group_names(learner.parameters()),
