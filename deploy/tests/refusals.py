@@ -101,7 +101,7 @@ def empty_data_folder():
         (stack.folder / "rows").mkdir()
         stack.env["EVENKEEL_RECIPE"] = "data/rows.toml"
         stack.up("model", "learner", "engine", "generation", "reward")
-        return refused(stack, "orchestrator", "data is data/rows/*.jsonl: matches no file")
+        return refused(stack, "orchestrator", "data.files is data/rows/*.jsonl, which does not exist")
 
 
 def missing_model():
@@ -133,7 +133,7 @@ def engine_without_routes():
     with once() as stack:
         overlay(stack, "services:\n  engine: { environment: { EVENKEEL__DEVELOPMENT_ROUTES: 'false' } }\n")
         stack.up("model", "engine")
-        return refused(stack, "generation", "/collective_rpc", "VLLM_SERVER_DEV_MODE", "routes_required")
+        return refused(stack, "generation", "routes for weight updates", "VLLM_SERVER_DEV_MODE", "routes_required")
 
 
 def vllm_without_routes():
