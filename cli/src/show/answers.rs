@@ -57,7 +57,9 @@ pub(super) fn said(out: &mut impl Write, text: &str, turns: &[RolloutTurn], adde
     for turn in turns {
         let origin = if turn.trained { "sampled" } else { added };
         let reward = turn.reward.map(|reward| format!(" · reward {}", short(reward))).unwrap_or_default();
-        section(out, &format!("{} · {} tokens, {origin}{reward}", turn.role, turn.tokens), &turn.text)?;
+        // Messages that were added together have their tokens at the last one, and prompts of agents none of their own.
+        let tokens = if turn.tokens > 0 { format!("{} tokens, ", turn.tokens) } else { String::new() };
+        section(out, &format!("{} · {tokens}{origin}{reward}", turn.role), &turn.text)?;
     }
     if turns.is_empty() { section(out, "answer", text) } else { Ok(()) }
 }

@@ -24,7 +24,9 @@ impl Said<'_> {
         for turn in self.turns.iter().take(TURNS) {
             let (class, origin) = if turn.trained { ("sampled", "sampled") } else { ("added", added) };
             let reward = turn.reward.map(|reward| format!(" · reward\u{a0}{}", number(reward))).unwrap_or_default();
-            let about = format!("{} · {}\u{a0}tokens, {origin}{reward}", turn.role, turn.tokens);
+            // Messages that were added together have their tokens at the last one, and prompts of agents none of their own.
+            let tokens = if turn.tokens > 0 { format!("{}\u{a0}tokens, ", turn.tokens) } else { String::new() };
+            let about = format!("{} · {tokens}{origin}{reward}", turn.role);
             let text = Html::element("pre", &[("class", class)], cut(&turn.text, most));
             html = html.with(Html::element("p", &[("class", "soft")], about)).with(text);
         }

@@ -289,12 +289,14 @@ mod tests {
         };
         rollout.turns =
             vec![turn("assistant", "<call>", true), turn("tool", "7", false), turn("assistant", "It is 7", true)];
+        rollout.turns.push(evenkeel_run::RolloutTurn { tokens: 0, ..turn("prompt", "Go on", false) });
         rollout.turns[2].reward = Some(0.25);
         rollout.components = [("correctness".to_owned(), 1.0), ("economy".to_owned(), 0.5)].into();
         let html = shown(&[rollout]).into_string().replace('\u{a0}', " ");
         assert!(html.contains("assistant · 4 tokens, sampled</p><pre class=\"sampled\">&lt;call&gt;</pre>"), "{html}");
         assert!(html.contains("tool · 4 tokens, added, not trained on</p><pre class=\"added\">7</pre>"), "{html}");
         assert!(html.contains("sampled · reward 0.25</p><pre class=\"sampled\">It is 7</pre>"), "{html}");
+        assert!(html.contains("prompt · added, not trained on</p>"), "no tokens of its own: {html}");
         // Without the part that is the reward.
         assert!(html.contains("economy 0.5 · advantage") && !html.contains("correctness"), "{html}");
     }
