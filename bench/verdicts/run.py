@@ -8,7 +8,8 @@ data/math/triples.jsonl (labelled pairs) in the folder that EVENKEEL_OUTSIDE_DAT
 FILEs that are given, and prints for each kind how many
 verdicts are as expected, how many answers are rewarded wrongly and how many are refused wrongly. Rows are JSON objects with `gold`, `input`
 or `pred`, `expected` (true or "equal"), and optionally `form`, `profile`, `prompt`, `kind`, `id`. MATH_VERIFY_PYTHON is a Python with
-math-verify; without it, or with --no-peer, Evenkeel is judged alone. --list prints every row that is not as expected.
+math-verify; without it, or with --no-peer, Evenkeel is judged alone. EVENKEEL names a program, in place of building it. --list prints
+every row that is not as expected.
 """
 import argparse
 import collections
@@ -45,7 +46,19 @@ def rows(path):
         }
 
 
-def judge(command, pairs):
+def judge(program, pairs):
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        for pair in pairs:
+            answer = {"completion" if pair["completion"] else "prediction": pair["answer"]}
+            prompt = {"prompt": pair["prompt"]} if pair["prompt"] else {}
+            file.write(json.dumps({"gold": pair["gold"], "profile": pair["profile"], **prompt, **answer}) + "\n")
+        file.flush()
+        command = [program, "verify", "math", "--input", file.name]
+        out = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return [json.loads(line) for line in out.stdout.splitlines()]
+
+
+def judge_by_peer(command, pairs):
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         for pair in pairs:
             file.write(json.dumps({key: value for key, value in pair.items() if key not in ("expected", "id")}) + "\n")
@@ -86,7 +99,7 @@ def main():
     parser.add_argument("files", nargs="*", type=Path, help="JSON lines instead of the three files")
     options = parser.parse_args()
     peer = None if options.no_peer else os.environ.get("MATH_VERIFY_PYTHON")
-    binary = build("evenkeel-bench")
+    program = os.environ.get("EVENKEEL") or build("evenkeel")
     wrong = 0
     for path in options.files or [DATA / name for name in SETS]:
         if not path.exists():
@@ -95,8 +108,8 @@ def main():
         pairs = [row for row in rows(path) if not options.kind or options.kind in row["kind"]]
         if not pairs:
             continue
-        ours = judge([binary, "math"], pairs)
-        table(path.stem, pairs, ours, judge([*shlex.split(peer), PEER], pairs) if peer else None)
+        ours = judge(program, pairs)
+        table(path.stem, pairs, ours, judge_by_peer([*shlex.split(peer), PEER], pairs) if peer else None)
         differing = [(pair, v) for pair, v in zip(pairs, ours) if (v["outcome"] == "equal") != pair["expected"]]
         rewarded = [pair["id"] for pair, _ in differing if not pair["expected"]]
         print(f"rewarded wrongly: {', '.join(rewarded) or 'none'}")

@@ -15,7 +15,7 @@ const NAMES: [(&str, u32); 6] =
 /// Nouns behind a base: `the base 7 representation`.
 const FORMS: [&str; 7] = ["representation", "expansion", "notation", "form", "numeral", "system", "equivalent"];
 /// What may stand before a base: `written in base 7`.
-const BEFORE: [&str; 4] = ["in", "to", "into", "as"];
+const BEFORE: [&str; 5] = ["in", "to", "into", "as", "using"];
 /// All that a sentence may say beside the base and its number, with the words of the table around an announcement.
 const NEUTRAL: &str = "from it this that which we i get have obtain find becomes become gives give as into number value sum \
     total product difference quotient remainder written write express expressed convert converted converting text mathrm";
@@ -109,7 +109,7 @@ fn announced(before: &str) -> Option<u32> {
         if !BEFORE.contains(&word.as_str()) {
             is_of_number = word.starts_with(|c: char| c.is_ascii_digit());
         }
-        (before, rest) = (word, others);
+        (before, rest) = (word.as_str(), others);
     }
     found
 }
@@ -143,6 +143,7 @@ mod tests {
             "so in base-7 it is \\boxed{15}",
             "Therefore the base $7$ representation is \\boxed{15}",
             "Written in base seven: \\boxed{15}",
+            "Using base 7, \\boxed{15}",
             "Converting from base 10 to base 7 gives \\boxed{15}",
             "The answer in base 7 is \\boxed{15}",
             "$\\boxed{15}_7$",

@@ -8,6 +8,9 @@ use crate::slicing::SafeSlice;
 /// Most bytes after an answer that are read.
 const MAX_BYTES: usize = 16 << 10;
 
+/// Longest text that is another letter alone, `/ (C).`, in bytes.
+const MAX_LETTER: usize = 6;
+
 /// Words that begin a sentence which takes back what precedes it.
 const CUES: [&str; 12] = [
     "wait",
@@ -113,11 +116,19 @@ fn first(rest: &str, answered: &Answered<'_>) -> bool {
     // `and y = 3` is the value of another name, and `= 37` none.
     let is_continued = (begins(&["and", "or", "but", "no"]) && !goes_on.contains('=') || goes_on.starts_with('='))
         && restated::takes_back(goes_on, answered);
+    // `maybe (C)`, `(alternatively, 37)`
+    let in_brackets = goes_on.split(['(', ')']).skip(1).step_by(2);
+    let mut parts = goes_on.split(", ").chain(in_brackets);
     let mut clauses = clauses(goes_on);
-    let is_offered = clauses.next().is_some_and(|clause| restated::may_be_another(clause, answered));
+    let is_offered = clauses.next().is_some_and(|clause| restated::may_be_another(clause, answered))
+        || parts.any(|part| restated::may_be_another(part, answered));
+    // `\boxed{B}/C`
+    let is_letter = answered.is_choice() && goes_on.len() <= MAX_LETTER && restated::takes_back(goes_on, answered);
     is_continued
         || is_offered
+        || is_letter
         || clauses.any(|clause| restated::offers_another(clause, answered))
+        || begins(&["says", "said"])
         || (begins(&["is", "which", "isn't", "can't", "cannot", "but", "was"]) && has(&DENIALS))
         || (begins(&["or", "but"]) && has_another_number(sentence, answer))
         || begins(&CORRECTIONS)

@@ -14,7 +14,24 @@ const PLURALS: [&str; 7] = ["they", "you", "people", "some", "many", "most", "ot
 /// Words with an s at their end that are no subject in the plural.
 const SINGULARS: [&str; 6] = ["this", "its", "thus", "is", "was", "has"];
 /// Subjects that are nobody.
-const IMPERSONAL: [&str; 5] = ["it", "this", "that", "which", "these"];
+const IMPERSONAL: [&str; 16] = [
+    "it",
+    "this",
+    "that",
+    "which",
+    "these",
+    "theorem",
+    "lemma",
+    "formula",
+    "equation",
+    "definition",
+    "rule",
+    "identity",
+    "problem",
+    "question",
+    "statement",
+    "calculation",
+];
 /// The first person: `I'd say`, `let's say`.
 const OWN: [&str; 3] = ["i", "we", "let"];
 /// What has an answer by right: `the problem's answer`, `here's the answer`.
@@ -26,7 +43,8 @@ pub(super) fn is_quoted(sentence: &[&str], known: &Known) -> bool {
     let announcing = sentence.get(rest.len()..).unwrap_or_default();
     let is_answer = announcing.contains(&"answer");
     if let [.., "according", "to", person] = without(rest, |word| word == ",") {
-        return is_answer && *person != "#" && !words::is(Role::Function, person) && !known.is_text(person);
+        let is_told = is_answer || announcing.iter().all(|word| *word == ":");
+        return is_told && *person != "#" && !words::is(Role::Function, person) && !known.is_text(person);
     }
     // `Bob says, "7"`
     let rest = if announcing.is_empty() { without(rest, |word| word == ",") } else { rest };
@@ -41,7 +59,7 @@ pub(super) fn is_quoted(sentence: &[&str], known: &Known) -> bool {
 /// Whether a word announces an answer, names it, or is a formula.
 fn is_announcing(word: &str) -> bool {
     const ROLES: [Role; 5] = [Role::Filler, Role::Copula, Role::Claim, Role::Adjective, Role::Name];
-    matches!(word, "#" | ":" | "that" | "it")
+    matches!(word, "#" | ":" | "that" | "it" | "me" | "us")
         || word.chars().nth(1).is_none() && word.starts_with(char::is_alphabetic)
         || ROLES.iter().any(|role| words::is(*role, word))
 }
@@ -104,6 +122,8 @@ mod tests {
             "They say the total is ",
             "Bob thought the answer was ",
             "According to Bob, the answer is ",
+            "According to Bob: ",
+            "Someone told me that the answer is ",
             "Bob's answer is ",
             "The student's final answer: ",
             "Bob's guess is ",
@@ -126,6 +146,8 @@ mod tests {
             "On second thought, the answer is ",
             "After some thought the answer is ",
             "Which says that x = ",
+            "The theorem says that x = ",
+            "We are told that x = ",
             "So, say, ",
             "Frank answered ",
             "Bob has ",

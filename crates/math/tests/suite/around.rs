@@ -196,6 +196,7 @@ fn what_somebody_else_says_is_no_answer_unless_the_problem_asks_for_it() {
             "On second thought, the answer is \\boxed{7}",
             "Claim: the answer is \\boxed{7}",
             "Bob has \\boxed{7}",
+            "The theorem says that $x = \\boxed{7}$",
             "Bob's total is \\boxed{7}",
             "Bob says 3, so the answer is \\boxed{7}",
             "Bob says 8. The answer is \\boxed{7}",
@@ -211,6 +212,8 @@ fn what_somebody_else_says_is_no_answer_unless_the_problem_asks_for_it() {
             "They say the total is \\boxed{7}",
             "According to Bob, the answer is \\boxed{7}",
             "Bob's answer is \\boxed{7}",
+            "Someone told me the answer is \\boxed{7}",
+            "\\boxed{7}, says Bob",
         ],
     );
     let judged = |problem: &str, text: &str| {

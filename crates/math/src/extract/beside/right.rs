@@ -153,7 +153,7 @@ fn computes(words: &[String]) -> bool {
 /// `+ 1` after a box in no formula.
 fn is_sum(after: &str) -> bool {
     let rest = after.trim_start();
-    let term = ["+ ", "- ", "– ", "— ", "\u{2212} ", "± ", "\\pm ", "\\times ", "\\cdot ", "× "]
+    let term = ["+ ", "- ", "/ ", "– ", "— ", "\u{2212} ", "± ", "\\pm ", "\\times ", "\\cdot ", "× "]
         .iter()
         .find_map(|sign| rest.strip_prefix(sign));
     term.is_some_and(is_term)

@@ -46,7 +46,7 @@ impl<'a> Answered<'a> {
     }
 
     /// Whether it is the letter of a choice.
-    pub(super) fn is_choice(&self) -> bool {
+    pub(in crate::extract) fn is_choice(&self) -> bool {
         self.choice.is_some()
     }
 
@@ -156,13 +156,18 @@ pub(super) fn values(sentence: &str, names: Names<'_>) -> Vec<Number> {
 pub(super) fn choices(sentence: &str) -> Vec<char> {
     let mut words = sentence.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).peekable();
     let mut found = Vec::new();
+    // A letter of a formula, or in a box.
+    if sentence.contains('\\') {
+        return found;
+    }
     while let Some(word) = words.next() {
         let mut letters = word.chars();
         let letter = letters.next().filter(|letter| ('A'..='J').contains(letter) && *letter != 'I');
         // `A number`
-        let mut is_article = || words.peek().is_some_and(|next| !matches!(*next, "is" | "or" | "and" | "also" | "may"));
+        let next = words.peek().copied();
+        let is_article = next.is_some_and(|next| !matches!(next, "is" | "or" | "and" | "also" | "may"));
         match letter {
-            Some(letter) if letters.next().is_none() && !(letter == 'A' && is_article()) => found.push(letter),
+            Some(letter) if letters.next().is_none() && !(letter == 'A' && is_article) => found.push(letter),
             _ => {}
         }
     }
