@@ -2,7 +2,7 @@
 //!
 //! A box is an answer by itself, and prose before it is no part of it. Only words that stand next to it count.
 
-use super::sentence::words_of;
+use super::sentence::{without, words_of};
 use super::speaker;
 use crate::slicing::SafeSlice;
 use crate::words::{self, Known, Role};
@@ -141,16 +141,6 @@ fn is_filler(word: &str) -> bool {
 
 fn is_negation(word: &str) -> bool {
     words::is(Role::Negation, word) || word.ends_with("n't")
-}
-
-/// Words without those at their end that are of a kind.
-pub(super) fn without<'a, 'b>(mut words: &'a [&'b str], is: impl Fn(&str) -> bool) -> &'a [&'b str] {
-    while let Some((last, rest)) = words.split_last()
-        && is(last)
-    {
-        words = rest;
-    }
-    words
 }
 
 #[cfg(test)]

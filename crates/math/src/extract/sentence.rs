@@ -176,6 +176,16 @@ pub(super) fn has_another_number(text: &str, answer: &str) -> bool {
     numbers(&rest).iter().any(|number| !own.contains(number))
 }
 
+/// Words without those at their end that are of a kind.
+pub(super) fn without<'a, 'b>(mut words: &'a [&'b str], is: impl Fn(&str) -> bool) -> &'a [&'b str] {
+    while let Some((last, rest)) = words.split_last()
+        && is(last)
+    {
+        words = rest;
+    }
+    words
+}
+
 /// A text without its drawings, `[asy]...[/asy]`.
 pub(super) fn drawn(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split("[asy]").enumerate();

@@ -3,7 +3,7 @@
 //! A sentence in the first person is the writer's own. Where the problem has such verbs, or the person, what is said is
 //! what is asked about.
 
-use super::before::without;
+use super::sentence::without;
 use crate::words::{self, Known, Role};
 
 /// Verbs between a subject and such a verb: `some might think`.
