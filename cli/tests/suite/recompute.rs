@@ -404,5 +404,5 @@ fn a_run_of_a_gpu_is_within_the_tolerance_on_a_cpu_and_never_called_equal() {
     let (status, stdout, stderr) = checked(&run, 3, &[]);
     assert_eq!(status, Some(2), "{stdout}{stderr}");
     let last = stdout.lines().last().unwrap_or_default();
-    assert!(last.contains("another device has other bits: step 3 is within the tolerance"), "{stdout}{stderr}");
+    assert!(last.contains("bits differ on another device: step 3 is within the tolerance"), "{stdout}{stderr}");
 }

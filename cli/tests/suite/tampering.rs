@@ -554,7 +554,10 @@ fn a_head_of_an_earlier_step_is_one_of_a_run_that_went_on() {
     succeed(command);
     let output = check(&run, Some(&printed));
     let said = text(&output);
-    assert!(output.status.success() && said.contains("is that after step 4; the receipt goes on"), "{said}");
+    assert!(
+        output.status.success() && said.contains("the given head is that of step 4; the receipt continues to step 6"),
+        "{said}"
+    );
     assert!(!said.contains("does not cover"), "{said}");
     assert_eq!(check(&run, Some(&earlier.whole)).status.code(), Some(1), "the line of the end was replaced");
     let output = check(&run, Some(&earlier.determined));

@@ -101,7 +101,7 @@ fn is_lead(word: &str) -> bool {
 }
 
 /// Longest word of a language without spaces between words, in characters.
-const MAX_OPENING: usize = 5;
+const MAX_OPENING: usize = 7;
 
 /// What follows the longest word of the table that a text begins with.
 fn after_opening(text: &str) -> Option<&str> {
@@ -125,6 +125,8 @@ mod tests {
             "综上所述，这道题的正确答案是 42",
             "Правильный ответ: 42",
             "したがって、答えは42",
+            "ดังนั้นคำตอบคือ 42",
+            "ดังนั้นดังนั้นคำตอบคือ 42",
             "따라서 정답: 42",
             "**Antwort:** 42",
         ] {

@@ -10,9 +10,9 @@ use crate::inputs::{InputRecord, differences, names_files};
 const DEFAULTS: &str = "defaults";
 
 /// What may be another in a run that is resumed.
-const ALLOWED: &str = "run.steps, evaluation (but problems and files), checkpoint, proof, services, and of engine, \
-                       generation and reward what affects no result (addresses, threads, queues, time-outs); start \
-                       another run from it with --from to change others";
+const ALLOWED: &str = "run.steps, evaluation (but problems and files), checkpoint, proof, sampler_audit, services, and \
+                       of engine, generation, learner and reward what affects no result (addresses, threads, memory, \
+                       queues, time-outs); start another run from it with --from to change others";
 
 /// Refuses a recipe of another identity than that of the run, unless only the places of files differ.
 pub(super) fn refuse_other_settings(

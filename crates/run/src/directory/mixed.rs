@@ -9,9 +9,6 @@ use crate::layout::{
     CHECKPOINTS_FOLDER, EVALUATION_FOLDER, INPUTS_FILE, ROLLOUTS_FOLDER, RUN_FILE, TENSORBOARD_FOLDER, WEIGHTS_FOLDER,
 };
 
-/// Settings of verifiers, whose addresses may change.
-const VERIFIERS: &str = "data.verifiers.";
-
 /// The folders of a run.
 const FOLDERS: [&str; 5] = [CHECKPOINTS_FOLDER, WEIGHTS_FOLDER, ROLLOUTS_FOLDER, EVALUATION_FOLDER, TENSORBOARD_FOLDER];
 
@@ -30,9 +27,8 @@ pub(super) fn refuse_mixed(
         }
     }
     // Both have the settings alone that no resumed run may change.
-    let is_fixed = |key: &str| !names_files(key) && !key.starts_with(VERIFIERS);
     let differing = differences(&begun_with.settings, recipe.rules);
-    if let Some((key, theirs, ours)) = differing.into_iter().find(|(key, ..)| is_fixed(key)) {
+    if let Some((key, theirs, ours)) = differing.into_iter().find(|(key, ..)| !names_files(key)) {
         let value = |value: Option<&String>| value.map_or("absent", String::as_str).to_owned();
         let (theirs, ours) = (value(theirs), value(ours));
         return refused(format!(

@@ -68,7 +68,8 @@ pub(super) fn compare(
     for name in names.into_iter().filter(|name| is_recorded(name, has_moments)) {
         let (was, is) = (recorded.line.get(name), line.get(name));
         // Another version of the program may measure other things, and further rules have values of their own.
-        let may_lack = !recorded.is_of_this_version || is_of_rule(name) || is_of_device(name, precision);
+        let is_newer = was.is_none() && name == metric::UPDATE_NORM.name;
+        let may_lack = !recorded.is_of_this_version || is_newer || is_of_rule(name) || is_of_device(name, precision);
         if (was.is_none() || is.is_none()) && may_lack {
             continue;
         }

@@ -48,19 +48,21 @@ impl GroupReader<'_> {
         use UnreadGroups::{Contradiction, NotKept};
         let mut groups = Vec::new();
         let mut rollouts = all;
-        for record in line.groups.iter().filter(|record| record.is_sent()) {
-            let prompt = record.prompt;
-            let found = all.iter().filter(|rollout| rollout.group == prompt).count();
-            let expected = record.lengths.len() + record.invalid.len();
+        let sent = || {
+            line.groups.iter().filter(|record| record.is_sent()).map(|record| {
+                let found = all.iter().filter(|rollout| rollout.group == record.prompt).count();
+                (record.prompt, found, record.lengths.len() + record.invalid.len())
+            })
+        };
+        // First: what a prompt has too many of, another may lack.
+        if let Some((prompt, found, expected)) = sent().find(|(_, found, expected)| found > expected) {
+            return Err(Contradiction(format!("prompt {prompt} has {found} samples, and {expected} in prompts.jsonl")));
+        }
+        for (prompt, found, expected) in sent() {
             if found < expected {
                 let hint = if found == 0 { " (run.rollouts keeps those of all groups with \"all\")" } else { "" };
                 return Err(NotKept(format!(
                     "prompt {prompt} has {found} of {expected} samples in its rollouts{hint}"
-                )));
-            }
-            if found > expected {
-                return Err(Contradiction(format!(
-                    "prompt {prompt} has {found} samples, and {expected} in prompts.jsonl"
                 )));
             }
             let (own, rest) = rollouts.split_at(expected.min(rollouts.len()));

@@ -222,8 +222,7 @@ impl Replay {
         self.at = None;
         let ReplaySettings { seed, max_lag, precision, .. } = self.settings;
         self.learner.set_seed(seed);
-        let trained = self.trained(recorded, is_probed, max_lag > 0, precision == Precision::Bits);
-        let report = trained.map_err(|error| failed(recorded, error))?;
+        let report = self.trained(recorded, is_probed, max_lag > 0, precision == Precision::Bits)?;
         let agreement =
             compare(recorded, &report, precision, has_moments).map_err(|deviation| deviation.at(recorded.step))?;
         self.at = has_moments.then_some(report.version);
@@ -237,7 +236,7 @@ impl Replay {
         is_probed: bool,
         has_lags: bool,
         is_exact: bool,
-    ) -> Result<StepReport, LearnerError> {
+    ) -> Result<StepReport, ReplayError> {
         let mut step = self.learner.step_of(recorded.groups.len()).numbered(recorded.step)?;
         if is_probed {
             step = step.with_detailed_probe(self.settings.dials.clone())?;
@@ -250,9 +249,9 @@ impl Replay {
             if !is_exact {
                 group.responses.iter_mut().for_each(|response| response.comparisons.clear());
             }
-            step.add(group)?;
+            step.add(group).map_err(|error| failed(recorded, error))?;
         }
-        step.finish()
+        step.finish().map_err(|error| failed(recorded, error))
     }
 }
 

@@ -28,8 +28,7 @@ impl StartFiles {
         found: Vec<Input>,
         begun_with: &InputRecord,
     ) -> Self {
-        let settings = if begun_with.settings.is_empty() { recipe.rules.clone() } else { begun_with.settings.clone() };
-        let record = InputRecord::new(settings, found).with_accepted(begun_with.accepted.clone());
+        let record = InputRecord::new(begun_with.settings.clone(), found).with_accepted(begun_with.accepted.clone());
         Self { config: Some(recipe.toml.clone()), data: data.clone(), record }
     }
 
