@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
-use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, RunError, RunProgress};
+use evenkeel_orchestrator::{EvaluationHandle, EvaluationJudge, EvaluationRequest, Event, RunError, RunProgress};
 use evenkeel_proto::FieldError;
 use evenkeel_recipe::Recipe;
 use evenkeel_reward::RewardSettings;
@@ -60,6 +60,7 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
         generation: services.generation.endpoint().to_owned(),
         environment: services.environments.server.iter().map(|server| server.endpoint().to_owned()).collect(),
         described: services.environments.described.clone(),
+        judge: judge(&recipe)?,
         verifiers: services.judge.iter().map(|name| (name.clone(), reward.clone())).collect(),
         reward,
     };
@@ -76,6 +77,13 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
     };
     report(&line, &output, options.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the judge decides by, if there is one.
+fn judge(recipe: &Recipe) -> Result<Option<EvaluationJudge>, FieldError> {
+    let Some(judge) = &recipe.reward.judge else { return Ok(None) };
+    let digest = judge.digest().map_err(|error| error.within("reward.judge"))?;
+    Ok(Some(EvaluationJudge { digest, undecided: judge.undecided }))
 }
 
 /// A setting that an option of this command sets is named by the option.

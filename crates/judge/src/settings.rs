@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evenkeel_child::has_secret_name;
 use evenkeel_config::{HumanDuration, at_least_1ms, at_least_one, human};
+use evenkeel_host::FileDigest;
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -206,6 +207,22 @@ impl JudgeSettings {
         }
     }
 
+    /// Digest of what decides verdicts, with what is in the files.
+    ///
+    /// # Errors
+    /// A file that cannot be read, by its field.
+    pub fn digest(&self) -> Result<String, FieldError> {
+        let mut text = serde_json::to_string(&self.result_affecting()).expect("numbers and names serialise");
+        for (field, file) in [("rubric", Some(&self.rubric)), ("template", self.template.as_ref())] {
+            let Some(file) = file else { continue };
+            let found = FileDigest::of(file).map_err(|error| {
+                FieldError::new(field, file.display(), format!("a file that can be read ({error})"))
+            })?;
+            text += &format!("\n{field} {found}");
+        }
+        Ok(evenkeel_host::sha256(text))
+    }
+
     /// How long a verdict may take: a call and its retries, and as long again for calls that are waited for.
     pub fn longest_verdict(&self) -> Duration {
         self.timeout.saturating_add(self.retry_for).saturating_mul(2)
@@ -308,5 +325,20 @@ mod tests {
         };
         assert_eq!(elsewhere.result_affecting(), good().result_affecting());
         assert_ne!(JudgeSettings { undecided: true, ..good() }.result_affecting(), good().result_affecting());
+    }
+
+    #[test]
+    fn the_digest_is_of_what_is_in_the_rubric_and_not_of_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |name: &str, text: &str| {
+            let rubric = dir.path().join(name);
+            std::fs::write(&rubric, text).unwrap();
+            JudgeSettings { rubric, ..good() }.digest().unwrap()
+        };
+        let one = of("a.toml", "one");
+        assert_eq!(of("b.toml", "one"), one);
+        assert_ne!(of("a.toml", "other"), one);
+        let absent = JudgeSettings { rubric: dir.path().join("absent"), ..good() };
+        assert_eq!(absent.digest().unwrap_err().field, "rubric");
     }
 }

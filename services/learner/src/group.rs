@@ -142,9 +142,7 @@ impl ResponseGroup {
         }
         Ok(())
     }
-}
 
-impl ResponseGroup {
     /// Refuses a hint that no teacher reads, and one that leaves no room for a response.
     fn validate_hint(&self, config: &Config, settings: &TrainingSettings) -> Result<(), FieldError> {
         const FIELD: &str = "hinted_prompt";

@@ -33,9 +33,10 @@ mod text;
 mod trial;
 
 pub use clients::{Endpoints, describe_environments};
-pub use data::{Encoder, reason_of};
+pub use data::{Encoder, hint_of, reason_of};
 pub use dependency::Dependency;
 pub use error::{CheckpointError, Incompatible, RunError, StateProblem};
+pub use evaluation::EvaluationJudge;
 pub use evenkeel_environment::{Descriptions, EnvironmentOrigin};
 pub use events::{Activity, Event, RunOutcome, RunProgress, Subscription};
 pub use instruments::series;

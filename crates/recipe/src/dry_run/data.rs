@@ -35,7 +35,7 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
     if let Some(dataset) = settings.built_in(recipe.run.seed, held_out) {
         for (part, problems) in [(Purpose::Training, &dataset.train), (Purpose::Evaluation, &dataset.held_out)] {
             let profile = recipe.reward.math.profile;
-            let set = prompt_set(dataset.name.clone(), part, problems, model, &settings.suffix, room, profile);
+            let set = prompt_set(dataset.name.clone(), part, problems, model, settings, room, profile);
             facts.sets.extend((set.prompts > 0).then_some(set));
         }
     }
@@ -155,7 +155,7 @@ fn read(
         findings.note(format!("{name}: {warning}"));
     }
     let profile = recipe.reward.math.profile;
-    let mut set = prompt_set(name, named.part, &problems, model, &recipe.data.suffix, room, profile);
+    let mut set = prompt_set(name, named.part, &problems, model, &recipe.data, room, profile);
     set.rows = rows(&report);
     set.asked = named.sampling.map(|(samples, answer_tokens)| EvaluationVolume {
         problems: set.prompts - set.too_long,
@@ -237,6 +237,7 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
             asked: None,
             mean_tokens: mean,
             longest_tokens: None,
+            longest_hinted: None,
             lengths,
             kinds: Vec::new(),
             has_hints: false,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_chat::Prompt;
 use evenkeel_data::{Problem, Purpose, TaskKind};
 use evenkeel_math::Profile;
+use evenkeel_orchestrator::{DataSettings, hint_of};
 use serde::Serialize;
 
 use super::model::ModelFacts;
@@ -33,6 +34,9 @@ pub(super) struct PromptSet {
     /// Absent where the tokenizer could not be read.
     pub(super) mean_tokens: Option<f64>,
     pub(super) longest_tokens: Option<u64>,
+    /// The longest prompt with its hint, in tokens; absent where none has one.
+    #[serde(skip)]
+    pub(super) longest_hinted: Option<u64>,
     /// How many prompts have which length in tokens, where they are known.
     #[serde(skip)]
     pub(super) lengths: BTreeMap<u64, u64>,
@@ -83,9 +87,9 @@ impl DataFacts {
         (prompts > 0.0).then(|| tokens / prompts)
     }
 
-    /// The longest prompt, in tokens; 0 where none is known.
+    /// The longest prompt, with its hint where it has one, in tokens; 0 where none is known.
     pub(super) fn longest_tokens(&self) -> u64 {
-        self.sets.iter().filter_map(|set| set.longest_tokens).max().unwrap_or(0)
+        self.sets.iter().flat_map(|set| [set.longest_tokens, set.longest_hinted]).flatten().max().unwrap_or(0)
     }
 
     /// How many prompts of a part have which length, where they are known.
@@ -113,21 +117,35 @@ pub(super) fn prompt_set(
     part: Purpose,
     problems: &[Problem],
     model: &ModelFacts,
-    suffix: &str,
+    data: &DataSettings,
     room: Option<u64>,
     profile: Profile,
 ) -> PromptSet {
     let mut lengths = Vec::with_capacity(problems.len());
+    let mut longest_hinted = None::<u64>;
+    let mut too_long = 0_u64;
+    let mut add = |tokens: usize, hinted: Option<usize>| {
+        let (tokens, hinted) = (tokens as u64, hinted.map(|hinted| hinted as u64));
+        lengths.push(tokens);
+        longest_hinted = longest_hinted.max(hinted);
+        too_long += u64::from(room.is_some_and(|room| tokens.max(hinted.unwrap_or(0)) > room));
+    };
+    // The teacher reads what is trained on alone.
+    let hint = data.hint.as_deref().filter(|_| part == Purpose::Training);
     let mut refused = Refused::default();
     let mut marked = MarkedPrompts::default();
     for problems in problems.chunks(RENDERED_TOGETHER) {
         match (&model.encoder, &model.folder) {
             (Some(encoder), _) => {
                 for (problem, rendered) in problems.iter().zip(encoder.render_all(problems)) {
+                    let rendered = rendered.and_then(|rendered| {
+                        let hinted = hint.map(|_| encoder.render_hinted(problem)).transpose()?.flatten();
+                        Ok((rendered, hinted))
+                    });
                     match rendered {
-                        Ok(rendered) => {
+                        Ok((rendered, hinted)) => {
                             marked.add(problem, &rendered.text, profile);
-                            lengths.push(rendered.token_ids.len() as u64);
+                            add(rendered.token_ids.len(), hinted.map(|hinted| hinted.token_ids.len()));
                         }
                         Err(error) => {
                             refused.count += 1;
@@ -138,10 +156,12 @@ pub(super) fn prompt_set(
             }
             (None, None) => {
                 for problem in problems {
-                    let text = plain_text(&problem.prompt, problem.suffix.as_deref().unwrap_or(suffix));
+                    let text = plain_text(&problem.prompt, problem.suffix.as_deref().unwrap_or(&data.suffix));
                     marked.add(problem, &text, profile);
-                    lengths
-                        .extend((!matches!(problem.prompt, Prompt::Messages(_))).then(|| text.chars().count() as u64));
+                    if !matches!(problem.prompt, Prompt::Messages(_)) {
+                        let characters = text.chars().count();
+                        add(characters, hint_of(hint, problem).map(|hint| characters + hint.chars().count()));
+                    }
                 }
             }
             (None, Some(_)) => {}
@@ -159,13 +179,43 @@ pub(super) fn prompt_set(
         rows: problems.len() as u64,
         prompts: problems.len() as u64,
         asked: None,
-        too_long: lengths.iter().filter(|&&length| room.is_some_and(|room| length > room)).count() as u64,
+        too_long,
         mean_tokens: (!lengths.is_empty()).then(|| sum as f64 / lengths.len() as f64),
         longest_tokens: lengths.iter().max().copied(),
+        longest_hinted,
         lengths: counts,
         kinds,
         has_hints: problems.iter().any(|problem| problem.hint.is_some()),
         refused,
         marked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_prompt_is_one_with_its_hint_where_that_is_trained_on() {
+        let data = DataSettings { hint: Some(" Hint: {hint}".to_owned()), ..DataSettings::default() };
+        let mut problems = data.built_in(1, 0).unwrap().train;
+        problems.truncate(9);
+        let model = ModelFacts {
+            folder: None,
+            parameters: None,
+            context_tokens: None,
+            chat_template: false,
+            config: None,
+            encoder: None,
+        };
+        let facts = |problems: &[Problem], part, room| DataFacts {
+            sets: vec![prompt_set("a".to_owned(), part, problems, &model, &data, room, Profile::default())],
+        };
+        let plain = facts(&problems, Purpose::Training, None).longest_tokens();
+        problems[0].hint = Some("x".repeat(100).into());
+        let hinted = facts(&problems, Purpose::Training, Some(plain));
+        assert!(hinted.longest_tokens() > plain + 50, "{}", hinted.longest_tokens());
+        assert_eq!((hinted.sets[0].longest_tokens, hinted.sets[0].too_long), (Some(plain), 1));
+        assert_eq!(facts(&problems, Purpose::Evaluation, None).longest_tokens(), plain, "no teacher reads it");
     }
 }

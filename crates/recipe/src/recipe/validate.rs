@@ -109,10 +109,6 @@ fn validate_distillation(recipe: &Recipe) -> Result<(), FieldError> {
         Some(hint) if !reads_hints => {
             Err(FieldError::quoted("data.hint", hint, "absent without learner.distillation.hints = true"))
         }
-        Some(hint) if recipe.data.environment.is_some() || !recipe.data.environments.is_empty() => {
-            let allowed = "absent with an environment: turns may have prompts of their own, which have no hint";
-            Err(FieldError::quoted("data.hint", hint, allowed))
-        }
         _ => Ok(()),
     }
 }

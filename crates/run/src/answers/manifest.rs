@@ -39,6 +39,9 @@ pub struct AskedBenchmark {
     pub stop_token_ids: Vec<u32>,
     /// Digest of prompts and gold answers.
     pub digest: String,
+    /// Digest of what decides the verdicts of a judge; absent where none judges its answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
 }
 
 impl EvaluationManifest {
@@ -93,6 +96,7 @@ impl AskedBenchmark {
         ];
         match pairs.into_iter().find(|(_, before, now)| before != now) {
             Some((setting, before, now)) => format!("{setting} {before}, not {now}, for benchmark `{name}`"),
+            None if self.judge != now.judge => format!("another judge, or another rubric, for benchmark `{name}`"),
             None => format!("other problems or prompts in benchmark `{name}`"),
         }
     }

@@ -194,11 +194,10 @@ impl Optimizer {
         self.enter(phase, target.parameters)?;
         let learning_rate = settings.learning_rate_at(self.counts.updates, self.counts.steps);
         let clip = Clip { scale, limit: settings.max_grad_norm.unwrap_or(f64::INFINITY) };
-        let mut squares = None;
-        let UpdateNorm { norm, applied } = match (loss_is_finite, target.kernels) {
-            (true, _) => self.apply(settings, target, gradient, clip, learning_rate, &mut squares)?,
-            (false, Some(kernels)) => UpdateNorm { norm: kernels.norm(gradient.tensors)?, applied: false },
-            (false, None) => UpdateNorm { norm: gradient.norm()?, applied: false },
+        let (UpdateNorm { norm, applied }, squares) = match (loss_is_finite, target.kernels) {
+            (true, _) => self.apply(settings, target, gradient, clip, learning_rate)?,
+            (false, Some(kernels)) => (UpdateNorm { norm: kernels.norm(gradient.tensors)?, applied: false }, None),
+            (false, None) => (UpdateNorm { norm: gradient.norm()?, applied: false }, None),
         };
         let skipped = match (loss_is_finite, applied) {
             (true, true) => None,
@@ -211,7 +210,7 @@ impl Optimizer {
 
 impl Optimizer {
     /// Where there are kernels, the device decides whether there is anything finite to update by, and how far to clip
-    /// it, before it changes a weight.
+    /// it, before it changes a weight. Also returns [`UpdateReport::squares`].
     fn apply(
         &mut self,
         settings: &OptimizerSettings,
@@ -219,8 +218,7 @@ impl Optimizer {
         gradient: UpdateGradient<'_>,
         clip: Clip,
         learning_rate: f64,
-        squares: &mut Option<Vec<f64>>,
-    ) -> Result<UpdateNorm> {
+    ) -> Result<(UpdateNorm, Option<Vec<f64>>)> {
         let updates = self.counts.updates + 1;
         let [beta1, beta2] = settings.betas;
         let corrected = |beta: f64| 1.0 - libm::pow(beta, updates as f64);
@@ -236,6 +234,7 @@ impl Optimizer {
         let specs = &parameters.trained_specs()[own.clone()];
         let numbers: Vec<AdamW> = specs.iter().map(|spec| numbers(spec.kind.decays())).collect();
         let gradients = gradient.tensors;
+        let mut squares = None;
         let found = match (self.moments.store_mut(), kernels) {
             (MomentStore::Device(moments), Some(kernels)) => {
                 let PerMoment { first, second } = moments;
@@ -249,7 +248,7 @@ impl Optimizer {
                 let norm = gradient.norm()?;
                 let scaled = clip.scale * norm;
                 if !scaled.is_finite() {
-                    return Ok(UpdateNorm { norm, applied: false });
+                    return Ok((UpdateNorm { norm, applied: false }, None));
                 }
                 // As in torch.nn.utils.clip_grad_norm_.
                 let factor = clip.scale * (clip.limit / (scaled + 1e-6)).min(1.0);
@@ -274,7 +273,7 @@ impl Optimizer {
         if found.applied {
             self.counts.updates = updates;
         }
-        Ok(found)
+        Ok((found, squares))
     }
 }
 

@@ -57,7 +57,7 @@ impl Stop {
     }
 
     /// Whether a judge's budget alone is why the step in progress is given up.
-    pub(crate) fn is_of_budget(&self) -> bool {
+    fn is_of_budget(&self) -> bool {
         !self.by_user.load(Ordering::Relaxed) && self.used_budget().is_some()
     }
 
@@ -74,9 +74,11 @@ impl Stop {
         *self.requested.borrow() != Requested::No
     }
 
-    /// Completes where a step that is not trained yet is to be given up.
-    pub(crate) async fn step_abandoned(&self) {
-        self.at_least(Requested::AbandonStep).await;
+    /// Completes where a step that is not trained yet is to be given up. A judge's budget takes nothing from one that
+    /// has all its verdicts; a user does, also after the budget.
+    pub(crate) async fn step_abandoned(&self, has_verdicts: bool) {
+        let spares = || has_verdicts && self.is_of_budget();
+        self.wait_for(|requested| requested >= Requested::AbandonStep && !spares()).await;
     }
 
     /// Whether a step may have been given up.
@@ -95,8 +97,44 @@ impl Stop {
     }
 
     async fn at_least(&self, least: Requested) -> Halt {
-        // This value holds a sender, so the wait cannot fail.
-        let _ = self.requested.subscribe().wait_for(|requested| *requested >= least).await;
+        self.wait_for(|requested| requested >= least).await;
         Halt::Stop
+    }
+
+    /// Looks again after every request, also one that asks for nothing more than the one before.
+    async fn wait_for(&self, is_met: impl Fn(Requested) -> bool) {
+        // This value holds a sender, so the wait cannot fail.
+        let _ = self.requested.subscribe().wait_for(|requested| is_met(*requested)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_budget_that_is_used_up_during_the_wait_spares_a_step_with_all_its_verdicts_and_no_other() {
+        let stop = Stop::new();
+        let (mut whole, mut sampled) = (Box::pin(stop.step_abandoned(true)), Box::pin(stop.step_abandoned(false)));
+        assert!((&mut whole).now_or_never().is_none() && (&mut sampled).now_or_never().is_none());
+        stop.budget_used("a limit");
+        assert!((&mut whole).now_or_never().is_none());
+        assert!((&mut sampled).now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_user_gives_up_any_step_after_the_budget_and_before() {
+        let stop = Stop::new();
+        let mut whole = Box::pin(stop.step_abandoned(true));
+        stop.budget_used("a limit");
+        assert!((&mut whole).now_or_never().is_none());
+        stop.abandoning_step();
+        assert!(whole.now_or_never().is_some());
+        let stop = Stop::new();
+        stop.abandoning_step();
+        stop.budget_used("a limit");
+        assert!(stop.step_abandoned(true).now_or_never().is_some());
     }
 }

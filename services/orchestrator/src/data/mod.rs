@@ -21,7 +21,7 @@ pub(crate) use agent::AgentConversation;
 pub(crate) use demonstrations::{DemonstrationAnswers, Demonstrations, ToPlay, ends_early, refused};
 pub use prompts::reason_of;
 pub(crate) use prompts::{Fit, MAX_DATA_SOURCES, Prompt, Prompts, encode, environments};
-pub use renderer::Encoder;
+pub use renderer::{Encoder, hint_of};
 pub(crate) use sampled_turn::SampledTurn;
 pub(crate) use sampler::PromptSampler;
 pub(crate) use turns::{Asked, EpisodeText, EpisodeTexts, PastTurns};

@@ -231,7 +231,7 @@ pub(crate) fn encode(
                 }
             }
         }
-        // Not cut: the model would lose the question alone as its teacher.
+        // Never cut, which the settings refuse: the model would lose the question alone as its teacher.
         if let Some(tokens) = hinted.as_ref().map(Vec::len).filter(|tokens| *tokens > allowed) {
             if overlong == Overlong::Skip {
                 let message = format!("{tokens} tokens with its hint, allowed: at most {allowed}");

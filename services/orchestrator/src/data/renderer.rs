@@ -89,10 +89,10 @@ impl Encoder {
     ///
     /// # Errors
     /// Messages that no template renders.
-    pub(super) fn render_hinted(&self, problem: &Problem) -> Result<Option<RenderedPrompt>, PromptError> {
-        let (Some(template), Some(hint)) = (&self.hint, &problem.hint) else { return Ok(None) };
+    pub fn render_hinted(&self, problem: &Problem) -> Result<Option<RenderedPrompt>, PromptError> {
+        let Some(hint) = hint_of(self.hint.as_deref(), problem) else { return Ok(None) };
         let (prompt, suffix) = problem.asked();
-        self.renderer_of(problem).render_hinted(prompt, suffix, &template.replace(HINT, hint)).map(Some)
+        self.renderer_of(problem).render_hinted(prompt, suffix, &hint).map(Some)
     }
 
     /// Renders many problems, in their order.
@@ -122,6 +122,11 @@ impl Encoder {
         let of_environment = environment(problem).and_then(|name| self.episodes.get(name));
         of_environment.map_or(&self.prompts, |episodes| episodes.prompts())
     }
+}
+
+/// The text of a row's hint, with `data.hint`; `None` without one.
+pub fn hint_of(template: Option<&str>, problem: &Problem) -> Option<String> {
+    Some(template?.replace(HINT, problem.hint.as_deref()?))
 }
 
 fn environment(problem: &Problem) -> Option<&str> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use evenkeel_data::{Cancel, Dataset, Problem, TaskKind};
+use evenkeel_data::{Cancel, Dataset, Problem, Task, TaskKind};
 use evenkeel_host::sha256;
 use evenkeel_proto::{FieldError, Purpose, SamplingSettings};
 use evenkeel_run::AskedBenchmark;
@@ -27,6 +27,17 @@ pub(crate) struct Benchmark {
     half: u64,
     /// Whether it counts in the average.
     pub(super) in_average: bool,
+    /// Digest of what decides the verdicts of the judge that judges its answers, where that may change.
+    judge: Option<String>,
+}
+
+/// The judge of an evaluation. Answers are kept for one that decides likewise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvaluationJudge {
+    /// Digest of what decides its verdicts.
+    pub digest: String,
+    /// Whether it also decides mathematical answers that the rule leaves undecided.
+    pub undecided: bool,
 }
 
 /// Everything that an evaluation asks.
@@ -102,7 +113,14 @@ impl Benchmarks {
         let mut all = Vec::new();
         if !held_out.is_empty() {
             let sampling = group(evaluation.sampling(training));
-            all.push(Benchmark { name: data.to_owned(), prompts: held_out, sampling, half: 0, in_average: false });
+            all.push(Benchmark {
+                name: data.to_owned(),
+                prompts: held_out,
+                sampling,
+                half: 0,
+                in_average: false,
+                judge: None,
+            });
         }
         for (index, (benchmark, prompts)) in evaluation.benchmarks.iter().zip(named).enumerate() {
             let name = benchmark.name();
@@ -114,9 +132,21 @@ impl Benchmarks {
                 let allowed = format!("a name that does not collide with `{}`, which is evaluated as well", other.name);
                 return Err(FieldError::quoted(field, name, allowed).into());
             }
-            all.push(Benchmark { name, prompts, sampling, half, in_average: true });
+            all.push(Benchmark { name, prompts, sampling, half, in_average: true, judge: None });
         }
         Ok(Self(all))
+    }
+
+    /// Notes by which judge the answers are judged that it judges: those of the verifiers that it is.
+    pub(crate) fn judged_by(&mut self, judge: &EvaluationJudge, is_judge: impl Fn(&str) -> bool) {
+        for benchmark in &mut self.0 {
+            let judges = |task: &Task| {
+                task.verifier().is_some_and(&is_judge) || judge.undecided && task.kind() == TaskKind::Math
+            };
+            if benchmark.prompts.iter().any(|prompt| judges(&prompt.task)) {
+                benchmark.judge = Some(judge.digest.clone());
+            }
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -139,6 +169,7 @@ impl Benchmarks {
                 max_tokens: sampling.max_tokens,
                 stop_token_ids: sampling.stop_token_ids.clone(),
                 digest: benchmark.digest(),
+                judge: benchmark.judge.clone(),
             }
         };
         self.iter().map(|benchmark| (benchmark.file(), asked(benchmark))).collect()
@@ -231,8 +262,6 @@ fn file_name(name: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use evenkeel_data::Task;
-
     use super::*;
 
     /// A benchmark of that many problems, one sample for each.
@@ -254,6 +283,7 @@ pub(super) mod tests {
             sampling: sampling.into(),
             half: evenkeel_seeds::upper_half(name).into(),
             in_average: true,
+            judge: None,
         }])
     }
 
@@ -267,9 +297,6 @@ pub(super) mod tests {
         }
         assert_eq!((benchmarks.index_of(2), benchmarks.context_tokens()), (None, 5));
     }
-
-    #[test]
-    fn the_numbers_of_a_benchmark_follow_from_its_name_and_never_change() {}
 
     #[test]
     fn any_name_of_data_names_a_file() {

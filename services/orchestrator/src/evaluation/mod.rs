@@ -9,6 +9,7 @@ mod group_answers;
 mod pool;
 mod scores;
 
+pub use benchmark::EvaluationJudge;
 pub(crate) use benchmark::{Benchmarks, named_prompts};
 pub(crate) use pool::{AuditedAnswers, EvaluationTarget, evaluate, refuse_other};
 pub(crate) use scores::{advice, write_scores};

@@ -183,6 +183,7 @@ fn open(
 
 #[cfg(test)]
 mod tests {
+    use super::super::EvaluationJudge;
     use super::super::benchmark::tests::benchmarks;
     use super::*;
 
@@ -224,6 +225,25 @@ mod tests {
             assert_eq!(open_as(dir.path()), [0; 0], "{what}");
             assert_eq!(kept(dir.path(), &of_three, &asked(20, "weights"), 1), [0; 0], "they were removed");
         }
+    }
+
+    #[test]
+    fn answers_of_another_judge_are_refused_where_it_judges_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let judged = |digest: &str, undecided: bool| {
+            let mut benchmarks = benchmarks("a", 3);
+            benchmarks.judged_by(&EvaluationJudge { digest: digest.to_owned(), undecided }, |_| false);
+            benchmarks
+        };
+        let refused = |benchmarks: &Benchmarks| {
+            refuse_other(benchmarks, &asked(0, "w"), 1, dir.path()).err().map(|error| error.to_string())
+        };
+        open(&benchmarks("a", 3), &asked(0, "w"), 1, dir.path()).unwrap();
+        assert_eq!(refused(&judged("one", false)), None, "it judges none of them");
+        open(&judged("one", true), &asked(0, "w"), 1, dir.path()).unwrap();
+        assert_eq!(refused(&judged("one", true)), None);
+        let error = refused(&judged("two", true)).unwrap();
+        assert!(error.contains("another judge, or another rubric, for benchmark `a`"), "{error}");
     }
 
     #[test]

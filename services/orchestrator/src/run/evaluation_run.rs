@@ -21,7 +21,7 @@ use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Encoder, benchmark_problems};
 use crate::error::{Halt, Incompatible, RunError};
 use crate::evaluation::{
-    AuditedAnswers, Benchmarks, EvaluationTarget, evaluate, named_prompts, refuse_other, write_scores,
+    AuditedAnswers, Benchmarks, EvaluationJudge, EvaluationTarget, evaluate, named_prompts, refuse_other, write_scores,
 };
 use crate::events::{Events, RunProgress, Subscription};
 use crate::load::LoadLimits;
@@ -56,6 +56,8 @@ pub struct EvaluationRequest {
     pub described: Descriptions,
     /// Addresses of custom verifiers by name, beside those in `data.verifiers`.
     pub verifiers: BTreeMap<String, Vec<String>>,
+    /// The judge of the reward service, if it has one.
+    pub judge: Option<EvaluationJudge>,
 }
 
 /// An evaluation in a task of its own. Dropping it stops it; what was answered is kept.
@@ -74,7 +76,8 @@ impl EvaluationRequest {
     /// Benchmarks or a model that cannot be used; a folder with answers to another evaluation, or that another process
     /// writes to.
     pub fn start(self) -> Result<EvaluationHandle, RunError> {
-        let Self { mut settings, model, adapter, output, generation, reward, environment, described, verifiers } = self;
+        let Self { mut settings, model, adapter, output, generation, reward, environment, described, verifiers, judge } =
+            self;
         settings.evaluation.problems = 0;
         evenkeel_config::Settings::validate(&settings)?;
         std::fs::create_dir_all(&output).map_err(RunError::file(&output))?;
@@ -91,7 +94,11 @@ impl EvaluationRequest {
         let prompts = named_prompts(&problems, &settings, &mut dataset, &encoder, context, &cancel)?;
         let notes =
             stop_at_end_of_turn(&mut settings, &tokenizer).into_iter().chain(dataset.report.warning()).collect();
-        let benchmarks = Benchmarks::new(&settings, ("", &[]), prompts)?;
+        let mut benchmarks = Benchmarks::new(&settings, ("", &[]), prompts)?;
+        if let Some(judge) = &judge {
+            let verifiers = &settings.data.verifiers;
+            benchmarks.judged_by(judge, |name| verifiers.get(name).is_some_and(|verifier| verifier.judge));
+        }
         let adapter = adapter.as_deref().map(published).transpose()?;
         let beside = adapter.as_ref().map_or("", |adapter| &adapter.digest);
         let asked = EvaluationTarget { step: STEP, weights: None, digest: fingerprint(&model, beside)? };

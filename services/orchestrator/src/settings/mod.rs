@@ -280,6 +280,14 @@ mod tests {
                 "[data]\nprogram_mode = \"livecodebench\"\nprogram_reward = \"passed-fraction\"",
                 "`data.program_reward` is passed-fraction in test, allowed: all-or-nothing with",
             ),
+            (
+                "[data]\nhint = \"{hint}\"\noverlong = \"cut\"",
+                "`data.overlong` is \"cut\" in test, allowed: \"refuse\" or \"skip\" with data.hint",
+            ),
+            (
+                "[data]\nhint = \"{hint}\"\nenvironment = \"calculator\"",
+                "`data.hint` is \"{hint}\" in test, allowed: absent with an environment",
+            ),
             ("[data]\nprogram_float_tolerance = 1.5", "`data.program_float_tolerance` is 1.5 in test, allowed: 0 to 1"),
             (
                 "[data]\nprogram_mode = \"livecodebench\"\nprogram_float_tolerance = 1e-3",

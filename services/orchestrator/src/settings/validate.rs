@@ -8,8 +8,8 @@ use evenkeel_proto::{FieldError, validate_kept_versions};
 use evenkeel_run::is_run_name;
 
 use super::{
-    CheckpointSettings, CorrectRule, DataKind, DataSettings, HINT, PolicySamplingSettings, ProgramMode, ProgramReward,
-    RunSettings, ServicesSettings, SourceSettings, WarmStartSettings,
+    CheckpointSettings, CorrectRule, DataKind, DataSettings, HINT, Overlong, PolicySamplingSettings, ProgramMode,
+    ProgramReward, RunSettings, ServicesSettings, SourceSettings, WarmStartSettings,
 };
 
 fn positive(field: &str, value: u64) -> Result<(), FieldError> {
@@ -80,9 +80,7 @@ impl Settings for DataSettings {
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
         FieldError::ensure(plain, "source", format_args!("{:?}", self.source), "a name without `/`")?;
-        if let Some(hint) = self.hint.as_ref().filter(|hint| !hint.contains(HINT)) {
-            return Err(FieldError::quoted("hint", hint, format!("a text with {HINT}, the place of the row's hint")));
-        }
+        self.validate_hint()?;
         let graded = self.program_mode == ProgramMode::Livecodebench;
         let whole = self.program_reward == ProgramReward::AllOrNothing;
         let allowed = "all-or-nothing with data.program_mode = \"livecodebench\", which stops at the first failure";
@@ -95,6 +93,20 @@ impl Settings for DataSettings {
 }
 
 impl DataSettings {
+    /// Refuses hints without a place, and those of prompts that may become others.
+    fn validate_hint(&self) -> Result<(), FieldError> {
+        let Some(hint) = &self.hint else { return Ok(()) };
+        if !hint.contains(HINT) {
+            return Err(FieldError::quoted("hint", hint, format!("a text with {HINT}, the place of the row's hint")));
+        }
+        if self.environment.is_some() || !self.environments.is_empty() {
+            let allowed = "absent with an environment: turns may have prompts of their own, which have no hint";
+            return Err(FieldError::quoted("hint", hint, allowed));
+        }
+        let allowed = "\"refuse\" or \"skip\" with data.hint: a prompt with its hint is not cut";
+        FieldError::ensure(self.overlong != Overlong::Cut, "overlong", "\"cut\"", allowed)
+    }
+
     fn validate_files(&self) -> Result<(), FieldError> {
         let lists = [("files", &self.files), ("held_out_files", &self.held_out_files)];
         match self.kind() {

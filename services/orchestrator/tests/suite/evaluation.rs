@@ -341,6 +341,7 @@ async fn an_evaluation_without_a_run_has_the_same_accuracies_and_can_be_continue
             generation: endpoints.generation.clone(),
             reward: endpoints.reward.clone(),
             verifiers: Default::default(),
+            judge: None,
         };
         let line = request(&settings).start().unwrap().join().await.unwrap().unwrap();
         let known = [("average/acc/mean@4", 0.5625), ("ones/acc/best@4", 0.5), ("twos/acc/maj@4", 1.0)];

@@ -123,6 +123,7 @@ mod tests {
             asked: None,
             mean_tokens: None,
             longest_tokens: lengths.iter().map(|(length, _)| *length).max(),
+            longest_hinted: None,
             lengths: lengths.iter().copied().collect(),
             kinds: Vec::new(),
             has_hints: false,

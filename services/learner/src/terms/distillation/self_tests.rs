@@ -112,14 +112,34 @@ fn the_gradient_is_the_difference_quotient_of_the_loss_with_the_teacher_held_fix
 
 #[test]
 fn batches_and_the_time_of_arrival_change_no_bit() {
-    let trained = |micro_batch_tokens| {
+    // The state after three steps, and the groups whose gradient is summed after each arrival in the first.
+    let trained = |micro_batch_tokens, number: Option<usize>| {
         let mut settings = several_updates();
         settings.compute.micro_batch_tokens = micro_batch_tokens;
+        settings.compute.threads = 1;
         let mut learner = learner(&settings);
-        (0..3).for_each(|_| drop(learner.train(hinted(&[9, 8])).unwrap()));
-        state(&mut learner)
+        let mut summed = Vec::new();
+        for _ in 0..3 {
+            let mut step = match number {
+                Some(number) => learner.step_of(number),
+                None => learner.step(),
+            };
+            for group in hinted(&[9, 8]) {
+                step.add(group).unwrap();
+                summed.push(step.progress().groups);
+            }
+            step.finish().unwrap();
+        }
+        summed.truncate(2);
+        (state(&mut learner), summed)
     };
-    assert_eq!(trained(1), trained(0));
+    let (wanted, summed) = trained(0, None);
+    assert_eq!(summed, [0, 0], "all passes wait for the last group");
+    for (number, early) in [(None, [0, 2]), (Some(3), [1, 2])] {
+        let (found, summed) = trained(1, number);
+        assert_eq!(found, wanted);
+        assert_eq!(summed, early);
+    }
 }
 
 #[test]

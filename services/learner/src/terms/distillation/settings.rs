@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct DistillationSettings {
     /// The folder of the teacher, a model with the vocabulary, control tokens and chat template of the policy. Either
     /// this or `hints`.
-    #[serde(skip_serializing_if = "is_empty")]
+    // Also written where it is empty: the hash of settings is a digest of that.
     pub teacher: PathBuf,
     /// Self-distillation: the teacher is the model itself, with the weights before the first update of each step, and
     /// reads each prompt with the hint of its row (`data.hint`). This teacher moves with the model.

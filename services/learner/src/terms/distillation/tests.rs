@@ -243,6 +243,12 @@ fn its_section_is_part_of_the_hash_and_of_the_formula() {
 }
 
 #[test]
+fn a_teacher_in_a_folder_is_in_the_hash_as_it_was_before_there_were_hints() {
+    let text = serde_json::to_string(&super::DistillationSettings::default()).unwrap();
+    assert_eq!(text, r#"{"teacher":"","weight":1.0,"reward_weight":0.0,"bound":10.0,"discount":0.0}"#);
+}
+
+#[test]
 fn memory_is_planned_for_the_teacher() {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(published(dir.path(), other()), 0.0);

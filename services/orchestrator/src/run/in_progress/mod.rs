@@ -93,14 +93,12 @@ impl<'a> InProgress<'a> {
     pub(in crate::run) async fn next(&mut self, position: &Position) -> Result<LoopEvent, Halt> {
         let stop = self.parts.services.stop();
         let state = position.state();
-        // A judge's budget takes nothing from a step that has all its verdicts.
-        let awaits_report = stop.is_of_budget() && state.trains_whole_step();
         let done = tokio::select! {
             biased;
             halt = stop.now() => return Err(halt),
             // A report that is there is not thrown away.
             done = next_of(&mut self.training) => done?,
-            () = stop.step_abandoned(), if !state.abandons() && !awaits_report => {
+            () = stop.step_abandoned(state.trains_whole_step()), if !state.abandons() => {
                 // Until its report is there, the state of both sides is that of the last whole step.
                 self.training = None;
                 return Ok(LoopEvent::AbandonStep);
