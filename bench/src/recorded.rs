@@ -68,7 +68,13 @@ fn receipt(run: &Path) -> Result<()> {
     let (mean, step) = (receipt / f64::from(steps), whole / f64::from(steps));
     println!(
         "{}",
-        json!({"steps": steps, "seconds": mean, "step_seconds": step, "share": receipt / whole, "largest_share": largest})
+        json!({
+            "steps": steps,
+            "seconds": mean,
+            "step_seconds": step,
+            "share": receipt / whole,
+            "largest_share": largest,
+        })
     );
     Ok(())
 }

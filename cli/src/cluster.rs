@@ -36,6 +36,7 @@ impl Cluster {
         model: &Path,
         directory: &RunDirectory,
         Environments { server: environment, described }: Environments,
+        keeps_checkpoints: bool,
     ) -> Result<Self> {
         refuse_agents(recipe)?;
         let place = recipe.learner.rank_place().map_err(|error| error.within("learner"))?;
@@ -49,6 +50,7 @@ impl Cluster {
             server: ServerSettings::private(),
             model: model.to_owned(),
             weights_read_here: recipe.generation.endpoints.is_empty(),
+            keeps_checkpoints,
             ..recipe.learner_service_in(directory)
         };
         let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();

@@ -283,7 +283,7 @@ async fn start(
         preconditions::check_inputs(&recipe, &resolved, directory.path(), &environments.described)?;
     }
     let verifiers = VerifierProcesses::start(&recipe.data.verifiers).await?;
-    let cluster = Cluster::start(&recipe, &model, &directory, environments).await?;
+    let cluster = Cluster::start(&recipe, &model, &directory, environments, true).await?;
     let mut endpoints = cluster.endpoints.clone();
     endpoints.verifiers.extend(verifiers.endpoints());
     let run = start_run(resolved, directory, endpoints, options)?;

@@ -1,6 +1,7 @@
 //! `evenkeel-bench-gpu correct|memcheck|speed|variants OUT GOLDENS [cuda|cpu] [--only PART]`: what `correct.sh`,
-//! `memcheck.sh` and `speed.sh` run, and changes to a pass beside the pass as it is, each a part by its name. Results are files in the folder OUT; docs/gpu.md says what they hold. With `cpu` the tensor
-//! operations run on the CPU, which shows that the checks themselves work. Two commands need no GPU:
+//! `memcheck.sh` and `speed.sh` run, and changes to a pass beside the pass as it is, each a part by its name. Results
+//! are files in the folder OUT; docs/gpu.md says what they hold. With `cpu` the tensor operations run on the CPU, which
+//! shows that the checks themselves work. Two commands need no GPU:
 //! `evenkeel-bench-gpu count OUT` counts what one would be given, `publish OUT` publishes weights of full size out of
 //! the host's memory.
 //!
@@ -62,8 +63,8 @@ fn main() -> Result<ExitCode> {
             (*what, *out, *goldens, *name)
         }
         _ => bail!(
-            "usage: evenkeel-bench-gpu correct|memcheck|speed|variants OUT GOLDENS [cuda|cpu] [--only PART], or count|publish \
-            OUT"
+            "usage: evenkeel-bench-gpu correct|memcheck|speed|variants OUT GOLDENS [cuda|cpu] [--only PART], or \
+            count|publish OUT"
         ),
     };
     let out = Path::new(out);

@@ -20,6 +20,12 @@ impl Latencies {
             let index = ((self.0.len() as f64 - 1.0) * part).round() as usize;
             self.0.get(index).map_or(0.0, Duration::as_secs_f64) * 1e3
         };
-        json!({ "count": self.0.len(), "p50_ms": quantile_ms(0.5), "p90_ms": quantile_ms(0.9), "p99_ms": quantile_ms(0.99), "max_ms": quantile_ms(1.0) })
+        json!({
+            "count": self.0.len(),
+            "p50_ms": quantile_ms(0.5),
+            "p90_ms": quantile_ms(0.9),
+            "p99_ms": quantile_ms(0.99),
+            "max_ms": quantile_ms(1.0),
+        })
     }
 }

@@ -104,10 +104,10 @@ async fn run(trial: &Recipe, folder: &Path, services: StartedServices) -> Result
     let directory = RunDirectory::create(&folder.join("trial"), resolved.record())?;
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
     let environments = Environments { server: None, described: services.described };
-    let cluster = Cluster::start(trial, &model, &directory, environments).await?;
+    let options = RunOptions { keeps_checkpoints: false, ..RunOptions::default() };
+    let cluster = Cluster::start(trial, &model, &directory, environments, options.keeps_checkpoints).await?;
     let endpoints =
         Endpoints { environment: services.environment, verifiers: services.verifiers, ..cluster.endpoints.clone() };
-    let options = RunOptions { keeps_checkpoints: false, ..RunOptions::default() };
     let mut run = start_run(resolved, directory, endpoints, options)?;
     let mut lines = Vec::new();
     let deadline = tokio::time::Instant::from_std(began + LIMIT);

@@ -231,18 +231,15 @@ impl PromptRenderer {
         }
         let text = match (prompt, &self.template) {
             (Prompt::Text(text), Some(template)) if !self.raw => {
-                self.conversation(template, vec![Message::text("user", text)], suffix, followed_by)?
+                self.row(template, vec![Message::text("user", text)], suffix, followed_by)?
             }
             (Prompt::Either { messages, .. }, Some(template)) if !self.raw => {
-                self.conversation(template, messages.clone(), suffix, followed_by)?
+                self.row(template, messages.clone(), suffix, followed_by)?
             }
             (Prompt::Text(text) | Prompt::Either { text, .. }, _) => format!("{text}{suffix}"),
             (Prompt::Messages(_), _) if self.raw => return Err(PromptError::NoTemplate("prompts go in raw")),
             (Prompt::Messages(messages), Some(template)) => {
-                let mut messages = messages.clone();
-                rename_developer(&mut messages, template, &self.arguments);
-                require_calls_shown(&messages, template, &self.arguments_for(&messages)?)?;
-                self.conversation(template, messages, suffix, followed_by)?
+                self.row(template, messages.clone(), suffix, followed_by)?
             }
             (Prompt::Messages(_), None) => {
                 return Err(PromptError::NoTemplate("the tokenizer has no chat template"));
@@ -271,7 +268,8 @@ impl PromptRenderer {
         let Some(template) = self.template() else {
             return Err(PromptError::NoTemplate("the tokenizer has no chat template"));
         };
-        self.unmarked(self.conversation(template, messages, "", followed_by)?)
+        let messages = self.completed(template, messages, "", followed_by);
+        self.unmarked(self.conversation(template, &messages)?)
     }
 
     fn unmarked(&self, text: String) -> Result<RenderedPrompt, PromptError> {
@@ -285,13 +283,30 @@ impl PromptRenderer {
         prompts.par_iter().map(|(prompt, suffix)| self.render_with(prompt, *suffix)).collect()
     }
 
-    fn conversation(
+    /// The conversation of a row, of which no call of a tool may vanish.
+    fn row(
+        &self,
+        template: &ChatTemplate,
+        messages: Vec<Message>,
+        suffix: &str,
+        followed_by: &[Message],
+    ) -> Result<String, PromptError> {
+        let count = messages.len();
+        let messages = self.completed(template, messages, suffix, followed_by);
+        let text = self.conversation(template, &messages)?;
+        let end = messages.len() - followed_by.len();
+        require_calls_shown(&messages, end - count..end, &text, template, &self.arguments_for(&messages)?)?;
+        Ok(text)
+    }
+
+    /// Messages with everything that goes with them to the template.
+    fn completed(
         &self,
         template: &ChatTemplate,
         mut messages: Vec<Message>,
         suffix: &str,
         followed_by: &[Message],
-    ) -> Result<String, PromptError> {
+    ) -> Vec<Message> {
         rename_developer(&mut messages, template, &self.arguments);
         self.instruct(&mut messages);
         if !suffix.is_empty()
@@ -300,8 +315,12 @@ impl PromptRenderer {
             message.append(suffix);
         }
         messages.extend_from_slice(followed_by);
-        let text = template.render(&conversation(&messages), &self.arguments_for(&messages)?)?;
-        require_shown(&messages, &text, |role| !is_usual(role))?;
+        messages
+    }
+
+    fn conversation(&self, template: &ChatTemplate, messages: &[Message]) -> Result<String, PromptError> {
+        let text = template.render(&conversation(messages), &self.arguments_for(messages)?)?;
+        require_shown(messages, &text, |role| !is_usual(role))?;
         if messages.iter().any(|message| prints_parts(message, &text)) { Err(PromptError::Parts) } else { Ok(text) }
     }
 

@@ -1,5 +1,7 @@
 //! What not every template reads: messages of unusual roles, and calls of tools. None of it may vanish.
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use crate::prompt::Message;
@@ -10,6 +12,8 @@ const DEVELOPER: &str = "developer";
 const TOOL_CALLS: &str = "tool_calls";
 /// A content that no template has of itself.
 const PROBE: &str = "zqx-developer-zqx";
+/// Messages of a row whose calls are tried.
+const MAX_TRIED_CALLS: usize = 8;
 
 /// Has messages of a `developer` as those of the system where the template does not read that role.
 pub(crate) fn rename_developer(messages: &mut [Message], template: &ChatTemplate, arguments: &TemplateArguments) {
@@ -50,12 +54,15 @@ pub(crate) fn require_shown(
     }
 }
 
-/// Refuses a conversation whose calls of tools a template does not write, as those of models without tools do.
+/// Refuses a conversation where a template does not write the calls of tools of a row, as those of models without tools
+/// do not. The first messages with calls are tried, not all of a long row: each takes another rendering.
 ///
 /// # Errors
-/// The first message whose calls change nothing in the text; messages that the template refuses.
+/// The first message of the `row` whose calls change nothing in the text, by its place in the row.
 pub(crate) fn require_calls_shown(
     messages: &[Message],
+    row: Range<usize>,
+    text: &str,
     template: &ChatTemplate,
     arguments: &TemplateArguments,
 ) -> Result<(), RenderError> {
@@ -63,17 +70,14 @@ pub(crate) fn require_calls_shown(
         let calls = message.fields().get(TOOL_CALLS).and_then(Value::as_array);
         calls.is_some_and(|calls| !calls.is_empty())
     };
-    if !messages.iter().any(has_calls) {
-        return Ok(());
-    }
-    let text = rendered(messages, template, arguments)?;
-    for index in (0..messages.len()).filter(|index| has_calls(&messages[*index])) {
+    let first = row.start;
+    for index in row.filter(|index| has_calls(&messages[*index])).take(MAX_TRIED_CALLS) {
         let mut without = messages.to_vec();
         let mut fields = without[index].fields().clone();
         fields.remove(TOOL_CALLS);
         without[index] = Message::of(Value::Object(fields));
         if rendered(&without, template, arguments).is_ok_and(|other| other == text) {
-            return Err(RenderError(format!("it leaves out the {TOOL_CALLS} of messages[{index}]")));
+            return Err(RenderError(format!("it leaves out the {TOOL_CALLS} of messages[{}]", index - first)));
         }
     }
     Ok(())

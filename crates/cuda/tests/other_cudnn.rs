@@ -1,4 +1,5 @@
-//! A cuDNN that is too old, and one of the next major version. A program of its own: libraries are opened once for each process.
+//! A cuDNN that is too old, and one of the next major version. A program of its own: libraries are opened once for each
+//! process.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;

@@ -88,8 +88,8 @@ impl Environment {
         }
         let token = if self.token.is_some() { ", and so is the token (HF_TOKEN)" } else { "" };
         Some(format!(
-            "HF_ENDPOINT is {}: models are downloaded in plaintext{token}, and others on the network may replace them; use \
-             https",
+            "HF_ENDPOINT is {}: models are downloaded in plaintext{token}, and others on the network may replace them; \
+             use https",
             without_credentials(&self.endpoint)
         ))
     }

@@ -11,8 +11,8 @@ use crate::pack::Packed;
 use crate::parameters::Parameters;
 
 /// Runs the host's side of a forward and a backward pass with described parameters over sequences of these numbers of
-/// tokens, each of which is scored, and counts what a device would be given and what is allocated at a time: gradients, activations and
-/// workspace, not the parameters.
+/// tokens, each of which is scored. Counts what a device would be given and what is allocated at a time: gradients,
+/// activations and workspace, not the parameters.
 ///
 /// # Errors
 /// No sequence, a sequence longer than the model's context, or a compute type that the kernels do not have.
@@ -177,6 +177,26 @@ mod tests {
         assert_eq!([casts(&plain), casts(&memory)], [2 + 8 * 14, 1 + 8 * 7]);
         assert_eq!([&plain, &memory].map(|counts| launches(counts, "token_scores_fast")), [0, 1]);
         assert!([&plain, &head, &joined, &memory, &all].iter().all(|counts| counts.waits == 1));
+    }
+
+    #[test]
+    fn kept_weights_are_dropped_before_parameters_change() {
+        let options = NetworkOptions { variants: Variants::NAMED[2].1, ..NetworkOptions::default() };
+        let kernels = Cuda::new(Counter::new(DeviceProperties { multiprocessors: 132 }), DType::BF16).unwrap();
+        let kernels = kernels.with_variants(options.variants);
+        let parameters = Parameters::described(&config()).unwrap();
+        let mut network = Network::new(config(), parameters, kernels, options).unwrap();
+        let mut batch = Packed::default();
+        batch.push(&config(), &[0; 101], 1..=100).unwrap();
+        let batches = [batch];
+        let casts = |network: &Network<Cuda<Counter>>| {
+            network.score(&batches, 1.0).unwrap();
+            launches(&network.kernels().device().take(), "cast_f32_bf16")
+        };
+        let of_all = 1 + 8 * 7;
+        assert_eq!([casts(&network), casts(&network)], [of_all, 0]);
+        network.parameters_mut();
+        assert_eq!(casts(&network), of_all);
     }
 
     #[test]

@@ -107,6 +107,22 @@ fn no_call_of_a_tool_vanishes_that_the_template_does_not_write() {
     let with_calls = "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}\
         {{ call.function.name }}{% endfor %}{% endfor %}";
     assert_eq!(render(with_calls).unwrap().text, "warm?weather22");
+    // Also where the row has a text for models without a template, and with the system prompt that a template demands.
+    let Prompt::Messages(messages) = &asked else { panic!("{asked:?}") };
+    let either = Prompt::Either { messages: messages.clone(), text: "warm?".into() };
+    let demanding = |template: &str| {
+        let demand = "{% if messages[0].role != 'system' %}{{ raise_exception('no system') }}{% endif %}";
+        let settings = PromptSettings { system_prompt: Some("be short".into()), ..PromptSettings::default() };
+        let renderer = renderer(Some(&format!("{demand}{template}")), settings);
+        [&asked, &either].map(|prompt| renderer.render(prompt).map(|found| found.text))
+    };
+    for found in demanding(with_calls) {
+        assert_eq!(found.unwrap(), "be shortwarm?weather22");
+    }
+    for refused in demanding(TURNS) {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.ends_with("it leaves out the tool_calls of messages[1]"), "{error}");
+    }
 }
 
 #[test]

@@ -3,23 +3,23 @@
 mod api;
 mod device;
 mod error;
+mod first_call;
 
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::sync::OnceLock;
 
 use api::Api;
 pub use device::Device;
 pub use error::DriverError;
 pub(crate) use error::{capability_text, version};
+use first_call::{FIRST_ANSWER, first_call};
 
 use crate::CUDA;
 use crate::library::Library;
 use crate::search::open;
 
-/// How long the first call may take: with many devices that nothing has in use it takes some seconds.
-const FIRST_ANSWER: Duration = Duration::from_secs(60);
+/// The error of a driver that did not answer: nothing waits for it a second time.
+static SILENT: OnceLock<DriverError> = OnceLock::new();
 
 pub struct Driver {
     api: Api,
@@ -33,22 +33,10 @@ impl Driver {
     /// No driver, no device, or a driver that does not work or does not answer within a minute.
     pub fn open() -> Result<Self, DriverError> {
         let opened = open(Library::Driver)?;
-        Self { api: Api::of(opened)?, path: opened.path().display().to_string() }.initialised(FIRST_ANSWER)
-    }
-
-    /// Makes the first call, in a thread of its own: it may never return where a device hangs or was lost.
-    fn initialised(self, limit: Duration) -> Result<Self, DriverError> {
-        let init = self.api.init;
-        let (answer, answered) = mpsc::channel();
-        thread::spawn(move || {
-            // SAFETY: the flags must be 0.
-            let code = unsafe { init(0) };
-            // Nobody listens to what comes too late.
-            let _ = answer.send(code);
-        });
-        let code = answered.recv_timeout(limit).map_err(|_| DriverError::Silent { call: "cuInit", limit })?;
-        self.check("cuInit", code)?;
-        Ok(self)
+        let driver = Self { api: Api::of(opened)?, path: opened.path().display().to_string() };
+        let code = first_call(driver.api.init, FIRST_ANSWER, &SILENT)?;
+        driver.check("cuInit", code)?;
+        Ok(driver)
     }
 
     pub fn path(&self) -> &str {
@@ -241,26 +229,6 @@ mod tests {
         for key in ["smClockRateKHz", "maxCtasPerSM", "maxSharedMemoryPerBlockOptin", "multiProcessorCount"] {
             assert!(json[0].get(key).is_some(), "{key}");
         }
-    }
-
-    unsafe extern "C" fn silent(_: u32) -> c_int {
-        thread::sleep(Duration::from_secs(20));
-        0
-    }
-
-    #[test]
-    fn a_driver_that_does_not_answer_is_given_up_after_its_time() {
-        let mut hung = driver();
-        hung.api.init = silent;
-        let began = std::time::Instant::now();
-        let error = hung.initialised(Duration::from_millis(20)).err().unwrap().to_string();
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-        assert_eq!(
-            error,
-            "the driver has not answered cuInit within 20ms: a device hangs or was lost, of which the kernel's log \
-             names the cause as an Xid"
-        );
-        assert!(driver().initialised(FIRST_ANSWER).is_ok());
     }
 
     unsafe extern "C" fn prohibited(value: *mut c_int, attribute: c_int, _: c_int) -> c_int {

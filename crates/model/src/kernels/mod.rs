@@ -62,6 +62,8 @@ pub trait Arrays: Send + Sync {
     fn optimizer(&self) -> Option<&dyn OptimizerKernels> {
         None
     }
+    /// Drops what is kept of parameters' values, before they change.
+    fn forget_weights(&self) {}
     /// The values on the host, row by row.
     fn to_host(&self, matrix: &Self::Matrix) -> Result<Vec<f32>>;
 }

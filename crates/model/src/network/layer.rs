@@ -1,6 +1,7 @@
 //! One decoder layer over any set of kernels: the forward pass, and the backward pass written by hand.
 
 mod joined;
+mod rotated;
 
 use std::borrow::Cow;
 
@@ -12,6 +13,7 @@ use crate::parameters::{AdapterIds, LayerIds, LinearIds, ParameterId};
 use crate::segment::Segment;
 use candle_core::Tensor;
 use joined::Gates;
+use rotated::{Rotated, WithRaw};
 
 /// Shared by all layers of a pass.
 pub(crate) struct Pass<'a, K: Kernels> {
@@ -38,39 +40,12 @@ pub(crate) struct Saved<M> {
     gated: Option<M>,
 }
 
-/// Queries or keys that a forward pass kept.
-enum Rotated<M> {
-    /// Values without a norm, as attention reads them.
-    Plain(M),
-    /// Values as projected, which the norm's backward pass reads, and as attention reads them.
-    Normed { raw: M, rotated: Option<M> },
-}
-
 impl<M> Saved<M> {
     /// Without activations that are cheap to recompute: those of norms and of the gated activation.
     pub(crate) fn without_cheap(self) -> Self {
         let queries = self.queries.without_cheap();
         let keys = self.keys.without_cheap();
         Self { normed: None, queries, keys, post_normed: None, gated: None, ..self }
-    }
-}
-
-/// Queries or keys as attention reads them, and as projected if they have a norm.
-type WithRaw<M> = (M, Option<M>);
-
-impl<M> Rotated<M> {
-    fn new((rotated, raw): WithRaw<M>) -> Self {
-        match raw {
-            Some(raw) => Self::Normed { raw, rotated: Some(rotated) },
-            None => Self::Plain(rotated),
-        }
-    }
-
-    fn without_cheap(self) -> Self {
-        match self {
-            Self::Normed { raw, .. } => Self::Normed { raw, rotated: None },
-            plain => plain,
-        }
     }
 }
 

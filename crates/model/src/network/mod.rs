@@ -216,6 +216,7 @@ impl<K: Kernels> TrainableModel for Network<K> {
     }
 
     fn parameters_mut(&mut self) -> &mut Parameters {
+        self.kernels.forget_weights();
         &mut self.parameters
     }
 

@@ -29,7 +29,7 @@ impl fmt::Display for Change {
             Self::Recompute(recompute) => write!(f, "compute.recompute = {}", recompute.name()),
             Self::OneBlock => f.write_str("compute.gradient_blocks = 1"),
             Self::MomentsOnHost => f.write_str("optimizer.moments = host"),
-            Self::BaseInBf16 => f.write_str("lora.base_type = bf16"),
+            Self::BaseInBf16 => f.write_str("lora.base_type = bf16 (for files that store their matrices so)"),
         }
     }
 }
@@ -62,10 +62,11 @@ pub struct FirstFit {
 }
 
 impl FirstFit {
-    /// Looks for it by what changes cost in speed: a base in bf16, which costs nothing; what is cheap to compute again; micro-batches of a half and a
-    /// quarter; everything computed again; smaller micro-batches, down to one sequence. Then all of that with one block
-    /// of gradients, and then both with moments in the host's memory. `None` if nothing fits this many free bytes of
-    /// the device and, if they are known, of the host.
+    /// Looks for it by what changes cost in speed: a base in bf16, which costs nothing; what is cheap to compute again;
+    /// micro-batches of a half and a quarter; everything computed again; smaller micro-batches, down to one sequence.
+    /// Then all of that with one block of gradients, and then both with moments in the host's memory. `None` if
+    /// nothing fits this many free bytes of the device and, if they are known, of the host. `may_narrow_base`: whether
+    /// the model's files may store their matrices in bf16, without which a base in it is refused.
     ///
     /// # Errors
     /// As [`MemoryPlan::of`].
@@ -75,10 +76,11 @@ impl FirstFit {
         longest: usize,
         device: u64,
         host: Option<u64>,
+        may_narrow_base: bool,
     ) -> Result<Option<Self>, ModelError> {
         // Counting a pass takes a while, and several ways have the same.
         let mut passes: Vec<((Recompute, usize, bool), PassBytes)> = Vec::new();
-        for changes in ways(settings, longest) {
+        for changes in ways(settings, longest, may_narrow_base) {
             let mut changed = settings.clone();
             changes.iter().for_each(|change| change.apply(&mut changed));
             let key = (changed.compute.recompute, changed.compute.micro_batch_tokens, changed.has_wide_base());
@@ -101,7 +103,7 @@ impl FirstFit {
 }
 
 /// Everything that can be tried, in order: the settings as they are, too.
-fn ways(settings: &TrainingSettings, longest: usize) -> Vec<Vec<Change>> {
+fn ways(settings: &TrainingSettings, longest: usize, may_narrow_base: bool) -> Vec<Vec<Change>> {
     let now = settings.compute.resolved_micro_batch_tokens();
     // Halved down to one sequence.
     let halved = std::iter::successors(Some(now / 2), |tokens| Some(tokens / 2)).take_while(|&tokens| tokens > longest);
@@ -117,7 +119,7 @@ fn ways(settings: &TrainingSettings, longest: usize) -> Vec<Vec<Change>> {
         _ => &[None, Some(Change::OneBlock)],
     };
     // What costs no speed comes before everything else, and stays.
-    let base = settings.has_wide_base().then_some(Change::BaseInBf16);
+    let base = (may_narrow_base && settings.has_wide_base()).then_some(Change::BaseInBf16);
     let mut ways: Vec<Vec<Change>> = base.map(|_| Vec::new()).into_iter().collect();
     for (moments, block) in moments.iter().flat_map(|moments| blocks.iter().map(move |block| (moments, block))) {
         let changes_of = |recompute: &Option<Recompute>, tokens: Option<usize>| -> Vec<Change> {
@@ -169,7 +171,8 @@ mod tests {
     }
 
     fn changes(gib: u64, host: Option<u64>) -> Option<Vec<String>> {
-        let found = FirstFit::of(&config(), &settings(32_768), 4096, gib << 30, host.map(|gib| gib << 30)).unwrap();
+        let found =
+            FirstFit::of(&config(), &settings(32_768), 4096, gib << 30, host.map(|gib| gib << 30), true).unwrap();
         found.map(|fit| fit.changes.iter().map(Change::to_string).collect())
     }
 
@@ -189,13 +192,15 @@ mod tests {
         let settings = TrainingSettings { lora, ..settings(8192) };
         let plan = |settings: &TrainingSettings| MemoryPlan::of(&config, settings, 4096).unwrap();
         let wide = plan(&settings);
-        let fit = FirstFit::of(&config, &settings, 4096, wide.total() - 1, None).unwrap().unwrap();
+        let fit = FirstFit::of(&config, &settings, 4096, wide.total() - 1, None, true).unwrap().unwrap();
         assert_eq!(fit.changes, [Change::BaseInBf16]);
         assert_eq!(fit.plan, plan(&fit.settings));
+        let stored_wide = FirstFit::of(&config, &settings, 4096, wide.total() - 1, None, false).unwrap().unwrap();
+        assert_eq!(stored_wide.changes, [Change::Recompute(Recompute::Selective)]);
         // Two bytes for each frozen value, and none for casts of them.
         let saved = wide.total() - fit.plan.total();
         assert!(saved > 5_000_000_000, "{saved}");
-        assert!(FirstFit::of(&config, &settings, 4096, wide.total(), None).unwrap().unwrap().changes.is_empty());
+        assert!(FirstFit::of(&config, &settings, 4096, wide.total(), None, true).unwrap().unwrap().changes.is_empty());
         let error = wide.validate(1 << 30, None, &settings).unwrap_err().to_string();
         assert!(error.contains("set lora.base_type = bf16"), "{error}");
         let error = fit.plan.validate(1 << 30, None, &fit.settings).unwrap_err().to_string();
@@ -207,7 +212,7 @@ mod tests {
         for gib in [20, 24, 32, 40, 48, 64, 80] {
             let before = settings(32_768);
             let config = config();
-            let Some(fit) = FirstFit::of(&config, &before, 4096, gib << 30, None).unwrap() else { continue };
+            let Some(fit) = FirstFit::of(&config, &before, 4096, gib << 30, None, true).unwrap() else { continue };
             assert!(fit.plan.total() <= gib << 30, "{gib} GiB: {}", fit.plan);
             assert_eq!(
                 (fit.settings.epochs, fit.settings.mini_batch_groups),

@@ -167,7 +167,7 @@ fn shorter_sequences_that_fill_a_micro_batch_take_no_more_than_planned_and_no_le
 fn way(config: &Config, length: usize, gibibytes: f64) -> String {
     let settings = settings(Recompute::None, MomentsLocation::Device);
     let free = (gibibytes * f64::from(1 << 30)) as u64;
-    let Some(fit) = FirstFit::of(config, &settings, length, free, None).unwrap() else { return "no".into() };
+    let Some(fit) = FirstFit::of(config, &settings, length, free, None, true).unwrap() else { return "no".into() };
     let words = fit.changes.iter().map(|change| match change {
         Change::MicroBatchTokens(tokens) => format!("{} k", tokens / 1024),
         Change::Recompute(recompute) => recompute.name().to_owned(),

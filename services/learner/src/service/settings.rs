@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::DiskPlan;
 use crate::publish::PublishOptions;
+use crate::ranks::Division;
 use crate::settings::TrainingSettings;
 
 /// The type of published weights.
@@ -95,6 +96,9 @@ pub struct LearnerSettings {
     /// Whether all who read published weights are in this process, which then need not wait for the disk.
     #[serde(skip)]
     pub weights_read_here: bool,
+    /// Whether checkpoints are written; a run that is only timed writes none.
+    #[serde(skip)]
+    pub keeps_checkpoints: bool,
 }
 
 impl Default for LearnerSettings {
@@ -113,17 +117,25 @@ impl Default for LearnerSettings {
             max_step_items: 1 << 20,
             training: TrainingSettings::default(),
             weights_read_here: false,
+            keeps_checkpoints: true,
         }
     }
 }
 
 impl LearnerSettings {
-    /// Warnings about disk space, as far as the learner knows: each run decides how many folders are kept.
+    /// Warnings about disk space, as far as the learner knows: each run decides how many folders are kept. Rank 0 alone
+    /// writes any.
     ///
     /// # Errors
     /// Why no run can begin: empty folders without room for the first of each.
-    pub(super) fn disk_notes(&self, parameters: usize) -> Result<Vec<String>, String> {
-        let plan = DiskPlan::new(parameters as u64, self.checkpoint_dtype, self.publish_dtype, [1, 1]);
+    pub(super) fn disk_notes(&self, parameters: usize, division: Division) -> Result<Vec<String>, String> {
+        if division.rank() > 0 {
+            return Ok(Vec::new());
+        }
+        let mut plan = DiskPlan::new(parameters as u64, self.checkpoint_dtype, self.publish_dtype, [1, 1]);
+        if !self.keeps_checkpoints {
+            plan.checkpoint = 0;
+        }
         match plan.refusal(&self.checkpoints, &self.weights) {
             Some(refusal) => Err(refusal),
             None => Ok(plan.missing(&self.checkpoints, &self.weights)),
@@ -165,5 +177,25 @@ impl Settings for LearnerSettings {
             return Err(FieldError::new("max_step_items", 0, "1 or more"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_rank_that_writes_checkpoints_is_refused_for_a_disk_without_room_for_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let [checkpoints, weights] = ["checkpoints", "weights"].map(|name| folder.path().join(name));
+        let settings = LearnerSettings { checkpoints, weights, ..LearnerSettings::default() };
+        // Weights take 4 bytes for each parameter, a checkpoint 12.
+        let parameters = (evenkeel_host::free_space(folder.path()).unwrap().free / 10) as usize;
+        let [first, second] = [0, 1].map(|rank| settings.disk_notes(parameters, Division::new(rank, 2)));
+        assert!(first.unwrap_err().contains("1 at once"));
+        assert_eq!(second, Ok(Vec::new()));
+        let timed = LearnerSettings { keeps_checkpoints: false, ..settings };
+        assert_eq!(timed.disk_notes(parameters, Division::ALONE), Ok(Vec::new()));
+        assert!(timed.disk_notes(10 * parameters, Division::ALONE).is_err(), "weights are published");
     }
 }

@@ -68,7 +68,7 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
         match opened {
             Err(error) => drop(ready.send(Err(error.into()))),
             Ok((learner, leader)) => {
-                let notes = match thread_settings.disk_notes(learner.parameters().trained_count()) {
+                let notes = match thread_settings.disk_notes(learner.parameters().trained_count(), division) {
                     Ok(notes) => notes,
                     Err(refusal) => return drop(ready.send(Err(StartError::Disk(refusal)))),
                 };

@@ -85,6 +85,7 @@ impl LoraSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::TrainingSettings;
 
     #[test]
     fn a_shape_that_no_adapter_has_is_refused_by_its_field() {
@@ -105,6 +106,17 @@ mod tests {
         ] {
             assert!(error.starts_with(field), "{error}");
         }
+    }
+
+    #[test]
+    fn a_run_may_go_on_with_its_base_in_another_type_which_has_the_same_bits() {
+        let with = |lora| TrainingSettings { lora: Some(lora), ..TrainingSettings::default() };
+        let wide = with(LoraSettings::default());
+        let narrow = with(LoraSettings { base_type: BaseType::Bf16, ..LoraSettings::default() });
+        assert_eq!((narrow.result_affecting(), narrow.hash()), (wide.result_affecting(), wide.hash()));
+        assert_eq!(wide.result_affecting().lora, wide.lora);
+        let other = with(LoraSettings { rank: 8, ..LoraSettings::default() });
+        assert_ne!(other.hash(), wide.hash());
     }
 
     #[test]

@@ -302,7 +302,8 @@ impl TrainingSettings {
             ..self.compute.clone()
         };
         let optimizer = OptimizerSettings { moments: MomentsLocation::default(), ..self.optimizer.clone() };
-        Self { compute, optimizer, ranks: None, probe_gradients: ProbeSettings::default(), ..self.clone() }
+        let lora = self.lora.clone().map(|lora| LoraSettings { base_type: BaseType::default(), ..lora });
+        Self { compute, optimizer, lora, ranks: None, probe_gradients: ProbeSettings::default(), ..self.clone() }
     }
 
     /// Digest of the training settings, by which caller and learner check that theirs agree: `sha256:` and hexadecimal

@@ -200,11 +200,6 @@ impl<D: Device> Cuda<D> {
         Ok(Weight { at, _memory: Some(memory) })
     }
 
-    /// Drops the weights that were kept, before parameters change in place.
-    fn forget_weights(&self) {
-        self.kept_weights.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
     fn upload_ids(&self, ids: &[u32]) -> Result<D::Memory> {
         self.device.upload(&ids.iter().flat_map(|id| id.to_ne_bytes()).collect::<Vec<_>>())
     }
@@ -265,6 +260,10 @@ impl<D: Device> Arrays for Cuda<D> {
 
     fn optimizer(&self) -> Option<&dyn OptimizerKernels> {
         Some(self)
+    }
+
+    fn forget_weights(&self) {
+        self.kept_weights.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn to_host(&self, matrix: &Self::Matrix) -> Result<Vec<f32>> {

@@ -6,7 +6,7 @@ use evenkeel_kernels::{AdamW, Clip, Pointer, Type, adamw, global_norm, square_pa
 use super::host_update::Update;
 use super::{Cuda, Device};
 use crate::error::{ModelError, Result};
-use crate::kernels::{HostMoments, OptimizerKernels, UpdateArrays, UpdateNorm};
+use crate::kernels::{Arrays, HostMoments, OptimizerKernels, UpdateArrays, UpdateNorm};
 
 /// Bytes of a norm and of the factor that follows it.
 const NORM_BYTES: usize = 16;

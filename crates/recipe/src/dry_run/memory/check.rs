@@ -2,6 +2,7 @@
 
 use evenkeel_learner::{FirstFit, MemoryPlan};
 use evenkeel_model::Recompute;
+use evenkeel_model::folder::StoredParameters;
 use evenkeel_proto::FieldError;
 
 use super::super::findings::Findings;
@@ -81,7 +82,10 @@ fn check_gpu(recipe: &Recipe, memory: &Memory, plan: &MemoryPlan, available: u64
 /// The first settings with which training fits.
 fn what_fits(recipe: &Recipe, memory: &Memory, free: u64, host: Option<u64>) -> String {
     let Some((config, longest)) = &memory.planned_for else { return String::new() };
-    match FirstFit::of(config, &recipe.learner, *longest, free, host) {
+    // Files that cannot be read here may store anything.
+    let stored = recipe.model.path.as_ref().and_then(|path| StoredParameters::open(path, config).ok());
+    let may_narrow_base = stored.is_none_or(|stored| stored.refuse_wider_than_bf16().is_ok());
+    match FirstFit::of(config, &recipe.learner, *longest, free, host, may_narrow_base) {
         Ok(Some(fit)) => {
             let changes: Vec<String> = fit.changes.iter().map(|change| format!("learner.{change}")).collect();
             format!("; it fits with {}", changes.join(" and "))
