@@ -70,8 +70,10 @@ const KNOWN: &[Known] = &[
     (&["cent", "cents"], MONEY, 1, 1, 100),
 ];
 
-/// Products of powers of known units, by their names.
-const DERIVED: &[(&[&str], &[(&str, i64)])] = &[
+/// Names of a unit, and the powers of known units whose product it is.
+type Derived = (&'static [&'static str], &'static [(&'static str, i64)]);
+
+const DERIVED: &[Derived] = &[
     (&["mph"], &[("mile", 1), ("hour", -1)]),
     (&["kph", "kmh"], &[("km", 1), ("hour", -1)]),
     (&["N", "newton", "newtons"], &[("kg", 1), ("m", 1), ("s", -2)]),
