@@ -54,9 +54,10 @@ pub(crate) fn capitalized(title: &str) -> String {
 
 pub(super) fn lengths(steps: &Curves, earlier: Option<&EarlierRun>) -> [Figure; 3] {
     let are_known = [metric::CORRECT_LENGTH, metric::INCORRECT_LENGTH].iter().any(|of| steps.mean(of.name).is_some());
-    let caption = match are_known {
-        true => "mean tokens of answers, of those that are correct, and of those that are not",
-        false => "mean tokens of answers",
+    let caption = if are_known {
+        "mean tokens of answers, of those that are correct, and of those that are not"
+    } else {
+        "mean tokens of answers"
     };
     let all = Chart::new("Response length", caption).from(0.0).measured_in("tokens");
     let all = all
