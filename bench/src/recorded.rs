@@ -46,7 +46,8 @@ fn receipt(run: &Path) -> Result<()> {
 
         let began = Instant::now();
         let mut digests = StepDigests::default();
-        let has_tokens = rollouts.iter().fold(true, |all, rollout| digests.add_recorded(rollout) && all);
+        let have_tokens: Vec<bool> = rollouts.iter().map(|rollout| digests.add_recorded(rollout)).collect();
+        let has_tokens = have_tokens.into_iter().all(|has| has);
         let content = Some(digests.finish());
         let observed = Observed {
             metrics: Some(sha256(metrics)),

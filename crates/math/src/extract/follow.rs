@@ -122,8 +122,10 @@ fn first(rest: &str, answered: &Answered<'_>) -> bool {
     let mut clauses = clauses(goes_on);
     let is_offered = clauses.next().is_some_and(|clause| restated::may_be_another(clause, answered))
         || parts.any(|part| restated::may_be_another(part, answered));
-    // `\boxed{B}/C`
-    let is_letter = answered.is_choice() && goes_on.len() <= MAX_LETTER && restated::takes_back(goes_on, answered);
+    // `\boxed{B}/C`, but not `\boxed{B}C`
+    let is_apart = !sentence.trim_start_matches(['}', '$', ')']).starts_with(char::is_alphanumeric);
+    let is_letter =
+        is_apart && answered.is_choice() && goes_on.len() <= MAX_LETTER && restated::takes_back(goes_on, answered);
     is_continued
         || is_offered
         || is_letter

@@ -244,7 +244,7 @@ fn its_section_is_part_of_the_hash_and_of_the_formula() {
 
 #[test]
 fn a_teacher_in_a_folder_is_in_the_hash_as_it_was_before_there_were_hints() {
-    let text = serde_json::to_string(&super::DistillationSettings::default()).unwrap();
+    let text = serde_json::to_string(&DistillationSettings::default()).unwrap();
     assert_eq!(text, r#"{"teacher":"","weight":1.0,"reward_weight":0.0,"bound":10.0,"discount":0.0}"#);
 }
 
