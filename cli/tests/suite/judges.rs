@@ -176,10 +176,14 @@ fn an_evaluation_asks_the_same_judge_stops_at_its_budget_and_asks_nothing_twice(
     let server = judge();
     let desk = Desk::new(&server.url);
     let model = written_model(desk.folder.path());
+    let row = |word: &&str| {
+        serde_json::json!({"prompt": format!("say {word}\n"), "answer": word, "verifier": "essay"}).to_string() + "\n"
+    };
+    std::fs::write(desk.path("judged.jsonl"), WORDS.iter().map(row).collect::<String>()).unwrap();
     let eval = |name: &str, more: &[&str]| {
         let mut command = evenkeel(&["eval", "--samples", "2", "--max-tokens", "20", "--json"]);
         command.arg("--model").arg(&model).arg("--output").arg(desk.path(name));
-        command.arg("--benchmark").arg(format!("words={}", desk.path("rows.jsonl").display()));
+        command.arg("--benchmark").arg(format!("words={}", desk.path("judged.jsonl").display()));
         desk.with_judge(command, &[&["reward.code.sandbox=off"], more].concat())
     };
     let scores = |output: std::process::Output| -> BTreeMap<String, Value> {

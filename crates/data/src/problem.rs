@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_hint_is_read_where_hints_are_asked_for() {
         let hint_of = |fields: &Fields, hint: &str| {
-            let row = DataRow::parse(1, &format!(r#"{{"prompt": "1?", "answer": "1", "hint": {hint}}}"#)).unwrap();
+            let row = DataRow::parse(1, format!(r#"{{"prompt": "1?", "answer": "1", "hint": {hint}}}"#)).unwrap();
             let problem = Problem::read(&row, fields, &Rules::default(), ProblemOrigin::default(), String::new);
             problem.map(|problem| problem.hint.map(|hint| hint.to_string())).map_err(|error| error.to_string())
         };

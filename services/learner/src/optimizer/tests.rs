@@ -104,7 +104,7 @@ fn an_update_says_what_it_added_to_each_parameter() {
     let mut parameters = parameters();
     let mut optimizer = Optimizer::new(&mut parameters, MomentsLocation::Device).unwrap();
     let gradients = constant(&parameters, 1.0);
-    for scale in [1.0, -3.0] {
+    for scale in [1.0, 3.0] {
         let before: Vec<_> = parameters.values().iter().map(|value| value.copy().unwrap()).collect();
         let report = optimizer.update(TrainingPhase::Policy, &plain(), &mut parameters, &gradients, scale, true);
         let squares = report.unwrap().squares.unwrap();

@@ -139,7 +139,6 @@ async fn the_learner_gets_each_prompt_with_the_hint_of_its_row_and_rollouts_keep
         let hinted = |rows: PathBuf, overlong: Overlong| {
             on_files(|recipe| {
                 recipe.data.files = vec![rows];
-                recipe.data.suffix = "?".to_owned();
                 recipe.data.hint = Some(" ({hint})".to_owned());
                 recipe.data.overlong = overlong;
             })
@@ -157,7 +156,7 @@ async fn the_learner_gets_each_prompt_with_the_hint_of_its_row_and_rollouts_keep
         let groups = cluster.learner.state.groups.lock().unwrap().clone();
         for group in groups.values().flatten() {
             let [prompt, hinted] = [&group.prompt_token_ids, &group.hinted_prompt_token_ids].map(|ids| text_of(ids));
-            let wanted = if prompt == "1+1=\n?" { "1+1=\n? (one more)" } else { "" };
+            let wanted = if prompt == "1+1=\n" { "1+1=\n (one more)" } else { "" };
             assert_eq!(hinted, wanted, "{prompt}");
         }
         let kept = read_rollouts(&path, 1).unwrap();
@@ -165,7 +164,7 @@ async fn the_learner_gets_each_prompt_with_the_hint_of_its_row_and_rollouts_keep
             kept.iter().map(|one| one.hinted_prompt_token_ids.as_deref().map(text_of).unwrap_or_default()).collect();
         hints.sort_unstable();
         hints.dedup();
-        assert_eq!(hints, ["", "1+1=\n? (one more)"]);
+        assert_eq!(hints, ["", "1+1=\n (one more)"]);
     })
     .await;
 }
