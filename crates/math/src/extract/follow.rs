@@ -113,8 +113,9 @@ fn first(rest: &str, answered: &Answered<'_>) -> bool {
     let begins =
         |listed: &[&str]| words.iter().find(|word| *word != ",").is_some_and(|word| listed.contains(&word.as_str()));
     let goes_on = sentence.trim_start_matches(['}', '$', ')', ' ', ',', '-']);
-    // `and y = 3` is the value of another name, and `= 37` none.
-    let is_continued = (begins(&["and", "or", "but", "no"]) && !goes_on.contains('=') || goes_on.starts_with('='))
+    // `and y = 3` is the value of another name, and `= 37` none. `= 37?` asks, and says nothing.
+    let is_equated = goes_on.starts_with('=') && !goes_on.contains('?');
+    let is_continued = (begins(&["and", "or", "but", "no"]) && !goes_on.contains('=') || is_equated)
         && restated::takes_back(goes_on, answered);
     // `maybe (C)`, `(alternatively, 37)`
     let in_brackets = goes_on.split(['(', ')']).skip(1).step_by(2);

@@ -165,6 +165,7 @@ fn a_clause_of_the_own_sentence_may_offer_another_value() {
             "$\\boxed{36} = 36$",
             "$\\boxed{36} = 6^2$",
             "$\\boxed{36} = x$",
+            "\\boxed{36}=7? noxed{37}",
         ],
         &[
             "\\boxed{36} (just a guess, could be 37)",
