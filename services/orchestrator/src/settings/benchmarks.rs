@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use evenkeel_config::Settings;
-use evenkeel_data::{BenchmarkFiles, CodeRules, Fields, Filter, RowRules, Rules};
+use evenkeel_data::{BenchmarkFiles, CodeRules, Fields, Filter, RowRules, Rules, Verifiers};
 use evenkeel_proto::FieldError;
 use evenkeel_run::Quantity;
 use evenkeel_run::at_k::{self, AVERAGE};
@@ -191,7 +191,10 @@ impl BenchmarkSettings {
 
     /// Files of the benchmark, and how their rows are read.
     pub fn files(&self, data: &DataSettings) -> BenchmarkFiles {
-        let fields = Fields::named(&self.prompt_field, &self.answer_field, "", &self.id_field);
+        // Rows of benchmarks go to a verifier only where they name it.
+        let verifiers = Verifiers::new(data.verifiers.keys().map(|name| (name.clone(), Vec::<String>::new())), "");
+        let fields =
+            Fields::named(&self.prompt_field, &self.answer_field, "", &self.id_field).with_verifiers(verifiers);
         let rules = data.rules();
         let code = CodeRules { mode: self.program_mode.map_or(rules.code.mode, code_mode), ..rules.code };
         let filters = self.filters.iter().map(Filter::from).collect();
