@@ -46,8 +46,10 @@ fn receipt(run: &Path) -> Result<()> {
 
         let began = Instant::now();
         let mut digests = StepDigests::default();
-        let have_tokens: Vec<bool> = rollouts.iter().map(|rollout| digests.add_recorded(rollout)).collect();
-        let has_tokens = have_tokens.into_iter().all(|has| has);
+        let mut has_tokens = true;
+        for rollout in &rollouts {
+            has_tokens &= digests.add_recorded(rollout);
+        }
         let content = Some(digests.finish());
         let observed = Observed {
             metrics: Some(sha256(metrics)),
