@@ -84,14 +84,10 @@ impl Model {
     }
 
     fn decoder_of(&self, folder: &Path) -> Result<Decoder, ModelError> {
-        let config = self.config.clone();
-        let kernels = Cpu::new()?;
+        // A learner in this process has the weights that it published, or the base of its adapters.
+        let weights = BaseWeights::shared(folder, self.config.clone())?;
         // One thread: the scheduler itself distributes sequences over threads.
-        if folder == self.folder {
-            // A learner in this process that trains adapters has the same base.
-            return Decoder::of(BaseWeights::shared(folder, config)?, kernels, 1);
-        }
-        Decoder::load(folder, config, kernels, 1)
+        Decoder::of(weights, Cpu::new()?, 1)
     }
 
     /// The model itself with an adapter.

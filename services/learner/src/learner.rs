@@ -360,6 +360,11 @@ impl Learner {
         publish(&self.trainer, &self.source, folder, options)
     }
 
+    /// Lends the weights to the decoders in this process, as those of a folder to which they were just written.
+    pub(crate) fn lend(&mut self, folder: &Path) -> Result<()> {
+        self.trainer.model_mut().lend(folder)
+    }
+
     /// Gives back memory of the device that is kept for the next step, so that an engine on the same device can wake.
     ///
     /// # Errors

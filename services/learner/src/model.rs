@@ -1,9 +1,13 @@
 //! The network in training, and the ones that terms of the loss compare it with.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use candle_core::Tensor;
 use evenkeel_host::available_memory;
 use evenkeel_model::{
-    Config, NetworkOptions, Parameters, PartialGradient, Scores, TokenLoss, TrainableModel, most_gradients, network,
+    BaseWeights, Config, NetworkOptions, Parameters, PartialGradient, Scores, TokenLoss, TrainableModel,
+    most_gradients, network,
 };
 
 use crate::blocks::Place;
@@ -20,6 +24,8 @@ pub(crate) struct Model {
     policy: Box<dyn TrainableModel>,
     /// The networks of the loss's terms, in their order; `None` for the policy itself.
     frozen: Vec<Option<Box<dyn TrainableModel>>>,
+    /// The policy's weights, once decoders in this process may read them where they are.
+    lent: Option<Arc<BaseWeights>>,
     micro_batch_tokens: usize,
     gradient_packing: GradientPacking,
 }
@@ -51,7 +57,7 @@ impl Model {
         let frozen = settings.loss_terms().iter().map(|term| term.open_network(&beside)).collect::<Result<_, _>>()?;
         let policy = network(config, parameters, dtype, options)?;
         let micro_batch_tokens = compute.resolved_micro_batch_tokens();
-        Ok(Self { policy, frozen, micro_batch_tokens, gradient_packing: compute.gradient_packing() })
+        Ok(Self { policy, frozen, lent: None, micro_batch_tokens, gradient_packing: compute.gradient_packing() })
     }
 
     /// The network in training.
@@ -74,7 +80,21 @@ impl Model {
     /// What an optimizer updates.
     pub(crate) fn for_update(&mut self) -> UpdateTarget<'_> {
         let (kernels, parameters) = self.policy.for_update();
-        UpdateTarget { kernels, parameters }
+        UpdateTarget { kernels, parameters, is_lent: self.lent.is_some() }
+    }
+
+    /// Lends the weights, which were just written to a folder, to the decoders in this process. The next update leaves
+    /// them as they are.
+    pub(crate) fn lend(&mut self, folder: &Path) -> Result<()> {
+        let kernels_change_them = self.for_update().kernels.is_some();
+        self.lent =
+            if kernels_change_them { None } else { BaseWeights::lent(folder, self.config(), self.parameters())? };
+        Ok(())
+    }
+
+    /// Ends the lending of weights that an update has replaced.
+    pub(crate) fn end_lending(&mut self) {
+        self.lent = None;
     }
 
     /// Whether an update changes the arrays of weights and moments instead of making new ones.

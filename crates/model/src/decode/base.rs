@@ -2,7 +2,7 @@
 //! them.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_host::FileStamp;
@@ -40,6 +40,22 @@ impl BaseWeights {
         let read = |id| Ok((parameters.get(id).clone(), HasOtherOwner::Yes));
         let weights = layout(&ids, specs.len(), !reads_weights_by_rows(), read)?;
         Self::of(config, weights)
+    }
+
+    /// Weights that were just written to a folder, for decoders in this process, which [share](Self::shared) them
+    /// instead of reading them. From here on nobody may change the values of these parameters where they are. `None`
+    /// where decoding needs another layout or another device, or where adapters are trained.
+    ///
+    /// # Errors
+    /// A folder without weights.
+    pub fn lent(folder: &Path, config: &Config, parameters: &Parameters) -> Result<Option<Arc<Self>>> {
+        if !reads_weights_by_rows() || !parameters.device().is_cpu() || parameters.lora().is_some() {
+            return Ok(None);
+        }
+        let files = stamps(folder)?;
+        let weights = Arc::new(Self::of(config.clone(), parameters.values().to_vec())?);
+        held().push(Held { files, weights: Arc::downgrade(&weights) });
+        Ok(Some(weights))
     }
 
     /// Reads the weights in a folder, without a copy of them beside their own.
@@ -89,12 +105,9 @@ impl BaseWeights {
     }
 
     fn held_or(folder: &Path, config: Config, load: impl FnOnce(&Path, Config) -> Result<Self>) -> Result<Arc<Self>> {
-        let files = WeightFiles::read(&Folder::new(folder))?;
-        let stamps = files.paths().map(|path| FileStamp::of(&path).map_err(ModelError::file(&path)));
-        let files = stamps.collect::<Result<Vec<_>>>()?;
+        let files = stamps(folder)?;
         // Held while they are read: who comes second waits instead of reading them again.
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|held| held.weights.strong_count() > 0);
+        let mut held = held();
         let same = held.iter().filter(|held| held.files == files).filter_map(|held| held.weights.upgrade());
         let wanted = shapes(&config);
         if let Some(found) = same.into_iter().find(|found| shapes(&found.config) == wanted) {
@@ -135,6 +148,19 @@ impl BaseWeights {
     }
 }
 
+/// What this process has in use.
+fn held() -> MutexGuard<'static, Vec<Held>> {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    held.retain(|held| held.weights.strong_count() > 0);
+    held
+}
+
+/// The stamps of a folder's weight files.
+fn stamps(folder: &Path) -> Result<Vec<FileStamp>> {
+    let files = WeightFiles::read(&Folder::new(folder))?;
+    files.paths().map(|path| FileStamp::of(&path).map_err(ModelError::file(&path))).collect()
+}
+
 /// What two configurations must have in common for the same files to be read as the same tensors.
 fn shapes(config: &Config) -> Vec<ParameterSpec> {
     parameter_specs(config).0
@@ -142,9 +168,12 @@ fn shapes(config: &Config) -> Vec<ParameterSpec> {
 
 #[cfg(test)]
 mod tests {
+    use candle_core::{CpuStorage, Storage};
+
     use super::*;
     use crate::config::tests::tiny;
     use crate::folder::{SaveOptions, save_parameters};
+    use crate::parameters::ParameterId;
 
     fn folder(seed: u64) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -200,6 +229,29 @@ mod tests {
         // Nothing is kept for nobody.
         let weak = Arc::downgrade(&first);
         drop((first, again));
+        assert!(weak.upgrade().is_none());
+    }
+
+    #[test]
+    fn lent_weights_take_the_place_of_their_files_until_those_change_or_nobody_lends_them() {
+        let files = folder(3);
+        let parameters = Parameters::random(&tiny(), 3, 0.1, &Device::Cpu).unwrap();
+        let lent = BaseWeights::lent(files.path(), &tiny(), &parameters).unwrap();
+        assert_eq!(lent.is_some(), reads_weights_by_rows());
+        let Some(lent) = lent else { return };
+        let shared = || BaseWeights::shared(files.path(), tiny()).unwrap();
+        assert!(Arc::ptr_eq(&lent, &shared()));
+        // Not a copy of the values.
+        let address = |tensor: &Tensor| match &*tensor.storage_and_layout().0 {
+            Storage::Cpu(CpuStorage::F32(values)) => values.as_ptr(),
+            _ => unreachable!(),
+        };
+        assert_eq!(address(&shared().weights[0]), address(parameters.get(ParameterId::at(0))));
+        std::fs::copy(folder(4).path().join("model.safetensors"), files.path().join("model.safetensors")).unwrap();
+        assert!(!Arc::ptr_eq(&lent, &shared()));
+        let again = BaseWeights::lent(files.path(), &tiny(), &parameters).unwrap().unwrap();
+        let weak = Arc::downgrade(&again);
+        drop((lent, again));
         assert!(weak.upgrade().is_none());
     }
 }

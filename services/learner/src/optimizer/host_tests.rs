@@ -29,7 +29,8 @@ impl Loops {
         for (id, &numbers) in updates.iter().enumerate() {
             let [mut weight, mut first, mut second] =
                 [arrays.weights, arrays.first, arrays.second].map(|all| all[id].clone());
-            let parameter = ParameterMoments { value: &mut weight, first: &mut first, second: &mut second };
+            let parameter =
+                ParameterMoments { value: &mut weight, is_lent: false, first: &mut first, second: &mut second };
             parameter.update(&arrays.gradients[id], factor, numbers)?;
         }
         Ok(())

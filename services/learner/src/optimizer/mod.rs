@@ -88,11 +88,14 @@ pub(crate) struct UpdateTarget<'a> {
     /// The kernels of the parameters' device; none for the loops of a CPU and candle's operations.
     pub(crate) kernels: Option<&'a dyn OptimizerKernels>,
     pub(crate) parameters: &'a mut Parameters,
+    /// Whether others read the values as they are now, so that new ones need memory of their own. Kernels have no such
+    /// readers.
+    pub(crate) is_lent: bool,
 }
 
 impl<'a> From<&'a mut Parameters> for UpdateTarget<'a> {
     fn from(parameters: &'a mut Parameters) -> Self {
-        Self { kernels: None, parameters }
+        Self { kernels: None, parameters, is_lent: false }
     }
 }
 
@@ -117,7 +120,7 @@ impl Optimizer {
         location: MomentsLocation,
         own: Range<usize>,
     ) -> Result<Self> {
-        let UpdateTarget { kernels, parameters } = target.into();
+        let UpdateTarget { kernels, parameters, .. } = target.into();
         let moments = Moments::zeros(location, kernels, parameters, own)?;
         Ok(Self { moments, counts: UpdateCounts::START })
     }
@@ -229,7 +232,7 @@ impl Optimizer {
             epsilon: settings.epsilon,
             shrink: if decay { 1.0 - learning_rate * settings.weight_decay } else { 1.0 },
         };
-        let UpdateTarget { kernels, parameters } = target;
+        let UpdateTarget { kernels, parameters, is_lent } = target;
         let own = self.moments.own();
         let specs = &parameters.trained_specs()[own.clone()];
         let numbers: Vec<AdamW> = specs.iter().map(|spec| numbers(spec.kind.decays())).collect();
@@ -253,11 +256,12 @@ impl Optimizer {
                 // As in torch.nn.utils.clip_grad_norm_.
                 let factor = clip.scale * (clip.limit / (scaled + 1e-6)).min(1.0);
                 let squares = squares.insert(Vec::with_capacity(gradients.len()));
-                for (id, (gradient, numbers)) in gradients.iter().zip(numbers).enumerate() {
-                    let first = &mut moments.first[id];
-                    let second = &mut moments.second[id];
-                    let parameter =
-                        ParameterMoments { value: &mut parameters.trained_values_mut()[own.start + id], first, second };
+                let values = &mut parameters.trained_values_mut()[own];
+                let moments = moments.first.iter_mut().zip(&mut moments.second);
+                for ((value, (first, second)), (gradient, numbers)) in
+                    values.iter_mut().zip(moments).zip(gradients.iter().zip(numbers))
+                {
+                    let parameter = ParameterMoments { value, is_lent, first, second };
                     squares.push(parameter.update(gradient, factor, numbers)?);
                 }
                 UpdateNorm { norm, applied: true }

@@ -1,7 +1,7 @@
 use candle_core::{Device, Tensor};
 use evenkeel_model::{Architecture, Biases, Config, Parameters, Rope};
 
-use super::{Optimizer, TrainingPhase};
+use super::{Optimizer, TrainingPhase, UpdateTarget};
 use crate::settings::{MomentsLocation, OptimizerSettings};
 use crate::skip_reason::SkipReason;
 
@@ -138,4 +138,24 @@ fn clipping_bounds_the_norm_of_the_scaled_gradient() {
         .update(TrainingPhase::Policy, &settings, &mut scaled, &gradients, by_hand, true)
         .unwrap();
     assert_eq!(flat(clipped.values()), flat(scaled.values()));
+}
+
+#[test]
+fn an_update_of_lent_values_has_the_same_bits_and_leaves_them_as_they_were() {
+    let gradients = constant(&parameters(), 0.3);
+    let updated = |parameters: &mut Parameters, is_lent| {
+        let mut optimizer = Optimizer::new(&mut *parameters, MomentsLocation::Device).unwrap();
+        let reports = [is_lent, false].map(|is_lent| {
+            let target = UpdateTarget { kernels: None, parameters, is_lent };
+            optimizer.update(TrainingPhase::Policy, &plain(), target, &gradients, 1.0, true).unwrap()
+        });
+        (reports, flat(parameters.values()))
+    };
+    let in_place = updated(&mut parameters(), false);
+    let mut parameters = parameters();
+    let lent = parameters.clone();
+    let before = flat(lent.values());
+    assert_eq!(updated(&mut parameters, true), in_place);
+    assert_eq!(flat(lent.values()), before);
+    assert_ne!(in_place.1, before);
 }

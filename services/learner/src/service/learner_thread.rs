@@ -136,7 +136,7 @@ impl LearnerThread {
         self.lease.check_owner(&request.run_id, self.learner.version())?;
         self.check_version(request.version)?;
         self.lease.renew();
-        let response = self.weights.publish(&self.learner, request)?;
+        let response = self.weights.publish(&mut self.learner, request)?;
         self.scoring.published(Some(self.learner.version()));
         // Engines that share the device wake next.
         self.learner.empty_cache().map_err(convert::error)?;
@@ -162,7 +162,7 @@ impl LearnerThread {
         }
         let start = Instant::now();
         // Whoever returns to a checkpoint finds its weights.
-        self.weights.settle(&self.learner)?;
+        self.weights.settle(&mut self.learner)?;
         let checkpoint = self.checkpoints.save(&self.learner, request)?;
         self.lease.assign(&checkpoint.run_id);
         let write_us = micros(start.elapsed());

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use candle_core::DType;
 use evenkeel_host::arriving;
 use evenkeel_proto::v1::{PublishRequest, PublishResponse, WeightsRef, weights_ref};
 use evenkeel_proto::validate_kept_versions;
@@ -45,7 +46,7 @@ impl WeightsStore {
     /// Publishes the current version unless it already was, and removes old ones.
     pub(super) fn publish(
         &mut self,
-        learner: &Learner,
+        learner: &mut Learner,
         request: &PublishRequest,
     ) -> Result<PublishResponse, ServiceError> {
         validate_kept_versions("keep", request.keep.unwrap_or_default())?;
@@ -68,7 +69,7 @@ impl WeightsStore {
     ///
     /// # Errors
     /// It is not on the disk.
-    pub(super) fn settle(&mut self, learner: &Learner) -> Result<(), ServiceError> {
+    pub(super) fn settle(&mut self, learner: &mut Learner) -> Result<(), ServiceError> {
         let Some(Unsettled { version, request, arriving }) = self.unsettled.take() else { return Ok(()) };
         let finished = arriving.map(join);
         if let Some(Ok(())) = finished {
@@ -98,7 +99,12 @@ impl WeightsStore {
     }
 
     /// Writes the current version, and brings it to the disk now or `later`; then old ones are removed.
-    fn write(&mut self, learner: &Learner, request: &PublishRequest, later: bool) -> Result<WeightsRef, ServiceError> {
+    fn write(
+        &mut self,
+        learner: &mut Learner,
+        request: &PublishRequest,
+        later: bool,
+    ) -> Result<WeightsRef, ServiceError> {
         let write_out_head = self.writes_out_head(learner, request);
         let options = PublishOptions { write_out_head, ..self.options };
         if let Err(error) = make_private(&self.folder) {
@@ -112,6 +118,9 @@ impl WeightsStore {
         let size = size(staged.place()).map_err(convert::error)?;
         if later {
             staged.announce();
+            if options.dtype == DType::F32 && !write_out_head {
+                learner.lend(staged.place()).map_err(convert::error)?;
+            }
         }
         let folder = self.folder.clone();
         let keep = request.keep;

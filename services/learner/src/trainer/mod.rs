@@ -242,7 +242,6 @@ impl Trainer {
         done
     }
 
-    #[cfg(test)]
     pub(crate) fn model_mut(&mut self) -> &mut Model {
         &mut self.model
     }

@@ -96,6 +96,9 @@ impl Trainer {
         if skipped.is_none() && !self.division().is_alone() {
             self.gather_weights()?;
         }
+        if skipped.is_none() {
+            self.model.end_lending();
+        }
         let squares = squares.map(|own| self.sum_over_parameters(&own)).transpose()?;
         self.timeline.add(PassKind::Update, began, 0);
         let updated = Updated { grad_norm, update_norm: squares.map(f64::sqrt), learning_rate, skipped };

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use candle_core::{CpuStorage, DType, Device, InplaceOp2, InplaceOp3, Layout, Result, Tensor};
+use candle_core::{CpuStorage, DType, Device, InplaceOp2, InplaceOp3, Layout, Result, Storage, Tensor};
 
 use super::super::AdamW;
 use super::reductions::squares;
@@ -12,6 +12,8 @@ use super::reductions::squares;
 pub struct ParameterMoments<'a> {
     /// Values of the parameter, changed in place.
     pub value: &'a mut Tensor,
+    /// Whether others read the values as they are now: then the new ones get memory of their own.
+    pub is_lent: bool,
     /// The running mean of its gradients.
     pub first: &'a mut Tensor,
     /// The running mean of their squares.
@@ -26,13 +28,14 @@ impl ParameterMoments<'_> {
     /// # Errors
     /// A failure of the device.
     pub fn update(self, gradient: &Tensor, factor: f64, numbers: AdamW) -> crate::error::Result<f64> {
-        let Self { value, first, second } = self;
+        let Self { value, is_lent, first, second } = self;
         let AdamW { betas: [beta1, beta2], step, second_root, epsilon, shrink } = numbers;
         if matches!(value.device(), Device::Cpu) {
             let scale = factor as f32;
             first.inplace_op2(gradient, &Mean { beta: beta1 as f32, scale })?;
             second.inplace_op2(gradient, &MeanSquare { beta: beta2 as f32, scale })?;
-            let update = Value { numbers, squares: Mutex::new(0.0) };
+            let lent = if is_lent { Some(std::mem::replace(value, value.zeros_like()?)) } else { None };
+            let update = Value { numbers, lent, squares: Mutex::new(0.0) };
             value.inplace_op3(first, second, &update)?;
             return Ok(update.squares.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
@@ -86,6 +89,8 @@ impl InplaceOp2 for MeanSquare {
 
 struct Value {
     numbers: AdamW,
+    /// The values before, where they must stay.
+    lent: Option<Tensor>,
     /// Sum of squares of what was added to the values.
     squares: Mutex<f64>,
 }
@@ -104,14 +109,23 @@ impl InplaceOp3 for Value {
         second: &CpuStorage,
         sl: &Layout,
     ) -> Result<()> {
-        let (weights, last_weights) = values_mut(weight, wl)?.as_chunks_mut::<LANES>();
-        let (means, last_means) = values(first, fl)?.as_chunks::<LANES>();
-        let (squares, last_squares) = values(second, sl)?.as_chunks::<LANES>();
+        let lent = self.lent.as_ref().map(Tensor::storage_and_layout);
+        let before = match &lent {
+            Some((storage, layout)) => match &**storage {
+                Storage::Cpu(storage) => Some(values(storage, layout)?),
+                _ => candle_core::bail!("expected values on a CPU"),
+            },
+            None => None,
+        };
+        let (weights, means, squares) = (values_mut(weight, wl)?, values(first, fl)?, values(second, sl)?);
         let mut sums = [0.0; LANES];
-        for (weights, (means, squares)) in weights.iter_mut().zip(means.iter().zip(squares)) {
-            self.update(weights, means, squares, &mut sums);
+        for (number, weights) in weights.chunks_mut(IN_CACHE).enumerate() {
+            let place = number * IN_CACHE..number * IN_CACHE + weights.len();
+            if let Some(before) = before {
+                weights.copy_from_slice(&before[place.clone()]);
+            }
+            self.update(weights, &means[place.clone()], &squares[place], &mut sums);
         }
-        self.update(last_weights, last_means, last_squares, &mut sums);
         *self.squares.lock().unwrap_or_else(PoisonError::into_inner) = sums.iter().sum();
         Ok(())
     }
@@ -119,11 +133,24 @@ impl InplaceOp3 for Value {
 
 /// Sums side by side, so that additions do not wait for each other and compile to vectors.
 const LANES: usize = 8;
+/// Weights that are copied before they are updated, a multiple of [`LANES`]: they stay in the first-level cache.
+const IN_CACHE: usize = 1024;
 
 impl Value {
-    /// Updates at most [`LANES`] weights, and adds the squares of what was added to each.
-    #[inline(always)]
+    /// Updates weights, and adds the squares of what was added to each.
     fn update(&self, weights: &mut [f32], means: &[f32], squares: &[f32], sums: &mut [f64; LANES]) {
+        let (weights, last_weights) = weights.as_chunks_mut::<LANES>();
+        let (means, last_means) = means.as_chunks::<LANES>();
+        let (squares, last_squares) = squares.as_chunks::<LANES>();
+        for (weights, (means, squares)) in weights.iter_mut().zip(means.iter().zip(squares)) {
+            self.update_lanes(weights, means, squares, sums);
+        }
+        self.update_lanes(last_weights, last_means, last_squares, sums);
+    }
+
+    /// Updates at most [`LANES`] weights.
+    #[inline(always)]
+    fn update_lanes(&self, weights: &mut [f32], means: &[f32], squares: &[f32], sums: &mut [f64; LANES]) {
         let AdamW { step, second_root, epsilon, shrink, .. } = self.numbers;
         let shrink = shrink as f32;
         let step = step as f32;

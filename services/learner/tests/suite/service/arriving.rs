@@ -2,12 +2,42 @@
 
 use evenkeel_host::arriving;
 use evenkeel_learner::verify_published;
+use evenkeel_model::{BaseWeights, Config, Parameters};
 use evenkeel_proto::v1::PublishRequest;
 
 use super::{TestService, save, start_with};
 
 async fn start() -> TestService {
     start_with(|settings| settings.weights_read_here = true).await
+}
+
+/// The values of the first tensor.
+fn first(parameters: &Parameters) -> Vec<f32> {
+    parameters.values()[0].flatten_all().unwrap().to_vec1().unwrap()
+}
+
+#[tokio::test]
+async fn weights_that_a_decoder_shares_stay_those_of_their_version_while_the_learner_goes_on() {
+    let mut service = start().await;
+    let folder = service.folder.path().join("weights");
+    let mut shared = Vec::new();
+    for step in 0..3 {
+        service.publish(PublishRequest { version: Some(step), keep: Some(0), ..PublishRequest::default() }).await;
+        let weights = arriving::read_in_place(&folder.join(format!("step-{step}")), |place| {
+            BaseWeights::shared(place, Config::load(place).unwrap().0).unwrap()
+        });
+        shared.push(weights);
+        service.step(step + 1, step).await.unwrap();
+    }
+    service.client.save_checkpoint(save("run", 3)).await.unwrap();
+    for (step, shared) in shared.iter().enumerate() {
+        let folder = folder.join(format!("step-{step}"));
+        let config = Config::load(&folder).unwrap().0;
+        let stored = BaseWeights::load(&folder, config).unwrap();
+        assert_eq!(first(&shared.parameters().unwrap()), first(&stored.parameters().unwrap()), "step {step}");
+    }
+    let [one, other] = [0, 1].map(|step| first(&shared[step].parameters().unwrap()));
+    assert_ne!(one, other);
 }
 
 #[tokio::test]
