@@ -3,7 +3,7 @@
 use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, arguments, is_wide, step, u32_of};
 use evenkeel_errors::FieldError;
 
-/// f64 values that [`squares`] writes for a gradient of this many values.
+/// f64 values that [`squares`] and [`adamw`] write for a parameter of this many values.
 pub fn square_parts(properties: DeviceProperties, count: usize) -> usize {
     properties.blocks((count as u64).div_ceil(4 * u64::from(BLOCK))) as usize
 }
@@ -65,8 +65,9 @@ pub struct AdamW {
     pub shrink: f64,
 }
 
-/// Updates `count` weights and both moments in place, with the gradient times the fp32 value at `factor`. If that is
-/// NaN, nothing is changed.
+/// Updates `count` weights and both moments in place, with the gradient times the fp32 value at `factor`, and writes
+/// the sums of squares of what parts of the weights changed by, f64 ([`square_parts`]). If the factor is NaN, nothing
+/// is changed or written.
 ///
 /// # Errors
 /// None today.
@@ -77,9 +78,9 @@ pub fn adamw(
     [weight, first, second]: [Pointer; 3],
     gradient: Pointer,
     factor: Pointer,
+    partial: Pointer,
 ) -> Result<Launch, FieldError> {
     let wide = is_wide(Type::F32, count, &[weight, first, second, gradient]);
-    let threads = (if wide { count / 4 } else { count }) as u64;
     let [beta1, beta2] = update.betas.map(|beta| beta as f32);
     let inverse_root = 1.0 / update.second_root as f32;
     let arguments = arguments![
@@ -88,6 +89,7 @@ pub fn adamw(
         second,
         gradient,
         factor,
+        partial,
         count as u64,
         beta1,
         beta2,
@@ -98,8 +100,8 @@ pub fn adamw(
     ];
     Launch::new(
         format!("adamw_{}", step(wide)),
-        properties.blocks(threads.div_ceil(u64::from(BLOCK))),
-        0,
+        square_parts(properties, count) as u32,
+        BLOCK as usize * 8,
         28 * count,
         arguments,
     )

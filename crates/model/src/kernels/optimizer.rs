@@ -19,13 +19,15 @@ pub struct UpdateArrays<'a> {
     pub gradients: &'a [Tensor],
 }
 
-/// What an update found of its gradients.
+/// What an update found of its gradients, and how far it went.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateNorm {
     /// Root of the sum of squares over all gradients, before they were scaled.
     pub norm: f64,
     /// Whether anything was changed: not where the gradients, or what they would be multiplied by, are not finite.
     pub applied: bool,
+    /// Root of the sum of squares of what was added to the weights, where it was applied.
+    pub change: f64,
 }
 
 /// Passes over whole arrays that read and write each value once.

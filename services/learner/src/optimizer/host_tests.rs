@@ -21,19 +21,20 @@ impl Loops {
     fn decide(gradients: &[Tensor], clip: Clip) -> Result<(UpdateNorm, f64), ModelError> {
         let norm = global_norm(gradients)?;
         let scaled = clip.scale * norm;
-        let found = UpdateNorm { norm, applied: scaled.is_finite() };
+        let found = UpdateNorm { norm, applied: scaled.is_finite(), change: 0.0 };
         Ok((found, clip.scale * (clip.limit / (scaled + 1e-6)).min(1.0)))
     }
 
-    fn change(arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<(), ModelError> {
-        for (id, &numbers) in updates.iter().enumerate() {
+    /// Returns the sum of squares of what was added to the weights.
+    fn change(arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<f64, ModelError> {
+        let changed = updates.iter().enumerate().map(|(id, &numbers)| {
             let [mut weight, mut first, mut second] =
                 [arrays.weights, arrays.first, arrays.second].map(|all| all[id].clone());
             let parameter =
                 ParameterMoments { value: &mut weight, is_lent: false, first: &mut first, second: &mut second };
-            parameter.update(&arrays.gradients[id], factor, numbers)?;
-        }
-        Ok(())
+            parameter.update(&arrays.gradients[id], factor, numbers)
+        });
+        changed.sum()
     }
 }
 
@@ -43,9 +44,9 @@ impl OptimizerKernels for Loops {
     }
 
     fn update(&self, arrays: UpdateArrays<'_>, clip: Clip, updates: &[AdamW]) -> Result<UpdateNorm, ModelError> {
-        let (found, factor) = Self::decide(arrays.gradients, clip)?;
+        let (mut found, factor) = Self::decide(arrays.gradients, clip)?;
         if found.applied {
-            Self::change(arrays, factor, updates)?;
+            found.change = Self::change(arrays, factor, updates)?.sqrt();
         }
         Ok(found)
     }
@@ -64,10 +65,11 @@ impl OptimizerKernels for Loops {
         updates: &[AdamW],
     ) -> Result<UpdateNorm, ModelError> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        let (found, factor) = Self::decide(gradients, clip)?;
+        let (mut found, factor) = Self::decide(gradients, clip)?;
         if !found.applied {
             return Ok(found);
         }
+        let mut squares = 0.0;
         for (id, &number) in updates.iter().enumerate() {
             let tensor =
                 |moment| Tensor::from_slice(moments.of(moment, id).values(), weights[id].shape(), &Device::Cpu);
@@ -79,12 +81,13 @@ impl OptimizerKernels for Loops {
                 second: &one(&second),
                 gradients: &one(&gradients[id]),
             };
-            Self::change(arrays, factor, &[number])?;
+            squares += Self::change(arrays, factor, &[number])?;
             for (moment, tensor) in [(Moment::First, first), (Moment::Second, second)] {
                 let values: Vec<f32> = tensor.flatten_all()?.to_vec1()?;
                 moments.of_mut(moment, id).values_mut().copy_from_slice(&values);
             }
         }
+        found.change = squares.sqrt();
         Ok(found)
     }
 }

@@ -31,8 +31,8 @@ pub(crate) enum TrainingPhase {
 pub(crate) struct UpdateReport {
     /// Global norm of the gradient before clipping.
     pub(crate) grad_norm: f64,
-    /// Sum of squares of what was added to each own parameter, in their order; `None` where nothing was changed, and
-    /// where a GPU's kernels update, which do not say it.
+    /// Sums of squares of what was added to the own parameters: one for each, in their order, or one for all where a
+    /// GPU's kernels add them. `None` where nothing was changed.
     pub(crate) squares: Option<Vec<f64>>,
     /// The learning rate of the update.
     pub(crate) learning_rate: f64,
@@ -197,15 +197,15 @@ impl Optimizer {
         self.enter(phase, target.parameters)?;
         let learning_rate = settings.learning_rate_at(self.counts.updates, self.counts.steps);
         let clip = Clip { scale, limit: settings.max_grad_norm.unwrap_or(f64::INFINITY) };
-        let (UpdateNorm { norm, applied }, squares) = match (loss_is_finite, target.kernels) {
+        let (norm, squares) = match (loss_is_finite, target.kernels) {
             (true, _) => self.apply(settings, target, gradient, clip, learning_rate)?,
-            (false, Some(kernels)) => (UpdateNorm { norm: kernels.norm(gradient.tensors)?, applied: false }, None),
-            (false, None) => (UpdateNorm { norm: gradient.norm()?, applied: false }, None),
+            (false, Some(kernels)) => (kernels.norm(gradient.tensors)?, None),
+            (false, None) => (gradient.norm()?, None),
         };
-        let skipped = match (loss_is_finite, applied) {
-            (true, true) => None,
+        let skipped = match (loss_is_finite, &squares) {
+            (true, Some(_)) => None,
             (false, _) => Some(SkipReason::NonFiniteLoss),
-            (true, false) => Some(SkipReason::NonFiniteGradient),
+            (true, None) => Some(SkipReason::NonFiniteGradient),
         };
         Ok(UpdateReport { grad_norm: scale * norm, squares, learning_rate, skipped })
     }
@@ -213,7 +213,7 @@ impl Optimizer {
 
 impl Optimizer {
     /// Where there are kernels, the device decides whether there is anything finite to update by, and how far to clip
-    /// it, before it changes a weight. Also returns [`UpdateReport::squares`].
+    /// it, before it changes a weight. Returns the norm of the gradient and [`UpdateReport::squares`].
     fn apply(
         &mut self,
         settings: &OptimizerSettings,
@@ -221,7 +221,7 @@ impl Optimizer {
         gradient: UpdateGradient<'_>,
         clip: Clip,
         learning_rate: f64,
-    ) -> Result<(UpdateNorm, Option<Vec<f64>>)> {
+    ) -> Result<(f64, Option<Vec<f64>>)> {
         let updates = self.counts.updates + 1;
         let [beta1, beta2] = settings.betas;
         let corrected = |beta: f64| 1.0 - libm::pow(beta, updates as f64);
@@ -237,25 +237,26 @@ impl Optimizer {
         let specs = &parameters.trained_specs()[own.clone()];
         let numbers: Vec<AdamW> = specs.iter().map(|spec| numbers(spec.kind.decays())).collect();
         let gradients = gradient.tensors;
-        let mut squares = None;
-        let found = match (self.moments.store_mut(), kernels) {
+        let of_kernels = |found: UpdateNorm| (found.norm, found.applied.then(|| vec![found.change * found.change]));
+        let (norm, squares) = match (self.moments.store_mut(), kernels) {
             (MomentStore::Device(moments), Some(kernels)) => {
                 let PerMoment { first, second } = moments;
                 let arrays = UpdateArrays { weights: &parameters.trained_values()[own], first, second, gradients };
-                kernels.update(arrays, clip, &numbers)?
+                of_kernels(kernels.update(arrays, clip, &numbers)?)
             }
             (MomentStore::Host(moments), Some(kernels)) => {
-                kernels.update_from_host(&parameters.trained_values()[own], gradients, moments, clip, &numbers)?
+                let weights = &parameters.trained_values()[own];
+                of_kernels(kernels.update_from_host(weights, gradients, moments, clip, &numbers)?)
             }
             (MomentStore::Device(moments), None) => {
                 let norm = gradient.norm()?;
                 let scaled = clip.scale * norm;
                 if !scaled.is_finite() {
-                    return Ok((UpdateNorm { norm, applied: false }, None));
+                    return Ok((norm, None));
                 }
                 // As in torch.nn.utils.clip_grad_norm_.
                 let factor = clip.scale * (clip.limit / (scaled + 1e-6)).min(1.0);
-                let squares = squares.insert(Vec::with_capacity(gradients.len()));
+                let mut squares = Vec::with_capacity(gradients.len());
                 let values = &mut parameters.trained_values_mut()[own];
                 let moments = moments.first.iter_mut().zip(&mut moments.second);
                 for ((value, (first, second)), (gradient, numbers)) in
@@ -264,7 +265,7 @@ impl Optimizer {
                     let parameter = ParameterMoments { value, is_lent, first, second };
                     squares.push(parameter.update(gradient, factor, numbers)?);
                 }
-                UpdateNorm { norm, applied: true }
+                (norm, Some(squares))
             }
             (MomentStore::Host(_), None) => {
                 return Err(LearnerError::setting(
@@ -274,10 +275,10 @@ impl Optimizer {
                 ));
             }
         };
-        if found.applied {
+        if squares.is_some() {
             self.counts.updates = updates;
         }
-        Ok((found, squares))
+        Ok((norm, squares))
     }
 }
 

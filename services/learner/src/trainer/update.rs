@@ -41,7 +41,7 @@ impl UpdateBy {
 pub(crate) struct Updated {
     /// Global norm of the gradient before clipping.
     pub(crate) grad_norm: f64,
-    /// Global norm of what was added to the weights; `None` where nothing was, and on a GPU.
+    /// Global norm of what was added to the weights; `None` where nothing was.
     pub(crate) update_norm: Option<f64>,
     /// The learning rate of the update.
     pub(crate) learning_rate: f64,

@@ -26,10 +26,10 @@ struct Buffer<D: Device> {
 
 /// A part of a parameter.
 #[derive(Clone, Copy)]
-struct Piece {
+pub(super) struct Piece {
     parameter: usize,
     first: usize,
-    count: usize,
+    pub(super) count: usize,
 }
 
 /// What an update works on besides the moments.
@@ -39,12 +39,22 @@ pub(super) struct Update<'a> {
     /// Where the device has the gradients' factor.
     pub(super) factor: Pointer,
     pub(super) numbers: &'a [AdamW],
+    /// Where each piece leaves the parts of its change.
+    pub(super) changes: Vec<Pointer>,
 }
 
 impl<D: Device> Cuda<D> {
     /// Bytes of the device's memory that the buffers take for parameters of these sizes.
     pub(super) fn buffer_bytes(&self, counts: impl Iterator<Item = usize>) -> usize {
         BUFFERS * Moment::ALL.len() * 4 * counts.max().unwrap_or(0).min(self.moment_piece)
+    }
+
+    /// The parts of parameters of these sizes, in order. All but the last of a parameter are as large as a buffer.
+    pub(super) fn pieces(&self, counts: &[usize]) -> impl Iterator<Item = Piece> {
+        let largest = self.moment_piece;
+        counts.iter().enumerate().flat_map(move |(parameter, &all)| {
+            (0..all).step_by(largest).map(move |first| Piece { parameter, first, count: largest.min(all - first) })
+        })
     }
 
     pub(super) fn update_in_pieces(&self, update: &Update<'_>, moments: &mut HostMoments) -> Result<()> {
@@ -71,8 +81,8 @@ impl<D: Device> Cuda<D> {
             let second = self.device.allocate(bytes)?;
             buffers.push(Buffer { first, second, free: self.device.record(DeviceStream::Compute)? });
         }
-        for (number, piece) in pieces(counts, self.moment_piece).enumerate() {
-            self.enqueue_chunk(update, moments, piece, &mut buffers[number % BUFFERS])?;
+        for (number, (piece, change)) in self.pieces(counts).zip(&update.changes).enumerate() {
+            self.enqueue_chunk(update, moments, piece, *change, &mut buffers[number % BUFFERS])?;
         }
         Ok(())
     }
@@ -82,6 +92,7 @@ impl<D: Device> Cuda<D> {
         update: &Update<'_>,
         moments: &mut HostMoments,
         Piece { parameter, first, count }: Piece,
+        change: Pointer,
         buffer: &mut Buffer<D>,
     ) -> Result<()> {
         let device = &self.device;
@@ -97,7 +108,7 @@ impl<D: Device> Cuda<D> {
         let state = [weight, device.address(&buffer.first), device.address(&buffer.second)];
         let gradient = part(&update.gradients[parameter])?;
         let numbers = update.numbers[parameter];
-        self.run(adamw(device.properties(), numbers, count, state, gradient, update.factor))?;
+        self.run(adamw(device.properties(), numbers, count, state, gradient, update.factor, change))?;
 
         device.wait(DeviceStream::DeviceToHost, &device.record(DeviceStream::Compute)?)?;
         device.copy_out(&buffer.first, moments.of_mut(Moment::First, parameter), range.clone())?;
@@ -105,13 +116,6 @@ impl<D: Device> Cuda<D> {
         buffer.free = device.record(DeviceStream::DeviceToHost)?;
         Ok(())
     }
-}
-
-/// The parts of parameters of these sizes, in order. All but the last of a parameter have `largest` values.
-fn pieces(counts: &[usize], largest: usize) -> impl Iterator<Item = Piece> {
-    counts.iter().enumerate().flat_map(move |(parameter, &all)| {
-        (0..all).step_by(largest).map(move |first| Piece { parameter, first, count: largest.min(all - first) })
-    })
 }
 
 #[cfg(test)]
@@ -375,7 +379,7 @@ mod tests {
         let bytes_of = |name: &str| counts_of.kernels.get(name).map_or(0, |tally| tally.bytes);
         assert_eq!(bytes_of("adamw_wide") + bytes_of("adamw_single"), 28 * all as u64);
         // Two buffers for two moments, beside the parts of the norm and the norm itself.
-        let parts = 8 * (3 + 1 + 1024_u64);
+        let parts = 8 * 2 * (3 + 1 + 1024_u64);
         assert_eq!(counts_of.peak, 4 * 4096 + parts.next_multiple_of(256) + 256);
     }
 }

@@ -85,7 +85,6 @@ rows! {
         Unit::None,
         "norm of what the optimizer added to the weights, with clipping and weight decay, mean over updates",
     )
-    .only("the learner is on a CPU")
     .titled("norm of the update")
     .shown(&[Shown::by(&UPDATE_GAUGE)]);
     LEARNING_RATE = Metric::value("actor/lr", Unit::None, "learning rate of the step")
