@@ -134,10 +134,15 @@ impl<D: Device> Cuda<D> {
 /// The norm as it is: for what nothing is clipped by.
 const WHOLE: Clip = Clip { scale: 1.0, limit: f64::INFINITY };
 
-/// Where the parts of each parameter begin.
-fn places(first: Pointer, parts: &[usize]) -> Vec<Pointer> {
-    let mut next = 0;
-    parts.iter().map(|parts| behind(first, std::mem::replace(&mut next, next + parts))).collect()
+/// Where each of these numbers of parts begins, one behind the other.
+fn places(mut first: Pointer, parts: &[usize]) -> Vec<Pointer> {
+    parts
+        .iter()
+        .map(|&parts| {
+            let end = behind(first, parts);
+            std::mem::replace(&mut first, end)
+        })
+        .collect()
 }
 
 /// Where this many f64 values end.
