@@ -93,7 +93,7 @@ impl<'a> PolicyStep<'a> {
         let weighings: Vec<Weighing> = rules.iter().map(weighing).collect();
         self.trainer.discarding_gradients(|trainer| {
             let mut responses = scored(trainer, &held)?;
-            let of_rules = gradients(trainer, &weighings, &held, &mut responses, &mut |_, _| {})?;
+            let of_rules = gradients(trainer, &weighings, &held, &mut responses)?;
             Ok(of_rules.into_iter().map(|(gradient, _)| gradient).collect())
         })
     }

@@ -42,7 +42,19 @@ pub(super) fn probe(
     let advantage = trainer.settings().objective.advantage;
     let counts: MiniBatchCounts = groups.iter().map(|(group, _)| group.counts).collect();
     let mut responses = scored(trainer, groups)?;
-    let gradients = gradients(trainer, weighings, groups, &mut responses, observe)?;
+    let mut gradients = Vec::with_capacity(weighings.len());
+    let mut details = Vec::new();
+    for weighing in weighings {
+        observe(StepPhase::Accumulating, StepProgress::default());
+        let sides = if by_side { Some(sides(trainer, weighing, groups, &mut responses)?) } else { None };
+        let whole = match &sides {
+            // What has no advantage adds nothing then.
+            Some(sides) if !trainer.is_regularized() => sides.sum()?,
+            _ => gradient(trainer, weighing, groups, &mut responses)?,
+        };
+        gradients.push(whole);
+        details.extend(sides.map(|sides| sides.detail));
+    }
     // Of several ranks each has a part of the parameters.
     let norms = gradients.iter().map(|(gradient, _)| norm(trainer, gradient)).collect::<Result<Vec<f64>>>()?;
     let limit = trainer.settings().optimizer.max_grad_norm;
@@ -58,12 +70,6 @@ pub(super) fn probe(
         let clipped = limit.map_or(norm, |limit| norm.min(limit));
         rules.push(RuleGradient { aggregation: *aggregation, loss, norm, clipped, cosines });
     }
-    drop(gradients);
-    let mut details = Vec::new();
-    for weighing in weighings.iter().filter(|_| by_side) {
-        observe(StepPhase::Accumulating, StepProgress::default());
-        details.push(detail(trainer, weighing, groups, &mut responses)?);
-    }
     Ok(GradientProbe { rules, details, took: began.elapsed() })
 }
 
@@ -75,64 +81,89 @@ pub(super) fn scored(trainer: &mut Trainer, groups: &HeldGroups) -> Result<Vec<P
     Ok(responses)
 }
 
-/// The gradient of each weighing, without the mini-batch normalizer, in the host's memory; and the loss.
+/// The gradient of each weighing: see [`gradient`].
 pub(super) fn gradients(
     trainer: &mut Trainer,
     weighings: &[Weighing],
     groups: &HeldGroups,
     responses: &mut [PlannedResponse],
-    observe: &mut dyn FnMut(StepPhase, StepProgress),
 ) -> Result<Vec<(Vec<Tensor>, f64)>> {
-    let advantage = trainer.settings().objective.advantage;
-    let counts: MiniBatchCounts = groups.iter().map(|(group, _)| group.counts).collect();
-    let blocks = trainer.blocks(groups.len());
-    let mut of_weighings = Vec::with_capacity(weighings.len());
-    for weighing in weighings {
-        observe(StepPhase::Accumulating, StepProgress::default());
-        weigh(weighing, trainer.settings().reward_weight(), groups, responses)?;
-        let factors = factors_for(counts, counts.policy_scale(weighing.aggregation, advantage));
-        let (gradient, stats) = gradient_of(trainer, responses, |group| blocks.of(group), factors)?;
-        let loss = ResponseStats::sum_of(&stats, trainer.terms().len()).loss();
-        // Elsewhere there is seldom room for so many.
-        let gradient = gradient.iter().map(|tensor| tensor.to_device(&Device::Cpu)).collect::<Result<Vec<_>, _>>()?;
-        of_weighings.push((gradient, loss));
-    }
-    Ok(of_weighings)
+    weighings.iter().map(|weighing| gradient(trainer, weighing, groups, responses)).collect()
 }
 
-/// The two sides of a weighing: the policy term alone, which other terms of the loss do not belong to.
-fn detail(
+/// The gradient of a weighing, without the mini-batch normalizer, in the host's memory; and the loss.
+fn gradient(
     trainer: &mut Trainer,
     weighing: &Weighing,
     groups: &HeldGroups,
     responses: &mut [PlannedResponse],
-) -> Result<RuleDetail> {
+) -> Result<(Vec<Tensor>, f64)> {
+    let advantage = trainer.settings().objective.advantage;
+    let counts: MiniBatchCounts = groups.iter().map(|(group, _)| group.counts).collect();
+    let blocks = trainer.blocks(groups.len());
+    weigh(weighing, trainer.settings().reward_weight(), groups, responses)?;
+    let factors = factors_for(counts, counts.policy_scale(weighing.aggregation, advantage));
+    let (gradient, stats) = gradient_of(trainer, responses, |group| blocks.of(group), factors)?;
+    Ok((in_host_memory(&gradient)?, ResponseStats::sum_of(&stats, trainer.terms().len()).loss()))
+}
+
+/// The policy term of a weighing, which other terms of the loss do not belong to, by the sides of its groups.
+struct Sides {
+    /// The gradients of the positive and the negative side, in the host's memory.
+    gradients: [Vec<Tensor>; 2],
+    loss: f64,
+    detail: RuleDetail,
+}
+
+impl Sides {
+    /// The gradient of both sides, and their loss.
+    fn sum(&self) -> Result<(Vec<Tensor>, f64)> {
+        let [positive, negative] = &self.gradients;
+        let pairs = positive.iter().zip(negative);
+        Ok((pairs.map(|(positive, negative)| positive + negative).collect::<Result<_, _>>()?, self.loss))
+    }
+}
+
+fn sides(
+    trainer: &mut Trainer,
+    weighing: &Weighing,
+    groups: &HeldGroups,
+    responses: &mut [PlannedResponse],
+) -> Result<Sides> {
     let advantage = trainer.settings().objective.advantage;
     let counts: MiniBatchCounts = groups.iter().map(|(group, _)| group.counts).collect();
     let views: Vec<_> = groups.iter().map(|(group, _)| group.view()).collect();
     let quantities = Quantities::of(&views, weighing.constants)?;
     weigh(weighing, trainer.settings().reward_weight(), groups, responses)?;
     let blocks = trainer.blocks(groups.len());
+    let mut loss = 0.0;
     let mut side = |sign: f64| -> Result<(Vec<Tensor>, f64)> {
         let of_side: Vec<_> = responses.iter().filter(|response| response.advantage() * sign > 0.0).cloned().collect();
         // The other terms of the loss have a weight of 0.
         let none = TokenShares { of_group: 0.0, of_batch: 0.0 };
-        let (gradient, _) = gradient_of(trainer, &of_side, |group| blocks.of(group), none)?;
+        let (gradient, stats) = gradient_of(trainer, &of_side, |group| blocks.of(group), none)?;
+        loss += ResponseStats::sum_of(&stats, trainer.terms().len()).loss();
         let norm = norm(trainer, &gradient)?;
-        Ok((gradient, norm))
+        Ok((in_host_memory(&gradient)?, norm))
     };
     let (positive, positive_norm) = side(1.0)?;
     let (negative, negative_norm) = side(-1.0)?;
     let scale = counts.policy_scale(weighing.aggregation, advantage);
     let aggregation = weighing.aggregation;
-    Ok(RuleDetail {
+    let detail = RuleDetail {
         dial: weighing.constants.sides.filter(|_| aggregation == Aggregation::Sides),
         pull: quantities.pulls.get(&aggregation).copied(),
         by_length: quantities.by_length.get(&aggregation).copied(),
         positive_norm: scale * positive_norm,
         negative_norm: scale * negative_norm,
         cosine: cosine(trainer, (&positive, &negative), (positive_norm, negative_norm))?,
-    })
+    };
+    Ok(Sides { gradients: [positive, negative], loss, detail })
+}
+
+/// Elsewhere there is seldom room for the gradients of several rules.
+fn in_host_memory(gradient: &[Tensor]) -> Result<Vec<Tensor>> {
+    Ok(gradient.iter().map(|tensor| tensor.to_device(&Device::Cpu)).collect::<Result<_, _>>()?)
 }
 
 fn norm(trainer: &Trainer, gradient: &[Tensor]) -> Result<f64> {

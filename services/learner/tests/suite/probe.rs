@@ -194,6 +194,25 @@ fn the_gradients_of_the_sides_add_up_to_that_of_the_rule_and_dials_tie_to_their_
 }
 
 #[test]
+fn a_probe_by_side_measures_what_one_of_whole_rules_does() {
+    let groups = groups(73, 5);
+    for entropy_coefficient in [0.0, 0.01] {
+        let settings = || with(|settings| settings.objective.entropy_coefficient = entropy_coefficient);
+        let (by_side, _) = detailed(settings(), &groups, &[]);
+        let (whole, _) = probe(settings(), &groups);
+        assert_eq!(by_side.rules.len(), whole.rules.len());
+        for (one, other) in by_side.rules.iter().zip(&whole.rules) {
+            assert_eq!(one.aggregation, other.aggregation);
+            assert!((one.loss - other.loss).abs() < 1e-6, "{}: {} and {}", one.aggregation, one.loss, other.loss);
+            assert!(close(one.norm, other.norm), "{}: {} and {}", one.aggregation, one.norm, other.norm);
+            for (one, other) in one.cosines.iter().zip(&other.cosines) {
+                assert!((one.unwrap() - other.unwrap()).abs() < 1e-5);
+            }
+        }
+    }
+}
+
+#[test]
 fn other_rules_have_their_gradients_where_the_runs_own_weighs_right_answers_by_nothing() {
     let groups = groups(72, 4);
     let silent = with(|settings| {
