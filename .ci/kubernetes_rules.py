@@ -262,8 +262,9 @@ def sizes(documents, table):
         if trains:
             held.append((f"{name}: its limit of memory", template["spec"]["containers"][0]["resources"]["limits"]["memory"], "host"))
     # A run in one process has all of it in its directory.
-    needs = needs | {"runs": needs["checkpoints"] + needs["weights"]}
-    of_claims = {name: name for name in ("checkpoints", "weights", "start")} if "checkpoints" in claims else {"runs": "runs"}
+    needs = needs | {"runs": needs["checkpoints"] + needs["weights"] + needs["rollouts"]}
+    services = {"checkpoints": "checkpoints", "weights": "weights", "start": "start", "runs": "rollouts"}
+    of_claims = services if "checkpoints" in claims else {"runs": "runs"}
     held += [(f"the claim `{claim}`", claims[claim]["spec"]["resources"]["requests"]["storage"], need)
              for claim, need in of_claims.items() if claim in claims]
     for what, quantity, need in held:

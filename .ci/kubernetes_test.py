@@ -164,7 +164,7 @@ class Faults(unittest.TestCase):
         def copies(documents):
             next(volume for volume in pod(documents, "Deployment", "engine")["volumes"] if volume["name"] == "weights")["emptyDir"]["sizeLimit"] = "7Gi"
         self.finds(copies, "engine: the volume `weights` is 7Gi", "local-disks")
-        self.finds(lambda d: claim(d, "runs").update(storage="1Gi"), "the claim `runs` is 1Gi, and arithmetic takes 2Gi", "batch")
+        self.finds(lambda d: claim(d, "runs").update(storage="1Gi"), "the claim `runs` is 1Gi, and arithmetic takes 3Gi", "batch")
         other = lambda d: document(d, "ConfigMap", next(e["metadata"]["name"] for e in d if e["kind"] == "ConfigMap"))["data"].update({"recipe.toml": 'base = "code"'})
         self.finds(other, "sizes.yaml does not say what code takes")
 

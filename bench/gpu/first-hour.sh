@@ -80,15 +80,28 @@ train() {
   local run=$1
   shift
   local shape=(hidden_size=576 intermediate_size=1536 layers=30 heads=9 kv_heads=3 head_dim=64 vocabulary_size=49152 tied=true)
-  local settings=(run.steps=8 warm_start.steps=30 evaluation.problems=16 learner.compute.device=cuda learner.compute.dtype=bf16)
+  # A model that is named by its folder needs its data named, too.
+  local settings=(data.kind=arithmetic run.steps=8 warm_start.steps=30 evaluation.problems=16 learner.compute.device=cuda learner.compute.dtype=bf16)
   if [ "$device" = cpu ]; then
     shape=(layers=2)
-    settings=(run.steps=2 warm_start.steps=2 warm_start.examples_per_step=4 evaluation.problems=0 sampling.prompts_per_step=2
+    settings=(data.kind=arithmetic run.steps=2 warm_start.steps=2 warm_start.examples_per_step=4 evaluation.problems=0 sampling.prompts_per_step=2
       sampling.group_size=4 sampling.max_tokens=16)
   fi
   rm -rf "$run"
   "$evenkeel" train --recipe arithmetic --out "$run" \
     $(printf -- '--set model.fresh.%s ' "${shape[@]}") $(printf -- '--set %s ' "${settings[@]}" "$@") </dev/null
+}
+
+# Adapters beside a frozen base in bf16: the model that the training run before has left, written in that type.
+train_lora() {
+  local base=$out/base-bf16
+  if [ ! -e "$out/train/model/config.json" ]; then
+    echo "skipped: the training run before has left no model"
+    return 77
+  fi
+  rm -rf "$base"
+  "$evenkeel" export "$out/train" --to "$base" --type bf16 || return 1
+  train "$out/train-lora" "model.path=$base" learner.lora.rank=16 learner.lora.base_type=bf16 warm_start.steps=0
 }
 
 stop_vllm() {
@@ -127,7 +140,7 @@ train_beside_vllm() {
   stop_vllm
   return "$status"
 }
-export -f train train_beside_vllm stop_vllm
+export -f train train_lora train_beside_vllm stop_vllm
 export out device evenkeel
 
 card='a card'
@@ -146,5 +159,5 @@ for variant in head joined memory all; do
   step "variant-$variant" "$card" "$program" variants "$out" "$goldens" "$device" --only "$variant"
 done
 step train "$card, evenkeel with CUDA" bash -c 'train "$out/train"'
-step train-lora "$card, evenkeel with CUDA" bash -c 'train "$out/train-lora" learner.lora.rank=16 warm_start.steps=0'
+step train-lora "$card, evenkeel with CUDA" bash -c train_lora
 step train-vllm "$card, evenkeel with CUDA, vLLM" bash -c train_beside_vllm

@@ -6,31 +6,33 @@ use evenkeel_orchestrator::RunOutcome;
 use evenkeel_run::at_k::AVERAGE;
 use evenkeel_run::{ATTENTION, ENDS, Evaluated, Heads, Quantity, Summary};
 
-/// The summary, where the report is, and how to go on.
+/// The summary, where the report is, and how to go on. What is not known has no line.
 pub(crate) fn results(outcome: RunOutcome, summary: &Summary, path: &Path) -> String {
-    let change = |before: Option<f64>, after: Option<f64>| match (before, after) {
-        (Some(before), Some(after)) => format!("{before:.3} → {after:.3}"),
-        _ => "–".into(),
-    };
     let mut text = String::new();
     match outcome {
-        RunOutcome::Completed => text += &format!("{} steps in {:.0} s\n", summary.steps, summary.seconds.total),
+        // A sum of no seconds is -0.
+        RunOutcome::Completed => text += &format!("{} steps in {:.0} s\n", summary.steps, summary.seconds.total.abs()),
         RunOutcome::Stopped => text += &format!("stopped after {} of {} steps\n", summary.steps, summary.total_steps),
     }
     // Up to ten steps the first ten are the last ten, and nothing has changed between them.
     let has_ends = summary.steps > ENDS as u64;
-    let of_steps = |first: Option<f64>, last| match (has_ends, first) {
-        (false, Some(mean)) => format!("{mean:.3}"),
-        _ => change(first, last),
+    let of_steps = |first: Option<f64>, last: Option<f64>| match (has_ends, first, last) {
+        (false, Some(mean), _) => Some(format!("{mean:.3}")),
+        (true, Some(first), Some(last)) => Some(format!("{first:.3} → {last:.3}")),
+        _ => None,
     };
     let rewards = if has_ends { "first to last ten steps" } else { "mean of all steps" };
-    let reward = of_steps(summary.reward_first_ten, summary.reward_last_ten);
-    text += &format!("  {:<35}{reward}\n", format!("reward, {rewards}"));
-    if let Some(evaluated) = summary.evaluated() {
-        text += &format!("  {:<35}{}\n", unseen(evaluated.quantity), course(&evaluated, summary.steps));
+    if let Some(reward) = of_steps(summary.reward_first_ten, summary.reward_last_ten) {
+        text += &format!("  {:<35}{reward}\n", format!("reward, {rewards}"));
     }
-    let lengths = of_steps(summary.response_length_first_ten, summary.response_length_last_ten);
-    text += &format!("  response length in tokens          {lengths}\n");
+    if let Some(evaluated) = summary.evaluated()
+        && let Some(course) = course(&evaluated, summary.steps)
+    {
+        text += &format!("  {:<35}{course}\n", unseen(evaluated.quantity));
+    }
+    if let Some(lengths) = of_steps(summary.response_length_first_ten, summary.response_length_last_ten) {
+        text += &format!("  response length in tokens          {lengths}\n");
+    }
     if summary.benchmarks.iter().any(|benchmark| benchmark.name == AVERAGE) {
         let table = crate::columns::benchmarks(&summary.benchmarks);
         text += &table.lines().map(|line| format!("  {line}\n")).collect::<String>();
@@ -68,14 +70,14 @@ fn unseen(quantity: Quantity) -> String {
 }
 
 /// From before the run to the last evaluation, which says where it is if that is not the end.
-fn course(Evaluated { before, after, .. }: &Evaluated, steps: u64) -> String {
+fn course(Evaluated { before, after, .. }: &Evaluated, steps: u64) -> Option<String> {
     let when = |step: u64| if step == steps { String::new() } else { format!(" (after {step} of {steps} steps)") };
-    match (before, after) {
+    Some(match (before, after) {
         (Some(before), Some((after, step))) => format!("{before:.3} → {after:.3}{}", when(*step)),
         (None, Some((after, step))) => format!("{after:.3}{}", when(*step)),
         (Some(before), None) => format!("{before:.3} (before the first step)"),
-        (None, None) => "–".to_owned(),
-    }
+        (None, None) => return None,
+    })
 }
 
 #[cfg(test)]
@@ -99,6 +101,15 @@ mod tests {
         let versions = [(ATTENTION.to_owned(), "in blocks of queries: no cuDNN".to_owned())].into();
         let summary = Summary::of("a", RunPlan::default(), None, RunState::Stopped, &written, &versions);
         results(RunOutcome::Stopped, &summary, Path::new("runs/a"))
+    }
+
+    #[test]
+    fn a_run_without_steps_has_no_lines_of_what_steps_tell() {
+        let written = WrittenLines { steps: &Curves::default(), warm_start: &Curves::default(), evaluations: &[] };
+        let versions = Default::default();
+        let summary = Summary::of("a", RunPlan::default(), None, RunState::Completed, &written, &versions);
+        let text = results(RunOutcome::Completed, &summary, Path::new("runs/a"));
+        assert_eq!(text, "0 steps in 0 s\n  report                             runs/a/report.html\n");
     }
 
     #[test]

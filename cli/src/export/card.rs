@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use evenkeel_data::DataReport;
 use evenkeel_learner::{LoraSettings, PublishType};
 use evenkeel_recipe::Recipe;
 use evenkeel_run::{ForkOrigin, Heads, MetricsLine, RunRecord, WeightsProof, at_k};
@@ -45,7 +46,9 @@ impl ModelCard<'_> {
         header(&mut text, base, lora.is_some())?;
         training(&mut text, self)?;
         how_to_prompt(&mut text, run, recipe, base, lora)?;
-        data(&mut text, run)?;
+        if let Some(report) = &run.data {
+            data(&mut text, report)?;
+        }
         metrics(&mut text, run, source.step)?;
         let mut shown = recipe.clone();
         if let Base::Folder(name) = base {
@@ -121,8 +124,8 @@ fn training(text: &mut String, card: &ModelCard) -> Result<()> {
     Ok(())
 }
 
-fn data(text: &mut String, run: &RunRecord) -> Result<()> {
-    let Some(data) = &run.data else { return Ok(()) };
+/// The files, those that evaluations have problems of too in two rows.
+fn data(text: &mut String, data: &DataReport) -> Result<()> {
     text.push_str("\n## Data\n\n| file | source | used for | prompts | digest |\n|---|---|---|---|---|\n");
     for file in &data.files {
         let name = match file.file.as_str() {
@@ -131,7 +134,12 @@ fn data(text: &mut String, run: &RunRecord) -> Result<()> {
         };
         let part = format!("{:?}", file.part).to_lowercase();
         let digest = file.digest.as_deref().map_or_else(|| "–".to_owned(), |digest| format!("`{digest}`"));
-        writeln!(text, "| {name} | {} | {part} | {} | {digest} |", file.source, file.prompts)?;
+        let parts = [(part, file.prompts - file.held_out), ("evaluation (held out)".to_owned(), file.held_out)];
+        for (index, (part, prompts)) in parts.iter().enumerate() {
+            if index == 0 || *prompts > 0 {
+                writeln!(text, "| {name} | {} | {part} | {prompts} | {digest} |", file.source)?;
+            }
+        }
     }
     Ok(())
 }
@@ -164,6 +172,22 @@ fn mean(lines: &[MetricsLine], name: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prompts_that_were_held_out_are_not_among_those_that_were_trained_on() {
+        let written = |held_out| {
+            let mut report = DataReport::of("rows", 100);
+            report.files[0].held_out = held_out;
+            let mut text = String::new();
+            data(&mut text, &report).unwrap();
+            text
+        };
+        let with = written(10);
+        assert!(with.contains("| built in | rows | training | 90 | – |\n"), "{with}");
+        assert!(with.contains("| built in | rows | evaluation (held out) | 10 | – |\n"), "{with}");
+        let without = written(0);
+        assert!(without.contains("| training | 100 |") && !without.contains("held out"), "{without}");
+    }
 
     #[test]
     fn the_metadata_names_a_base_of_the_hub_without_its_revision_and_no_folder() {

@@ -38,6 +38,9 @@ impl Shown {
         for gold in &answer.gold {
             line("gold", gold)?;
         }
+        if let Some(parts) = parts(answer.telling_parts()) {
+            line("parts", &parts)?;
+        }
         let score = answer.score.map_or_else(|| "no score".to_owned(), |score| format!("score {}", short(score)));
         line("verdict", &format!("{}, {score}", answer.verdict.label()))?;
         let reason = match answer.detail.as_str() {
@@ -67,6 +70,12 @@ pub(super) fn said(out: &mut impl Write, text: &str, turns: &[RolloutTurn], adde
 /// Which budget ended an episode.
 pub(super) fn ended_by(used_up: &str) -> String {
     format!("its budget of {}", used_up.replace('_', " "))
+}
+
+/// The parts of a reward with their names; `None` where there are none.
+pub(super) fn parts<'a>(parts: impl Iterator<Item = (&'a str, f64)>) -> Option<String> {
+    let parts: Vec<_> = parts.map(|(name, value)| format!("{name} {}", short(value))).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Four digits that say something.
@@ -131,5 +140,22 @@ mod tests {
         assert_eq!(shown("1+1=\n"), "prompt\n  1+1=⏎\n\n");
         assert_eq!(shown("a\nb \t"), "prompt\n  a\n  b␣⇥\n\n");
         assert_eq!(shown("a"), "prompt\n  a\n\n");
+    }
+
+    #[test]
+    fn the_parts_of_a_weighted_reward_stand_beside_the_verdict() {
+        let answer: EvaluationAnswer = serde_json::from_value(serde_json::json!({
+            "benchmark": "sums", "problem": "p0", "index": 0, "sample": 0, "prompt": "1+1=", "text": "2",
+            "token_ids": [7], "finish_reason": "stop", "verdict": "correct", "reason": "", "score": 1.0,
+            "components": {"correctness": 1.0, "short": 0.25},
+        }))
+        .unwrap();
+        let shown = |answer: &EvaluationAnswer| {
+            let mut out = Vec::new();
+            Shown::default().answer(answer, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(shown(&answer).contains("parts     short 0.25\nverdict   correct, score 1\n"), "{}", shown(&answer));
+        assert!(!shown(&EvaluationAnswer { components: Default::default(), ..answer }).contains("parts"));
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use evenkeel_proto::shown::multi_line;
 use evenkeel_run::Rollout;
 
-use super::answers::{ended_by, length, one_line, said, section, short};
+use super::answers::{ended_by, length, one_line, parts, said, section, short};
 
 /// Prints samples one after the other; a prompt once for all samples of its group.
 #[derive(Default)]
@@ -49,9 +49,8 @@ impl ShownRollouts {
             (Some(raw), _) => format!("reward {}", short(raw)),
             (None, _) => "no reward".to_owned(),
         };
-        let parts: Vec<_> = rollout.telling_parts().map(|(name, value)| format!("{name} {}", short(value))).collect();
-        if !parts.is_empty() {
-            line("parts", &parts.join(", "))?;
+        if let Some(parts) = parts(rollout.telling_parts()) {
+            line("parts", &parts)?;
         }
         line("verdict", &format!("{}, {reward}", rollout.verdict.label()))?;
         let reason = match rollout.detail.as_str() {

@@ -64,7 +64,7 @@ async fn ends_over_grpc(port: u16) -> BTreeMap<&'static str, Code> {
             code(GenerationClient::new(channel()).get_status(GenerationGetStatusRequest {}).await.map(drop)),
         ),
         ("reward", code(RewardClient::new(channel()).get_status(RewardGetStatusRequest {}).await.map(drop))),
-        ("learner", code(LearnerClient::new(channel()).get_status(LearnerGetStatusRequest {}).await.map(drop))),
+        ("learner", code(LearnerClient::new(channel()).get_status(LearnerGetStatusRequest::default()).await.map(drop))),
         (
             "environment",
             code(EnvironmentClient::new(channel()).get_status(EnvironmentGetStatusRequest {}).await.map(drop)),

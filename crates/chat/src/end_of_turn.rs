@@ -2,8 +2,8 @@
 
 use evenkeel_model_folder::{ChatTemplates, ConfigFile, EosTokens, Folder, FolderError, Tokenizer};
 
+use crate::conversation::conversation;
 use crate::prompt::Message;
-use crate::renderer::conversation;
 use crate::template::{ChatTemplate, TemplateArguments};
 
 /// Words of the assistant that no template writes.

@@ -6,7 +6,8 @@ use evenkeel_model_folder::{ControlTokens, MARK};
 use serde_json::{Map, Value};
 
 use crate::prompt::{Message, Prompt};
-use crate::renderer::{PromptError, PromptRenderer};
+use crate::prompt_error::PromptError;
+use crate::renderer::PromptRenderer;
 use crate::template::RenderError;
 use crate::turns::{ToolsIn, instructions};
 

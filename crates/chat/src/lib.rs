@@ -7,9 +7,12 @@
 //! - [`end_tokens`] are the tokens that end a response, the end of a turn in the template among them.
 #![forbid(unsafe_code)]
 
+mod chat;
+mod conversation;
 mod end_of_turn;
 mod foreign;
 mod prompt;
+mod prompt_error;
 mod python;
 mod renderer;
 mod roles;
@@ -19,7 +22,8 @@ mod value;
 
 pub use end_of_turn::end_tokens;
 pub use prompt::{Message, Prompt};
-pub use renderer::{PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
+pub use prompt_error::PromptError;
+pub use renderer::{PromptRenderer, PromptSettings, RenderedPrompt};
 pub use template::{ChatTemplate, RenderError, TemplateArguments};
 pub use turns::{Observation, PastTurn, ToolsIn, TurnRenderer, TurnSettings};
 pub use value::{NoJson, TemplateValue};

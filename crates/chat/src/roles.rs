@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use crate::conversation::conversation;
 use crate::prompt::Message;
 use crate::template::{ChatTemplate, RenderError, TemplateArguments};
-use crate::value::TemplateValue;
 
 const DEVELOPER: &str = "developer";
 const TOOL_CALLS: &str = "tool_calls";
@@ -88,7 +88,7 @@ fn rendered(
     template: &ChatTemplate,
     arguments: &TemplateArguments,
 ) -> Result<String, RenderError> {
-    template.render(&messages.iter().map(|message| TemplateValue::from(message.fields())).collect(), arguments)
+    template.render(&conversation(messages), arguments)
 }
 
 /// Whether a text has the content of a message, as it is or as JSON.

@@ -15,7 +15,7 @@ mod load;
 mod probe;
 mod search;
 
-pub use driver::{Device, Driver, DriverError};
+pub use driver::{Device, Driver, DriverError, answered};
 pub use library::Library;
 pub use probe::{LibraryReport, Probe, StatusOfDriver};
 pub use search::{FOLDERS, LoadedLibrary, Missing, open};
@@ -45,12 +45,11 @@ pub enum CudaUnavailable {
 /// Opens the driver and every library that candle's CUDA backend calls, and keeps them open until the process ends.
 ///
 /// # Errors
-/// The first library that is missing, with the places that were searched; a driver older than the libraries; no device.
+/// The first library that is missing, with the places that were searched; a driver older than the libraries; no device,
+/// or one that does not answer within a minute.
 pub fn require() -> Result<Driver, CudaUnavailable> {
     let driver = Driver::open()?;
-    for library in Library::LINKED {
-        open(library)?;
-    }
+    answered("loading its libraries", || Library::LINKED.into_iter().try_for_each(|library| open(library).map(drop)))??;
     #[cfg(all(feature = "link", target_os = "linux", target_arch = "x86_64"))]
     link::keep();
     driver.check_version()?;

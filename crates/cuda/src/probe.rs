@@ -7,7 +7,7 @@ use evenkeel_host::Size;
 use serde::Serialize;
 
 use crate::STATUS;
-use crate::driver::{Device, Driver, DriverError, capability_text, version};
+use crate::driver::{Device, Driver, DriverError, answered, capability_text, version};
 use crate::library::Library;
 use crate::search::{LoadedLibrary, open};
 
@@ -62,7 +62,7 @@ pub struct LibraryReport {
 impl Probe {
     /// Looks at this machine. Nothing that is missing is an error.
     pub fn of_this_machine() -> Self {
-        let libraries = Library::ALL.map(LibraryReport::of);
+        let libraries = answered("loading its libraries", || Library::ALL.map(LibraryReport::of).to_vec());
         let mut driver = StatusOfDriver { module: module_version(), ..StatusOfDriver::default() };
         let mut devices = Vec::new();
         match Driver::open() {
@@ -76,7 +76,11 @@ impl Probe {
             }
             Err(error) => driver.problem = Some(error.to_string()),
         }
-        Self::new(driver, libraries.into(), devices)
+        let libraries = libraries.unwrap_or_else(|error| {
+            driver.problem = Some(error.to_string());
+            Vec::new()
+        });
+        Self::new(driver, libraries, devices)
     }
 
     fn new(driver: StatusOfDriver, libraries: Vec<LibraryReport>, devices: Vec<Device>) -> Self {

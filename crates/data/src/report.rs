@@ -47,6 +47,9 @@ pub struct FileReport {
     pub rows: u64,
     /// Rows that give a prompt: all but the duplicates and the dropped ones.
     pub prompts: u64,
+    /// Prompts of a file for training that evaluations ask, and that are therefore not trained on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_out: u64,
     /// Rows with the messages and the gold answer of an earlier one, of this file or of one before.
     pub duplicates: u64,
     /// Rows that give no prompt, by reason.
@@ -58,6 +61,11 @@ pub struct FileReport {
     /// SHA-256 of the file, `sha256:` and 64 hexadecimal digits, where a run has read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A row that was dropped, merged or is suspicious.

@@ -2,8 +2,12 @@
 
 use std::fmt::Display;
 
+#[cfg(feature = "cuda")]
+use candle_core::Tensor;
 use candle_core::{DType, Device};
 use evenkeel_cuda::CudaUnavailable;
+#[cfg(feature = "cuda")]
+use evenkeel_cuda::answered;
 use evenkeel_kernels::Type;
 
 use crate::error::{ModelError, Result};
@@ -17,7 +21,8 @@ use crate::pool::Pool;
 ///
 /// # Errors
 /// A build without the feature `cuda`; no driver or one older than the libraries; a missing library, with the places
-/// that were searched; no such device, or one with a compute capability below 8.0.
+/// that were searched; no such device, one with a compute capability below 8.0, or one that does not answer within a
+/// minute.
 pub fn cuda_device(number: usize) -> Result<Device> {
     let refused = |reason: &dyn Display| {
         ModelError::input("device", format!("cuda:{number}"), format!("a device that can be used ({reason})"))
@@ -43,10 +48,19 @@ fn open(number: usize) -> candle_core::Result<Device> {
     Device::new_cuda_with_stream(number)
 }
 
+/// Opens it in time, and binds its context to this thread.
+#[cfg(feature = "cuda")]
+fn open(number: usize) -> candle_core::Result<Device> {
+    let opened = answered("opening the device", move || open_and_try(number)).map_err(candle_core::Error::wrap)?;
+    let device = opened?;
+    device.as_cuda_device()?.cuda_stream().context().bind_to_thread().map_err(candle_core::Error::wrap)?;
+    Ok(device)
+}
+
 /// Opens it without an event for each array, which a single stream does not need. Freed memory is kept for the next
 /// step.
 #[cfg(feature = "cuda")]
-fn open(number: usize) -> candle_core::Result<Device> {
+fn open_and_try(number: usize) -> candle_core::Result<Device> {
     let device = Device::new_cuda_with_stream(number)?;
     let gpu = device.as_cuda_device()?;
     // SAFETY: all work on this device goes to its one stream, in which memory is also allocated and freed. Copies from
@@ -56,6 +70,8 @@ fn open(number: usize) -> candle_core::Result<Device> {
     if let Err(error) = Pool::of(gpu).and_then(|pool| pool.keep_all()) {
         tracing::warn!(%error, "freed memory of the device is not kept");
     }
+    // The first memory and copy; both would wait for ever on a device that hangs.
+    Tensor::zeros(1, DType::F32, &device)?.to_vec1::<f32>()?;
     Ok(device)
 }
 

@@ -35,6 +35,7 @@ mod lines;
 pub mod metric;
 mod metrics;
 mod receipt;
+mod reward_parts;
 mod rollouts;
 mod summary;
 mod turn;
@@ -72,9 +73,10 @@ pub use receipt::{
     AuditSeen, Determined, Heads, LineKind, Observed, Parent, ProofSeen, ReceiptFile, ReceiptLine, StepContent,
     StepDigests, read_receipt, receipt_text, receipt_up_to, tokens_digest,
 };
+pub use reward_parts::CORRECTNESS;
 pub use rollouts::{
-    CORRECTNESS, NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, TurnPrompt, encode_rollouts,
-    list_rollouts, read_rollouts, rollout_file, rollout_name, thinned_rollouts,
+    NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, TurnPrompt, encode_rollouts, list_rollouts,
+    read_rollouts, rollout_file, rollout_name, thinned_rollouts,
 };
 pub use summary::{
     ATTENTION, BenchmarkSummary, BenchmarkValue, ChangedSetting, ENDS, Evaluated, Seconds, Summary, WrittenLines,

@@ -4154,8 +4154,31 @@ pub struct ApplyResult {
     pub gradient_norm: f64,
 }
 /// Request for the state of the learner.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct LearnerGetStatusRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LearnerGetStatusRequest {
+    /// What a run that has no checkpoint yet will write. Absent: nothing is said of disks.
+    #[prost(message, optional, tag = "1")]
+    pub writes: ::core::option::Option<RunWrites>,
+}
+/// What a run has on disks at once.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunWrites {
+    /// Most checkpoints at a time, the one that is being written included. Absent: all are kept.
+    #[prost(uint64, optional, tag = "1")]
+    pub checkpoints: ::core::option::Option<u64>,
+    /// Most published versions at a time, the one that is being written included. Absent: all are kept.
+    #[prost(uint64, optional, tag = "2")]
+    pub versions: ::core::option::Option<u64>,
+    /// As in PublishRequest.
+    #[prost(bool, tag = "3")]
+    pub write_out_head: bool,
+    /// The run directory, as its process sees it.
+    #[prost(string, tag = "4")]
+    pub run_directory: ::prost::alloc::string::String,
+    /// Bytes of rollouts in the run directory. They count where a folder of the learner is on the same disk.
+    #[prost(uint64, tag = "5")]
+    pub rollouts: u64,
+}
 /// The state of the learner.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LearnerGetStatusResponse {
@@ -4204,6 +4227,9 @@ pub struct LearnerGetStatusResponse {
     /// Why a GPU computes attention in blocks of queries rather than by cuDNN. Empty if it does not, and on a CPU.
     #[prost(string, tag = "14")]
     pub attention_in_blocks: ::prost::alloc::string::String,
+    /// With the request's writes: a sentence for each disk that does not hold them, with its folder, free space and what is needed.
+    #[prost(string, repeated, tag = "15")]
+    pub full_disks: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What a training step learns from.
 #[allow(clippy::large_enum_variant)]

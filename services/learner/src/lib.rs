@@ -54,7 +54,7 @@ pub use group::{Comparison, Response, ResponseGroup, RewardPart};
 pub use learner::Learner;
 pub use memory::{
     Advice, Change, CpuMemoryPlan, DiskPlan, FirstFit, LargestBatch, MeasuredMemory, MemoryKind, MemoryPart,
-    MemoryPhase, MemoryPlan, MemoryUse, NotEnoughMemory, OutOfMemory,
+    MemoryPhase, MemoryPlan, MemoryUse, NotEnoughMemory, OutOfMemory, RunFolders,
 };
 pub use publish::{PublishOptions, Published, verify_published};
 pub use ranks::{Collective, Division, InProcess, RankError};

@@ -56,6 +56,14 @@ impl Default for PublishOptions {
     }
 }
 
+/// Values of the head that published weights have in addition where it is written out; 0 without a tied head, and for
+/// adapters.
+pub(crate) fn tied_head(trainer: &Trainer) -> usize {
+    let parameters = trainer.parameters();
+    let is_tied = trainer.config().tie_word_embeddings && parameters.lora().is_none();
+    if is_tied { parameters.get(parameters.ids().head.weight).elem_count() } else { 0 }
+}
+
 /// Writes what is trained for `folder/step-VERSION`, adapters for `folder/VERSION-DIGEST`, which they become when the
 /// staged folder is finished.
 ///
@@ -77,10 +85,9 @@ pub(crate) fn publish(
     let mut digest = String::new();
     let mut files_digest = String::new();
     let is_model = trainer.parameters().lora().is_none();
-    let write_out_head = is_model && options.write_out_head && trainer.config().tie_word_embeddings;
-    let parameters = trainer.parameters();
-    let head = if write_out_head { parameters.get(parameters.ids().head.weight).elem_count() } else { 0 };
-    let values = parameters.trained_count() + head;
+    let head = if options.write_out_head { tied_head(trainer) } else { 0 };
+    let write_out_head = head > 0;
+    let values = trainer.parameters().trained_count() + head;
     validate_free_space(&path, (values * options.dtype.size_in_bytes()) as u64)?;
     let staged = StagedFolder::write(&path, |staging| {
         let PublishOptions { dtype, max_shard_bytes, .. } = options;

@@ -81,7 +81,7 @@ impl Backend {
     pub(crate) async fn learner(&self) -> Result<LearnerGetStatusResponse, Status> {
         self.call(|| {
             let mut client = self.learner.clone();
-            async move { Ok(client.get_status(LearnerGetStatusRequest {}).await?.into_inner()) }
+            async move { Ok(client.get_status(LearnerGetStatusRequest::default()).await?.into_inner()) }
         })
         .await
     }

@@ -11,8 +11,9 @@ use serde_json::Value;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_evenkeel-bench-gpu");
 /// Stands for a machine without PyTorch.
 const NO_PYTHON: &str = "/nowhere/python3";
-/// Stands for the program that trains; its own tests train on a CPU.
-const EVENKEEL: &str = r#"echo "evenkeel: $*""#;
+/// Stands for the program that trains; its own tests train on a CPU. It leaves a model in the run directory.
+const EVENKEEL: &str =
+    r#"echo "evenkeel: $*"; [ "$1" != train ] || { mkdir -p "$5/model" && echo {} >"$5/model/config.json"; }"#;
 
 fn write_program(path: &Path, body: &str) {
     std::fs::write(path, format!("#!/bin/sh\n{body}\n")).unwrap();
@@ -80,7 +81,10 @@ fn every_step_has_a_row_in_the_table() {
     let passed = |name: &str| if name == "train-vllm" { "skipped" } else { "passed" };
     assert!(rows.iter().all(|(name, result)| *result == passed(name)), "{table}");
     assert!(text.contains("evenkeel: train --recipe arithmetic --out"), "{text}");
-    assert!(text.contains("learner.lora.rank=16"), "{text}");
+    let base = out.path().join("base-bf16").display().to_string();
+    assert!(text.contains(&format!("--to {base} --type bf16")), "{text}");
+    assert!(text.contains(&format!("model.path={base} --set learner.lora.rank=16")), "{text}");
+    assert!(text.contains("learner.lora.base_type=bf16") && text.contains("data.kind=arithmetic"), "{text}");
     assert!(text.contains("== train-vllm (needs a card, evenkeel with CUDA, vLLM)"), "{text}");
 }
 
@@ -161,6 +165,14 @@ fn each_variant_is_compared_with_the_pass_without_it() {
         assert_eq!((facts.len(), &facts[0]["variant"]), (1, &Value::from(name)));
         assert!(["seconds_without", "seconds"].iter().all(|key| facts[0][key].as_f64().unwrap() > 0.0), "{facts:?}");
     }
+}
+
+#[test]
+fn adapters_are_skipped_without_the_model_that_they_begin_with() {
+    let out = tempfile::tempdir().unwrap();
+    let (_kept, program) = program("exit 0");
+    let (_, text) = first_hour(out.path(), &program, "exit 0", "cpu", "train-lora");
+    assert!(text.contains("skipped: the training run before has left no model"), "{text}");
 }
 
 /// A program with a result of its own for each part.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::without_template::in_texts;
 use super::{PastTurn, ToolsIn, TurnRenderer, no_tools};
 use crate::prompt::Message;
-use crate::renderer::PromptError;
+use crate::prompt_error::PromptError;
 use crate::roles::require_shown;
 use crate::template::RenderError;
 

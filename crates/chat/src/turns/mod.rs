@@ -15,7 +15,8 @@ use evenkeel_model_folder::ControlTokens;
 use serde_json::{Value, json};
 
 use crate::prompt::{Message, Prompt};
-use crate::renderer::{PromptError, PromptRenderer};
+use crate::prompt_error::PromptError;
+use crate::renderer::PromptRenderer;
 use crate::template::RenderError;
 
 pub(crate) use without_template::instructions;

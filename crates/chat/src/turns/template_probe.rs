@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Observation, PROBE, ToolsIn, TurnRenderer, TurnSettings, no_tools};
 use crate::prompt::Message;
-use crate::renderer::PromptError;
+use crate::prompt_error::PromptError;
 
 /// Contents of observations that the checks try.
 const OBSERVED: [&str; 2] = ["ok", "Line 1\n\n  line 2: 3.5 × é <b> {\"a\": [1]}\n"];

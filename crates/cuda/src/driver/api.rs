@@ -13,6 +13,7 @@ type Name = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
 type Attribute = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
 
 /// The few functions that describe a machine.
+#[derive(Clone, Copy)]
 pub(super) struct Api {
     pub(super) init: Call<u32>,
     pub(super) driver_version: Call<*mut c_int>,

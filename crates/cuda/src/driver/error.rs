@@ -22,10 +22,10 @@ pub enum DriverError {
         /// What the driver calls it.
         name: String,
     },
-    /// The driver did not come back from a call in time.
+    /// A call at the start of a process did not return in time.
     #[error(
-        "the driver has not answered {call} within {limit:?}: a device hangs or was lost, of which the kernel's log \
-         names the cause as an Xid"
+        "the GPU has not answered within {limit:?} ({call}): it hangs or was lost; the kernel's log names the cause as \
+         an Xid"
     )]
     Silent { call: &'static str, limit: Duration },
     /// Older than the libraries.

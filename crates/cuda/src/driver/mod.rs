@@ -1,29 +1,29 @@
 //! The driver: its version and its devices.
 
+mod answers;
 mod api;
 mod device;
 mod error;
-mod first_call;
 
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::OnceLock;
+use std::path::Path;
 
+pub use answers::answered;
+use answers::{ANSWERS, Answers};
 use api::Api;
 pub use device::Device;
 pub use error::DriverError;
 pub(crate) use error::{capability_text, version};
-use first_call::{FIRST_ANSWER, first_call};
 
 use crate::CUDA;
 use crate::library::Library;
 use crate::search::open;
 
-/// The error of a driver that did not answer: nothing waits for it a second time.
-static SILENT: OnceLock<DriverError> = OnceLock::new();
-
+#[derive(Clone, Copy)]
 pub struct Driver {
     api: Api,
-    path: String,
+    path: &'static Path,
+    answers: &'static Answers,
 }
 
 impl Driver {
@@ -32,15 +32,21 @@ impl Driver {
     /// # Errors
     /// No driver, no device, or a driver that does not work or does not answer within a minute.
     pub fn open() -> Result<Self, DriverError> {
-        let opened = open(Library::Driver)?;
-        let driver = Self { api: Api::of(opened)?, path: opened.path().display().to_string() };
-        let code = first_call(driver.api.init, FIRST_ANSWER, &SILENT)?;
-        driver.check("cuInit", code)?;
-        Ok(driver)
+        answered("opening the driver", || {
+            let opened = open(Library::Driver)?;
+            let driver = Self { api: Api::of(opened)?, path: opened.path(), answers: &ANSWERS };
+            driver.initialise()?;
+            Ok(driver)
+        })?
     }
 
-    pub fn path(&self) -> &str {
-        &self.path
+    fn initialise(&self) -> Result<(), DriverError> {
+        // SAFETY: the flags must be 0.
+        self.check("cuInit", unsafe { (self.api.init)(0) })
+    }
+
+    pub fn path(&self) -> &Path {
+        self.path
     }
 
     /// The CUDA version that it supports, 13000 for 13.0.
@@ -68,8 +74,13 @@ impl Driver {
     /// Every device.
     ///
     /// # Errors
-    /// A call fails.
+    /// A call fails, or they do not answer within a minute.
     pub fn devices(&self) -> Result<Vec<Device>, DriverError> {
+        let driver = *self;
+        self.answers.of("describing its devices", move || driver.describe_all())?
+    }
+
+    fn describe_all(&self) -> Result<Vec<Device>, DriverError> {
         let mut count = 0;
         // SAFETY: writes one integer.
         self.check("cuDeviceGetCount", unsafe { (self.api.device_count)(&raw mut count) })?;
@@ -153,6 +164,9 @@ impl Driver {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     unsafe extern "C" fn init(_: u32) -> c_int {
@@ -216,7 +230,7 @@ mod tests {
     fn driver() -> Driver {
         let api =
             Api { init, driver_version: old, device_count: one, device, name, memory, attribute, error_text: text };
-        Driver { api, path: "libcuda.so.1".into() }
+        Driver { api, path: Path::new("libcuda.so.1"), answers: &ANSWERS }
     }
 
     #[test]
@@ -285,5 +299,29 @@ mod tests {
         driver.api.attribute = broken;
         let error = driver.devices().unwrap_err().to_string();
         assert_eq!(error, "cuDeviceGetAttribute failed with error 214: uncorrectable ECC error encountered");
+    }
+
+    unsafe extern "C" fn hangs(_: *mut c_int) -> c_int {
+        thread::sleep(Duration::from_secs(20));
+        0
+    }
+
+    unsafe extern "C" fn hangs_at_an_attribute(_: *mut c_int, _: c_int, _: c_int) -> c_int {
+        thread::sleep(Duration::from_secs(20));
+        0
+    }
+
+    #[test]
+    fn a_device_that_hangs_while_it_is_described_is_given_up_in_time() {
+        let changes: [fn(&mut Api); 2] = [|api| api.device_count = hangs, |api| api.attribute = hangs_at_an_attribute];
+        for change in changes {
+            let answers = Box::leak(Box::new(Answers::within(Duration::from_millis(200))));
+            let mut driver = Driver { answers, ..driver() };
+            change(&mut driver.api);
+            let began = Instant::now();
+            let error = driver.check_device(0).unwrap_err();
+            assert!(matches!(error, DriverError::Silent { call: "describing its devices", .. }), "{error}");
+            assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        }
     }
 }

@@ -112,20 +112,21 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Cost
     }
 }
 
-/// Room on disks: the best checkpoint and its weights stay besides the newest ones.
+/// Room on disks, as the run asks for it before its first step.
 pub(super) fn disk(recipe: &Recipe, config: &Config) -> DiskPlan {
-    let checkpoint = &recipe.checkpoint;
-    let best = u64::from(!checkpoint.keep_best.is_empty());
-    let kept =
-        [checkpoint.keep, checkpoint.keep_weights].map(|kept| if kept == 0 { 0 } else { u64::from(kept) + best });
-    DiskPlan::new(trained(&recipe.learner, config), recipe.model.checkpoint_type, recipe.model.publish_type, kept)
+    let Recipe { model, run, sampling, .. } = recipe;
+    let at_once = recipe.checkpoint.at_once(run, &recipe.warm_start, &recipe.pipeline);
+    let plan = DiskPlan::new(trained(&recipe.learner, config), model.checkpoint_type, model.publish_type, at_once);
+    let head = written_out_head(recipe, config).unwrap_or(0);
+    DiskPlan { published: plan.published + head, rollouts: run.rollouts_bytes(sampling), ..plan }
 }
 
 /// What a tied head takes once more where engines of the user's own load it, in bytes; `None` where none is written
 /// out.
 pub(super) fn written_out_head(recipe: &Recipe, config: &Config) -> Option<u64> {
     let values = (config.vocab_size * config.hidden_size) as u64;
-    let loaded = config.tie_word_embeddings && !recipe.generation.endpoints.is_empty();
+    let is_model = recipe.learner.lora.is_none();
+    let loaded = is_model && config.tie_word_embeddings && !recipe.generation.endpoints.is_empty();
     loaded.then(|| values * type_bytes(recipe.model.publish_type))
 }
 

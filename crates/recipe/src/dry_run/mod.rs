@@ -29,6 +29,7 @@ use anyhow::Result;
 use evenkeel_config::{Loaded, human};
 use evenkeel_data::Purpose;
 use evenkeel_host::{Size, check_writable};
+use evenkeel_learner::RunFolders;
 use evenkeel_orchestrator::{Descriptions, TrialRows};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::shown::with_causes;
@@ -121,7 +122,9 @@ pub async fn dry_run(
     }
     if let Some(config) = &model.config {
         let run = out.unwrap_or(Path::new("runs"));
-        let missing = cost::disk(recipe, config).missing(&run.join("checkpoints"), &run.join("weights"));
+        let [checkpoints, weights] = ["checkpoints", "weights"].map(|folder| run.join(folder));
+        let folders = RunFolders { checkpoints: &checkpoints, weights: &weights, run };
+        let missing = cost::disk(recipe, config).missing(folders);
         missing.into_iter().for_each(|sentence| findings.problem(format!("--out: {sentence}")));
     }
     if let Some(bytes) = model.config.as_ref().and_then(|config| cost::written_out_head(recipe, config)) {

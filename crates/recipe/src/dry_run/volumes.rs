@@ -24,6 +24,8 @@ pub(super) struct Volumes {
     pub(super) copies: u64,
     /// The copy with its head written out that vLLM starts from, if its numbers are those of fp32.
     pub(super) start: u64,
+    /// Rollouts in the run directory.
+    pub(super) rollouts: u64,
     /// Host memory of the learner. On a GPU it has the samples of a step, and moments where `optimizer.moments` is
     /// `host`.
     pub(super) host: u64,
@@ -37,7 +39,6 @@ impl Volumes {
     pub(super) fn of(recipe: &Recipe, config: &Config, longest: u64) -> Result<Self> {
         let disk = disk(recipe, config);
         let head = written_out_head(recipe, config);
-        let version = disk.published + head.unwrap_or(0);
         let written_out = head.map_or(0, |_| parameters(config) + (config.vocab_size * config.hidden_size) as u64);
         let tokens = usize::try_from(longest).unwrap_or(usize::MAX);
         let learner = &recipe.learner;
@@ -52,9 +53,10 @@ impl Volumes {
         };
         Ok(Self {
             checkpoints: disk.checkpoints.map(|count| count * disk.checkpoint),
-            weights: disk.versions.map(|count| count * version),
-            copies: 2 * version,
+            weights: disk.versions.map(|count| count * disk.published),
+            copies: 2 * disk.published,
             start: 4 * written_out,
+            rollouts: disk.rollouts,
             host: batch_of_samples(recipe, longest).bytes + training,
         })
     }
@@ -105,12 +107,13 @@ mod tests {
                         Written by\n# EVENKEEL_GENERATE=1 cargo test --release -p evenkeel-recipe volumes\n"
                 .to_owned();
         for (name, config) in deployed() {
-            let Volumes { checkpoints, weights, copies, start, host } = volumes(name, &config);
+            let Volumes { checkpoints, weights, copies, start, rollouts, host } = volumes(name, &config);
             let [checkpoints, weights] = [checkpoints, weights].map(|kept| gib(kept.expect("not all are kept")));
             text += &format!(
-                "{name}: {{ checkpoints: {checkpoints}, weights: {weights}, copies: {}, start: {}, host: {} }}\n",
+                "{name}: {{ checkpoints: {checkpoints}, weights: {weights}, copies: {}, start: {}, rollouts: {}, host: {} }}\n",
                 gib(copies),
                 gib(start),
+                gib(rollouts),
                 gib(host)
             );
         }

@@ -93,10 +93,9 @@ fn tiles(summary: &Summary) -> Html {
     let change = |before: Option<f64>, after: Option<f64>, show: fn(f64) -> String| match (before, after) {
         (Some(before), Some(after)) => {
             let after = Html::element("span", &[("class", "whole")], show(after));
-            Html::element("i", &[], format!("{} →", show(before))).with(" ").with(after)
+            Some(Html::element("i", &[], format!("{} →", show(before))).with(" ").with(after))
         }
-        (Some(only), None) | (None, Some(only)) => show(only).into(),
-        (None, None) => "–".into(),
+        (only, None) | (None, only) => only.map(|only| show(only).into()),
     };
     // Up to ten steps the first ten are the last ten, and nothing has changed between them.
     let ends = |first, last| {
@@ -112,10 +111,11 @@ fn tiles(summary: &Summary) -> Html {
         };
         (name, change(before, after.map(|(value, _)| value), show))
     });
-    let mut tiles = vec![(rewards, ends(summary.reward_first_ten, summary.reward_last_ten))];
-    tiles.extend(evaluated);
+    let rewards = Some((rewards, ends(summary.reward_first_ten, summary.reward_last_ten)));
+    let lengths = ends(summary.response_length_first_ten, summary.response_length_last_ten);
+    let measured = rewards.into_iter().chain(evaluated).chain([("Response length, tokens", lengths)]);
+    let mut tiles: Vec<(&str, Html)> = measured.filter_map(|(name, value)| Some((name, value?))).collect();
     tiles.extend([
-        ("Response length, tokens", ends(summary.response_length_first_ten, summary.response_length_last_ten)),
         ("Steps", steps),
         ("Tokens", thousands(summary.tokens).into()),
         ("Time", duration(summary.seconds.total).into()),
@@ -136,6 +136,12 @@ mod tests {
 
     use super::super::tests::summary;
     use super::*;
+
+    #[test]
+    fn a_run_without_steps_has_no_tile_of_what_steps_tell() {
+        let html = tiles(&summary(&Curves::default())).into_string();
+        assert!(!html.contains('–') && !html.contains("Reward") && html.contains("Steps"), "{html}");
+    }
 
     #[test]
     fn a_stopped_run_says_what_was_evaluated_last_and_a_mean_reward_is_no_accuracy() {

@@ -38,6 +38,11 @@ impl Said<'_> {
     }
 }
 
+/// A value with its name, in one piece.
+pub(super) fn labelled(name: &str, value: f64) -> String {
+    format!("{name}\u{a0}{}", number(value))
+}
+
 /// The raw reward where a verdict does not say it: neither 1 for a correct answer nor 0 for one that is not.
 pub(super) fn partial_reward(verdict: &AnswerVerdict, reward: Option<f64>) -> String {
     let said = verdict.correct().map(|correct| f64::from(u8::from(correct)));

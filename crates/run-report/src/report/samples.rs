@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_charts::Html;
 use evenkeel_run::{AnswerReader, EvaluationAnswer, MetricsLine, evaluation_folder, list_answers};
 
-use super::said::{Said, cut, partial_reward};
+use super::said::{Said, cut, labelled, partial_reward};
 
 /// Answers of each kind.
 const EACH: usize = 3;
@@ -202,8 +202,9 @@ fn for_each_answer(directory: &Path, step: u64, mut take: impl FnMut(EvaluationA
 
 fn shown(kind: &str, note: Option<&str>, answer: &EvaluationAnswer) -> Html {
     let reason = if answer.reason.is_empty() { String::new() } else { format!(" ({})", answer.reason) };
+    let parts: String = answer.telling_parts().map(|(name, value)| format!(" · {}", labelled(name, value))).collect();
     let mut about = format!(
-        "{}{reason}{} · {} tokens, {}",
+        "{}{reason}{}{parts} · {} tokens, {}",
         answer.verdict.label(),
         partial_reward(&answer.verdict, answer.score),
         answer.token_ids.len(),
@@ -278,6 +279,14 @@ mod tests {
         assert!(shown("incorrect", 0.909).contains("incorrect (equal) · reward\u{a0}0.909 · 4 tokens"));
         assert!(shown("scored", 1.0).contains("scored (equal) · reward\u{a0}1 · 4 tokens"));
         assert!(!shown("correct", 1.0).contains("reward") && !shown("incorrect", 0.0).contains("reward"));
+    }
+
+    #[test]
+    fn the_parts_of_a_weighted_reward_stand_beside_the_verdict() {
+        let components = [("correctness".to_owned(), 1.0), ("short".to_owned(), 0.25)].into();
+        let answer = EvaluationAnswer { components, ..answer(0, 0, "correct", 4) };
+        let html = shown("Longest", None, &answer).into_string();
+        assert!(html.contains("correct (equal) · short\u{a0}0.25 · 4 tokens"), "{html}");
     }
 
     #[test]

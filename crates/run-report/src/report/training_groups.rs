@@ -5,7 +5,7 @@ use evenkeel_charts::{
 };
 use evenkeel_run::{PromptOutcome, Rollout};
 
-use super::said::{Said, cut, partial_reward};
+use super::said::{Said, cut, labelled, partial_reward};
 use super::training_samples::{Class, Course, TrainingSamples};
 
 /// Characters of a prompt that are shown.
@@ -117,7 +117,6 @@ fn answer(rollout: &Rollout, count: usize) -> Html {
     let times = if count > 1 { format!(" · {count}\u{a0}times") } else { String::new() };
     let reward = partial_reward(&rollout.verdict, rollout.reward);
     let about = verdict.with(format!("{reason}{reward} · {}\u{a0}tokens{cut_off}{times}", rollout.tokens));
-    let labelled = |name: &str, value: f64| format!("{name}\u{a0}{}", number(value));
     let mut learner: Vec<String> = rollout.telling_parts().map(|(name, value)| labelled(name, value)).collect();
     let named = learner.len();
     learner.extend(rollout.why_not_trained().map(|why| format!("not trained on: {why}")));

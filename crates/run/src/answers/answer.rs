@@ -1,10 +1,13 @@
 //! One answer to a problem, as it is kept.
 
+use std::collections::BTreeMap;
+
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::labelled::Labelled;
+use crate::reward_parts::telling_parts;
 use crate::turn::RolloutTurn;
 
 /// One sample of an evaluation: a line of its file. All samples of a problem stand together.
@@ -38,6 +41,9 @@ pub struct EvaluationAnswer {
     /// The raw reward; absent without a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
+    /// The parts of the shaped reward by name, before their weights; none where there is only one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub components: BTreeMap<String, f64>,
     /// The final answer in canonical form, by which votes are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
@@ -110,5 +116,10 @@ impl EvaluationAnswer {
     /// Whether it was cut off.
     pub fn is_truncated(&self) -> bool {
         self.finish_reason.known() == Some(FinishReason::Length)
+    }
+
+    /// The parts of the shaped reward that say more than the raw reward, by name; none where there is only one.
+    pub fn telling_parts(&self) -> impl Iterator<Item = (&str, f64)> {
+        telling_parts(&self.components, self.score)
     }
 }

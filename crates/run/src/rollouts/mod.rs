@@ -13,4 +13,4 @@ pub use folder::{
 pub use not_trained::NotTrained;
 #[cfg(test)]
 pub(crate) use rollout::tests::rollout as example;
-pub use rollout::{CORRECTNESS, Rollout, RolloutSegment, TurnPrompt, encode_rollouts};
+pub use rollout::{Rollout, RolloutSegment, TurnPrompt, encode_rollouts};

@@ -10,13 +10,11 @@ use crate::answers::AnswerVerdict;
 use crate::error::RunFilesError;
 use crate::labelled::Labelled;
 use crate::lines::PromptOutcome;
+use crate::reward_parts::telling_parts;
 use crate::turn::RolloutTurn;
 
 /// Fast compared with a step, and a quarter of the size.
 const LEVEL: i32 = 3;
-
-/// The part of a shaped reward that is the verifier's reward, between `shaping.wrong` and `shaping.correct`.
-pub const CORRECTNESS: &str = "correctness";
 
 /// A sample of a training step: a line of the step's file. All samples of a group stand together: first the groups that
 /// the learner got, in the order in which it got them, then those that were filtered.
@@ -128,9 +126,7 @@ impl Rollout {
 
     /// The parts of the shaped reward that say more than the raw reward, by name; none where there is only one.
     pub fn telling_parts(&self) -> impl Iterator<Item = (&str, f64)> {
-        let several = Some(&self.components).filter(|components| components.len() > 1);
-        let parts = several.into_iter().flatten().map(|(name, value)| (name.as_str(), *value));
-        parts.filter(|(name, value)| *name != CORRECTNESS || Some(*value) != self.reward)
+        telling_parts(&self.components, self.reward)
     }
 
     /// Why it was not trained on, for people; `None` where it was.

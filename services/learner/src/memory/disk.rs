@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use candle_core::DType;
-use evenkeel_host::{Size, free_space};
+use evenkeel_host::{Size, Space, free_space};
 
 /// Bytes of a checkpoint's weights and moments.
 pub(crate) fn checkpoint_bytes(parameters: u64, dtype: DType) -> u64 {
@@ -21,24 +21,42 @@ pub struct DiskPlan {
     pub checkpoints: Option<u64>,
     /// Most published versions that exist at once; `None` if all are kept.
     pub versions: Option<u64>,
+    /// Bytes of the samples of training steps in the run directory.
+    pub rollouts: u64,
+}
+
+/// Where a run writes.
+#[derive(Clone, Copy, Debug)]
+pub struct RunFolders<'a> {
+    /// Checkpoints.
+    pub checkpoints: &'a Path,
+    /// Published weights.
+    pub weights: &'a Path,
+    /// Rollouts.
+    pub run: &'a Path,
 }
 
 impl DiskPlan {
-    /// For a model of this many parameters in files of these types. `kept` are the checkpoints and the versions that
-    /// are kept once another has been written, 0 for all.
-    pub fn new(parameters: u64, checkpoints: impl Into<DType>, published: impl Into<DType>, kept: [u64; 2]) -> Self {
-        let [checkpoints_at_a_time, versions] = kept.map(|kept| (kept > 0).then_some(kept + 1));
+    /// For a model of this many parameters in files of these types. `at_once` are the most checkpoints and published
+    /// versions that exist at a time, `None` where all are kept.
+    pub fn new(
+        parameters: u64,
+        checkpoints: impl Into<DType>,
+        published: impl Into<DType>,
+        at_once: [Option<u64>; 2],
+    ) -> Self {
         Self {
             checkpoint: checkpoint_bytes(parameters, checkpoints.into()),
             published: parameters * published.into().size_in_bytes() as u64,
-            checkpoints: checkpoints_at_a_time,
-            versions,
+            checkpoints: at_once[0],
+            versions: at_once[1],
+            rollouts: 0,
         }
     }
 
     /// Bytes of all that exist at once; `None` if all are kept.
     pub fn total(&self) -> Option<u64> {
-        Some(self.checkpoint * self.checkpoints? + self.published * self.versions?)
+        Some(self.checkpoint * self.checkpoints? + self.published * self.versions? + self.rollouts)
     }
 
     /// Bytes of the checkpoints that exist at once; of two, the fewest that a run writes, if all are kept.
@@ -50,85 +68,146 @@ impl DiskPlan {
         self.published * self.versions.unwrap_or(2)
     }
 
-    /// Why no run can begin: both folders are empty, and their disks do not hold its first checkpoint and version. What
+    /// Why no run can begin: both folders are empty, and their disks do not hold a first checkpoint and version. What
     /// is in a folder may be that of a run that goes on, and make room.
     pub fn refusal(&self, checkpoints: &Path, weights: &Path) -> Option<String> {
         let is_empty = |folder: &Path| std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
         if !is_empty(checkpoints) || !is_empty(weights) {
             return None;
         }
-        let missing = Self { checkpoints: Some(1), versions: Some(1), ..*self }.missing(checkpoints, weights);
+        let first = Self { checkpoints: Some(1), versions: Some(1), rollouts: 0, ..*self };
+        let missing = first.missing(RunFolders { checkpoints, weights, run: checkpoints });
         (!missing.is_empty()).then(|| missing.join("; "))
     }
 
-    /// What does not fit on the disks of these folders, one sentence for each disk. What is there already counts as
-    /// used: it may belong to other runs.
-    pub fn missing(&self, checkpoints: &Path, weights: &Path) -> Vec<String> {
-        let (Ok(for_checkpoints), Ok(for_weights)) = (free_space(checkpoints), free_space(weights)) else {
-            return Vec::new();
-        };
+    /// What does not fit on the disks of a run that has no checkpoint yet, one sentence for each disk. What is there
+    /// already counts as used, since it may belong to other runs; published versions make room for new ones.
+    pub fn missing(&self, folders: RunFolders<'_>) -> Vec<String> {
         let number = |count: Option<u64>| count.map_or_else(|| "2 (all are kept)".to_owned(), |n| n.to_string());
-        let of_checkpoints = (
-            self.all_checkpoints(),
-            format!("checkpoints of {}, {} at once", Size(self.checkpoint), number(self.checkpoints)),
-        );
-        let of_weights = (
-            self.all_versions(),
-            format!("published weights of {}, {} at once", Size(self.published), number(self.versions)),
-        );
-        let disks = if for_checkpoints.id == for_weights.id {
-            let bytes = of_checkpoints.0 + of_weights.0;
-            let what = format!("{} and {}", of_checkpoints.1, of_weights.1);
-            vec![(checkpoints, for_checkpoints.free, bytes, what)]
-        } else {
-            vec![
-                (checkpoints, for_checkpoints.free, of_checkpoints.0, of_checkpoints.1),
-                (weights, for_weights.free, of_weights.0, of_weights.1),
-            ]
-        };
-        let short = disks.into_iter().filter(|(_, free, bytes, _)| bytes > free);
-        short
-            .map(|(path, free, bytes, what)| {
-                format!(
-                    "the disk of {} has {} free, needed: {} for {what}; to reduce that, keep fewer or write them in \
-                    bf16",
-                    path.display(),
-                    Size(free),
-                    Size(bytes)
-                )
-            })
-            .collect()
+        let replaced = self.versions.map_or(0, |_| bytes_of_versions(folders.weights));
+        let [checkpoint, published, rollouts] = [self.checkpoint, self.published, self.rollouts].map(Size);
+        let needs = [
+            (
+                folders.checkpoints,
+                self.all_checkpoints(),
+                format!("checkpoints of {checkpoint}, {} at once", number(self.checkpoints)),
+            ),
+            (
+                folders.weights,
+                self.all_versions().saturating_sub(replaced),
+                format!("published weights of {published}, {} at once", number(self.versions)),
+            ),
+            (folders.run, self.rollouts, format!("rollouts of {rollouts}")),
+        ];
+        let mut disks: Vec<Disk<'_>> = Vec::new();
+        for (folder, bytes, what) in needs.into_iter().filter(|(_, bytes, _)| *bytes > 0) {
+            let Ok(space) = free_space(folder) else { continue };
+            match disks.iter_mut().find(|disk| disk.space.id == space.id) {
+                Some(disk) => {
+                    disk.needed += bytes;
+                    disk.what.push(what);
+                }
+                None => disks.push(Disk { folder, space, needed: bytes, what: vec![what] }),
+            }
+        }
+        disks.iter().filter(|disk| disk.needed > disk.space.free).map(Disk::sentence).collect()
     }
+}
+
+/// A disk, and what a run writes to it.
+struct Disk<'a> {
+    folder: &'a Path,
+    space: Space,
+    needed: u64,
+    what: Vec<String>,
+}
+
+impl Disk<'_> {
+    fn sentence(&self) -> String {
+        format!(
+            "the disk of {} has {} free, needed: {} for {}; to reduce that, lower checkpoint.keep, \
+             checkpoint.keep_weights or run.rollouts_disk, or write weights in bf16",
+            self.folder.display(),
+            Size(self.space.free),
+            Size(self.needed),
+            self.what.join(" and ")
+        )
+    }
+}
+
+/// Bytes of the versions in a folder of published weights; 0 where it cannot be read.
+fn bytes_of_versions(weights: &Path) -> u64 {
+    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries(weights).flat_map(|version| entries(&version.path()));
+    files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const AT_ONCE: [Option<u64>; 2] = [Some(3), Some(4)];
+
     #[test]
-    fn a_new_one_is_written_before_an_old_one_is_removed() {
-        let plan = DiskPlan::new(1000, DType::F32, DType::BF16, [2, 3]);
+    fn a_run_takes_what_exists_at_once() {
+        let plan = DiskPlan { rollouts: 500, ..DiskPlan::new(1000, DType::F32, DType::BF16, AT_ONCE) };
         assert_eq!((plan.checkpoint, plan.published), (12_000, 2000));
-        assert_eq!((plan.all_checkpoints(), plan.all_versions()), (3 * 12_000, 4 * 2000));
-        let all = DiskPlan::new(1000, DType::BF16, DType::F32, [0, 0]);
-        assert_eq!((all.checkpoint, all.published, all.checkpoints), (6000, 4000, None));
+        assert_eq!(plan.total(), Some(3 * 12_000 + 4 * 2000 + 500));
+        let all = DiskPlan::new(1000, DType::BF16, DType::F32, [None, None]);
+        assert_eq!((all.checkpoint, all.published, all.total()), (6000, 4000, None));
         assert_eq!(all.all_checkpoints(), 12_000);
     }
 
+    fn missing(plan: DiskPlan, folder: &Path) -> Vec<String> {
+        let [checkpoints, weights, run] = ["checkpoints", "weights", "run"].map(|name| folder.join(name));
+        plan.missing(RunFolders { checkpoints: &checkpoints, weights: &weights, run: &run })
+    }
+
     #[test]
-    fn a_disk_that_both_share_is_named_once_with_the_space_for_both() {
+    fn a_disk_that_folders_share_is_named_once_with_the_space_for_all() {
         let folder = tempfile::tempdir().unwrap();
-        let checkpoints = folder.path().join("checkpoints");
-        let weights = folder.path().join("weights");
-        let small = DiskPlan::new(1000, DType::F32, DType::BF16, [2, 2]);
-        assert_eq!(small.missing(&checkpoints, &weights), Vec::<String>::new());
-        let large = DiskPlan::new(1 << 50, DType::F32, DType::BF16, [2, 2]);
-        let missing = large.missing(&checkpoints, &weights);
+        assert_eq!(missing(DiskPlan::new(1000, DType::F32, DType::BF16, AT_ONCE), folder.path()), Vec::<String>::new());
+        let large = DiskPlan { rollouts: 1 << 50, ..DiskPlan::new(1 << 50, DType::F32, DType::BF16, AT_ONCE) };
+        let missing = missing(large, folder.path());
         let [sentence] = &missing[..] else { panic!("{missing:?}") };
-        assert!(sentence.contains(&checkpoints.display().to_string()), "{sentence}");
-        for words in ["3 at once", "checkpoints of 12288.0 TiB", "published weights of 2048.0 TiB"] {
+        assert!(sentence.contains(&folder.path().join("checkpoints").display().to_string()), "{sentence}");
+        for words in [
+            "needed: 46080.0 TiB for checkpoints of 12288.0 TiB, 3 at once and published weights of 2048.0 TiB, 4 at once",
+            "and rollouts of 1024.0 TiB",
+        ] {
             assert!(sentence.contains(words), "{words}: {sentence}");
         }
+    }
+
+    #[test]
+    fn each_part_alone_may_be_what_does_not_fit() {
+        let folder = tempfile::tempdir().unwrap();
+        let free = free_space(folder.path()).unwrap().free;
+        let nothing = DiskPlan { checkpoint: 0, published: 0, checkpoints: Some(3), versions: Some(4), rollouts: 0 };
+        let parts: [(&str, DiskPlan); 3] = [
+            ("checkpoints", DiskPlan { checkpoint: free / 2, ..nothing }),
+            ("weights", DiskPlan { published: free / 3, ..nothing }),
+            ("run", DiskPlan { rollouts: 2 * free, ..nothing }),
+        ];
+        for (name, plan) in parts {
+            let missing = missing(plan, folder.path());
+            let [sentence] = &missing[..] else { panic!("{name}: {missing:?}") };
+            assert!(sentence.contains(&folder.path().join(name).display().to_string()), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn versions_that_are_there_make_room_for_new_ones_unless_all_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let free = free_space(folder.path()).unwrap().free;
+        let version = folder.path().join("weights/step-3");
+        std::fs::create_dir_all(&version).unwrap();
+        // A file with a hole: it takes nothing of the disk.
+        std::fs::File::create(version.join("model.safetensors")).unwrap().set_len(free).unwrap();
+        let plan = |versions| DiskPlan { checkpoint: 0, published: free, checkpoints: None, versions, rollouts: 0 };
+        assert_eq!(missing(plan(Some(1)), folder.path()), Vec::<String>::new());
+        assert_eq!(missing(plan(Some(3)), folder.path()).len(), 1);
+        assert_eq!(missing(plan(None), folder.path()).len(), 1);
     }
 
     #[test]
@@ -136,7 +215,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [checkpoints, weights] = ["checkpoints", "weights"].map(|name| folder.path().join(name));
         let refusal =
-            |parameters| DiskPlan::new(parameters, DType::F32, DType::BF16, [2, 2]).refusal(&checkpoints, &weights);
+            |parameters| DiskPlan::new(parameters, DType::F32, DType::BF16, AT_ONCE).refusal(&checkpoints, &weights);
         assert_eq!(refusal(1000), None);
         let sentence = refusal(1 << 50).unwrap();
         for words in ["checkpoints of 12288.0 TiB, 1 at once", "published weights of 2048.0 TiB, 1 at once"] {

@@ -18,8 +18,8 @@ use evenkeel_model::{Config, ModelError, attention_library, count_pass, count_up
 use crate::settings::{AttentionPath, MomentsLocation, TrainingSettings};
 pub use advice::Advice;
 pub use cpu::{CpuMemoryPlan, LargestBatch};
-pub use disk::DiskPlan;
 pub(crate) use disk::checkpoint_bytes;
+pub use disk::{DiskPlan, RunFolders};
 pub use fit::{Change, FirstFit};
 pub use measured::MeasuredMemory;
 pub use memory_use::MemoryUse;

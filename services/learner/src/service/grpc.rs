@@ -1,15 +1,17 @@
 //! The calls of the service, which become commands for the learner's thread and return its answers.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use candle_core::DType;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::learner_server::Learner;
 use evenkeel_proto::v1::{
     LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse, ModelInfo,
     OperateRequest, OperateResponse, PublishRequest, PublishResponse, QueueStatus, ResetRequest, ResetResponse,
-    SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse, TrainEvent, TrainRequest,
-    train_request,
+    RunWrites, SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse, TrainEvent,
+    TrainRequest, train_request,
 };
 use evenkeel_rpc::admission::Unit;
 use evenkeel_rpc::error::ServiceError;
@@ -25,6 +27,7 @@ use super::score::ScoreCommand;
 use super::settings::LearnerSettings;
 use super::status::StatusBoard;
 use super::train_call::{IdleTimer, TrainCall, TrainInput, idle_error};
+use crate::memory::RunFolders;
 
 /// Name of the server.
 pub(super) const NAME: &str = "learner";
@@ -41,6 +44,10 @@ const GRACE: Duration = Duration::from_millis(100);
 /// What is fixed once a learner has its model.
 pub(super) struct Described {
     pub(super) model: ModelInfo,
+    /// Parameters that are trained.
+    pub(super) trained: u64,
+    /// Parameters that a tied head adds to published weights where it is written out; 0 where none is.
+    pub(super) head: u64,
     pub(super) tensor_groups: Vec<String>,
     /// Why a GPU computes attention in blocks; empty if it does not.
     pub(super) attention_in_blocks: String,
@@ -87,6 +94,20 @@ impl LearnerService {
             info: ServerInfo::new(NAME, drain.clone()),
             drain,
         }
+    }
+
+    /// What does not fit of what a run writes, a sentence for each disk.
+    fn full_disks(&self, writes: &RunWrites) -> Vec<String> {
+        let mut plan = self.settings.disk_plan(self.described.trained, [writes.checkpoints, writes.versions]);
+        if writes.write_out_head {
+            plan.published += self.described.head * DType::from(self.settings.publish_dtype).size_in_bytes() as u64;
+        }
+        plan.rollouts = writes.rollouts;
+        plan.missing(RunFolders {
+            checkpoints: &self.settings.checkpoints,
+            weights: &self.settings.weights,
+            run: Path::new(&writes.run_directory),
+        })
     }
 
     fn send(&self, command: Command) -> Result<(), ServiceError> {
@@ -225,8 +246,9 @@ impl Learner for LearnerService {
 
     async fn get_status(
         &self,
-        _request: Request<LearnerGetStatusRequest>,
+        request: Request<LearnerGetStatusRequest>,
     ) -> Result<Response<LearnerGetStatusResponse>, Status> {
+        let full_disks = request.into_inner().writes.map(|writes| self.full_disks(&writes)).unwrap_or_default();
         let status = self.status.read();
         let queue = QueueStatus { capacity_items: self.settings.queue as u64, ..self.scoring.status() };
         Ok(Response::new(LearnerGetStatusResponse {
@@ -244,6 +266,7 @@ impl Learner for LearnerService {
             tensor_groups: self.described.tensor_groups.clone(),
             arithmetic: self.settings.arithmetic().unwrap_or_default().to_owned(),
             attention_in_blocks: self.described.attention_in_blocks.clone(),
+            full_disks,
         }))
     }
 }

@@ -123,23 +123,17 @@ impl Default for LearnerSettings {
 }
 
 impl LearnerSettings {
-    /// Warnings about disk space, as far as the learner knows: each run decides how many folders are kept. Rank 0 alone
-    /// writes any.
-    ///
-    /// # Errors
-    /// Why no run can begin: empty folders without room for the first of each.
-    pub(super) fn disk_notes(&self, parameters: usize, division: Division) -> Result<Vec<String>, String> {
-        if division.rank() > 0 {
-            return Ok(Vec::new());
-        }
-        let mut plan = DiskPlan::new(parameters as u64, self.checkpoint_dtype, self.publish_dtype, [1, 1]);
-        if !self.keeps_checkpoints {
-            plan.checkpoint = 0;
-        }
-        match plan.refusal(&self.checkpoints, &self.weights) {
-            Some(refusal) => Err(refusal),
-            None => Ok(plan.missing(&self.checkpoints, &self.weights)),
-        }
+    /// What a run takes on disks that has `at_once` checkpoints and published versions at a time.
+    pub(super) fn disk_plan(&self, parameters: u64, at_once: [Option<u64>; 2]) -> DiskPlan {
+        let plan = DiskPlan::new(parameters, self.checkpoint_dtype, self.publish_dtype, at_once);
+        if self.keeps_checkpoints { plan } else { DiskPlan { checkpoint: 0, ..plan } }
+    }
+
+    /// Why no run can begin: empty folders without room for the first of each. How many are kept is known only once a
+    /// run begins. Rank 0 alone writes any.
+    pub(super) fn full_disk(&self, parameters: u64, division: Division) -> Option<String> {
+        let plan = self.disk_plan(parameters, [Some(1); 2]);
+        (division.rank() == 0).then(|| plan.refusal(&self.checkpoints, &self.weights)).flatten()
     }
 
     /// How an engine computes, by name, that has the learner's log-probabilities to the bit once it has loaded what is
@@ -190,12 +184,12 @@ mod tests {
         let [checkpoints, weights] = ["checkpoints", "weights"].map(|name| folder.path().join(name));
         let settings = LearnerSettings { checkpoints, weights, ..LearnerSettings::default() };
         // Weights take 4 bytes for each parameter, a checkpoint 12.
-        let parameters = (evenkeel_host::free_space(folder.path()).unwrap().free / 10) as usize;
-        let [first, second] = [0, 1].map(|rank| settings.disk_notes(parameters, Division::new(rank, 2)));
-        assert!(first.unwrap_err().contains("1 at once"));
-        assert_eq!(second, Ok(Vec::new()));
+        let parameters = evenkeel_host::free_space(folder.path()).unwrap().free / 10;
+        let [first, second] = [0, 1].map(|rank| settings.full_disk(parameters, Division::new(rank, 2)));
+        assert!(first.unwrap().contains("1 at once"));
+        assert_eq!(second, None);
         let timed = LearnerSettings { keeps_checkpoints: false, ..settings };
-        assert_eq!(timed.disk_notes(parameters, Division::ALONE), Ok(Vec::new()));
-        assert!(timed.disk_notes(10 * parameters, Division::ALONE).is_err(), "weights are published");
+        assert_eq!(timed.full_disk(parameters, Division::ALONE), None);
+        assert!(timed.full_disk(10 * parameters, Division::ALONE).is_some(), "weights are published");
     }
 }

@@ -25,6 +25,7 @@ use super::status::StatusBoard;
 use crate::error::LearnerError;
 use crate::files::{validate_private, validate_writable};
 use crate::learner::Learner;
+use crate::publish::tied_head;
 use crate::ranks::Division;
 
 /// Binds the port, opens the model and returns a server; [`Server::run`] or [`Server::spawn`] starts it.
@@ -68,14 +69,13 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
         match opened {
             Err(error) => drop(ready.send(Err(error.into()))),
             Ok((learner, leader)) => {
-                let notes = match thread_settings.disk_notes(learner.parameters().trained_count(), division) {
-                    Ok(notes) => notes,
-                    Err(refusal) => return drop(ready.send(Err(StartError::Disk(refusal)))),
-                };
-                for note in notes {
-                    tracing::warn!("{note}");
+                let trained = learner.parameters().trained_count() as u64;
+                if let Some(refusal) = thread_settings.full_disk(trained, division) {
+                    return drop(ready.send(Err(StartError::Disk(refusal))));
                 }
                 let described = Described {
+                    trained,
+                    head: tied_head(learner.trainer()) as u64,
                     model: describe(&learner),
                     tensor_groups: group_names(learner.parameters()),
                     attention_in_blocks: attention_in_blocks(&learner),

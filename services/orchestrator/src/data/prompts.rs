@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_chat::PromptError;
 use evenkeel_data::{
-    Cancel, Cancelled, DataReport, DataSource, Dataset, EnvironmentTask, Problem, Reason, Task, TaskKind,
+    Cancel, Cancelled, DataReport, DataSource, Dataset, EnvironmentTask, Problem, Purpose, Reason, Task, TaskKind,
 };
 use evenkeel_proto::FieldError;
 
@@ -133,7 +133,12 @@ impl Prompts {
         let names: Vec<Arc<str>> = sources.iter().map(|source| source.name.as_str().into()).collect();
         let train = encode(train, &names, report, encoder, fit, cancel)?;
         let held_out_fit = Fit { max_tokens: held_out_tokens, hints: false, ..fit };
-        let held_out = encode(held_out, &names, report, encoder, held_out_fit, cancel)?;
+        let before: Vec<u64> = report.files.iter().map(|file| file.prompts).collect();
+        let asked = encode(held_out, &names, report, encoder, held_out_fit, cancel)?;
+        for (index, file) in report.files.iter_mut().enumerate().filter(|(_, file)| file.part == Purpose::Training) {
+            let chosen = held_out.iter().filter(|problem| problem.origin.file == index).count() as u64;
+            file.held_out = chosen - (before[index] - file.prompts);
+        }
         for (index, source) in sources.iter().enumerate() {
             if !train.iter().any(|prompt| prompt.source == index) {
                 let allowed =
@@ -142,7 +147,7 @@ impl Prompts {
                 return Err(FieldError::new(format!("data source `{}`", source.name), found, allowed).into());
             }
         }
-        Ok(Self { name: name.clone(), sources: sources.clone(), train, held_out })
+        Ok(Self { name: name.clone(), sources: sources.clone(), train, held_out: asked })
     }
 }
 

@@ -23,6 +23,9 @@ pub enum Incompatible {
         /// Digest that the service reports.
         reported: String,
     },
+    /// Disks of the learner that do not hold what the run keeps.
+    #[error("{0}")]
+    FullDisks(String),
     /// Prompt and response are longer than the context of a service.
     #[error("prompt and response need {needed} tokens, the {service} service accepts {context}")]
     Context {

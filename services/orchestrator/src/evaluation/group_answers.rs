@@ -38,6 +38,7 @@ pub(super) fn answers_of(
             reason: sample.failure().unwrap_or(&detail.reason).to_owned(),
             detail: detail.detail.clone(),
             score: sample.rewards().map(|rewards| rewards.raw),
+            components: sample.several_components(),
             answer: detail.canonical.clone(),
             extracted: detail.extracted.clone(),
             turns: sample.turns().to_vec(),

@@ -207,7 +207,7 @@ impl Sample {
     }
 
     /// Components by name, where there are several.
-    pub(super) fn several_components(&self) -> BTreeMap<String, f64> {
+    pub(crate) fn several_components(&self) -> BTreeMap<String, f64> {
         let all: BTreeMap<_, _> = self.components().map(|(name, value)| (name.to_owned(), value)).collect();
         if all.len() > 1 { all } else { BTreeMap::new() }
     }

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel_proto::v1::{CheckpointRef, LoadCheckpointResponse, SaveCheckpointRequest, WeightsRef, weights_ref};
+use evenkeel_proto::v1::{
+    CheckpointRef, LoadCheckpointResponse, RunWrites, SaveCheckpointRequest, WeightsRef, weights_ref,
+};
 use evenkeel_run::metric::table::EVALUATION_NONCE;
 use evenkeel_run::{BEST_FILE, Best, BestKeeper, ForkOrigin, RunDirectory};
 
@@ -16,12 +18,14 @@ use crate::clients::Services;
 use crate::error::{CheckpointError, Halt, Incompatible, StateProblem};
 use crate::events::{Activity, Event};
 use crate::instruments::{self, TimedPart};
-use crate::settings::CheckpointSettings;
+use crate::settings::{CheckpointSettings, LoopSettings};
 
 /// Writes and restores checkpoints of both sides: the learner's state, with the loop's inside of it.
 pub(super) struct CheckpointKeeper {
     services: Arc<Services>,
     settings: CheckpointSettings,
+    /// What the run has on disks at once.
+    writes: RunWrites,
     run_id: String,
     identity: String,
     /// Where the run begins, if not at the start.
@@ -40,7 +44,16 @@ pub(super) struct CheckpointKeeper {
 impl CheckpointKeeper {
     pub(super) fn new(context: &RunContext, gate: ChangeGate, is_kept: bool) -> Self {
         let directory = &context.directory;
-        let settings = context.settings.checkpoint.clone();
+        let LoopSettings { run, sampling, pipeline, warm_start, checkpoint, .. } = &*context.settings;
+        let settings = checkpoint.clone();
+        let [checkpoints, versions] = settings.at_once(run, warm_start, pipeline);
+        let writes = RunWrites {
+            checkpoints,
+            versions,
+            run_directory: directory.path().display().to_string(),
+            rollouts: run.rollouts_bytes(sampling),
+            ..RunWrites::default()
+        };
         Self {
             services: context.services(),
             run_id: directory.run_id().to_owned(),
@@ -48,6 +61,7 @@ impl CheckpointKeeper {
             forked_from: directory.forked_from().cloned(),
             best: BestKeeper::new(&settings.keep_best, directory.path()),
             settings,
+            writes,
             directory: directory.clone(),
             gate,
             is_kept,
@@ -59,15 +73,26 @@ impl CheckpointKeeper {
     /// The position of a new run.
     ///
     /// # Errors
-    /// A learner that was trained already. The weights may belong to another run.
+    /// A learner that was trained already. The weights may belong to another run. Disks that do not hold what the run
+    /// keeps.
     pub(super) async fn start(&self) -> Result<Position, Halt> {
         let status = self.services.learner().status().await?;
         let version = status.version;
         let run_id = &self.run_id;
-        if version == 0 {
-            return Ok(Position::start(&self.identity));
+        if version != 0 {
+            return Err(Incompatible::TrainedLearner { version, trained: status.run_id, run_id: run_id.clone() }.into());
         }
-        Err(Incompatible::TrainedLearner { version, trained: status.run_id, run_id: run_id.clone() }.into())
+        self.require_room().await?;
+        Ok(Position::start(&self.identity))
+    }
+
+    /// Refuses disks that do not hold what a run keeps which has no checkpoint yet.
+    async fn require_room(&self) -> Result<(), Halt> {
+        if !self.is_kept {
+            return Ok(());
+        }
+        let full = self.services.learner().full_disks(self.writes.clone()).await?;
+        if full.is_empty() { Ok(()) } else { Err(Incompatible::FullDisks(full.join("; ")).into()) }
     }
 
     /// The changes of inputs and lines that were accepted.
@@ -85,12 +110,14 @@ impl CheckpointKeeper {
         let position = match (loaded, &self.forked_from) {
             (Some(loaded), _) => position_in(&loaded, own)?,
             (None, Some(ForkOrigin { run_id, step, .. })) => {
+                self.require_room().await?;
                 let loaded = learner.load_checkpoint_of(&self.run_id, run_id, *step).await?;
                 position_in(&loaded, |state| Position::forked(state, &self.identity))?
             }
             // Without a checkpoint the run starts over, and so does a learner that outlived it.
             (None, None) => {
                 learner.reset(&self.run_id).await?;
+                self.require_room().await?;
                 Position::start(&self.identity)
             }
         };

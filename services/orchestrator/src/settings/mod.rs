@@ -4,6 +4,7 @@ mod benchmarks;
 mod components;
 mod correct;
 mod data_section;
+mod kept_folders;
 mod loop_sections;
 mod page_section;
 mod pipeline_section;

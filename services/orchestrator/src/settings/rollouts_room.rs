@@ -14,16 +14,14 @@ const BYTES_PER_SAMPLE: f64 = 90.0;
 impl RunSettings {
     /// What a run says before it starts of the room that its rollouts take; `None` where none are kept.
     pub fn rollouts_note(&self, sampling: &PolicySamplingSettings) -> Option<String> {
-        let tried = sampling.prompts_limit();
-        let (which, groups) = match self.rollouts {
+        let which = match self.rollouts {
+            _ if self.steps == 0 => return None,
             KeptRollouts::Off => return None,
-            KeptRollouts::All => ("the samples".to_owned(), tried),
-            KeptRollouts::Groups(1) => ("the samples of 1 group".to_owned(), 1),
-            KeptRollouts::Groups(groups) => (format!("the samples of {groups} groups"), u64::from(groups).min(tried)),
+            KeptRollouts::All => "the samples".to_owned(),
+            KeptRollouts::Groups(1) => "the samples of 1 group".to_owned(),
+            KeptRollouts::Groups(groups) => format!("the samples of {groups} groups"),
         };
-        let samples = groups as f64 * f64::from(sampling.group_size);
-        let per_token = BYTES_PER_TOKEN + if self.rollout_tokens { BYTES_PER_LOGGED_TOKEN } else { 0.0 };
-        let a_step = (samples * (f64::from(sampling.max_tokens) * per_token + BYTES_PER_SAMPLE)) as u64;
+        let a_step = self.rollouts_a_step(sampling);
         let all = a_step.saturating_mul(self.steps);
         let bound = self.rollouts_disk.bytes();
         let thinned = if all > bound {
@@ -37,6 +35,24 @@ impl RunSettings {
             size(a_step),
             self.rollouts_disk
         ))
+    }
+
+    /// Bytes that the rollouts of a run take at most: those of all steps, if answers are as long as they may be, within
+    /// `rollouts_disk`.
+    pub fn rollouts_bytes(&self, sampling: &PolicySamplingSettings) -> u64 {
+        self.rollouts_a_step(sampling).saturating_mul(self.steps).min(self.rollouts_disk.bytes())
+    }
+
+    fn rollouts_a_step(&self, sampling: &PolicySamplingSettings) -> u64 {
+        let tried = sampling.prompts_limit();
+        let groups = match self.rollouts {
+            KeptRollouts::Off => 0,
+            KeptRollouts::All => tried,
+            KeptRollouts::Groups(groups) => u64::from(groups).min(tried),
+        };
+        let samples = groups as f64 * f64::from(sampling.group_size);
+        let per_token = BYTES_PER_TOKEN + if self.rollout_tokens { BYTES_PER_LOGGED_TOKEN } else { 0.0 };
+        (samples * (f64::from(sampling.max_tokens) * per_token + BYTES_PER_SAMPLE)) as u64
     }
 }
 
@@ -62,6 +78,18 @@ mod tests {
         let few = note(RunSettings { rollouts: KeptRollouts::Groups(2), steps: 5, ..RunSettings::default() }).unwrap();
         assert!(few.starts_with("the samples of 2 groups of every step") && !few.contains("thinned"), "{few}");
         assert_eq!(note(RunSettings { rollouts: KeptRollouts::Off, ..RunSettings::default() }), None);
+        assert_eq!(note(RunSettings { steps: 0, ..RunSettings::default() }), None);
         assert_eq!(RunSettings::default().rollouts_disk, ByteSize::gib(10));
+    }
+
+    #[test]
+    fn the_room_is_that_of_all_steps_within_its_bound() {
+        let sampling = PolicySamplingSettings { max_tokens: 20_480, ..PolicySamplingSettings::default() };
+        let bytes = |run: RunSettings| run.rollouts_bytes(&sampling);
+        assert_eq!(bytes(RunSettings { steps: 5000, ..RunSettings::default() }), 10 << 30);
+        let few = |steps| bytes(RunSettings { rollouts: KeptRollouts::Groups(2), steps, ..RunSettings::default() });
+        assert!(few(1) > 0);
+        assert_eq!(few(5), 5 * few(1));
+        assert_eq!(bytes(RunSettings { rollouts: KeptRollouts::Off, ..RunSettings::default() }), 0);
     }
 }

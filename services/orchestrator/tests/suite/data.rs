@@ -42,6 +42,24 @@ fn asked(cluster: &Cluster, steps: u64) -> Vec<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_json_says_how_many_prompts_of_a_file_were_held_out_and_not_trained_on() {
+    bounded(async {
+        let (dir, path) = temp();
+        let rows: Vec<_> = (0..10).map(|n| json!({"prompt": format!("1+{n}=\n"), "answer": "1"})).collect();
+        let file = write(dir.path(), "rows.jsonl", &rows);
+        let recipe = on_files(|recipe| {
+            recipe.data.files = vec![file.clone()];
+            recipe.evaluation.problems = 3;
+        });
+        let cluster = Cluster::start().await;
+        cluster.run(&path, &recipe).await.1.unwrap();
+        let found = &report(&path)["files"][0];
+        assert_eq!((&found["prompts"], &found["held_out"]), (&json!(10), &json!(3)));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_json_says_what_became_of_every_row() {
     bounded(async {
         let (dir, path) = temp();

@@ -173,6 +173,36 @@ async fn a_full_disk_of_the_learner_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_of_the_learner_that_does_not_hold_what_the_run_keeps_ends_it_before_its_first_step() {
+    bounded(async {
+        let mut recipe = recipe();
+        (recipe.checkpoint.every, recipe.checkpoint.keep, recipe.checkpoint.keep_weights) = (1, 2, 3);
+        for (room, refusal) in [
+            ((2, 4), Some("the disk has room for (2, 4), needed: (3, 4)")),
+            ((3, 3), Some("the disk has room for (3, 3), needed: (3, 4)")),
+            ((3, 4), None),
+        ] {
+            let (_dir, path) = temp();
+            let cluster = Cluster::start().await;
+            *cluster.learner.state.room.lock().unwrap() = Some(room);
+            let result = cluster.run(&path, &recipe).await.1;
+            match refusal {
+                Some(words) => {
+                    let error = result.unwrap_err().to_string();
+                    assert!(error.contains(words), "{error}");
+                    assert_eq!(*cluster.learner.state.sent.lock().unwrap(), Default::default(), "no step was sent");
+                }
+                None => assert_eq!(result.unwrap().0, RunOutcome::Completed),
+            }
+            let writes = cluster.learner.state.writes.lock().unwrap();
+            assert_eq!(writes[0].run_directory, path.display().to_string());
+            assert!(writes[0].rollouts > 0);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_learner_keeps_as_much_as_the_recipe_says() {
     bounded(async {
         let (_dir, path) = temp();

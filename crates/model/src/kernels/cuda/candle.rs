@@ -7,18 +7,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use candle_core::cuda_backend::cudarc::driver::sys::CUdevice_attribute as Attribute;
 use candle_core::cuda_backend::cudarc::driver::sys::CUresult;
 use candle_core::cuda_backend::cudarc::driver::{
-    CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg, result,
+    CudaContext, CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
+    result,
 };
 use candle_core::cuda_backend::cudarc::nvrtc::Ptx;
 use candle_core::op::BackpropOp;
 use candle_core::{CudaDevice, CudaStorage, DType, Shape, Storage, Tensor};
+use evenkeel_cuda::answered;
 use evenkeel_kernels::{
-    Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, ImageKind, Launch, Pointer, Product, Type,
+    Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Image, ImageKind, Launch, Pointer, Product, Type,
 };
 use half::bf16;
 
 use super::cublaslt::CublasLt;
 use super::cudnn::{Library, check_library};
+use super::device::try_kernel;
 use super::staging::{CopyStream, Staging};
 use super::times::{KernelTime, Times};
 use super::{AttentionFallback, AttentionLibrary, Device, DeviceStream, failed};
@@ -42,10 +45,11 @@ pub struct CandleDevice {
 }
 
 impl CandleDevice {
-    /// Loads the kernels on a device that [`cuda_device`](crate::cuda_device) has opened.
+    /// Loads the kernels on a device that [`cuda_device`](crate::cuda_device) has opened, and runs one.
     ///
     /// # Errors
-    /// A driver that takes neither the machine code nor the PTX of this build, or a library that fails.
+    /// A driver that takes neither the machine code nor the PTX of this build, a library that fails, or a device that
+    /// does not answer within a minute.
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let stream = device.cuda_stream();
         let context = stream.context();
@@ -55,23 +59,40 @@ impl CandleDevice {
         let kind = kind_of_images(capability as u32)?;
         let mut functions = HashMap::new();
         for image in kind.images() {
-            // Aligned as the driver may want it, and ended by a 0 as text has to be.
-            let bytes = [image.bytes, &[0]].concat();
-            let module = context.load_module(Ptx::from_binary(bytes));
-            let module = module.map_err(|error| failed(format!("{}, {kind:?}: {error}", image.name)))?;
-            for name in image.kernels {
-                functions.insert(name.to_owned(), module.load_function(name).map_err(failed)?);
-            }
+            let context = Arc::clone(context);
+            // The driver may have to compile it.
+            let loaded = answered("loading kernels", move || load(&context, kind, &image)).map_err(failed)?;
+            functions.extend(loaded?);
         }
         tracing::debug!(?kind, kernels = functions.len(), "kernels loaded");
-        let products = CublasLt::new(&stream)?;
-        let attention = Library::new(&stream, capability);
-        let copies = [context.new_stream().map_err(failed)?, context.new_stream().map_err(failed)?];
         let properties = DeviceProperties { multiprocessors };
-        let staging = Mutex::new(Staging::new(StagedStream { device: device.clone(), stream: Arc::clone(&stream) }));
-        let times = Times::default();
-        Ok(Self { device: device.clone(), stream, copies, staging, functions, products, attention, properties, times })
+        let device = device.clone();
+        let complete = move || {
+            let context = stream.context();
+            let products = CublasLt::new(&stream)?;
+            let attention = Library::new(&stream, capability);
+            let copies = [context.new_stream().map_err(failed)?, context.new_stream().map_err(failed)?];
+            let staging =
+                Mutex::new(Staging::new(StagedStream { device: device.clone(), stream: Arc::clone(&stream) }));
+            let times = Times::default();
+            let device = Self { device, stream, copies, staging, functions, products, attention, properties, times };
+            try_kernel(&device).map(|()| device)
+        };
+        let device = answered("running the first kernel", complete).map_err(failed)??;
+        // This thread launches.
+        device.stream.context().bind_to_thread().map_err(failed)?;
+        Ok(device)
     }
+}
+
+/// The kernels of a file.
+fn load(context: &Arc<CudaContext>, kind: ImageKind, image: &Image) -> Result<Vec<(String, CudaFunction)>> {
+    // Aligned as the driver may want it, and ended by a 0 as text has to be.
+    let bytes = [image.bytes, &[0]].concat();
+    let module = context.load_module(Ptx::from_binary(bytes));
+    let module = module.map_err(|error| failed(format!("{}, {kind:?}: {error}", image.name)))?;
+    let function = |name: &&str| Ok(((*name).to_owned(), module.load_function(name).map_err(failed)?));
+    image.kernels.iter().map(function).collect()
 }
 
 impl CandleDevice {

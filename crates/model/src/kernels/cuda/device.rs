@@ -3,8 +3,12 @@
 use std::ops::Range;
 
 use candle_core::{Shape, Tensor};
+#[cfg(any(feature = "cuda", test))]
+use evenkeel_kernels::cast;
 use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 
+#[cfg(any(feature = "cuda", test))]
+use crate::error::ModelError;
 use crate::error::Result;
 use crate::kernels::HostValues;
 use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
@@ -71,4 +75,33 @@ pub enum DeviceStream {
     HostToDevice,
     /// Copies to the host by [`Device::copy_out`].
     DeviceToHost,
+}
+
+/// Runs a kernel on 256 values and waits for its result: what hangs then does so at the start.
+#[cfg(any(feature = "cuda", test))]
+pub(super) fn try_kernel<D: Device>(device: &D) -> Result<()> {
+    let count = 256;
+    let [from, to] = [device.zeros(count * Type::F32.size())?, device.allocate(count * Type::Bf16.size())?];
+    let addresses = ((Type::F32, device.address(&from)), (Type::Bf16, device.address(&to)));
+    let launch = cast(device.properties(), count, addresses.0, addresses.1).map_err(ModelError::Input)?;
+    device.launch(&launch)?;
+    let values = device.download(&to, count * Type::Bf16.size())?;
+    if values.iter().any(|&byte| byte != 0) {
+        return Err(ModelError::input("result of the first kernel", "not 0", "0, as the values that it casts"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::cuda::Counter;
+
+    #[test]
+    fn a_device_is_tried_with_one_kernel_and_its_memory_given_back() {
+        let counter = Counter::new(DeviceProperties { multiprocessors: 132 });
+        try_kernel(&counter).unwrap();
+        let counts = counter.take();
+        assert_eq!((counts.total().launches, counts.downloads.launches, counts.live), (1, 1, 0));
+    }
 }

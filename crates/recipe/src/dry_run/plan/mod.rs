@@ -171,6 +171,7 @@ impl Plan {
             |bytes: Option<u64>| bytes.map_or_else(|| "all are kept".to_owned(), |bytes| Size(bytes).to_string());
         text += &format!("disk for checkpoints            {}\n", kept(self.volumes.checkpoints));
         text += &format!("disk for published weights      {}\n", kept(self.volumes.weights));
+        text += &format!("disk for rollouts               {}\n", Size(self.volumes.rollouts));
         text += &format!("host memory of the learner      {}\n\n", Size(self.volumes.host));
         if let Some(idle) = self.idle_share() {
             text += &format!(
@@ -222,5 +223,52 @@ fn work(recipe: &Recipe, config: &Config, options: &PlanRequest, answer: f64) ->
         token_cache: cache_bytes_a_token(config, stored) as f64,
         overlaps: recipe.pipeline.max_lag > 0,
         network: options.network * 1e9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The plan of a model of the shape of Qwen3-0.6B, 256 prompts a step, for that many H100.
+    fn plan(gpus: u64, max_lag: u32) -> String {
+        let shape =
+            ["hidden_size=1024", "intermediate_size=3072", "layers=28", "heads=16", "kv_heads=8", "head_dim=128"];
+        let shape = shape.into_iter().chain(["vocabulary_size=151936", "context_tokens=16384"]);
+        let mut set: Vec<String> = shape.map(|setting| format!("model.fresh.{setting}")).collect();
+        set.extend(["sampling.prompts_per_step=256", "sampling.max_tokens=8192"].map(str::to_owned));
+        set.extend(["learner.old_logp=rollout".to_owned(), format!("pipeline.max_lag={max_lag}")]);
+        let recipe = crate::recipe::load(&["arithmetic".to_owned()], &set).unwrap().settings;
+        let (card, network) = ("h100".to_owned(), 5.0);
+        let request = PlanRequest { gpus, card, prompt_tokens: 256.0, answer_tokens: None, network };
+        Plan::of(&recipe, "test".to_owned(), &request, |_| {}).unwrap().to_text()
+    }
+
+    const ADVICE: &str = "with pipeline.max_lag = 1 and sampling.engines_while_training = \"awake\" a step takes ";
+
+    /// The number behind these words.
+    fn number_after(text: &str, words: &str) -> f64 {
+        let rest = &text[text.find(words).unwrap_or_else(|| panic!("no {words:?}: {text}")) + words.len()..];
+        rest.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn engines_that_idle_most_of_a_step_are_advised_to_sample_meanwhile() {
+        let text = plan(64, 0);
+        let advised = number_after(&text, ADVICE);
+        let [generation, step] = ["generation", "a step"].map(|line| number_after(&text, &format!("\n{line} ")));
+        let idle = number_after(&text, "\nengines idle ");
+        assert!(idle > 50.0 && (idle - 100.0 * (1.0 - generation / step)).abs() < 1.0, "{text}");
+        // What is advised is what its own plan says.
+        assert!(advised < step, "{text}");
+        assert_eq!(number_after(&plan(64, 1), "\na step "), advised);
+    }
+
+    #[test]
+    fn engines_that_are_busy_that_share_the_card_or_that_sample_meanwhile_get_no_advice() {
+        for (gpus, max_lag) in [(8, 0), (1, 0), (64, 1)] {
+            let text = plan(gpus, max_lag);
+            assert!(!text.contains("engines idle") && !text.contains(ADVICE), "{gpus} {max_lag}: {text}");
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use evenkeel_proto::v1::{
-    LearnerGetStatusRequest, LoadCheckpointRequest, PublishRequest, ResetRequest, SaveCheckpointRequest, TrainKind,
-    TrainReport, load_checkpoint_request, train_event,
+    LearnerGetStatusRequest, LoadCheckpointRequest, PublishRequest, ResetRequest, RunWrites, SaveCheckpointRequest,
+    TrainKind, TrainReport, load_checkpoint_request, train_event,
 };
 use tonic::Code;
 
@@ -42,6 +42,30 @@ async fn the_newest_intact_checkpoint_is_loaded_the_oldest_are_deleted_and_other
 }
 
 #[tokio::test]
+async fn a_status_names_the_disk_that_does_not_hold_what_a_run_keeps() {
+    let mut service = start().await;
+    let checkpoints = service.folder.path().join("checkpoints").display().to_string();
+    let run_directory = service.folder.path().display().to_string();
+    let mut full_disks = async |writes: Option<RunWrites>| {
+        let request = LearnerGetStatusRequest { writes };
+        service.client.get_status(request).await.unwrap().into_inner().full_disks
+    };
+    assert_eq!(full_disks(None).await, Vec::<String>::new(), "nothing is said that was not asked for");
+    let fits = RunWrites { checkpoints: Some(3), versions: Some(4), run_directory, ..RunWrites::default() };
+    assert_eq!(full_disks(Some(fits.clone())).await, Vec::<String>::new());
+    for (planted, words) in [
+        (RunWrites { checkpoints: Some(1 << 40), ..fits.clone() }, "1099511627776 at once"),
+        (RunWrites { versions: Some(1 << 40), ..fits.clone() }, "1099511627776 at once"),
+        (RunWrites { rollouts: 1 << 60, ..fits.clone() }, "rollouts of 1048576.0 TiB"),
+    ] {
+        let full = full_disks(Some(planted)).await;
+        let [sentence] = &full[..] else { panic!("{full:?}") };
+        assert!(sentence.starts_with(&format!("the disk of {checkpoints} has ")), "{sentence}");
+        assert!(sentence.contains(" free, needed: ") && sentence.contains(words), "{sentence}");
+    }
+}
+
+#[tokio::test]
 async fn a_reset_learner_does_its_first_steps_again_to_the_bit() {
     let mut service = start().await;
     let reset = |run_id: &str| ResetRequest { run_id: run_id.into() };
@@ -54,7 +78,7 @@ async fn a_reset_learner_does_its_first_steps_again_to_the_bit() {
     service.step(3, 2).await.unwrap();
 
     service.client.reset(reset("run")).await.unwrap();
-    let status = service.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner();
+    let status = service.client.get_status(LearnerGetStatusRequest::default()).await.unwrap().into_inner();
     assert_eq!((status.version, status.last_grpo_step, status.run_id.as_str()), (0, None, "run"));
     // No report is answered that was stored for weights that are gone.
     let header = service.header(TrainKind::Grpo, 1, 0, 2);

@@ -104,7 +104,7 @@ async fn samples_of_other_engines_are_not_compared() {
 #[tokio::test]
 async fn the_arithmetic_of_a_step_is_the_one_that_the_learner_reports() {
     let mut service = start(OldLogp::Proximal).await;
-    let status = service.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner();
+    let status = service.client.get_status(LearnerGetStatusRequest::default()).await.unwrap().into_inner();
     assert_eq!(status.arithmetic, ARITHMETIC);
     let other = TrainHeader { equal_arithmetic: "other".to_owned(), ..header(&service) };
     let refused = service.train(other, vec![message(0, 0), message(1, 1)]).await.unwrap_err();

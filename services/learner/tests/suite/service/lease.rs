@@ -64,6 +64,6 @@ async fn a_run_that_takes_over_a_lapsed_lease_cannot_load_checkpoints_of_the_pre
         let status = service.client.load_checkpoint(request).await.unwrap_err();
         assert_eq!(status.code(), Code::NotFound, "{status}");
     }
-    let status = service.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner();
+    let status = service.client.get_status(LearnerGetStatusRequest::default()).await.unwrap().into_inner();
     assert_eq!((status.run_id.as_str(), status.version), ("run", 1));
 }

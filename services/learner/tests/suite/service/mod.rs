@@ -146,7 +146,7 @@ impl TestService {
     }
 
     async fn version(&mut self) -> u64 {
-        self.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner().version
+        self.client.get_status(LearnerGetStatusRequest::default()).await.unwrap().into_inner().version
     }
 }
 

@@ -97,7 +97,7 @@ async fn any_published_version_scores_as_a_learner_that_is_opened_from_its_folde
 async fn a_replaced_group_scores_as_a_folder_that_is_written_with_those_tensors() {
     let mut service = start().await;
     service.train_to(3).await;
-    let status = service.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner();
+    let status = service.client.get_status(LearnerGetStatusRequest::default()).await.unwrap().into_inner();
     assert_eq!(status.tensor_groups, ["embeddings", "norms", "attention", "mlp", "layer 0", "layer 1"]);
     // Of the current version, whose tensors are shared, and of an older one.
     for (version, other) in [(3, 0), (3, 1), (2, 0)] {

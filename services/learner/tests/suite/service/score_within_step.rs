@@ -47,7 +47,7 @@ async fn items_are_scored_while_a_step_waits_for_its_last_group_and_change_no_bi
         // Before each group, and after passes of the earlier ones.
         let within = tokio::time::timeout(Duration::from_secs(120), service.score(asked())).await;
         assert_eq!(but_for_times(within.expect("a waiting step does not keep items waiting")), before);
-        let status = service.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner();
+        let status = service.client.get_status(LearnerGetStatusRequest::default()).await.unwrap().into_inner();
         assert!(matches!(status.state(), LearnerState::Training | LearnerState::Scoring) && status.version == 0);
         parts.send(TrainRequest { kind: Some(message(index.into(), index)) }).await.unwrap();
         loop {

@@ -9,7 +9,7 @@ use evenkeel_proto::v1::learner_client::LearnerClient as LearnerStub;
 use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
-    PublishRequest, ResetRequest, SaveCheckpointRequest, TrainEvent, TrainReport, WeightsRef, train_event,
+    PublishRequest, ResetRequest, RunWrites, SaveCheckpointRequest, TrainEvent, TrainReport, WeightsRef, train_event,
 };
 use evenkeel_rpc::client::ClientChannel;
 use evenkeel_rpc::error::{Reason, has_reason};
@@ -53,9 +53,20 @@ impl LearnerClient {
     }
 
     pub(crate) async fn status(&self) -> Result<LearnerGetStatusResponse, Halt> {
+        self.status_with(LearnerGetStatusRequest::default()).await
+    }
+
+    /// Sentences on the learner's disks that do not hold what a run writes which has no checkpoint yet.
+    pub(crate) async fn full_disks(&self, writes: RunWrites) -> Result<Vec<String>, Halt> {
+        let writes = RunWrites { write_out_head: self.write_out_head.load(Ordering::Relaxed), ..writes };
+        Ok(self.status_with(LearnerGetStatusRequest { writes: Some(writes) }).await?.full_disks)
+    }
+
+    async fn status_with(&self, request: LearnerGetStatusRequest) -> Result<LearnerGetStatusResponse, Halt> {
         let call = || {
             let mut client = self.client.clone();
-            async move { Ok(client.get_status(self.retrier.request(LearnerGetStatusRequest {})).await?.into_inner()) }
+            let request = request.clone();
+            async move { Ok(client.get_status(self.retrier.request(request)).await?.into_inner()) }
         };
         self.retrier.call(Dependency::Learner, &self.endpoint, "GetStatus", call).await
     }

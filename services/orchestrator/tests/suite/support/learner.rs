@@ -12,9 +12,10 @@ use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, Failure, FailureCode, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest,
     LoadCheckpointResponse, ModelInfo, OperateRequest, OperateResponse, PublishRequest, PublishResponse,
-    ReplacedTensors, ResetRequest, ResetResponse, SampleReport, SaveCheckpointRequest, SaveCheckpointResponse,
-    ScoreItem, ScoreRequest, ScoreResponse, SupervisedExample, TokenStatistics, TrainAccepted, TrainEvent, TrainGroup,
-    TrainKind, TrainReport, TrainRequest, TrainSample, WeightsRef, score_request, train_request,
+    ReplacedTensors, ResetRequest, ResetResponse, RunWrites, SampleReport, SaveCheckpointRequest,
+    SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse, SupervisedExample, TokenStatistics, TrainAccepted,
+    TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, TrainSample, WeightsRef, score_request,
+    train_request,
 };
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio_stream::StreamExt;
@@ -62,6 +63,9 @@ pub(crate) struct FakeState {
     pub(crate) fails_at: Mutex<BTreeSet<u64>>,
     /// How often a step was sent, whether it was done or not.
     pub(crate) sent: Mutex<BTreeMap<u64, u32>>,
+    /// Most checkpoints and published versions that its disks hold, and what each run said that it writes.
+    pub(crate) room: Mutex<Option<(u64, u64)>>,
+    pub(crate) writes: Mutex<Vec<RunWrites>>,
     /// So many checkpoints find the disk full.
     pub(crate) disk_full: AtomicU32,
     /// Where folders are made, as a real learner would.
@@ -412,8 +416,14 @@ impl Learner for FakeLearner {
 
     async fn get_status(
         &self,
-        _: Request<LearnerGetStatusRequest>,
+        request: Request<LearnerGetStatusRequest>,
     ) -> Result<Response<LearnerGetStatusResponse>, Status> {
+        let writes = request.into_inner().writes;
+        self.state.writes.lock().unwrap().extend(writes.clone());
+        let asked = writes.map_or((0, 0), |writes| (writes.checkpoints.unwrap(), writes.versions.unwrap()));
+        let room = self.state.room.lock().unwrap().unwrap_or((u64::MAX, u64::MAX));
+        let is_full = asked.0 > room.0 || asked.1 > room.1;
+        let full_disks = is_full.then(|| format!("the disk has room for {room:?}, needed: {asked:?}"));
         let memory = self.memory.lock().unwrap().clone();
         Ok(Response::new(LearnerGetStatusResponse {
             version: memory.version,
@@ -421,6 +431,7 @@ impl Learner for FakeLearner {
             settings_hash: self.hash(),
             model: Some(ModelInfo { vocabulary_size: 128, context_tokens: 512, ..ModelInfo::default() }),
             tensor_groups: self.tensor_groups(),
+            full_disks: full_disks.into_iter().collect(),
             ..LearnerGetStatusResponse::default()
         }))
     }
