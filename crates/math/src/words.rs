@@ -16,6 +16,7 @@ pub(crate) enum Role {
     Tail,
     Remark,
     Choice,
+    Label,
     Function,
     Counter,
     Operator,
@@ -35,6 +36,7 @@ pub(crate) enum Role {
     Percent,
     Open,
     Bound,
+    Report,
     Restating,
     Offer,
     Retraction,
@@ -42,7 +44,7 @@ pub(crate) enum Role {
     Changing,
 }
 
-const ROLES: [(&str, Role); 33] = [
+const ROLES: [(&str, Role); 35] = [
     ("connective", Role::Connective),
     ("opening", Role::Opening),
     ("name", Role::Name),
@@ -52,6 +54,7 @@ const ROLES: [(&str, Role); 33] = [
     ("tail", Role::Tail),
     ("remark", Role::Remark),
     ("choice", Role::Choice),
+    ("label", Role::Label),
     ("function", Role::Function),
     ("counter", Role::Counter),
     ("operator", Role::Operator),
@@ -71,6 +74,7 @@ const ROLES: [(&str, Role); 33] = [
     ("percent", Role::Percent),
     ("open", Role::Open),
     ("bound", Role::Bound),
+    ("report", Role::Report),
     ("restating", Role::Restating),
     ("offer", Role::Offer),
     ("retraction", Role::Retraction),

@@ -151,9 +151,6 @@ fn labelled_pairs(data: &Path) {
     assert!(policies_right * 10 >= policies * 9, "{differ:#?}");
 }
 
-/// Reports whose expectation is another policy here, or that state one another way: see docs/math.md.
-const DISPUTED: [&str; 1] = ["b11-037"];
-
 fn reports(data: &Path) {
     judge_reports(&data.join("data/math/reports.jsonl"), 95);
 }
@@ -177,7 +174,7 @@ fn judge_reports(file: &Path, least: usize) {
         let is_equal = gold.check_for(row["prompt"].as_str(), submission, &rules).is_equal();
         let expected = text("expected") == "equal";
         right += usize::from(is_equal == expected);
-        if is_equal && !expected && !DISPUTED.contains(&text("id")) {
+        if is_equal && !expected {
             rewarded.push(text("id").to_owned());
         }
     }

@@ -31,17 +31,12 @@ const ANSWER_TAGS: [&str; 3] = ["answer", "final_answer", "final"];
 /// The text between the last `<answer>` and its `</answer>`.
 fn tagged(text: &str) -> Result<Option<&str>, NoAnswer> {
     let bytes = text.as_bytes();
-    let is_tag = |at: usize, name: &str, open: &str| {
-        let end = at + open.len() + name.len();
-        text.suffix_from(at).starts_with(open)
-            && text.get(at + open.len()..end).is_some_and(|found| found.eq_ignore_ascii_case(name))
-            && bytes.get(end) == Some(&b'>')
-    };
-    let named = |at: usize, open: &str| ANSWER_TAGS.into_iter().find(|name| is_tag(at, name, open));
+    let named = |at: usize, open: &str| ANSWER_TAGS.into_iter().find(|name| is_tag(text, at, name, open));
     let Some((close, name)) = memrchr_iter(b'<', bytes).find_map(|at| Some((at, named(at, "</")?))) else {
         return Ok(None);
     };
-    let Some(open) = memrchr_iter(b'<', text.prefix_to(close).as_bytes()).find(|at| is_tag(*at, name, "<")) else {
+    let Some(open) = memrchr_iter(b'<', text.prefix_to(close).as_bytes()).find(|at| is_tag(text, *at, name, "<"))
+    else {
         return Ok(None);
     };
     let inner = text.slice(open + name.len() + 2..close);
@@ -52,6 +47,21 @@ fn tagged(text: &str) -> Result<Option<&str>, NoAnswer> {
         return Ok(Some(boxed));
     }
     Ok(Some(announced_last(inner)?.unwrap_or_else(|| line::whole(inner))))
+}
+
+fn is_tag(text: &str, at: usize, name: &str, open: &str) -> bool {
+    let end = at + open.len() + name.len();
+    text.suffix_from(at).starts_with(open)
+        && text.get(at + open.len()..end).is_some_and(|found| found.eq_ignore_ascii_case(name))
+        && text.as_bytes().get(end) == Some(&b'>')
+}
+
+/// Where the tag around the answer at `at` begins. `None` if it stands in none.
+pub(super) fn tag_before(text: &str, at: usize) -> Option<usize> {
+    let before = text.get(..at)?;
+    let is_any = |at: usize, open: &str| ANSWER_TAGS.into_iter().any(|name| is_tag(text, at, name, open));
+    let tag = memrchr_iter(b'<', before.as_bytes()).find(|at| is_any(*at, "<") || is_any(*at, "</"))?;
+    is_any(tag, "<").then_some(tag)
 }
 
 fn announced_last(text: &str) -> Result<Option<&str>, NoAnswer> {

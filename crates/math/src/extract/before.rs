@@ -2,37 +2,52 @@
 //!
 //! A box is an answer by itself, and prose before it is no part of it. Only words that stand next to it count.
 
+use std::ops::Range;
+
+use super::introduced::sentence_before;
 use super::sentence::{without, words_of};
-use super::speaker;
+use super::{Allowed, Extracted, base, label, speaker};
 use crate::slicing::SafeSlice;
 use crate::words::{self, Known, Role};
 
-/// Most bytes before a box that are read.
-const MAX_BYTES: usize = 200;
+/// Whether the words beside a marked answer make it another one, or none: they deny it, give it to somebody else, or name a
+/// base of its digits. `whole` goes from its mark to its end.
+pub(super) fn is_other(text: &str, whole: Range<usize>, content: &Extracted<'_>, allowed: &Allowed<'_>) -> bool {
+    let after = text.suffix_from(whole.end);
+    denies(text, whole.start, after, allowed.known)
+        || speaker::is_attributed(after, allowed.known)
+        || match content {
+            Extracted::One(digits) => base::named(text, whole, digits).is_some_and(|base| !allowed.has_base(base)),
+            Extracted::Several { .. } => false,
+        }
+}
 
-/// Whether the words before the box at `start` deny it, or make it what somebody else says.
-pub(super) fn denies(text: &str, start: usize, known: &Known) -> bool {
-    let before = text.prefix_to(start);
-    let near = before.suffix_from(before.floor_char_boundary(before.len().saturating_sub(MAX_BYTES)));
+/// Whether the words before the answer that begins at `start` deny it, or make it what somebody else says. `after` is what
+/// follows the answer.
+fn denies(text: &str, start: usize, after: &str, known: &Known) -> bool {
+    let sentence = sentence_before(text, start);
+    if sentence.is_empty() {
+        return false;
+    }
+    if label::is_of_another(sentence, known) {
+        return true;
+    }
     // Nearly all texts have no such word.
     let mut words =
-        near.split(|c: char| !c.is_alphabetic() && !matches!(c, '\'' | '’')).filter(|word| !word.is_empty());
+        sentence.split(|c: char| !c.is_alphabetic() && !matches!(c, '\'' | '’')).filter(|word| !word.is_empty());
     let is_beside = words.clone().next_back().is_some_and(is_end_of_bound);
     if !is_beside && !words.any(may_deny) {
         return false;
     }
-    let ends = ["\n", ". ", "! ", "? ", "; "].iter().filter_map(|end| Some(near.rfind(end)? + end.len()));
-    let sentence = near.suffix_from(ends.max().unwrap_or(0));
     let words = words_of(sentence);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    if speaker::is_quoted(&words, known) {
+    if speaker::is_quoted(&words, after, known) {
         return true;
     }
     let words = words_of(sentence.rsplit_once(", ").map_or(sentence, |(_, clause)| clause));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     // `50% of`
-    let is_share =
-        near.trim_end().strip_suffix("of").is_some_and(|rest| rest.trim_end().ends_with(['%', '½', '⅓', '¼', '¾']));
+    let is_share = sentence.strip_suffix("of").is_some_and(|rest| rest.trim_end().ends_with(['%', '½', '⅓', '¼', '¾']));
     is_share || is_denial(&words) || is_told_wrong(&words) || is_beside && is_bound(&words)
 }
 
@@ -82,7 +97,10 @@ fn is_told_wrong(clause: &[&str]) -> bool {
         || clause
             .windows(3)
             .any(|words| matches!(words, [no, "true" | "correct" | "right", "that"] if is_negation(no)));
-    let is_adverb = |word: &&str| matches!(*word, "wrongly" | "incorrectly" | "mistakenly" | "erroneously" | "falsely");
+    let is_adverb = |word: &&str| {
+        matches!(*word, "wrongly" | "incorrectly" | "mistakenly" | "erroneously" | "falsely")
+            || speaker::is_hearsay(word)
+    };
     // `a common mistake gives`, `the wrong approach yields`
     let yields = |word: &str| matches!(word, "gives" | "yields" | "produces" | "gave" | "give" | "yield");
     let is_yielded = matches!(clause, [.., "mistake" | "error", verb] if yields(verb))
@@ -99,8 +117,8 @@ fn is_told_wrong(clause: &[&str]) -> bool {
 
 /// Whether a word, in any case, occurs in a denial.
 fn may_deny(word: &str) -> bool {
-    const ROLES: [Role; 4] = [Role::Negation, Role::Denial, Role::Multiple, Role::Speech];
-    const OTHERS: &str = "half mistake error doubt deny wrongly incorrectly mistakenly erroneously falsely untrue impossible suppose supposing assume assuming if square cube root reciprocal negative opposite inverse third quarter logarithm according";
+    const ROLES: [Role; 5] = [Role::Negation, Role::Denial, Role::Multiple, Role::Speech, Role::Report];
+    const OTHERS: &str = "answer guess attempt example instance his her their your allegedly supposedly reportedly rumor rumour half mistake error doubt deny wrongly incorrectly mistakenly erroneously falsely untrue impossible suppose supposing assume assuming if square cube root reciprocal negative opposite inverse third quarter logarithm according";
     ROLES.into_iter().any(|role| words::is_in_any_case(role, word))
         || OTHERS.split(' ').any(|other| word.eq_ignore_ascii_case(other))
         || ["n't", "n’t", "N'T", "'s", "’s", "s'", "s’"].iter().any(|end| word.ends_with(end))
@@ -148,7 +166,7 @@ mod tests {
     use super::*;
 
     fn is_denied(before: &str) -> bool {
-        denies(&format!("{before}\\boxed{{7}}"), before.len(), &Known::default())
+        denies(&format!("{before}\\boxed{{7}}"), before.len(), "", &Known::default())
     }
 
     #[test]

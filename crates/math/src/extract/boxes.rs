@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use memchr::{memmem, memrchr3_iter};
 
-use super::{Allowed, Extracted, NoAnswer, base, before, beside, number};
+use super::{Allowed, Extracted, NoAnswer, before, beside, number};
 use crate::slicing::SafeSlice;
 use adjacent::{adjacent_before, adjacent_before_name, is_alternative};
 
@@ -49,13 +49,8 @@ pub(super) fn last(text: &str) -> Result<Option<Extracted<'_>>, NoAnswer> {
 /// no other base than is allowed.
 pub(super) fn asserted<'t>(text: &'t str, allowed: &Allowed<'_>) -> Result<Option<Extracted<'t>>, NoAnswer> {
     let Some((content, whole)) = found(text)? else { return Ok(None) };
-    let is_in_other_base = || match content {
-        Extracted::One(digits) => base::named(text, whole.clone(), digits).is_some_and(|base| !allowed.has_base(base)),
-        Extracted::Several { .. } => false,
-    };
-    let is_other = before::denies(text, whole.start, allowed.known)
-        || beside::is_part(text, whole.clone(), allowed.in_percent)
-        || is_in_other_base();
+    let is_other =
+        beside::is_part(text, whole.clone(), allowed.in_percent) || before::is_other(text, whole, &content, allowed);
     if is_other { Err(NoAnswer::NotUnderstood) } else { Ok(Some(content)) }
 }
 

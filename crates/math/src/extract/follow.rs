@@ -1,8 +1,8 @@
 //! What follows an answer changes it only by a retraction, or by another value or choice.
 
-use super::Extracted;
 use super::restated::{self, Answered};
 use super::sentence::{clauses, drawn, has_another_number, sentences, words_of};
+use super::{Extracted, aside, spelled};
 use crate::slicing::SafeSlice;
 
 /// Most bytes after an answer that are read.
@@ -107,7 +107,11 @@ pub(super) fn takes_back(found: &Extracted<'_>, text: &str) -> bool {
 /// The rest of the answer's own sentence: only what is outside of the markup around a box.
 fn first(rest: &str, answered: &Answered<'_>) -> bool {
     let answer = answered.text;
+    if aside::gives_another(rest, answered) {
+        return true;
+    }
     let Some(sentence) = sentences(rest).next() else { return false };
+    let sentence = &*spelled::in_digits(sentence);
     let words = words_of(sentence.trim_start_matches(['}', '$', ')', ']', '\\', '*']));
     let has = |listed: &[&str]| words.iter().any(|word| listed.contains(&word.as_str()));
     let begins =
@@ -121,8 +125,9 @@ fn first(rest: &str, answered: &Answered<'_>) -> bool {
     let in_brackets = goes_on.split(['(', ')']).skip(1).step_by(2);
     let mut parts = goes_on.split(", ").chain(in_brackets);
     let mut clauses = clauses(goes_on);
-    let is_offered = clauses.next().is_some_and(|clause| restated::may_be_another(clause, answered))
-        || parts.any(|part| restated::may_be_another(part, answered));
+    let is_offered = clauses.next().is_some_and(|clause| {
+        restated::may_be_another(clause, answered) || restated::is_stated_again(clause, answered)
+    }) || parts.any(|part| restated::may_be_another(part, answered));
     // `\boxed{B}/C`, but not `\boxed{B}C`
     let is_apart = !sentence.trim_start_matches(['}', '$', ')']).starts_with(char::is_alphanumeric);
     let is_letter =
@@ -130,7 +135,11 @@ fn first(rest: &str, answered: &Answered<'_>) -> bool {
     is_continued
         || is_offered
         || is_letter
-        || clauses.any(|clause| restated::offers_another(clause, answered))
+        || clauses
+            .any(|clause| restated::offers_another(clause, answered) || restated::is_stated_again(clause, answered))
+        || is_pointed_at(goes_on, answered)
+        || begins(&["is", "was"])
+            && words.last().is_some_and(|word| matches!(word.as_str(), "mistake" | "misconception" | "trap"))
         || begins(&["says", "said"])
         || (begins(&["is", "which", "isn't", "can't", "cannot", "but", "was"]) && has(&DENIALS))
         || (begins(&["or", "but"]) && has_another_number(sentence, answer))
@@ -140,6 +149,13 @@ fn first(rest: &str, answered: &Answered<'_>) -> bool {
             sentence,
             answer,
         )
+}
+
+/// Whether nothing but a sign stands between an answer and another value: `→ 37`, `/37`.
+fn is_pointed_at(goes_on: &str, answered: &Answered<'_>) -> bool {
+    let signs = ["→", "⇒", "->", "=>", ">", "~", ":", "/", "…"];
+    let value = signs.iter().find_map(|sign| goes_on.strip_prefix(sign));
+    value.is_some_and(|value| !value.contains(char::is_alphabetic) && restated::has_another(value, answered))
 }
 
 /// Whether a sentence takes back the answer before it: `Wait, that is wrong`, `It could also be 8`, `Or 20.`

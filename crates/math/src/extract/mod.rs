@@ -5,6 +5,7 @@
 
 mod announcement;
 mod another;
+mod aside;
 mod base;
 mod before;
 mod beside;
@@ -12,14 +13,20 @@ mod boxes;
 mod follow;
 mod foreign;
 mod hashes;
+mod introduced;
+mod label;
 mod line;
 mod number;
 mod restated;
 mod sentence;
 mod span;
 mod speaker;
+mod spelled;
 mod unmarked;
 
+use std::ops::Range;
+
+use crate::slicing::SafeSlice;
 use crate::words::Known;
 use crate::{Marker, Reason, Rules, Thinking};
 
@@ -139,9 +146,16 @@ pub(crate) fn extract_for<'a>(
                 }
             },
             Marker::Unmarked if unclear == NoAnswer::NotUnderstood => None,
-            Marker::Unmarked => unmarked::last(text).map(Extracted::One),
+            Marker::Unmarked => {
+                unmarked::last(text).filter(|answer| !unmarked::is_condition(answer, text)).map(Extracted::One)
+            }
         };
         let Some(found) = found else { continue };
+        if let Some(whole) = marked(&found, text, *marker)
+            && before::is_other(text, whole, &found, allowed)
+        {
+            return Err(NoAnswer::NotUnderstood);
+        }
         // A number at the end of a text has nothing after it.
         if *marker != Marker::Unmarked && follow::takes_back(&found, text) {
             return Err(NoAnswer::TakenBack);
@@ -153,6 +167,21 @@ pub(crate) fn extract_for<'a>(
         return Ok(found);
     }
     Err(unclear)
+}
+
+/// A tag or hashes with the answer that they mark. `None` for other markers.
+fn marked(found: &Extracted<'_>, text: &str, marker: Marker) -> Option<Range<usize>> {
+    let Extracted::One(answer) = found else { return None };
+    // The answer is a part of the text.
+    let at = (answer.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    let start = match marker {
+        Marker::Hashes => text.prefix_to(at.min(text.len())).rfind("####"),
+        Marker::AnswerLine => announcement::tag_before(text, at),
+        Marker::Boxed | Marker::Unmarked => None,
+    }?;
+    let end = at + answer.len();
+    let tag = text.suffix_from(end).strip_prefix("</").and_then(|tag| tag.find('>')).map_or(0, |length| length + 3);
+    Some(start..end + tag)
 }
 
 /// Tokens with which models end a text, where they are decoded with it.

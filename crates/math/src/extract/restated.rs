@@ -6,6 +6,7 @@
 mod stated;
 
 use super::sentence::{has_another_number, words_of};
+use super::spelled;
 use crate::slicing::SafeSlice;
 use crate::words::{self, MAX_PHRASE_WORDS, Role};
 pub(super) use stated::Answered;
@@ -37,6 +38,7 @@ pub(super) fn takes_back(sentence: &str, answer: &Answered<'_>) -> bool {
     if begins_back(sentence, answer) {
         return true;
     }
+    let sentence = &*spelled::in_digits(sentence);
     let offers_either = words_of(sentence).iter().any(|word| matches!(word.as_str(), "either" | "both" | "or"));
     (states(sentence) || is_foreign(sentence))
         && answer.is_another(&stated::values(sentence, Names::Own(answer)), offers_either)
@@ -52,8 +54,25 @@ pub(super) fn offers_another(clause: &str, answer: &Answered<'_>) -> bool {
 
 /// Whether a clause says of another value that it may be the answer: `could be 37`, `maybe C`, `or possibly $x - 1$`.
 pub(super) fn may_be_another(clause: &str, answer: &Answered<'_>) -> bool {
+    let is_offered = words_of(clause).iter().any(|word| words::is(Role::Offer, word));
+    is_offered && is_another(clause, answer)
+}
+
+/// Whether a clause says of the answer that it is another value: `it is 37`.
+pub(super) fn is_stated_again(clause: &str, answer: &Answered<'_>) -> bool {
+    let is_subject =
+        |word: &String| matches!(word.as_str(), "it" | "it's" | "this" | "that" | "answer" | "result" | "i" | "i'd");
+    words_of(clause).iter().any(is_subject) && is_another(clause, answer)
+}
+
+/// Whether a text has a number that stands alone and is another value.
+pub(super) fn has_another(text: &str, answer: &Answered<'_>) -> bool {
+    stated::values(text, Names::Own(answer)).iter().any(|value| answer.differs(value))
+}
+
+/// Whether a clause states nothing but another value.
+fn is_another(clause: &str, answer: &Answered<'_>) -> bool {
     let words = words_of(clause);
-    let is_offered = words.iter().any(|word| words::is(Role::Offer, word));
     let is_denied = || words.iter().any(|word| word == "not" || word.ends_with("n't"));
     // `n can be 1`
     let is_of_other = || {
@@ -69,12 +88,11 @@ pub(super) fn may_be_another(clause: &str, answer: &Answered<'_>) -> bool {
                 && matches!(place.as_str(), "in" | "for" | "on" | "of" | "at" | "with" | "by" | "after"))
         })
     };
-    is_offered
-        && states(clause)
+    states(clause)
         && !is_denied()
         && !is_of_other()
         && !is_beside()
-        && (stated::values(clause, Names::Own(answer)).iter().any(|value| answer.differs(value))
+        && (has_another(clause, answer)
             || stated::choices(clause).iter().any(|letter| answer.is_another_choice(&[*letter], false))
             || answer.is_another_formula(stated::formula_at_end(clause)))
 }

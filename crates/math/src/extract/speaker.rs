@@ -3,7 +3,8 @@
 //! A sentence in the first person is the writer's own. Where the problem has such verbs, or the person, what is said is
 //! what is asked about.
 
-use super::sentence::without;
+use super::sentence::{sentences, without, words_of};
+use crate::slicing::SafeSlice;
 use crate::words::{self, Known, Role};
 
 /// Verbs between a subject and such a verb: `some might think`.
@@ -14,7 +15,7 @@ const PLURALS: [&str; 7] = ["they", "you", "people", "some", "many", "most", "ot
 /// Words with an s at their end that are no subject in the plural.
 const SINGULARS: [&str; 6] = ["this", "its", "thus", "is", "was", "has"];
 /// Subjects that are nobody.
-const IMPERSONAL: [&str; 16] = [
+const IMPERSONAL: [&str; 24] = [
     "it",
     "this",
     "that",
@@ -31,29 +32,181 @@ const IMPERSONAL: [&str; 16] = [
     "question",
     "statement",
     "calculation",
+    "table",
+    "graph",
+    "figure",
+    "law",
+    "principle",
+    "answer",
+    "solution",
+    "result",
 ];
 /// The first person: `I'd say`, `let's say`.
 const OWN: [&str; 3] = ["i", "we", "let"];
 /// What has an answer by right: `the problem's answer`, `here's the answer`.
-const OWNERS: [&str; 9] = ["problem", "question", "exercise", "puzzle", "task", "here", "that", "there", "what"];
+const OWNERS: [&str; 10] = ["problem", "question", "exercise", "puzzle", "task", "here", "that", "there", "what", "it"];
 
-/// Whether the sentence before a box makes it what somebody else says.
-pub(super) fn is_quoted(sentence: &[&str], known: &Known) -> bool {
+/// What an answer may be found with: `according to the table`.
+const SOURCES: &str = "table problem question exercise task puzzle formula formulas theorem lemma corollary figure diagram graph \
+    chart rule rules definition statement equation equations condition conditions constraint constraints information data \
+    identity identities law laws property properties inequality principle method algorithm test criterion calculation \
+    calculations computation computations work above given text description pattern order instructions convention hint \
+    result results step steps relation this these that which";
+/// What somebody has done that is no answer of the writer's: `Bob's solution`.
+const WORKS: [&str; 9] =
+    ["answer", "solution", "response", "guess", "attempt", "work", "reasoning", "calculation", "words"];
+/// Somebody else's, without a name.
+const THEIRS: [&str; 4] = ["his", "her", "their", "your"];
+/// Words for those who have something: a problem that has one of them speaks of somebody.
+const PERSONS: [&str; 9] = ["he", "she", "his", "her", "him", "they", "their", "you", "your"];
+/// Words between "the" and "answer" that leave it the answer, beside the adjectives of the table.
+const KINDS: &str = "only numeric integer decimal possible unique reduced simplest complete full sought boxed single minimum \
+    maximum smallest largest least greatest closed form general particular rounded approximate whole desired valid good best \
+    positive negative real rational nearest resulting calculated computed official short one next";
+
+/// Whether the sentence before an answer makes it what somebody else says. `after` is what follows the answer.
+pub(super) fn is_quoted(sentence: &[&str], after: &str, known: &Known) -> bool {
+    if let Some((source, rest)) = source(sentence) {
+        let is_told = rest.iter().all(|word| matches!(*word, "," | ":" | "it" | "that") || is_of_answer(word));
+        return is_told && !is_impersonal(source, known);
+    }
+    let clause = without(sentence, |word| matches!(word, "," | ":"));
+    let is_example = matches!(clause, [.., "for", "example" | "instance"]) && !known.is_text("example");
+    let is_early = matches!(clause, [.., "first" | "initial" | "previous" | "earlier", "guess" | "attempt"]);
+    if is_example || is_early || sentence.iter().any(|word| is_hearsay(word)) {
+        return true;
+    }
     let rest = without(sentence, is_announcing);
     let announcing = sentence.get(rest.len()..).unwrap_or_default();
-    let is_answer = announcing.contains(&"answer");
-    if let [.., "according", "to", person] = without(rest, |word| word == ",") {
-        let is_told = is_answer || announcing.iter().all(|word| *word == ":");
-        return is_told && *person != "#" && !words::is(Role::Function, person) && !known.is_text(person);
-    }
     // `Bob says, "7"`
     let rest = if announcing.is_empty() { without(rest, |word| word == ",") } else { rest };
-    let Some((verb, subject)) = rest.split_last() else { return false };
-    if is_answer && is_owner(verb) {
-        let is_of_answer = |word: &&str| *word == "answer" || words::is(Role::Adjective, word);
-        return announcing.first().is_some_and(is_of_answer) && !known.is_text(stem(verb));
+    if is_another_answer(sentence, known) {
+        return true;
     }
-    words::is(Role::Speech, verb) && is_of_another(verb, subject) && !known.has_any(Role::Speech)
+    let Some((verb, subject)) = rest.split_last() else { return false };
+    // `Bob's answer is`, `In Bob's words:`
+    let work = announcing.iter().find(|word| !words::is(Role::Adjective, word));
+    if is_owner(verb) && work.is_some_and(|word| WORKS.contains(word)) {
+        return !known.is_text(stem(verb));
+    }
+    if WORKS.contains(verb) && subject.last().is_some_and(|owner| is_owner(owner) && !known.is_text(stem(owner))) {
+        return true;
+    }
+    if words::is(Role::Speech, verb) {
+        return is_of_another(verb, subject) && !known.has_any(Role::Speech);
+    }
+    // `Bob replied with`
+    let rest = without(rest, |word| matches!(word, "with" | "on"));
+    let Some((verb, subject)) = rest.split_last() else { return false };
+    words::is(Role::Report, verb) && is_of_another(verb, subject) && !is_told_of(subject, after, known)
+}
+
+/// Whether the sentence after an answer makes it what somebody else says: `according to Bob`, `is Bob's answer`.
+pub(super) fn is_attributed(after: &str, known: &Known) -> bool {
+    let own = sentences(after).next().unwrap_or_default().trim_start_matches(|c: char| "}$)]\\* ".contains(c));
+    let own = own.prefix_to(own.floor_char_boundary(own.len().min(MAX_AFTER)));
+    if !own.contains(char::is_alphabetic) {
+        return false;
+    }
+    let words = words_of(own);
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != ":").collect();
+    if source(&words).is_some_and(|(source, _)| !is_impersonal(source, known))
+        || words.iter().any(|word| is_hearsay(word))
+    {
+        return true;
+    }
+    let rest = match words.as_slice() {
+        [",", rest @ ..] => rest,
+        rest => rest,
+    };
+    let rest = match rest {
+        ["is" | "was" | "as", "the" | "a" | "an", rest @ ..] | ["is" | "was" | "as", rest @ ..] => rest,
+        rest => rest,
+    };
+    // `is what a careless student would get`
+    if let ["what", others @ ..] = rest {
+        let is_ours = |word: &&str| {
+            OWN.contains(word) || matches!(*word, "asked" | "required" | "needed" | "wanted" | "remains" | "is" | "was")
+        };
+        return !others.iter().any(is_ours) && !is_impersonal(others, known);
+    }
+    // `is Bob's answer`
+    if let [owner, others @ ..] = rest
+        && let Some(work) = others.iter().find(|word| !words::is(Role::Adjective, word))
+        && WORKS.contains(work)
+    {
+        return is_owner(owner) && !known.is_text(stem(owner)) || THEIRS.contains(owner) && !has_persons(known);
+    }
+    let said = words.iter().position(|word| words::is(Role::Speech, word) || matches!(*word, "wrote" | "answered"));
+    let Some((verb, subject)) = said.and_then(|at| Some((words.get(at)?, words.get(..at)?))) else { return false };
+    let is_inverted =
+        subject.iter().all(|word| *word == ",") && (verb.ends_with('s') || *verb == "said" || *verb == "wrote");
+    let is_known = if *verb == "wrote" || *verb == "answered" {
+        is_told_of(subject, "", known)
+    } else {
+        known.has_any(Role::Speech)
+    };
+    !is_known && (is_inverted || is_of_another(verb, subject))
+}
+
+/// Most bytes after an answer in which somebody is looked for.
+const MAX_AFTER: usize = 80;
+
+/// Words that say that something is only said.
+pub(super) fn is_hearsay(word: &str) -> bool {
+    matches!(word, "allegedly" | "supposedly" | "reportedly" | "rumor" | "rumour")
+}
+
+/// What an answer is according to, and what follows.
+fn source<'a, 'b>(words: &'a [&'b str]) -> Option<(&'a [&'b str], &'a [&'b str])> {
+    let at = words.windows(2).position(|pair| pair == ["according", "to"])?;
+    let rest = words.get(at + 2..)?;
+    let is_end = |word: &&str| matches!(*word, "," | ":" | "it") || words::is(Role::Copula, word);
+    Some(rest.split_at(rest.iter().position(is_end).unwrap_or(rest.len())))
+}
+
+fn is_impersonal(source: &[&str], known: &Known) -> bool {
+    source.is_empty()
+        || source.iter().any(|word| *word == "#" || SOURCES.split_whitespace().any(|listed| listed == *word))
+        || source.iter().any(|word| !words::is(Role::Function, word) && known.is_text(stem(word)))
+}
+
+fn is_of_answer(word: &str) -> bool {
+    const ROLES: [Role; 4] = [Role::Filler, Role::Copula, Role::Claim, Role::Adjective];
+    ROLES.iter().any(|role| words::is(*role, word))
+}
+
+/// Whether a sentence ends with an answer that is not the writer's last one: `her answer is`, `the old answer was`.
+fn is_another_answer(sentence: &[&str], known: &Known) -> bool {
+    let Some(at) = sentence.iter().rposition(|word| *word == "answer") else { return false };
+    let is_announced = sentence.get(at + 1..).is_some_and(|rest| rest.iter().all(|word| is_announcing(word)));
+    let before = without(sentence.get(..at).unwrap_or_default(), |word| words::is(Role::Adjective, word));
+    let Some((kind, before)) = before.split_last().filter(|_| is_announced) else { return false };
+    if THEIRS.contains(kind) {
+        return !has_persons(known);
+    }
+    let is_plain = matches!(*kind, "," | ":" | ";" | "#" | "that" | "this" | "is")
+        || kind.chars().nth(1).is_none()
+        || [Role::Function, Role::Filler, Role::Connective, Role::Claim].iter().any(|role| words::is(*role, kind))
+        || KINDS.split_whitespace().any(|listed| listed == *kind)
+        || known.is_text(kind);
+    let is_kind = before.last().is_none_or(|word| matches!(*word, "the" | "a" | "an" | "my" | "our" | "," | ":"));
+    is_kind && !is_plain && kind.is_ascii() && !kind.contains(['-', '\''])
+}
+
+/// Whether a problem speaks of persons.
+fn has_persons(known: &Known) -> bool {
+    PERSONS.iter().any(|person| known.is_text(person))
+}
+
+/// Whether a subject who reports is somebody of the problem, or an answer with this after it a number of things:
+/// `Bob wrote 7 letters`.
+fn is_told_of(subject: &[&str], after: &str, known: &Known) -> bool {
+    let Some(subject) = subject.last() else { return false };
+    let after = after.trim_start_matches(|c: char| "}$)]\\* ".contains(c));
+    known.is_text(stem(subject))
+        || PERSONS.contains(subject) && has_persons(known)
+        || after.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
 /// Whether a word announces an answer, names it, or is a formula.
@@ -69,7 +222,13 @@ fn is_of_another(verb: &str, before: &[&str]) -> bool {
     let start = before.iter().rposition(|word| matches!(*word, "," | ":")).map_or(0, |at| at + 1);
     let clause = before.get(start..).unwrap_or_default();
     let Some(subject) = clause.last() else { return false };
-    if clause.iter().any(|word| OWN.contains(&stem(word))) || words::is(Role::Connective, subject) {
+    if clause.iter().any(|word| OWN.contains(&stem(word))) {
+        // `We are told that x =` is the problem's.
+        let is_heard = *verb == *"heard" || *verb == *"told" && !clause.contains(&"are");
+        return is_heard && !clause.iter().any(|word| stem(word) == "let");
+    }
+    let is_function = |word: &str| words::is(Role::Function, word) || matches!(word, "number" | "with" | "by" | "as");
+    if words::is(Role::Connective, subject) || is_function(subject) {
         return false;
     }
     let is_plural = || subject.ends_with('s') && !SINGULARS.contains(subject) || PLURALS.contains(subject);
@@ -103,7 +262,7 @@ mod tests {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut known = Known::default();
         known.add(problem);
-        super::is_quoted(&words, &known)
+        super::is_quoted(&words, "", &known)
     }
 
     #[test]
@@ -127,6 +286,15 @@ mod tests {
             "Bob's answer is ",
             "The student's final answer: ",
             "Bob's guess is ",
+            "A student wrote ",
+            "Someone replied with ",
+            "I was told ",
+            "According to the student, it is ",
+            "Bob's solution: ",
+            "In Bob's words: ",
+            "His answer is ",
+            "The old answer is ",
+            "For example, ",
         ] {
             assert!(is_quoted(sentence, "What is 3 + 4?"), "{sentence}");
         }
@@ -149,17 +317,53 @@ mod tests {
             "The theorem says that x = ",
             "We are told that x = ",
             "So, say, ",
-            "Frank answered ",
             "Bob has ",
             "Bob's total is ",
             "The problem's answer is ",
             "Here's the answer: ",
             "According to the table, the answer is ",
             "Bob says 3, so the answer is ",
+            "The number of guesses is ",
+            "The simplest answer is ",
+            "According to Vieta's formulas, it is ",
+            "I wrote ",
         ] {
             assert!(!is_quoted(sentence, "What is 3 + 4?"), "{sentence}");
         }
         assert!(!is_quoted("So Bob says ", "Each child says a number."));
         assert!(!is_quoted("Bob's answer is ", "Bob adds 3 and 4."));
+        assert!(!is_quoted("She wrote ", "Bob wrote to her."));
+    }
+
+    #[test]
+    fn what_somebody_else_says_may_follow() {
+        for after in [
+            " according to Bob",
+            "} (according to a friend)",
+            "}, says Bob",
+            "$, as Bob claims.",
+            " is Bob's answer",
+            " was the student's answer",
+            " (I was told)",
+            ", allegedly",
+            " is what a careless student would get",
+        ] {
+            assert!(is_attributed(after, &Known::default()), "{after}");
+        }
+        for after in [
+            "}.",
+            " according to the table",
+            ", which we claim is minimal",
+            " is the answer",
+            " is what we wanted",
+            ", as the problem says",
+            " (just a guess)",
+            ". Bob says 3",
+        ] {
+            assert!(!is_attributed(after, &Known::default()), "{after}");
+        }
+        let mut known = Known::default();
+        known.add("What is Bob's answer?");
+        assert!(!is_attributed(" is Bob's answer", &known));
     }
 }

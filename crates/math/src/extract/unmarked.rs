@@ -48,6 +48,20 @@ pub(super) fn last(text: &str) -> Option<&str> {
     Some(text.slice(start..end + percent_length(text.suffix_from(end))))
 }
 
+/// Whether an equation at the end of a text sets a name, and answers nothing: `with n = 4`.
+pub(super) fn is_condition(answer: &str, text: &str) -> bool {
+    let at = (answer.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    let before = text.prefix_to(at.min(text.len())).trim_end_matches([' ', '$', '(', '\\']);
+    // `n = ` before the number.
+    let named = before.strip_suffix('=').map(str::trim_end);
+    let is_equation = named.is_some() || answer.contains('=');
+    let before = named.map_or(before, |name| name.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_'));
+    let before = before.trim_end_matches([' ', '$', '(', '\\']);
+    let word = before.suffix_from(before.trim_end_matches(char::is_alphabetic).len());
+    let sets = ["with", "where", "when", "if", "let", "given", "assume", "suppose", "set", "setting", "taking"];
+    is_equation && sets.iter().any(|set| word.eq_ignore_ascii_case(set))
+}
+
 /// Whether the last word of a text has a decimal point.
 fn has_decimal_at_end(text: &str) -> bool {
     let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();

@@ -23,10 +23,12 @@ const PLACES: [&str; 9] = [
 
 /// Kinds of words that are harmless nowhere beside a number: they change or deny what is beside them, stand before a box
 /// alone, or belong to a choice or another language.
-const HARMFUL: [&str; 19] = [
+const HARMFUL: [&str; 21] = [
     "opening",
     "choice",
+    "label",
     "speech",
+    "report",
     "filler",
     "copula",
     "negation",

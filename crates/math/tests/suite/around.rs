@@ -198,6 +198,14 @@ fn what_somebody_else_says_is_no_answer_unless_the_problem_asks_for_it() {
             "Bob has \\boxed{7}",
             "The theorem says that $x = \\boxed{7}$",
             "Bob's total is \\boxed{7}",
+            "Total: \\boxed{7}",
+            "Step 3:\n\\[\\boxed{7}\\]",
+            "Simplifying: \\boxed{7}",
+            "Bob wrote \\boxed{7} letters",
+            "According to the table, the answer is \\boxed{7}",
+            "The simplest answer is \\boxed{7}",
+            "\\boxed{7} according to the table",
+            "So Bob has seven apples.\n#### 7",
             "Bob says 3, so the answer is \\boxed{7}",
             "Bob says 8. The answer is \\boxed{7}",
         ],
@@ -214,6 +222,22 @@ fn what_somebody_else_says_is_no_answer_unless_the_problem_asks_for_it() {
             "Bob's answer is \\boxed{7}",
             "Someone told me the answer is \\boxed{7}",
             "\\boxed{7}, says Bob",
+            "Bob: \\boxed{7}",
+            "**Bob:**\n\\[\\boxed{7}\\]",
+            "Student A - \\boxed{7}",
+            "A student wrote \\boxed{7}",
+            "A student wrote\n\\[\\boxed{7}\\]",
+            "I was told \\boxed{7}",
+            "According to my friend, the answer is \\boxed{7}",
+            "Her answer is \\boxed{7}",
+            "Old answer: \\boxed{7}",
+            "Bob: <answer>7</answer>",
+            "Bob: #### 7",
+            "A student wrote\n#### 7",
+            "\\boxed{7} according to Bob",
+            "\\boxed{7} is Bob's answer",
+            "\\boxed{7} (I was told)",
+            "<answer>7</answer>, says Bob",
         ],
     );
     let judged = |problem: &str, text: &str| {
@@ -222,6 +246,9 @@ fn what_somebody_else_says_is_no_answer_unless_the_problem_asks_for_it() {
     };
     assert_eq!(judged("Each child says a number. What does Bob say?", "So Bob says \\boxed{7}"), Reason::EqualInteger);
     assert_eq!(judged("Bob adds 3 and 4.", "Bob's answer is \\boxed{7}"), Reason::EqualInteger);
+    assert_eq!(judged("Bob adds 3 and 4.", "Bob: \\boxed{7}"), Reason::EqualInteger);
+    assert_eq!(judged("Bob adds 3 and 4.", "Bob wrote \\boxed{7}"), Reason::EqualInteger);
+    assert_eq!(judged("What is 3 + 4?", "Bob: \\boxed{7}"), Reason::NotUnderstood);
     assert_eq!(judged("What is 3 + 4?", "Bob says \\boxed{7}"), Reason::NotUnderstood);
 }
 
@@ -236,6 +263,8 @@ fn a_base_that_is_named_beside_a_box_is_that_of_its_digits() {
             "The largest base 2 integer is \\boxed{15}",
             "In base 7, this number has \\boxed{15} digits",
             "Base 7, height 4, area \\boxed{15}",
+            "21 in base 7 is \\boxed{15}",
+            "We work in base 7: 21. In base 10 that is \\boxed{15}",
         ],
         &[
             "Base 7: \\boxed{15}",
@@ -245,6 +274,14 @@ fn a_base_that_is_named_beside_a_box_is_that_of_its_digits() {
             "$\\boxed{15}_{\\text{seven}}$",
             "\\boxed{15} (base 7)",
             "\\boxed{15} in base 7",
+            "12 in base 7 is \\boxed{15}",
+            "We work in base 7. So it is \\boxed{15}",
+            "In base 7:\n\\[\\boxed{15}\\]",
+            "0x\\boxed{15}",
+            "Septenary: \\boxed{15}",
+            "\\boxed{15}, written in base 7.",
+            "12 in base 7 is #### 15",
+            "In base 7: <answer>15</answer>",
         ],
     );
     completions(
