@@ -75,7 +75,7 @@ def svg(lines, path):
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         'font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" fill="#d7dde2">'
-        f'<rect width="{width}" height="{height}" rx="8" fill="#15191c"/>{rows}</svg>\n'
+        f'<rect x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8" fill="#15191c" stroke="#57606a"/>{rows}</svg>\n'
     )
 
 

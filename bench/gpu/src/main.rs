@@ -1,6 +1,6 @@
 //! `evenkeel-bench-gpu correct|memcheck|speed|variants OUT GOLDENS [cuda|cpu] [--only PART]`: what `correct.sh`,
 //! `memcheck.sh` and `speed.sh` run, and changes to a pass beside the pass as it is, each a part by its name. Results
-//! are files in the folder OUT; docs/gpu.md says what they hold. With `cpu` the tensor operations run on the CPU, which
+//! are files in the folder OUT; README.md says what they hold. With `cpu` the tensor operations run on the CPU, which
 //! shows that the checks themselves work. Two commands need no GPU:
 //! `evenkeel-bench-gpu count OUT` counts what one would be given, `publish OUT` publishes weights of full size out of
 //! the host's memory.
