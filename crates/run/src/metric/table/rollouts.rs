@@ -114,7 +114,7 @@ rows! {
     UNDECIDED = Metric::count(
         "rollout/undecided/{reason}",
         Unit::None,
-        "samples whose verdict is undecided, by its [reason](math.md#reason-codes)",
+        "samples whose verdict is undecided, by its [reason](reference/reasons.md#mathematical-answers)",
     )
     .only("a verdict is undecided");
     ALL_CORRECT = Metric::count(
