@@ -90,3 +90,18 @@ fn a_record_from_which_a_prompt_was_taken_or_that_has_one_twice_fails_the_audit_
         "{said}"
     );
 }
+
+#[test]
+fn a_copy_of_a_run_without_steps_goes_on_from_the_checkpoint_that_its_receipt_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let [out, copy] = ["run", "a-copy-elsewhere"].map(|name| dir.path().join(name));
+    run(&out, &["run.steps=0"]);
+    let mut copied = Command::new("cp");
+    copied.arg("-r").arg(&out).arg(&copy);
+    succeed(copied);
+    let mut longer = resume(&copy);
+    longer.args(["--steps", "1"]);
+    succeed(longer);
+    let said = String::from_utf8(succeed(audit(&copy)).stdout).unwrap();
+    assert!(said.contains("\nequal: the files of the run are those of its receipt\n"), "{said}");
+}

@@ -200,14 +200,17 @@ impl RunLoop {
             );
             self.services.events().emit(Event::Note { message });
         }
+        let warmed_up = position.warm_start_steps();
         if self.warm_start.run(&mut position, &mut self.journal).await? == RunOutcome::Stopped {
             return Ok(RunOutcome::Stopped);
         }
-        self.steps(position, from_checkpoint).await
+        // The checkpoint that the run has just come from is not written again: the receipt has its digest.
+        let is_saved = from_checkpoint && position.warm_start_steps() == warmed_up;
+        self.steps(position, is_saved).await
     }
 
     /// Evaluations, checkpoints and GRPO steps, with nothing in flight.
-    async fn steps(&mut self, mut position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
+    async fn steps(&mut self, mut position: Position, is_saved: bool) -> Result<RunOutcome, Halt> {
         let origin = self.directory.forked_from().map_or(0, |fork| fork.step);
         let has_problems = self.evaluator.has_problems();
         let rules = Rules::new(&self.settings, origin, has_problems, self.sampler.audits());
@@ -219,8 +222,6 @@ impl RunLoop {
         let order = self.settings.pipeline.order;
         let is_ahead = self.settings.pipeline.max_lag > 0;
         let also_keep = self.checkpoints.kept_versions().chain(position.earlier_versions()).collect();
-        // The checkpoint that the run has just come from is not written again.
-        let is_saved = from_checkpoint && step > 0;
         let records = Mutex::new(Records {
             services: &self.services,
             writer: &self.writer,
