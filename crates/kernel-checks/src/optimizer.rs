@@ -162,8 +162,8 @@ pub(crate) fn from_host(runner: &dyn Runner) {
         let found = on_device.update(arrays, clip, &[UPDATE; 5]).unwrap();
         let of_host = from_host.update_from_host(&weights, gradients, &mut moments, clip, &[UPDATE; 5]).unwrap();
         assert_eq!((found.norm, found.applied), (of_host.norm, of_host.applied));
-        // Sums over pieces are rounded elsewhere.
-        assert!((found.change / of_host.change - 1.0).abs() < 1e-12, "{found:?} and {of_host:?}");
+        // Sums over pieces, and over four values or one, are rounded elsewhere.
+        assert!((found.change / of_host.change - 1.0).abs() < 1e-7, "{found:?} and {of_host:?}");
         assert!(found.applied && found.change > 0.0 && 0.7 * found.norm > 20.0, "{found:?}");
     }
     for id in 0..counts.len() {
