@@ -420,7 +420,8 @@ impl Learner for FakeLearner {
     ) -> Result<Response<LearnerGetStatusResponse>, Status> {
         let writes = request.into_inner().writes;
         self.state.writes.lock().unwrap().extend(writes.clone());
-        let asked = writes.map_or((0, 0), |writes| (writes.checkpoints.unwrap(), writes.versions.unwrap()));
+        let asked = writes
+            .map_or((0, 0), |writes| (writes.checkpoints.unwrap_or_default(), writes.versions.unwrap_or_default()));
         let room = self.state.room.lock().unwrap().unwrap_or((u64::MAX, u64::MAX));
         let is_full = asked.0 > room.0 || asked.1 > room.1;
         let full_disks = is_full.then(|| format!("the disk has room for {room:?}, needed: {asked:?}"));
