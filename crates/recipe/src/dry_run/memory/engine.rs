@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_data::Purpose;
-use evenkeel_learner::ComputeType;
+use evenkeel_learner::{ComputeType, PublishType};
 use evenkeel_model::kernels::cpu::reads_weights_by_rows;
 use evenkeel_model::{Config, Parameters};
 
@@ -89,10 +89,16 @@ fn capacity(prompt: u64, longest: u64) -> u64 {
     std::iter::successors(Some(first), |tokens| Some(2 * tokens)).find(|&tokens| tokens >= longest).unwrap_or(longest)
 }
 
-/// The weights of the engine, or what it has beside a base that the learner shares.
+/// The weights of the engine, or what it has beside those that the learner shares with it.
 fn weights(recipe: &Recipe, config: &Config) -> Need {
     let compute = &recipe.learner.compute;
-    let shares = recipe.learner.lora.is_some() && compute.device == "cpu" && compute.dtype == ComputeType::F32;
+    let on_cpu = compute.device == "cpu";
+    // Published weights are the learner's own, until an update makes new ones beside them.
+    let is_lent = on_cpu && recipe.learner.lora.is_none() && recipe.model.publish_type == PublishType::F32;
+    if is_lent && recipe.pipeline.max_lag == 0 && reads_weights_by_rows() {
+        return need("embedded engine: weights, which are the learner's", 0);
+    }
+    let shares = recipe.learner.lora.is_some() && on_cpu && compute.dtype == ComputeType::F32;
     let lora = recipe.learner.lora_shape().filter(|_| shares);
     // Adapters that this model cannot have are refused elsewhere.
     let Ok(all) = Parameters::described_with(config, lora.as_ref()) else { return need("embedded engine: weights", 0) };
@@ -168,9 +174,11 @@ mod tests {
     #[test]
     fn an_engine_beside_a_learner_of_adapters_has_these_alone() {
         let weight_bytes = |set: &[&str]| weights(&recipe("smollm2", set), &small()).bytes;
-        let own = weight_bytes(&[]);
+        let own = weight_bytes(&["model.publish_type=bf16"]);
         let shared = weight_bytes(&["learner.lora.rank=4"]);
         assert!(shared * 2 < own, "{shared} of {own}");
         assert_eq!(weight_bytes(&["learner.lora.rank=4", "learner.compute.dtype=bf16"]), own);
+        let lent = if reads_weights_by_rows() { 0 } else { own };
+        assert_eq!(weight_bytes(&[]), lent, "the learner lends what it publishes in its own type");
     }
 }
