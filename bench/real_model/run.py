@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Steps of a pretrained model beside TRL and beside sgemm, on this machine, in one run with two threads.
 
-    python3 bench/real_model/run.py MODEL TRL_PYTHON [--steps N] [--repetitions N]
+    python3 bench/real_model/run.py MODEL TRL_PYTHON [--steps N] [--repetitions N] [--binary PATH]
 
 MODEL is the folder of SmolLM2-135M-Instruct (or of another dense model with a chat template), TRL_PYTHON a Python with trl, torch and datasets. Both
 train on the same sums in words, made here: 16 prompts × 8 samples of at most 60 tokens, f32, by turns. The rate of sgemm is measured before and after;
 the share of it that generation and the update reach counts the products of the model's linear layers alone, of prompts once for each group.
 
 The parts of a step follow each other, but for the audit: its scores are computed within generation or the update, and it waits beside them. The program
-is the one that `cargo run --release` builds.
+is the one that `cargo run --release` builds, unless a path is given.
 """
 import argparse
 import json
@@ -95,8 +95,9 @@ def main():
     parser.add_argument("python")
     parser.add_argument("--steps", type=int, default=5, help="of each side and repetition")
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--binary", help="an evenkeel, instead of a build")
     options = parser.parse_args()
-    program = build_default()
+    program = options.binary or build_default()
     sgemm = [lines([options.python, HERE / "peer.py", "--sgemm"])[0]["flops"]]
     ours, peer = [], []
     with tempfile.TemporaryDirectory() as folder:
