@@ -12,12 +12,16 @@
 //!
 //! `evenkeel-bench learner base MODEL REPS TOKENS`: the same beside a base that is held in bf16, which MODEL stores so,
 //! and in fp32, with the memory that each takes.
+//!
+//! `evenkeel-bench learner teacher MODEL REPS TOKENS`: times an update with a teacher of the model's size beside one
+//! without. MODEL is a folder.
 
 mod base;
 mod decode;
 mod lora;
 mod products;
 mod score;
+mod teacher;
 mod train;
 
 use std::path::Path;
@@ -61,41 +65,24 @@ const THREADS: usize = 2;
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let [what, folder, reps, tokens] = arguments else {
-        bail!("usage: evenkeel-bench learner train|decode|score|products|lora|base FOLDER REPS TOKENS");
+        bail!("usage: evenkeel-bench learner train|decode|score|products|lora|base|teacher FOLDER REPS TOKENS");
     };
     let folder = Path::new(folder);
     let reps = reps.parse().context("REPS is a whole number")?;
-    if what == "score" {
-        let measured = score::measure(folder, reps, tokens.parse().context("TOKENS is a whole number")?)?;
-        println!("{}", serde_json::to_string(&measured)?);
-        return Ok(());
-    }
-    if what == "products" {
-        let measured = products::measure(folder, reps, tokens.parse().context("ROWS is a whole number")?)?;
-        println!("{}", serde_json::to_string(&measured)?);
-        return Ok(());
-    }
-    if what == "lora" {
-        let measured = lora::measure(folder, reps, tokens.parse().context("TOKENS is a whole number")?)?;
-        println!("{}", serde_json::to_string(&measured)?);
-        return Ok(());
-    }
-    if what.starts_with("base") {
-        let tokens = tokens.parse().context("TOKENS is a whole number")?;
-        let text = match what.as_str() {
-            "base-f32" => serde_json::to_string(&base::beside(folder, BaseType::F32, reps, tokens)?)?,
-            "base-bf16" => serde_json::to_string(&base::beside(folder, BaseType::Bf16, reps, tokens)?)?,
-            _ => serde_json::to_string(&base::measure(folder, reps, tokens)?)?,
-        };
-        println!("{text}");
-        return Ok(());
-    }
-    let batch: Batch = serde_json::from_slice(&std::fs::read(folder.join("batch.json"))?)?;
+    let tokens = || tokens.parse().context("TOKENS is a whole number");
+    let batch = || anyhow::Ok(serde_json::from_slice::<Batch>(&std::fs::read(folder.join("batch.json"))?)?);
     let measured = match what.as_str() {
-        "train" => train::measure(folder, &batch, reps)?,
-        "decode" => decode::measure(folder, &batch, reps, tokens.parse().context("TOKENS is a whole number")?)?,
-        other => bail!("case is {other}, allowed: train, decode, score, products, lora, base"),
+        "train" => serde_json::to_string(&train::measure(folder, &batch()?, reps)?),
+        "decode" => serde_json::to_string(&decode::measure(folder, &batch()?, reps, tokens()?)?),
+        "score" => serde_json::to_string(&score::measure(folder, reps, tokens()?)?),
+        "products" => serde_json::to_string(&products::measure(folder, reps, tokens()?)?),
+        "lora" => serde_json::to_string(&lora::measure(folder, reps, tokens()?)?),
+        "teacher" => serde_json::to_string(&teacher::measure(folder, reps, tokens()?)?),
+        "base" => serde_json::to_string(&base::measure(folder, reps, tokens()?)?),
+        "base-f32" => serde_json::to_string(&base::beside(folder, BaseType::F32, reps, tokens()?)?),
+        "base-bf16" => serde_json::to_string(&base::beside(folder, BaseType::Bf16, reps, tokens()?)?),
+        other => bail!("case is {other}, allowed: train, decode, score, products, lora, teacher, base"),
     };
-    println!("{}", serde_json::to_string(&measured)?);
+    println!("{}", measured?);
     Ok(())
 }
