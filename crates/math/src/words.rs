@@ -1,7 +1,7 @@
 //! The words and phrases that are known to be harmless beside an answer, and those that change it: `words.txt` says
 //! where each may stand, and which lists allow and which deny.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// Where a phrase may stand; `words.txt` says what each kind means.
@@ -88,7 +88,14 @@ pub const ALLOW_LIST: &str = include_str!("words.txt");
 /// Longest phrase of the table, in words.
 pub(crate) const MAX_PHRASE_WORDS: usize = 6;
 
-static PHRASES: LazyLock<HashSet<(Role, &str)>> = LazyLock::new(|| rows().collect());
+/// The kinds of each phrase, a bit for each.
+static PHRASES: LazyLock<HashMap<&str, u64>> = LazyLock::new(|| {
+    let mut kinds = HashMap::new();
+    for (role, phrase) in rows() {
+        *kinds.entry(phrase).or_default() |= bit(role);
+    }
+    kinds
+});
 /// Counted nouns, without the ending of their plural.
 static COUNTERS: LazyLock<HashSet<String>> =
     LazyLock::new(|| rows().filter(|(role, _)| *role == Role::Counter).map(|(_, word)| singular(word)).collect());
@@ -105,21 +112,31 @@ fn rows() -> impl Iterator<Item = (Role, &'static str)> {
         .flat_map(|(role, phrases)| phrases.split(", ").map(move |phrase| (role, phrase)))
 }
 
+fn bit(role: Role) -> u64 {
+    1 << role as u32
+}
+
 /// Whether a word or phrase, in lower case and with single spaces, may stand in this place.
 pub(crate) fn is(role: Role, phrase: &str) -> bool {
-    PHRASES.contains(&(role, phrase))
+    is_any(&[role], phrase)
+}
+
+/// As [`is`], for any of several places.
+pub(crate) fn is_any(roles: &[Role], phrase: &str) -> bool {
+    let wanted = roles.iter().fold(0, |bits, role| bits | bit(*role));
+    PHRASES.get(phrase).is_some_and(|kinds| kinds & wanted != 0)
 }
 
 /// Longest word that is looked up in any case.
 const MAX_WORD_BYTES: usize = 16;
 
-/// As [`is`], for a single word of ASCII letters in any case.
-pub(crate) fn is_in_any_case(role: Role, word: &str) -> bool {
+/// What a test says of a single word of ASCII letters in lower case; false for a longer word than any that is looked up.
+pub(crate) fn in_lower_case(word: &str, test: impl FnOnce(&str) -> bool) -> bool {
     let mut lower = [0; MAX_WORD_BYTES];
     let Some(lower) = lower.get_mut(..word.len()) else { return false };
     lower.copy_from_slice(word.as_bytes());
     lower.make_ascii_lowercase();
-    str::from_utf8(lower).is_ok_and(|lower| is(role, lower))
+    str::from_utf8(lower).is_ok_and(test)
 }
 
 /// Whether a word in lower case is a noun of the table.

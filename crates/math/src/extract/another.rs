@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::{Extracted, announcement, hashes, line};
+use super::{Extracted, announcement, closing_tag, hashes, line};
 use crate::choice;
 use crate::slicing::SafeSlice;
 use crate::words::{self, Known};
@@ -27,7 +27,7 @@ pub(super) fn announces(found: &Extracted<'_>, text: &str) -> bool {
         return false;
     }
     let rest = text.suffix_from(end);
-    let rest = rest.strip_prefix("</").and_then(|tag| tag.split_once('>')).map_or(rest, |(_, rest)| rest);
+    let rest = rest.suffix_from(closing_tag(rest));
     let begin = (first.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
     let whole = text.get(begin..end).unwrap_or(last);
     let is_hashed = memchr(b'#', rest.as_bytes()).is_some();

@@ -15,7 +15,7 @@ const MAX_INNER: usize = 80;
 /// Words before a number that make it another thing than the answer.
 const BEFORE: &str = "in on at of for from with than after before by to since until between over under above below per see \
     step steps eq eqn equation equations part parts problem problems question case cases figure fig page section theorem \
-    lemma corollary note line row column rule property exercise example chapter item mod modulo times plus choose level \
+    lemma corollary note line row column rule property exercise example chapter item mod modulo base radix times plus choose level \
     method approach solution way round year amc aime imo hmmt usamo putnam because when approximately approx about roughly \
     nearly almost";
 /// Words behind a number that it does not count.

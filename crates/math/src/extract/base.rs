@@ -2,10 +2,10 @@
 //! `\boxed{15} in base 7`.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use memchr::memmem;
 
-use super::introduced::sentence_before;
 use super::spelled;
 use crate::parse::base_named;
 use crate::slicing::SafeSlice;
@@ -59,8 +59,9 @@ const NEUTRAL: &str = "from it this that which we i get have obtain find becomes
     total product difference quotient remainder written write express expressed convert converted converting text mathrm \
     have gets";
 
-/// The base that the words beside a box name. `None` where none is named, for ten, and where the box holds no digits.
-pub(super) fn named(text: &str, whole: Range<usize>, content: &str) -> Option<u32> {
+/// The base that the words beside a box name; `sentence` leads to it. `None` where none is named, and where the box holds no
+/// digits.
+pub(super) fn named(text: &str, whole: Range<usize>, sentence: &str, content: &str) -> Option<u32> {
     let content = content.trim();
     if content.is_empty() || !content.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
@@ -71,9 +72,9 @@ pub(super) fn named(text: &str, whole: Range<usize>, content: &str) -> Option<u3
     let found = subscript(after)
         .or_else(|| behind(after))
         .or_else(|| prefix(text.prefix_to(whole.start)))
-        .or_else(|| announced(sentence_before(text, whole.start), content))
+        .or_else(|| announced(sentence, content))
         .or_else(|| set(text, &whole));
-    found.filter(|base| *base != 10 && is_digits(base))
+    found.filter(is_digits)
 }
 
 /// `0x`, also before a delimiter.
@@ -85,6 +86,10 @@ fn prefix(before: &str) -> Option<u32> {
     named.filter(|_| !is_number).map(|(_, base)| *base)
 }
 
+/// Searches for the words of a base, made once.
+static WORDS: LazyLock<[memmem::Finder<'static>; 2]> =
+    LazyLock::new(|| [memmem::Finder::new("base"), memmem::Finder::new("radix")]);
+
 /// The base that a sentence elsewhere sets for the whole text: `We work in base 7.` A later mention of base ten ends it.
 fn set(text: &str, whole: &Range<usize>) -> Option<u32> {
     let begin = text.ceil_char_boundary(whole.start.saturating_sub(MAX_TEXT));
@@ -93,7 +98,7 @@ fn set(text: &str, whole: &Range<usize>) -> Option<u32> {
     let after = after.prefix_to(after.floor_char_boundary(after.len().min(MAX_BYTES)));
     [after, before].into_iter().find_map(|text| {
         let mut found = None;
-        for at in memmem::find_iter(text.as_bytes(), b"base").chain(memmem::find_iter(text.as_bytes(), b"radix")) {
+        for at in WORDS.iter().flat_map(|word| word.find_iter(text.as_bytes())) {
             let ends = ['\n', '.', '!', '?', ';'];
             let start = text.prefix_to(at).rfind(ends).map_or(0, |end| end + 1);
             let end = text.suffix_from(at).find(ends).map_or(text.len(), |end| at + end);
@@ -169,7 +174,7 @@ fn behind(after: &str) -> Option<u32> {
         return None;
     }
     let mut bare = after.trim_start_matches(['$', '}', '*', ')', ' ']);
-    while let Some(rest) = ["\\;", "\\,", "\\ "].iter().find_map(|blank| bare.strip_prefix(blank)) {
+    while let Some(rest) = ["\\;", "\\,", "\\ ", "\\)", "\\]"].iter().find_map(|blank| bare.strip_prefix(blank)) {
         bare = rest.trim_start();
     }
     // After a mark nothing else may be said: `, in base 7 it is 21`.
@@ -219,7 +224,10 @@ fn announced(sentence: &str, content: &str) -> Option<u32> {
 
 /// Whether a number in a base has a value: `21 in base 7 is 15` says of 21 what it is, and `12 in base 7 is 15` is in base 7.
 fn is_read(number: Option<&str>, base: u32, value: &str) -> bool {
-    number.and_then(|digits| u64::from_str_radix(digits, base).ok()).is_some_and(|read| value.parse() == Ok(read))
+    // `42 in base 10 is 52`
+    number
+        .and_then(|digits| u64::from_str_radix(digits, base).ok())
+        .is_some_and(|read| base == 10 || value.parse() == Ok(read))
 }
 
 fn is_neutral(word: &str) -> bool {
@@ -231,17 +239,19 @@ fn is_neutral(word: &str) -> bool {
         || base_named(word).is_some()
         || BEFORE.contains(&word)
         || NEUTRAL.split_whitespace().any(|neutral| neutral == word)
-        || ROLES.iter().any(|role| words::is(*role, word))
+        || words::is_any(&ROLES, word)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::introduced::sentence_before;
     use super::*;
 
     fn base(text: &str) -> Option<u32> {
         let start = text.find("\\boxed{").unwrap();
         let end = start + text.suffix_from(start).find('}').unwrap() + 1;
-        named(text, start..end, text.slice(start + "\\boxed{".len()..end - 1))
+        let content = text.slice(start + "\\boxed{".len()..end - 1);
+        named(text, start..end, sentence_before(text, start).0, content).filter(|base| *base != 10)
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //!
 //! A box is an answer by itself, and prose before it is no part of it. Only words that stand next to it count.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::introduced::sentence_before;
 use super::sentence::{without, words_of};
-use super::{Allowed, Extracted, base, label, speaker};
+use super::{Allowed, Extracted, base, beside, label, speaker};
 use crate::slicing::SafeSlice;
 use crate::words::{self, Known, Role};
 
@@ -14,18 +15,37 @@ use crate::words::{self, Known, Role};
 /// base of its digits. `whole` goes from its mark to its end.
 pub(super) fn is_other(text: &str, whole: Range<usize>, content: &Extracted<'_>, allowed: &Allowed<'_>) -> bool {
     let after = text.suffix_from(whole.end);
-    denies(text, whole.start, after, allowed.known)
+    let (sentence, is_named) = sentence_before(text, whole.start);
+    let sentence = &*without_text(sentence);
+    denies(sentence, is_named, after, allowed.known)
+        || JOINING.iter().any(|end| sentence.ends_with(end)) && beside::precedes(sentence)
         || speaker::is_attributed(after, allowed.known)
         || match content {
-            Extracted::One(digits) => base::named(text, whole, digits).is_some_and(|base| !allowed.has_base(base)),
+            Extracted::One(digits) => {
+                base::named(text, whole, sentence, digits).is_some_and(|base| !allowed.has_base(base))
+            }
             Extracted::Several { .. } => false,
         }
 }
 
-/// Whether the words before the answer that begins at `start` deny it, or make it what somebody else says. `after` is what
-/// follows the answer.
-fn denies(text: &str, start: usize, after: &str, known: &Known) -> bool {
-    let sentence = sentence_before(text, start);
+/// Ends of a sentence that another value may stand before: `3 or`.
+const JOINING: [&str; 3] = ["or", "and", "also"];
+
+/// A text with the words of `\\text{}` in their place.
+fn without_text(text: &str) -> Cow<'_, str> {
+    const COMMANDS: [&str; 4] = ["\\text{", "\\textbf{", "\\mathrm{", "\\textit{"];
+    if !text.contains('\\') || !COMMANDS.iter().any(|command| text.contains(command)) {
+        return Cow::Borrowed(text);
+    }
+    let delimiters = ["\\(", "\\["];
+    let marks = COMMANDS.iter().chain(&delimiters);
+    let words = marks.fold(text.to_owned(), |text, mark| text.replace(mark, " "));
+    Cow::Owned(words.replace('}', "").trim_end().to_owned())
+}
+
+/// Whether the sentence before an answer denies it, or makes it what somebody else says. `is_named` says that a name stands
+/// between them, `after` is what follows the answer.
+fn denies(sentence: &str, is_named: bool, after: &str, known: &Known) -> bool {
     if sentence.is_empty() {
         return false;
     }
@@ -48,13 +68,14 @@ fn denies(text: &str, start: usize, after: &str, known: &Known) -> bool {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     // `50% of`
     let is_share = sentence.strip_suffix("of").is_some_and(|rest| rest.trim_end().ends_with(['%', '½', '⅓', '¼', '¾']));
-    is_share || is_denial(&words) || is_told_wrong(&words) || is_beside && is_bound(&words)
+    // `half of $x = 36$` says what x is half of.
+    is_share || is_denial(&words) || is_told_wrong(&words) || is_beside && !is_named && is_bound(&words)
 }
 
 /// Whether a word ends a phrase before a box that makes it another value: `than`, `of`.
 fn is_end_of_bound(word: &str) -> bool {
     matches!(word, "than" | "of" | "from" | "the" | "a" | "least" | "most" | "to" | "only" | "by" | "divides")
-        || words::is_in_any_case(Role::Bound, word)
+        || words::in_lower_case(word, |word| words::is(Role::Bound, word))
         || ["longer", "but"].contains(&word)
 }
 
@@ -118,9 +139,22 @@ fn is_told_wrong(clause: &[&str]) -> bool {
 /// Whether a word, in any case, occurs in a denial.
 fn may_deny(word: &str) -> bool {
     const ROLES: [Role; 5] = [Role::Negation, Role::Denial, Role::Multiple, Role::Speech, Role::Report];
-    const OTHERS: &str = "answer guess attempt example instance his her their your allegedly supposedly reportedly rumor rumour half mistake error doubt deny wrongly incorrectly mistakenly erroneously falsely untrue impossible suppose supposing assume assuming if square cube root reciprocal negative opposite inverse third quarter logarithm according";
-    ROLES.into_iter().any(|role| words::is_in_any_case(role, word))
-        || OTHERS.split(' ').any(|other| word.eq_ignore_ascii_case(other))
+    let is_listed = |word: &str| {
+        words::is_any(&ROLES, word)
+            || matches!(
+                word,
+                "answer" | "guess" | "attempt" | "example" | "instance" | "his" | "her" | "their" | "your"
+            )
+            || matches!(word, "half" | "third" | "quarter" | "square" | "cube" | "root" | "logarithm" | "according")
+            || matches!(
+                word,
+                "reciprocal" | "negative" | "opposite" | "inverse" | "mistake" | "error" | "doubt" | "deny"
+            )
+            || matches!(word, "wrongly" | "incorrectly" | "mistakenly" | "erroneously" | "falsely" | "untrue")
+            || matches!(word, "impossible" | "suppose" | "supposing" | "assume" | "assuming" | "if")
+            || speaker::is_hearsay(word)
+    };
+    words::in_lower_case(word, is_listed)
         || ["n't", "n’t", "N'T", "'s", "’s", "s'", "s’"].iter().any(|end| word.ends_with(end))
 }
 
@@ -166,7 +200,8 @@ mod tests {
     use super::*;
 
     fn is_denied(before: &str) -> bool {
-        denies(&format!("{before}\\boxed{{7}}"), before.len(), "", &Known::default())
+        let (sentence, is_named) = sentence_before(before, before.len());
+        denies(sentence, is_named, "", &Known::default())
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What follows an answer changes it only by a retraction, or by another value or choice.
 
+use super::ending::{without_markup, without_unit};
 use super::restated::{self, Answered};
 use super::sentence::{clauses, drawn, has_another_number, sentences, words_of};
-use super::{Extracted, aside, spelled};
+use super::{Extracted, aside, closing_tag, spelled};
 use crate::slicing::SafeSlice;
 
 /// Most bytes after an answer that are read.
@@ -93,8 +94,7 @@ pub(super) fn takes_back(found: &Extracted<'_>, text: &str) -> bool {
     }
     let rest = rest.prefix_to(rest.floor_char_boundary(rest.len().min(MAX_BYTES)));
     // `</answer>` is no word of the sentence after it.
-    let tag = rest.trim_start().strip_prefix("</").and_then(|tag| tag.split_once('>'));
-    let rest = tag.map_or(rest, |(_, rest)| rest);
+    let rest = rest.suffix_from(closing_tag(rest));
     let answered = Answered::new(text.prefix_to(end.saturating_sub(last.len())), last);
     let is_other = |sentence: &str| {
         let next = rest.suffix_from((sentence.as_ptr() as usize + sentence.len()).wrapping_sub(rest.as_ptr() as usize));
@@ -112,18 +112,21 @@ fn first(rest: &str, answered: &Answered<'_>) -> bool {
     }
     let Some(sentence) = sentences(rest).next() else { return false };
     let sentence = &*spelled::in_digits(sentence);
-    let words = words_of(sentence.trim_start_matches(['}', '$', ')', ']', '\\', '*']));
+    let beyond = without_unit(sentence);
+    let is_listed = beyond.starts_with(',');
+    let beyond = beyond.trim_start_matches([' ', ',', '-']);
+    let words = words_of(beyond);
     let has = |listed: &[&str]| words.iter().any(|word| listed.contains(&word.as_str()));
     let begins =
         |listed: &[&str]| words.iter().find(|word| *word != ",").is_some_and(|word| listed.contains(&word.as_str()));
-    let goes_on = sentence.trim_start_matches(['}', '$', ')', ' ', ',', '-']);
+    let goes_on = without_markup(sentence).trim_start_matches([' ', ',', '-']);
     // `and y = 3` is the value of another name, and `= 37` none. `= 37?` asks, and says nothing.
-    let is_equated = goes_on.starts_with('=') && !goes_on.contains('?');
-    let is_continued = (begins(&["and", "or", "but", "no"]) && !goes_on.contains('=') || is_equated)
-        && restated::takes_back(goes_on, answered);
+    let is_equated = beyond.starts_with('=') && !beyond.contains('?');
+    let is_continued = ((is_listed || begins(&["and", "or", "but", "no"])) && !beyond.contains('=') || is_equated)
+        && restated::takes_back(beyond, answered);
     // `maybe (C)`, `(alternatively, 37)`
     let in_brackets = goes_on.split(['(', ')']).skip(1).step_by(2);
-    let mut parts = goes_on.split(", ").chain(in_brackets);
+    let mut parts = goes_on.split(", ").chain(in_brackets.clone());
     let mut clauses = clauses(goes_on);
     let is_offered = clauses.next().is_some_and(|clause| {
         restated::may_be_another(clause, answered) || restated::is_stated_again(clause, answered)
@@ -137,18 +140,30 @@ fn first(rest: &str, answered: &Answered<'_>) -> bool {
         || is_letter
         || clauses
             .any(|clause| restated::offers_another(clause, answered) || restated::is_stated_again(clause, answered))
-        || is_pointed_at(goes_on, answered)
+        || is_pointed_at(beyond, answered)
+        || in_brackets.clone().any(is_denied_aside)
         || begins(&["is", "was"])
             && words.last().is_some_and(|word| matches!(word.as_str(), "mistake" | "misconception" | "trap"))
         || begins(&["says", "said"])
         || (begins(&["is", "which", "isn't", "can't", "cannot", "but", "was"]) && has(&DENIALS))
-        || (begins(&["or", "but"]) && has_another_number(sentence, answer))
+        || (begins(&["or", "but"]) && beyond.len() == goes_on.len() && has_another_number(sentence, answer))
         || begins(&CORRECTIONS)
         || corrects(
             &words.iter().map(String::as_str).filter(|word| !is_mark(word)).collect::<Vec<_>>(),
             sentence,
             answer,
         )
+}
+
+/// Whether brackets deny the answer before them: `(this is wrong)`.
+fn is_denied_aside(inner: &str) -> bool {
+    let words = words_of(inner);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["wrong" | "incorrect" | "false"] | ["not", "correct" | "right" | "true"] => true,
+        [subject, rest @ ..] => SUBJECTS.contains(subject) && is_denied(rest),
+        [] => false,
+    }
 }
 
 /// Whether nothing but a sign stands between an answer and another value: `→ 37`, `/37`.

@@ -88,7 +88,7 @@ fn is_mark(c: char) -> bool {
 
 fn is_lead(word: &str) -> bool {
     let lower = word.to_lowercase();
-    if [Role::Opening, Role::Connective, Role::Adjective].iter().any(|role| words::is(*role, &lower)) {
+    if words::is_any(&[Role::Opening, Role::Connective, Role::Adjective], &lower) {
         return true;
     }
     let mut rest = word;

@@ -31,6 +31,14 @@ pub(super) fn is_of_another(sentence: &str, known: &Known) -> bool {
         .split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '’'))
         .filter(|word| word.chars().nth(1).is_some() && word.contains(|c: char| c.is_alphabetic()));
     let count = words.clone().count();
+    // `my friend`
+    let is_somebody = |word: &str| PEOPLE.contains(&word) && !known.is_text(word);
+    if (2..=MAX_WORDS).contains(&count)
+        && words.clone().next_back().is_some_and(is_somebody)
+        && words.clone().next().is_some_and(|word| matches!(word, "My" | "my" | "The" | "the" | "A" | "a" | "Another"))
+    {
+        return true;
+    }
     let is_name = |word: &str| word.starts_with(char::is_uppercase);
     (1..=MAX_WORDS).contains(&count)
         && (count == 1 || words.clone().all(is_name))
@@ -53,6 +61,11 @@ fn label(sentence: &str) -> Option<&str> {
     Some(label.trim_matches(|c: char| c.is_whitespace() || "*_#>-•\"".contains(c)))
 }
 
+/// Whether a character is of a script in which names are not told from words: not Latin, Greek or Cyrillic.
+fn is_of_other_script(c: char) -> bool {
+    c > '\u{52f}' && !('\u{1e00}'..='\u{1fff}').contains(&c)
+}
+
 fn is_known(word: &str, known: &Known) -> bool {
     const ROLES: [Role; 15] = [
         Role::Label,
@@ -73,10 +86,11 @@ fn is_known(word: &str, known: &Known) -> bool {
     ];
     let lower = word.to_lowercase();
     let is_person = PEOPLE.contains(&lower.as_str());
-    !word.is_ascii()
+    word.contains(is_of_other_script)
         || known.is_text(word)
         || !is_person
-            && (ROLES.iter().any(|role| words::is(*role, &lower) || words::is(*role, &words::singular(word)))
+            && (words::is_any(&ROLES, &lower)
+                || words::is_any(&ROLES, &words::singular(word))
                 || words::is_counter(&lower)
                 || Unit::known(&lower).is_some()
                 || word.len() >= MIN_LETTERS && ENDS.iter().any(|end| lower.ends_with(end))
@@ -91,8 +105,19 @@ mod tests {
     #[test]
     fn a_label_of_unknown_words_may_name_somebody() {
         let known = Known::default();
-        for sentence in ["Bob:", "**Bob:**", "Alice: 3, Bob:", "Bob Smith - ", "Student A:", "User:", "bob →", "[Bob]"]
-        {
+        for sentence in [
+            "Bob:",
+            "**Bob:**",
+            "Alice: 3, Bob:",
+            "Bob Smith - ",
+            "Student A:",
+            "User:",
+            "bob →",
+            "[Bob]",
+            "José:",
+            "Боб:",
+            "My friend:",
+        ] {
             assert!(is_of_another(sentence, &known), "{sentence}");
         }
         for sentence in [
@@ -111,6 +136,9 @@ mod tests {
             "f(Bob)",
             "(dollars)",
             "Lösung:",
+            "Итого:",
+            "总费用为：",
+            "Per person:",
             "It is",
         ] {
             assert!(!is_of_another(sentence, &known), "{sentence}");

@@ -10,6 +10,7 @@ mod base;
 mod before;
 mod beside;
 mod boxes;
+mod ending;
 mod follow;
 mod foreign;
 mod hashes;
@@ -109,7 +110,7 @@ pub(crate) struct Allowed<'k> {
 impl Allowed<'_> {
     /// Whether the box may hold digits in a base: that of the gold answer, or one that the problem speaks of.
     fn has_base(&self, base: u32) -> bool {
-        self.base.map_or_else(|| base::is_known(self.known), |own| own == base)
+        self.base.map_or_else(|| base == 10 || base::is_known(self.known), |own| own == base)
     }
 }
 
@@ -152,7 +153,7 @@ pub(crate) fn extract_for<'a>(
         };
         let Some(found) = found else { continue };
         if let Some(whole) = marked(&found, text, *marker)
-            && before::is_other(text, whole, &found, allowed)
+            && (beside::is_followed(text, whole.clone()) || before::is_other(text, whole, &found, allowed))
         {
             return Err(NoAnswer::NotUnderstood);
         }
@@ -180,8 +181,15 @@ fn marked(found: &Extracted<'_>, text: &str, marker: Marker) -> Option<Range<usi
         Marker::Boxed | Marker::Unmarked => None,
     }?;
     let end = at + answer.len();
-    let tag = text.suffix_from(end).strip_prefix("</").and_then(|tag| tag.find('>')).map_or(0, |length| length + 3);
-    Some(start..end + tag)
+    Some(start..end + closing_tag(text.suffix_from(end)))
+}
+
+/// Length of the closing tag that a text begins with, and of what closes a formula before it.
+fn closing_tag(text: &str) -> usize {
+    let rest = text.trim_start_matches(['$', ' ', '\n']);
+    let rest = rest.strip_prefix("\\)").or_else(|| rest.strip_prefix("\\]")).unwrap_or(rest).trim_start();
+    let end = rest.strip_prefix("</").and_then(|tag| tag.split_once('>'));
+    end.map_or(0, |(_, after)| text.len() - after.len())
 }
 
 /// Tokens with which models end a text, where they are decoded with it.

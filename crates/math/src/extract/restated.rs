@@ -178,9 +178,7 @@ fn states(sentence: &str) -> bool {
     let is_stating = |word: &String| {
         matches!(word.as_str(), "#" | "," | ":" | ";")
             || word.chars().nth(1).is_none()
-            || [Role::Restating, Role::Connective, Role::Adjective, Role::Claim]
-                .iter()
-                .any(|role| words::is(*role, word))
+            || words::is_any(&[Role::Restating, Role::Connective, Role::Adjective, Role::Claim], word)
     };
     // In other scripts a number touches its words.
     let is_latin = !sentence.chars().any(|c| c.is_alphabetic() && c > '\u{36f}');

@@ -3,6 +3,7 @@
 //! A sentence in the first person is the writer's own. Where the problem has such verbs, or the person, what is said is
 //! what is asked about.
 
+use super::ending::without_unit;
 use super::sentence::{sentences, without, words_of};
 use crate::slicing::SafeSlice;
 use crate::words::{self, Known, Role};
@@ -103,11 +104,12 @@ pub(super) fn is_quoted(sentence: &[&str], after: &str, known: &Known) -> bool {
 
 /// Whether the sentence after an answer makes it what somebody else says: `according to Bob`, `is Bob's answer`.
 pub(super) fn is_attributed(after: &str, known: &Known) -> bool {
-    let own = sentences(after).next().unwrap_or_default().trim_start_matches(|c: char| "}$)]\\* ".contains(c));
-    let own = own.prefix_to(own.floor_char_boundary(own.len().min(MAX_AFTER)));
-    if !own.contains(char::is_alphabetic) {
+    let line = after.split('\n').next().unwrap_or_default();
+    if !line.contains(char::is_alphabetic) {
         return false;
     }
+    let own = without_unit(sentences(line).next().unwrap_or_default());
+    let own = own.prefix_to(own.floor_char_boundary(own.len().min(MAX_AFTER)));
     let words = words_of(own);
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != ":").collect();
     if source(&words).is_some_and(|(source, _)| !is_impersonal(source, known))
@@ -173,7 +175,7 @@ fn is_impersonal(source: &[&str], known: &Known) -> bool {
 
 fn is_of_answer(word: &str) -> bool {
     const ROLES: [Role; 4] = [Role::Filler, Role::Copula, Role::Claim, Role::Adjective];
-    ROLES.iter().any(|role| words::is(*role, word))
+    words::is_any(&ROLES, word)
 }
 
 /// Whether a sentence ends with an answer that is not the writer's last one: `her answer is`, `the old answer was`.
@@ -187,7 +189,7 @@ fn is_another_answer(sentence: &[&str], known: &Known) -> bool {
     }
     let is_plain = matches!(*kind, "," | ":" | ";" | "#" | "that" | "this" | "is")
         || kind.chars().nth(1).is_none()
-        || [Role::Function, Role::Filler, Role::Connective, Role::Claim].iter().any(|role| words::is(*role, kind))
+        || words::is_any(&[Role::Function, Role::Filler, Role::Connective, Role::Claim], kind)
         || KINDS.split_whitespace().any(|listed| listed == *kind)
         || known.is_text(kind);
     let is_kind = before.last().is_none_or(|word| matches!(*word, "the" | "a" | "an" | "my" | "our" | "," | ":"));
@@ -214,12 +216,12 @@ fn is_announcing(word: &str) -> bool {
     const ROLES: [Role; 5] = [Role::Filler, Role::Copula, Role::Claim, Role::Adjective, Role::Name];
     matches!(word, "#" | ":" | "that" | "it" | "me" | "us")
         || word.chars().nth(1).is_none() && word.starts_with(char::is_alphabetic)
-        || ROLES.iter().any(|role| words::is(*role, word))
+        || words::is_any(&ROLES, word)
 }
 
 /// Whether somebody else than the writer is the subject of a verb.
 fn is_of_another(verb: &str, before: &[&str]) -> bool {
-    let start = before.iter().rposition(|word| matches!(*word, "," | ":")).map_or(0, |at| at + 1);
+    let start = before.iter().rposition(|word| matches!(*word, "," | ":" | "that")).map_or(0, |at| at + 1);
     let clause = before.get(start..).unwrap_or_default();
     let Some(subject) = clause.last() else { return false };
     if clause.iter().any(|word| OWN.contains(&stem(word))) {

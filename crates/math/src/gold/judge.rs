@@ -117,15 +117,18 @@ impl Gold {
         prompt: Option<&str>,
         rules: &Rules,
     ) -> Result<(Extracted<'a>, bool), NoAnswer> {
-        let found = extract(text, rules);
-        if found != Err(NoAnswer::NotUnderstood) {
-            return found.map(|found| (found, false));
-        }
-        let known = self.known(prompt, rules);
         let base = match &self.value {
             Value::Based(based) => Some(based.base),
             _ => None,
         };
+        // Most texts have nothing that the words of the problem may explain.
+        if base.is_none()
+            && let found = extract(text, rules)
+            && found != Err(NoAnswer::NotUnderstood)
+        {
+            return found.map(|found| (found, false));
+        }
+        let known = self.known(prompt, rules);
         let allowed = Allowed { in_percent: false, base, known: &known };
         match extract_for(text, rules, &allowed) {
             Err(NoAnswer::NotUnderstood) if self.is_percent() => {

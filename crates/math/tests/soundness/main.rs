@@ -1,11 +1,12 @@
 //! No wrong reward, on answers whose truth is known without the parser: random formulas, changed gold answers, gold
-//! answers against each other, and every word of a dictionary.
+//! answers against each other, every word of a dictionary, and what stands beside an answer.
 //!
-//! `EVENKEEL_MATH_PAIRS` is the number of random pairs and `EVENKEEL_MATH_FIRST` the number of the first. A failure names
+//! `EVENKEEL_MATH_PAIRS` is the number of random pairs and texts and `EVENKEEL_MATH_FIRST` the number of the first. A failure names
 //! the number of its pair, which is all it takes to repeat it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 #![allow(clippy::print_stdout, reason = "what was judged is worth seeing")]
 
+mod beside;
 mod formula;
 mod golds;
 mod random;
@@ -25,6 +26,10 @@ const PAIRS: u64 = 100_000;
 fn main() -> ExitCode {
     run(vec![
         test("no_random_formula_is_rewarded_for_another", random_formulas),
+        test(
+            "an_answer_is_rewarded_only_if_every_part_beside_it_is_accounted_for",
+            beside::every_part_is_accounted_for,
+        ),
         outside("outside::no_changed_gold_answer_is_rewarded", &golds::FILES, golds::changed),
         outside("outside::no_gold_answer_is_rewarded_for_another", &golds::FILES, golds::each_against_each),
         outside("outside::no_word_beside_an_answer_is_rewarded", &[words::DICTIONARY], |_| words::of_the_dictionary()),

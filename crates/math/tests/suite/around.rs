@@ -98,6 +98,14 @@ fn a_box_within_a_larger_formula_is_no_answer() {
             "\\boxed{36} hundredths",
             "\\boxed{36} and a half",
             "\\boxed{36} minus 1",
+            "$\\boxed{36}$ + 1",
+            "\\[\\boxed{36}\\] million",
+            "$\\text{half of }\\boxed{36}$",
+            "The answer is at least\n\\[\\boxed{36}\\]",
+            "The answer is not $x = \\boxed{36}$",
+            "$\\pm 1, \\boxed{36}$",
+            "The answer is 37 or\n#### 36",
+            "<answer>36</answer>, 37",
             "\\boxed{36}k",
         ],
     );
@@ -208,6 +216,8 @@ fn what_somebody_else_says_is_no_answer_unless_the_problem_asks_for_it() {
             "So Bob has seven apples.\n#### 7",
             "Bob says 3, so the answer is \\boxed{7}",
             "Bob says 8. The answer is \\boxed{7}",
+            "Lösung: \\boxed{7}",
+            "Per person: $x = \\boxed{7}$",
         ],
         &[
             "Bob says \\boxed{7}",
@@ -238,6 +248,13 @@ fn what_somebody_else_says_is_no_answer_unless_the_problem_asks_for_it() {
             "\\boxed{7} is Bob's answer",
             "\\boxed{7} (I was told)",
             "<answer>7</answer>, says Bob",
+            "\\boxed{7} apples, says Bob",
+            "Bob: $x = \\boxed{7}$",
+            "Bob says\n\\[x = \\boxed{7}\\]",
+            "$\\text{Bob: }\\boxed{7}$",
+            "José: \\boxed{7}",
+            "Боб: \\boxed{7}",
+            "My friend: \\boxed{7}",
         ],
     );
     let judged = |problem: &str, text: &str| {
@@ -287,8 +304,21 @@ fn a_base_that_is_named_beside_a_box_is_that_of_its_digits() {
     completions(
         "15_7",
         &Rules::default(),
-        &["Base 7: \\boxed{15}", "Base 7: \\boxed{15_7}", "$\\boxed{15}_7$", "\\boxed{15} in base 7", "\\boxed{15}"],
-        &["Base 8: \\boxed{15}", "$\\boxed{15}_8$", "\\boxed{15} in base 8", "Base 7: \\boxed{12}"],
+        &[
+            "Base 7: \\boxed{15}",
+            "Base 7: \\boxed{15_7}",
+            "$\\boxed{15}_7$",
+            "\\boxed{15} in base 7",
+            "$\\boxed{15}$ (base 7)",
+            "\\boxed{15}",
+        ],
+        &[
+            "Base 10: \\boxed{15}",
+            "Base 8: \\boxed{15}",
+            "$\\boxed{15}_8$",
+            "\\boxed{15} in base 8",
+            "Base 7: \\boxed{12}",
+        ],
     );
     let rules = Rules::default();
     let gold = Gold::read("15", &rules).unwrap();

@@ -40,7 +40,7 @@ fn name_after(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether a separator and another value follow: `, 3`, ` or $x = 3$`. A value of another name than the box's is none.
-fn follows(name: Option<&str>, whole: &str, after: &str) -> bool {
+pub(super) fn follows(name: Option<&str>, whole: &str, after: &str) -> bool {
     let mut rest = after;
     let (mut separated, mut delimiters) = (false, 0);
     loop {
@@ -92,15 +92,18 @@ fn is_value(text: &str, in_formula: bool) -> bool {
         let end = ["$", "\\)", "\\]"].iter().filter_map(|mark| unsigned.find(mark)).min().unwrap_or(unsigned.len());
         return !RELATIONS.iter().any(|sign| unsigned.prefix_to(end).contains(sign));
     }
-    let rest = unsigned.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '/')).trim_start();
-    rest.is_empty()
+    let rest = unsigned.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '/'));
+    let is_ended = unsigned.prefix_to(unsigned.len() - rest.len()).ends_with('.');
+    let rest = rest.trim_start();
+    is_ended
+        || rest.is_empty()
         || rest.starts_with(['.', ',', ';', ')', '}', ']', '$', '?', '!', '\\'])
         || strip_word(rest, "and").is_some()
         || strip_word(rest, "or").is_some()
 }
 
 /// Whether a value and a separator precede: `3 or`, `x = 3 or x =`, `(0, ` in a formula.
-fn precedes(before: &str, in_formula: bool) -> bool {
+pub(super) fn precedes(before: &str, in_formula: bool) -> bool {
     let (rest, name) = name_before(before).map_or((before, None), |(rest, name)| (rest, Some(name)));
     let mut rest = rest;
     let (mut separator, mut separators) = (None, 0);
@@ -141,7 +144,13 @@ fn precedes(before: &str, in_formula: bool) -> bool {
     match (other, name) {
         (Some(other), Some(name)) => other == name,
         // Between sentences a comma separates more than values, and `Adding 3 and` goes on with prose.
-        (None, None) => (!is_comma || in_formula) && (separator.contains("or") || begins_list(start)),
+        (None, None) => {
+            // `$3, `, but not `$3$, $`
+            let is_within = || super::left::formula(before).is_some_and(|formula| !formula.trim().is_empty());
+            let opens = || ["$", "\\(", "\\["].iter().any(|mark| start.trim_end().ends_with(mark));
+            (!is_comma || in_formula)
+                && (separator.contains("or") || begins_list(start) || is_comma && opens() && is_within())
+        }
         (Some(_), None) => separator.contains("or"),
         (None, Some(_)) => false,
     }
@@ -149,7 +158,8 @@ fn precedes(before: &str, in_formula: bool) -> bool {
 
 /// Whether a list of values may begin after a text: at the start of a line or a bracket, or after a copula.
 fn begins_list(start: &str) -> bool {
-    let mut rest = start.trim_end();
+    let start = start.trim_end();
+    let mut rest = start.strip_suffix("\\pm").unwrap_or(start).trim_end();
     while let Some(next) = DELIMITERS.iter().find_map(|mark| rest.strip_suffix(mark)) {
         rest = next.trim_end();
     }
@@ -164,5 +174,6 @@ fn is_in_statement(start: &str) -> bool {
     let start = start.trim_end();
     let letters = start.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let is_command = letters.ends_with('\\') && letters.len() < start.len();
-    is_command || start.ends_with(['<', '>', '+', '-', '*', '/', '≤', '≥', '≠', '^', '_', '|', ':'])
+    is_command && !start.ends_with("\\pm")
+        || start.ends_with(['<', '>', '+', '-', '*', '/', '≤', '≥', '≠', '^', '_', '|', ':'])
 }

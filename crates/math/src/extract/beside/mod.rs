@@ -20,6 +20,18 @@ const MAX_BYTES: usize = 4096;
 /// Blanks of a formula.
 const BLANKS: [&str; 6] = ["\\,", "\\;", "\\!", "\\ ", "\\quad", "~"];
 
+/// Whether another value follows a tag with an answer as an item of its list: `<answer>3</answer>, 4`.
+pub(super) fn is_followed(text: &str, whole: Range<usize>) -> bool {
+    let after = text.suffix_from(whole.end);
+    let line = after.split_once('\n').map_or(after, |(line, _)| line);
+    listed::follows(None, text.slice(whole), line)
+}
+
+/// Whether a sentence before an answer ends with another value and a separator: `The answer is 3 or`.
+pub(super) fn precedes(sentence: &str) -> bool {
+    listed::precedes(sentence, false)
+}
+
 /// Whether a box, or boxes beside each other, are a part of a larger formula. `whole` goes from the command of the first
 /// to the end of the last, without delimiters around them. A percent sign after them counts unless the answer is meant in
 /// percent.

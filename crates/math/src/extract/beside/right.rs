@@ -43,9 +43,14 @@ pub(super) fn continues(after: &str, in_formula: bool, is_decimal: bool) -> bool
     if after.trim_start_matches([' ', '$', '*']).starts_with(CROSSES) {
         return true;
     }
-    // Without delimiters only what touches the box, and no sign of prose.
-    let touches = |sign: &str| after.strip_prefix(sign).is_some_and(is_term);
-    if !in_formula && (["/", "+", "*", "-", "–", "—", "\u{2212}", "±"].into_iter().any(touches) || is_sum(after)) {
+    // Outside of a formula only what touches the box, and no sign of prose.
+    let closing = || ["$$", "$", "\\)", "\\]"].iter().find_map(|mark| after.trim_start().strip_prefix(mark));
+    let outside = if in_formula { closing() } else { Some(after.trim_start_matches('*')) };
+    let is_joined = |after: &str| {
+        let touches = |sign: &str| after.strip_prefix(sign).is_some_and(is_term);
+        ["/", "+", "*", "-", "–", "—", "\u{2212}", "±"].into_iter().any(touches) || is_sum(after)
+    };
+    if outside.is_some_and(is_joined) || !in_formula && is_joined(after) {
         return true;
     }
     // `36+`
@@ -121,7 +126,7 @@ fn is_factor(rest: &str) -> bool {
 /// The first words after a box, in lower case.
 fn words_after(rest: &str) -> Vec<String> {
     let rest = rest.trim_start_matches(['$', '*', ' ', '{', '~', '(', '-']);
-    let rest = rest.strip_prefix("\\)").unwrap_or(rest);
+    let rest = rest.strip_prefix("\\)").or_else(|| rest.strip_prefix("\\]")).unwrap_or(rest);
     let rest = ["\\text{", "\\mathrm{", "\\textbf{"].iter().find_map(|text| rest.strip_prefix(text)).unwrap_or(rest);
     let rest = rest.trim_start_matches([' ', '\\', '{', '(']);
     if !rest.starts_with(char::is_alphabetic) {

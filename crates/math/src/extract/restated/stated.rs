@@ -39,9 +39,12 @@ impl<'a> Answered<'a> {
             None => (None, text),
         };
         let name = inside.or_else(|| beside::name_before(before).map(|(_, name)| name));
+        let words = without_words(value);
+        let value = words.as_deref().unwrap_or(value);
         let number = read(value);
         let is_letter = number.is_none() && text.len() <= MAX_NUMBER;
-        let choice = is_letter.then(|| choice::of_answer(text, &Known::default())).flatten();
+        let letter = words.as_deref().unwrap_or(text);
+        let choice = is_letter.then(|| choice::of_answer(letter, &Known::default())).flatten();
         Self { text, number, name, choice }
     }
 
@@ -225,6 +228,16 @@ fn numbers(text: &str) -> Vec<Number> {
         }
     }
     found
+}
+
+/// A text without the words in its formula: of `\\text{The area is }36` the number. `None` where it has none.
+fn without_words(text: &str) -> Option<String> {
+    let (mut bare, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("\\text{") {
+        bare.push_str(before);
+        rest = after.split_once('}')?.1;
+    }
+    (rest.len() < text.len()).then(|| bare + rest)
 }
 
 /// A text that is one number, with a unit or without.
