@@ -179,14 +179,15 @@ fn behind(after: &str) -> Option<u32> {
     }
     // After a mark nothing else may be said: `, in base 7 it is 21`.
     let is_apart = bare.starts_with([',', '.', ';']);
-    let bare = bare.trim_start_matches([',', '.', ';', ' ']);
-    let words = words_of(bare.split(['\n', ',', ';', '.']).next()?);
+    let bare = bare.trim_start_matches([',', '.', ';', ' ', '(']);
+    let words = words_of(bare.split(['\n', ',', ';', '.', '(', ')']).next()?);
     let is_between = |word: &String| BETWEEN.contains(&word.as_str()) || BEFORE.contains(&word.as_str());
     let start = words.iter().position(|word| !is_between(word))?;
     let rest = words.get(start..)?;
     let (base, count) = base_at(rest)?;
     let is_form = |word: &String| FORMS.contains(&word.as_str()) || word == "number" || word == "digits";
-    (!is_apart || rest.get(count..)?.iter().all(is_form)).then_some(base)
+    let mut said = rest.get(count..)?.iter().take_while(|word| *word != "instead");
+    (!is_apart || said.all(is_form)).then_some(base)
 }
 
 /// `In base 7, it is`, where the sentence before a box says nothing else.
@@ -276,6 +277,8 @@ mod tests {
             "In base 7:\n\\[\\boxed{15}\\]",
             "We work in base 7. So it is \\boxed{15}",
             "\\boxed{15}, written in base 7.",
+            "\\boxed{15}, written in base 7 (just a guess)",
+            "\\boxed{15}, in base 7 instead of ten",
             "\\boxed{15}. All in base 7.",
             "\\boxed{15}₇",
             "\\boxed{15} in radix 7",
