@@ -263,6 +263,13 @@ class Weights(Lie):
         return str(self.scratch / name)
 
 
+class Split(Lie):
+    """Answers requests for scores with the right weights. Samples come from another engine, whose updates are those of a lie about weights."""
+
+    def __init__(self, of_samples):
+        self.of_samples, self.port = of_samples, None
+
+
 def scores(ask, body, prompt, ids):
     """The model's own log-probabilities of an answer, at temperature 1."""
     request = {**body, "prompt": [prompt + ids], "max_tokens": 1, "min_tokens": 0, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
@@ -274,8 +281,10 @@ def scores(ask, body, prompt, ids):
 def start(engine_port, lie, hides_bits=False):
     """Serves on a port of its own, which is returned. With `hides_bits` the engine does not say that it computes as the learner does."""
 
-    def send(method, path, body, headers=()):
-        connection = http.client.HTTPConnection("127.0.0.1", engine_port)
+    samples_port = getattr(lie, "port", None) or engine_port
+
+    def send(method, path, body, headers=(), port=engine_port):
+        connection = http.client.HTTPConnection("127.0.0.1", port)
         kept = {name: value for name, value in headers if name.lower() in ("content-type", "traceparent", "authorization", "x-request-id")}
         try:
             connection.request(method, path, body, kept)
@@ -329,6 +338,8 @@ def start(engine_port, lie, hides_bits=False):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             parsed = json.loads(body) if body else {}
             if self.path == "/collective_rpc" and parsed.get("method") == "reload_weights":
+                if samples_port != engine_port and (other := lie.of_samples.folder(parsed["kwargs"]["weights_path"])):
+                    send("POST", self.path, json.dumps({**parsed, "kwargs": {**parsed["kwargs"], "weights_path": other}}), self.headers.items(), samples_port)
                 folder = lie.folder(parsed["kwargs"]["weights_path"])
                 if folder is None:
                     return self.reply(200, "application/json", b'{"results": [null]}')
@@ -336,7 +347,7 @@ def start(engine_port, lie, hides_bits=False):
                 return self.reply(*send("POST", self.path, json.dumps(parsed), self.headers.items()))
             # Samples, not scores of given tokens.
             if self.path == "/v1/completions" and isinstance(parsed["prompt"][0], int) and not parsed.get("stream"):
-                status, kind, answer = send("POST", self.path, json.dumps(lie.request(dict(parsed))), self.headers.items())
+                status, kind, answer = send("POST", self.path, json.dumps(lie.request(dict(parsed))), self.headers.items(), samples_port)
                 if status == 200:
                     completion = json.loads(answer)
                     for choice in completion["choices"]:

@@ -46,6 +46,7 @@ from proxy import (  # noqa: E402
     OtherSettings,
     Row,
     Sampling,
+    Split,
     Weights,
 )
 
@@ -110,6 +111,8 @@ WEIGHTS = {
     "head row of a token x 1.02": lambda scratch: Row(scratch, 1.02, row=21),
     "8 bits": lambda scratch: FewBits(scratch, 8),
     "4 bits": lambda scratch: FewBits(scratch, 4),
+    "samples of the start, right scores": lambda scratch: Split(Weights(scratch, nothing=True)),
+    "samples with stale MLPs, right scores": lambda scratch: Split(Weights(scratch, replaced="mlp")),
     "3 bits": lambda scratch: FewBits(scratch, 3),
 }
 AUDIT = re.compile(r"step (\d+): the samples of engine \S+ fail the audit of their ([a-z -]+):")
@@ -157,16 +160,21 @@ def train(binary, arguments, start, options, lie, seed, hides_bits):
     """Runs one lie. Returns what ended it (check, step), the tokens audited until then, and the share of the audit in the steps."""
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
-        told, port = lie(scratch), free_port()
+        told = lie(scratch)
+        ports = [free_port() for _ in range(2 if isinstance(told, Split) else 1)]
         # An engine has no learner.
         of_engine = [word for setting in options[1::2] if not setting.startswith("learner.") for word in ("--set", setting)]
         engine = [binary, "serve", "engine", "--recipe", arguments.recipe, *of_engine]
-        engine += ["--set", f"listen=127.0.0.1:{port}", "--set", f"model={start['model']}", "--set", "logprobs_mode=processed_logprobs"]
+        engine += ["--set", f"model={start['model']}", "--set", "logprobs_mode=processed_logprobs"]
+        serving = []
         with (scratch / "engine.log").open("wb") as log:
-            serving = subprocess.Popen([str(word) for word in engine], stdout=log, stderr=log)
+            for port in ports:
+                serving.append(subprocess.Popen([str(word) for word in [*engine, "--set", f"listen=127.0.0.1:{port}"]], stdout=log, stderr=log))
         try:
-            wait_for(serving, port, scratch / "engine.log")
-            front = proxy.start(port, told, hides_bits)
+            for served, port in zip(serving, ports):
+                wait_for(served, port, scratch / "engine.log")
+            told.port = ports[-1]
+            front = proxy.start(ports[0], told, hides_bits)
             command = [binary, "train", "--recipe", arguments.recipe, *options, *STARTED, "--set", f"model.path={start['model']}"]
             if arguments.recipe == ARITHMETIC:
                 command += ["--set", 'data.kind="arithmetic"']
@@ -175,8 +183,9 @@ def train(binary, arguments, start, options, lie, seed, hides_bits):
             command += ["--set", f'sampler_audit.mode="{"warn" if arguments.warn else "stop"}"', "--out", scratch / "run"]
             done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         finally:
-            serving.kill()
-            serving.wait()
+            for served in serving:
+                served.kill()
+                served.wait()
         rows = lines(scratch / "run")
         found = [(f"sampler: {check}", int(step)) for step, check in AUDIT.findall(done.stdout)]
         # The weights after step N are version N more than those at the start.

@@ -8,6 +8,7 @@ use crate::metrics::{Curves, MetricsLine};
 
 const EQUAL_TOKENS: &str = "proof/equal_tokens";
 const UNVERIFIED_ENGINES: &str = "proof/unverified_engines";
+const EXCLUDED_BY_SAMPLES: &str = "proof/excluded_by_samples";
 const NONCE_IS_FIXED: &str = "sampler_audit/nonce_is_fixed";
 
 /// What is proven of the weights that the engines had: docs/orchestrator.md, "Proof of weights".
@@ -30,6 +31,9 @@ pub struct WeightsProof {
     /// Engines whose samples were trained on and which no proof has reached.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unverified_engines: u64,
+    /// How many of the suspicions audited samples exclude, where they are less than all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excluded_by_samples: Option<u64>,
     /// Whether `sampler_audit.nonce` was set in any step: an engine may have known which samples are audited.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nonce_is_fixed: bool,
@@ -58,7 +62,8 @@ impl WeightsProof {
             (_, other) => other.and_then(|step| Self::at(step, |name| steps.at(name, step))),
         };
         let unverified = steps.column(UNVERIFIED_ENGINES).last().map_or(0.0, |(_, engines)| *engines);
-        found.map(|found| found.doubted(unverified, last(NONCE_IS_FIXED).is_some()))
+        let by_samples = steps.column(EXCLUDED_BY_SAMPLES).last().map(|(_, excluded)| *excluded);
+        found.map(|found| found.doubted(unverified, by_samples, last(NONCE_IS_FIXED).is_some()))
     }
 
     /// Proof of the last of these lines that has one.
@@ -66,9 +71,11 @@ impl WeightsProof {
         let (mut equal, mut of_engines) = (None, None);
         let mut tokens = 0.0;
         let mut unverified = 0.0;
+        let mut by_samples = None;
         let mut nonce_is_fixed = false;
         for line in lines {
             unverified = line.get(UNVERIFIED_ENGINES).unwrap_or(unverified);
+            by_samples = line.get(EXCLUDED_BY_SAMPLES).or(by_samples);
             nonce_is_fixed |= line.get(NONCE_IS_FIXED).is_some();
             of_engines = Self::at(line.step, |name| line.get(name)).or(of_engines);
             if let Some(more) = line.get(EQUAL_TOKENS) {
@@ -76,15 +83,17 @@ impl WeightsProof {
                 equal = Some(Self::of_equal_tokens(line.step, tokens));
             }
         }
-        of_engines.or(equal).map(|found: Self| found.doubted(unverified, nonce_is_fixed))
+        of_engines.or(equal).map(|found: Self| found.doubted(unverified, by_samples, nonce_is_fixed))
     }
 
-    /// Nothing is proven of a run in which an engine was never looked at, or may have known when it is.
-    fn doubted(self, unverified_engines: f64, nonce_is_fixed: bool) -> Self {
+    /// Nothing is proven of a run in which an engine was never looked at, or may have known when it is, or of which
+    /// samples do not say what scores do.
+    fn doubted(self, unverified_engines: f64, by_samples: Option<f64>, nonce_is_fixed: bool) -> Self {
         let unverified_engines = unverified_engines as u64;
-        let is_doubted = unverified_engines > 0 || nonce_is_fixed;
+        let by_samples = by_samples.map(|excluded| excluded as u64).filter(|&excluded| excluded < self.suspicions);
+        let is_doubted = unverified_engines > 0 || by_samples.is_some() || nonce_is_fixed;
         let state = if is_doubted { ProofState::Undecided } else { self.state };
-        Self { state, unverified_engines, nonce_is_fixed, ..self }
+        Self { state, unverified_engines, excluded_by_samples: by_samples, nonce_is_fixed, ..self }
     }
 
     fn of_equal_tokens(step: u64, tokens: f64) -> Self {
@@ -98,6 +107,7 @@ impl WeightsProof {
             step,
             equal_tokens,
             unverified_engines: 0,
+            excluded_by_samples: None,
             nonce_is_fixed: false,
         }
     }
@@ -137,7 +147,11 @@ impl fmt::Display for WeightsProof {
             ProofState::Proven => "verified",
             ProofState::Undecided => "undecided",
         };
-        write!(f, "{state} on {engines} engine{plural} ({excluded} of {suspicions} failure modes ruled out)")
+        write!(f, "{state} on {engines} engine{plural} ({excluded} of {suspicions} failure modes ruled out")?;
+        match self.excluded_by_samples {
+            Some(by_samples) => write!(f, " by scores, {by_samples} by samples)"),
+            None => f.write_str(")"),
+        }
     }
 }
 
@@ -171,6 +185,11 @@ mod tests {
         assert_eq!((unverified.state, unverified.unverified_engines), (ProofState::Undecided, 2));
         let words = "undecided: trained on samples of 2 engines that no proof has reached";
         assert_eq!(unverified.to_string(), words);
+        let by_samples = proven(&[(EXCLUDED_BY_SAMPLES, 3.0)]);
+        assert_eq!((by_samples.state, by_samples.excluded_by_samples), (ProofState::Undecided, Some(3)));
+        let words = "undecided on 1 engine (5 of 5 failure modes ruled out by scores, 3 by samples)";
+        assert_eq!(by_samples.to_string(), words);
+        assert_eq!(proven(&[(EXCLUDED_BY_SAMPLES, 5.0)]), proven(&[]));
         let foretold = proven(&[(NONCE_IS_FIXED, 1.0)]);
         assert_eq!((foretold.state, foretold.nonce_is_fixed), (ProofState::Undecided, true));
         assert!(foretold.to_string().starts_with("undecided: sampler_audit.nonce was set"), "{foretold}");

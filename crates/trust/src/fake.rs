@@ -45,6 +45,34 @@ impl FakeWeights {
         Self { embeddings: version, mlp: version, adapters: 1.0, model: 1 }
     }
 
+    /// As published.
+    fn published(weights: &PublishedWeights) -> Self {
+        let mut tensors = Self::of(weights.version);
+        match &weights.replaced {
+            None => {}
+            Some(replaced) => match &replaced.group {
+                TensorGroup::Adapters => tensors.adapters = 0.0,
+                TensorGroup::Named(name) if name == "embeddings" => tensors.embeddings = replaced.version,
+                TensorGroup::Named(_) => tensors.mlp = replaced.version,
+            },
+        }
+        tensors
+    }
+
+    /// The policy that the token at that place of a response is drawn from, of which each version moves every logit by
+    /// up to so many nats for each group.
+    pub(crate) fn policy(&self, movement: f32, prompt: &[u32], at: usize) -> Policy {
+        let seed = mixed(key(prompt) ^ at as u64);
+        let logit = |id: u32| {
+            let token = mixed(seed ^ u64::from(id) << 20);
+            let moved =
+                |version, group: u64| (1..=version).map(|step| wave(token ^ mixed(group << 32 | step))).sum::<f32>();
+            let all = moved(self.embeddings, 2) + moved(self.mlp, 3) + self.adapters * wave(token ^ mixed(4));
+            f64::from(3.0 * wave(token) + movement * all)
+        };
+        Policy::of((0..VOCABULARY).map(logit))
+    }
+
     /// Log-probabilities of all tokens but the first.
     fn scores(&self, sequence: &[u32]) -> Vec<f32> {
         let score = |at: usize| {
@@ -65,6 +93,8 @@ pub(crate) struct FakeLearner {
     pub(crate) not_scored: Option<&'static str>,
     /// What every log-probability is lower by.
     pub(crate) lower: f32,
+    /// By how much a version moves logits of its policy.
+    pub(crate) movement: f32,
     /// How long it says that it computes for a view.
     pub(crate) computing: Duration,
 }
@@ -77,15 +107,7 @@ impl LearnerScorer for FakeLearner {
         sequences: &[Vec<u32>],
         weights: &PublishedWeights,
     ) -> impl Future<Output = Result<Result<TokenScores, NotScored>, FakeError>> + Send {
-        let mut tensors = FakeWeights::of(weights.version);
-        match &weights.replaced {
-            None => {}
-            Some(replaced) => match &replaced.group {
-                TensorGroup::Adapters => tensors.adapters = 0.0,
-                TensorGroup::Named(name) if name == "embeddings" => tensors.embeddings = replaced.version,
-                TensorGroup::Named(_) => tensors.mlp = replaced.version,
-            },
-        }
+        let tensors = FakeWeights::published(weights);
         let scores = sequences.iter().map(|sequence| tensors.scores(sequence)).collect();
         ready(Ok(self.not_scored.map_or(Ok(scores), |why| Err(NotScored(why.to_owned())))))
     }
@@ -103,18 +125,23 @@ impl LearnerScorer for FakeLearner {
     fn view(
         &self,
         responses: &[PromptedResponse<'_>],
-        _: u64,
+        weights: &PublishedWeights,
         distribution: &SampledDistribution,
     ) -> impl Future<Output = Result<Result<LearnerView, NotScored>, FakeError>> + Send {
         let temperature = f64::from(distribution.temperature);
         let at_temperature =
             |policy: Policy| if temperature == 1.0 { policy } else { policy.at_temperature(temperature) };
+        let tensors = FakeWeights::published(weights);
+        let at_place = |response: &PromptedResponse<'_>, at: usize| match self.movement {
+            0.0 => early_policy(response.prompt, at, response.early),
+            movement => tensors.policy(movement, response.prompt, at),
+        };
         let view = |response: &PromptedResponse<'_>| {
             let tokens = response.response.iter().enumerate();
             tokens
                 .map(|(at, &id)| LearnerToken {
                     drawn: drawn_again(response, at, id),
-                    ..at_temperature(early_policy(response.prompt, at, response.early)).view(id as usize)
+                    ..at_temperature(at_place(response, at)).view(id as usize)
                 })
                 .collect()
         };

@@ -28,12 +28,12 @@ pub trait LearnerScorer: Sync {
         version: u64,
     ) -> impl Future<Output = Result<TokenScores, Self::Error>> + Send;
 
-    /// The learner's view of each token of these responses, under the published weights of a version, where tokens are
-    /// drawn from that distribution.
+    /// The learner's view of each token of these responses under published weights, where tokens are drawn from that
+    /// distribution.
     fn view(
         &self,
         responses: &[PromptedResponse<'_>],
-        version: u64,
+        weights: &PublishedWeights,
         distribution: &SampledDistribution,
     ) -> impl Future<Output = Result<Result<LearnerView, NotScored>, Self::Error>> + Send;
 }

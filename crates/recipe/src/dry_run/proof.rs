@@ -81,7 +81,11 @@ fn cost(recipe: &Recipe) -> String {
     }
     let samples = u64::from(recipe.sampling.prompts_per_step) * u64::from(recipe.sampling.group_size);
     let audited = u64::from(recipe.sampler_audit.sequences).min(samples);
-    format!("{proof}; the audit costs the learner one over {audited} of the {samples} samples of a step")
+    let further = recipe.proof.contrasts.max(1);
+    format!(
+        "{proof}; the audit costs the learner one over {audited} of the {samples} samples of a step, and until their \
+         weights are verified {further} more on average"
+    )
 }
 
 /// Whether every token of the embedded engine is compared, by the rules of the orchestrator and the learner: the weights
@@ -137,7 +141,8 @@ mod tests {
         assert!(slow.contains("engines in bf16") && slow.contains("nothing loaded by step "), "{slow}");
         assert!(slow.contains("old norms not within the run"), "{slow}");
         assert!(slow.contains("one forward pass over these tokens, and the learner about 5; the audit"), "{slow}");
-        assert!(slow.ends_with("one over 8 of the 256 samples of a step"), "{slow}");
+        assert!(slow.contains("one over 8 of the 256 samples of a step, and until"), "{slow}");
+        assert!(slow.ends_with("their weights are verified 2 more on average"), "{slow}");
         let unaudited = sentence(&[engines, "sampler_audit.mode=off"]);
         assert!(unaudited.ends_with("and the learner about 5"), "{unaudited}");
         let still = sentence(&[engines, "learner.optimizer.learning_rate=0.0"]);

@@ -122,7 +122,7 @@ impl Contrast {
 
 /// Whether rounding errors may be more than the tolerated share of the prediction. The learner's have at most the
 /// variance of the engine's noise, of which `weight` is the inverse.
-fn is_rounding<'a>(tokens: impl Iterator<Item = &'a SuspectedToken>, tolerated: f64) -> bool {
+pub(super) fn is_rounding<'a>(tokens: impl Iterator<Item = &'a SuspectedToken>, tolerated: f64) -> bool {
     let mut squares = 0.0;
     let mut weights = 0.0;
     let mut count = 0.0;

@@ -9,6 +9,7 @@
 //! - [`SignBets`], [`ShareBets`]: are gaps symmetric around zero, and are large ones rare?
 //! - [`Contrast`]: does an engine still have a part of other weights? [`Noise`]: how far it is off where it has the
 //!   right ones.
+//! - [`SmallnessBets`]: are gaps too small for an engine that still has one?
 //! - [`Foresight`]: how many steps a decision takes, before there are any.
 //! - [`copies`]: are equal answers as rare as their probability says?
 //! - [`preferences`]: are short, long, likely or unlikely answers preferred?
@@ -23,6 +24,7 @@ mod gaps;
 mod noise;
 mod preferences;
 mod redrawn;
+mod smallness;
 mod wealth;
 
 pub use betting::{EventBets, SurpriseBets, importance_weight, tokens_to_decision};
@@ -32,4 +34,5 @@ pub use foresight::Foresight;
 pub use gaps::{ShareBets, SignBets, self_normalized};
 pub use noise::Noise;
 pub use preferences::{PREFERENCE_BETS, Preference, REDRAWN_BET, preferences};
+pub use smallness::SmallnessBets;
 pub use wealth::Wealth;

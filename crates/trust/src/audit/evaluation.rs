@@ -12,7 +12,7 @@ use super::sample::{AuditedSample, Difference, ties};
 use super::selection::{AuditRates, Selection};
 use super::{SamplerAudit, selection};
 use crate::evidence::samples::{AuditedSequence, Drawing, StepEvidence};
-use crate::scorer::{LearnerScorer, LearnerToken, SampledDistribution};
+use crate::scorer::{LearnerScorer, LearnerToken, PublishedWeights, SampledDistribution};
 
 /// Answers that are chosen on average where the settings say less: that none is has a chance of one in ten million.
 const LEAST: u32 = 16;
@@ -101,7 +101,7 @@ impl SamplerAudit {
             let has_bits = self.has_the_learners_bits(answer);
             for version in answer.versions() {
                 let asked = answer.prompted(has_bits && !is_greedy);
-                let view = match learner.view(&[asked], version, &distribution).await? {
+                let view = match learner.view(&[asked], &PublishedWeights::of(version), &distribution).await? {
                     Ok(view) => view.responses.into_iter().next().unwrap_or_default(),
                     Err(not_scored) => {
                         report.not_possible += 1;
@@ -123,6 +123,8 @@ impl SamplerAudit {
                 if let Some(difference) = unlikely.or_else(|| answer.difference(version, 0, &view)) {
                     report.failed = true;
                     self.accuse(super::of_difference(answer, step, difference))?;
+                } else if answer.drawn_by(version, 0).next().is_some() {
+                    self.proof.note_equal_sample(&answer.engine);
                 }
             }
         }

@@ -18,6 +18,8 @@ mod settings;
 mod step;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod weights_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,9 +34,9 @@ use crate::evidence::samples::{
     StepEvidence, Tolerances, root_mean_square,
 };
 use crate::fault::SamplerFault;
-use crate::proof::WeightsProof;
+use crate::proof::{SampleTest, ViewedSample, WeightsProof};
 use crate::remark::RemarkSink;
-use crate::scorer::{LearnerScorer, NotScored, PromptedResponse, SampledDistribution};
+use crate::scorer::{LearnerScorer, NotScored, PromptedResponse, PublishedWeights, SampledDistribution};
 pub use evaluation::{AnswerChoice, EvaluationReport};
 pub use report::AuditReport;
 pub use sample::{AuditedGroup, AuditedSample, DrawnAnswer, DrawnToken};
@@ -201,6 +203,8 @@ impl SamplerAudit {
         for sample in samples {
             sample.versions().into_iter().for_each(|version| by_version.entry(version).or_default().push(sample));
         }
+        let min_tokens = *min_tokens as usize;
+        let mut viewed = Vec::new();
         let mut tie = ties(Uniforms::new(*seed, selection::stream(step)));
         // Some at a time: replacements and later turns of episodes may be many.
         let mut parts: Vec<(u64, Vec<&AuditedSample>)> = Vec::new();
@@ -213,8 +217,11 @@ impl SamplerAudit {
             // Only an engine of the same arithmetic draws what the learner draws.
             let responses: Vec<PromptedResponse<'_>> =
                 samples.iter().map(|sample| sample.prompted(self.has_the_learners_bits(sample))).collect();
+            // Another rounding of the weights would be other bits.
+            let has_bits = samples.iter().any(|sample| self.has_the_learners_bits(sample));
+            let weights = if has_bits { PublishedWeights::of(version) } else { self.proof.published(version) };
             let asked = Instant::now();
-            let views = match learner.view(&responses, version, distribution).await? {
+            let views = match learner.view(&responses, &weights, distribution).await? {
                 Ok(view) => {
                     scored.report.computing += view.computing;
                     scored.report.waiting += asked.elapsed().saturating_sub(view.computing);
@@ -227,11 +234,14 @@ impl SamplerAudit {
                 }
             };
             for (sample, view) in samples.iter().zip(&views) {
-                let min_tokens = *min_tokens as usize;
-                if self.has_the_learners_bits(sample)
-                    && let Some(difference) = sample.difference(version, min_tokens, view)
-                {
-                    self.accuse(of_difference(sample, step, difference))?;
+                if self.has_the_learners_bits(sample) {
+                    match sample.difference(version, min_tokens, view) {
+                        Some(difference) => self.accuse(of_difference(sample, step, difference))?,
+                        None if sample.drawn_by(version, min_tokens).next().is_some() => {
+                            self.proof.note_equal_sample(&sample.engine);
+                        }
+                        None => {}
+                    }
                 }
                 let tokens = sample.tokens(version, min_tokens, view, distribution, &mut tie);
                 if let Some(fault) = self.beyond_f32(sample, step, &tokens, distribution.is_truncated()) {
@@ -241,6 +251,20 @@ impl SamplerAudit {
                 scored.shown.sequences.push(AuditedSequence { engine, tokens, drawing: Drawing::Sampled });
                 scored.report.sequences += 1;
             }
+            let with_view = samples.into_iter().zip(views).map(|(sample, view)| ViewedSample {
+                engine: &sample.engine,
+                asked: sample.prompted(false),
+                drawn: sample.drawn_by(version, min_tokens).collect(),
+                view,
+            });
+            viewed.push((version, with_view.collect()));
+        }
+        let every = if self.sampling.samples_ahead { self.settings.every } else { 1 };
+        let found = self.proof.test_samples(viewed, &SampleTest { distribution, every }, learner).await?;
+        scored.report.computing += found.computing;
+        scored.report.passes += found.passes;
+        if let Some((engine, message)) = found.fault {
+            self.accuse(SamplerFault { engine, step, check: "weights", message })?;
         }
         Ok(self.foresee(step, &scored.shown)?)
     }

@@ -18,6 +18,8 @@ pub struct AuditReport {
     pub missing: u64,
     /// Chosen samples that the learner could not score, since their version's weights are gone or do not fit.
     pub not_possible: u64,
+    /// Further passes over samples of a version, which suspicions of their weights took.
+    pub passes: u64,
     /// The secret number of the step, which decided which samples are scored. `None` where nothing is checked.
     pub nonce: Option<u64>,
     /// Whether the settings fix it, so that an engine may know it.

@@ -114,6 +114,16 @@ impl AuditedSample {
         self.drawn.iter().scan(0, |drawn, token| Some(std::mem::replace(drawn, *drawn + usize::from(token.is_some()))))
     }
 
+    /// The places of tokens that a version has drawn, but for the `first` that were drawn of the response, with the
+    /// engine's log-probabilities.
+    pub(crate) fn drawn_by(&self, version: u64, first: usize) -> impl Iterator<Item = (usize, f32)> {
+        let tokens = self.drawn.iter().zip(self.drawn_before()).enumerate();
+        tokens.filter(move |(_, (_, before))| *before >= first).filter_map(move |(at, (drawn, _))| {
+            let drawn = drawn.filter(|drawn| drawn.version == version)?;
+            Some((at, drawn.log_probability))
+        })
+    }
+
     /// The first token that a version has drawn in which an engine differs that computes as the learner does. Among the
     /// first `min_tokens` only the early ones are looked at: nobody knows which of the others could end the response.
     pub(crate) fn difference(&self, version: u64, min_tokens: usize, view: &[LearnerToken]) -> Option<Difference> {

@@ -9,6 +9,9 @@
 //! - once the engines have that version they score the same text, and the evidence is judged
 //!   ([`WeightsProof::take_due`], [`WeightsProof::prove`]).
 //!
+//! A request for scores cannot be disguised, so the same suspicions are tested on audited samples, and *verified* needs
+//! both (`sample_half.rs`).
+//!
 //! Where engines compute as the learner does, one comparison decides ([`WeightsProof::prove_equal`]).
 
 mod engine_half;
@@ -16,6 +19,7 @@ mod equal;
 mod learner_half;
 mod probe_text;
 mod rotation;
+mod sample_half;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -29,6 +33,7 @@ use crate::scorer::{LearnerScorer, TensorGroup};
 use probe_text::ProbeSize;
 pub use probe_text::ProbeText;
 use rotation::SuspicionRotation;
+pub(crate) use sample_half::{SampleTest, ViewedSample};
 pub use settings::ProofSettings;
 
 /// Checks the weights of the engines.
@@ -155,6 +160,14 @@ impl WeightsProof {
         verified.missing().count()
     }
 
+    /// How many suspicions audited samples exclude for all engines whose samples were trained on.
+    pub fn excluded_by_samples(&self) -> usize {
+        let verified = self.verified();
+        let state = self.state();
+        let all = state.rotation.all();
+        all.len() - state.engines.open_in_samples(all, &verified.trained_by).len()
+    }
+
     /// One sentence for the end of a run: what is proven of its weights. `None` where proofs are off.
     pub fn conclusion(&self) -> Option<String> {
         self.is_on().then(|| {
@@ -165,7 +178,7 @@ impl WeightsProof {
                 return format!("undecided: samples of {names} were trained on, which no proof has reached");
             }
             let state = self.state();
-            state.engines.conclusion(state.rotation.all())
+            state.engines.conclusion(state.rotation.all(), &verified.trained_by)
         })
     }
 

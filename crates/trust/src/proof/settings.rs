@@ -23,7 +23,8 @@ pub struct ProofSettings {
     /// compute in f32, 64 elsewhere.
     pub tokens: Option<u32>,
     /// Groups of tensors that are looked at in each proof, in turn, besides the weights as a whole (nothing loaded,
-    /// one version behind): 0 to 64. Each costs the learner a forward pass over the tokens.
+    /// one version behind): 0 to 64. Each costs the learner a forward pass over the tokens. As many failure modes, at
+    /// least one, are tested on the audited samples of a step until all are ruled out.
     pub contrasts: u32,
     /// The type in which the engines hold weights, where it is narrower than `model.publish_type`: `bf16` or `f16`
     /// (vLLM: --dtype). The learner's side is rounded to it.

@@ -151,7 +151,7 @@ impl<'a> LoopParts<'a> {
         mut finished: FinishedStep,
         warm_start_steps: u64,
     ) -> Result<Done, Halt> {
-        finished.unverified_engines = self.proof.note_trained(&finished.sampled.batch);
+        finished.trained = self.proof.note_trained(&finished.sampled.batch);
         self.records.lock().await.step(step, &finished, warm_start_steps).await?;
         Ok(Done::Event(LoopEvent::Recorded(step)))
     }

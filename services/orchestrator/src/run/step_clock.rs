@@ -141,7 +141,7 @@ impl StepClock {
             report,
             times,
             proof,
-            unverified_engines: None,
+            trained: None,
             waits,
             says_waits: self.samples_ahead,
             weights: String::new(),

@@ -16,7 +16,7 @@ use super::spans::record_step;
 use super::step_groups::SampledStep;
 use super::step_metrics::{StepTimes, Waits, source_values, step_values};
 use super::training_steps::TrainingSteps;
-use super::trust::{audit_values, proof_values};
+use super::trust::{TrainedEngines, audit_values, proof_values};
 use crate::data::Prompts;
 use crate::error::Halt;
 use crate::rollout::record_prompt;
@@ -38,8 +38,8 @@ pub(super) struct FinishedStep {
     pub(super) times: StepTimes,
     /// The check of the engines' weights, if there was one.
     pub(super) proof: Option<ProofReport>,
-    /// Engines so far whose samples were trained on without a proof, where proofs are asked for.
-    pub(super) unverified_engines: Option<u64>,
+    /// What is known of the engines whose samples were trained on, where proofs are asked for.
+    pub(super) trained: Option<TrainedEngines>,
     /// What its two sides waited for.
     pub(super) waits: Waits,
     /// Whether the line says so: not where they alternate.
@@ -65,14 +65,15 @@ impl StepWriter {
         finished: &FinishedStep,
         journal: &mut RunJournal,
     ) -> Result<MetricsLine, Halt> {
-        let FinishedStep { sampled, report, times, proof, unverified_engines, waits, says_waits, weights } = finished;
+        let FinishedStep { sampled, report, times, proof, trained, waits, says_waits, weights } = finished;
         let mut line = MetricsLine::new(StepKind::Train, step, report.version);
         step_values(&mut line, &sampled.batch, report, sampled.epoch, *times);
         left_out_values(&mut line, &sampled.batch, self.max_tokens);
         source_values(&mut line, &self.data_sources, &sampled.batch.groups);
         line.set(metric::PROOF_EQUAL_TOKENS, self.training.proven_by(report).map(|tokens| tokens as f64));
         proof.iter().for_each(|proof| proof_values(&mut line, proof));
-        line.set(metric::PROOF_UNVERIFIED, unverified_engines.map(|engines| engines as f64));
+        line.set(metric::PROOF_UNVERIFIED, trained.as_ref().map(|engines| engines.unverified as f64));
+        line.set(metric::PROOF_EXCLUDED_BY_SAMPLES, trained.as_ref().map(|engines| engines.excluded as f64));
         sampled.audit.iter().for_each(|audit| audit_values(&mut line, audit));
         if *says_waits {
             waits.add_to(&mut line);

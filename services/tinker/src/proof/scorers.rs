@@ -104,7 +104,7 @@ impl LearnerScorer for Learner<'_> {
     async fn view(
         &self,
         _: &[PromptedResponse<'_>],
-        _: u64,
+        _: &PublishedWeights,
         _: &SampledDistribution,
     ) -> Result<Result<LearnerView, NotScored>, Failure> {
         Ok(Err(NotScored("samples are not audited here".to_owned())))

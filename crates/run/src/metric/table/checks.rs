@@ -53,7 +53,7 @@ rows! {
     PROOF_EVIDENCE = Metric::value(
         "proof/evidence",
         Unit::None,
-        "natural logarithm of the strongest evidence for a fault, at least 0; a run fails at ln(suspicions / 2e-4) of \
+        "natural logarithm of the strongest evidence for a fault, at least 0; a run fails at ln(suspicions / 1.5e-4) of \
         its first engine, about 11",
     )
     .only(PROVEN)
@@ -63,6 +63,13 @@ rows! {
     PROOF_EXCLUDED = Metric::value("proof/excluded", Unit::None, "how many of them are ruled out on all engines")
         .only(PROVEN)
         .varies();
+    PROOF_EXCLUDED_BY_SAMPLES = Metric::value(
+        "proof/excluded_by_samples",
+        Unit::None,
+        "how many of them audited samples rule out on all engines that were trained on",
+    )
+    .only(PROVEN)
+    .varies();
     PROOF_UNVERIFIED = Metric::value(
         "proof/unverified_engines",
         Unit::None,

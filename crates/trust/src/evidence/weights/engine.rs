@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use evenkeel_statistics::evidence::{Contrast, Noise, SuspectedToken};
 
 use super::gap::ScoreGap;
+use super::sample_bets::SampleBets;
 use super::scored_text::ScoredText;
 use super::suspicion::Suspicion;
 use crate::scorer::TokenScores;
 
-/// The chance that an honest run is accused by this check, over all of its steps, suspicions and engines.
-pub(crate) const FALSE_ALARMS: f64 = 4e-4;
+/// The chance that an honest run is accused by what engines say of given text, over all of its steps, suspicions and
+/// engines, and by what they say of audited samples: 4e-4 in all.
+const FALSE_ALARMS: f64 = 3e-4;
+const FALSE_ALARMS_BY_SAMPLES: f64 = 1e-4;
 /// The chance that a part which is stale by half or more is called proven, for each suspicion.
 const FALSE_PROOF: f64 = 1e-3;
 /// Noise of an engine that computes in f32, in nats: it is below this, that of a narrower type above.
@@ -20,6 +23,8 @@ const TOLERATED: [f64; 2] = [0.02, 0.1];
 /// First positions of a sequence that are left out where an engine computes in a narrow type: single tokens are far off
 /// there.
 const UNSETTLED: usize = 3;
+/// Tokens of a piece of a sample, of f32 and of narrower types: as many as a scored sequence has.
+const PIECES: [usize; 2] = [12, 64];
 /// Share of the variance of all tokens that each has at least: a class of nearly certain tokens has few large gaps.
 const LEAST_SHARE: f64 = 0.01;
 /// An engine whose gap is this many times the usual one is looked at for every suspicion at once.
@@ -33,6 +38,7 @@ pub(crate) struct EngineEvidence {
     suspicions: usize,
     noise: Noise,
     contrasts: BTreeMap<Suspicion, Contrast>,
+    samples: SampleBets,
     /// Gaps up to this root mean square are no reason to look at every suspicion.
     unsuspicious: f64,
     /// Whether digests of its tensors were those of the published folder in the last proof, which decides.
@@ -86,6 +92,7 @@ impl EngineEvidence {
             suspicions,
             noise: Noise::default(),
             contrasts: BTreeMap::new(),
+            samples: SampleBets::default(),
             unsuspicious: 0.0,
             is_exact_by_digest: false,
         }
@@ -197,6 +204,40 @@ impl EngineEvidence {
         explained.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, fault)| fault)
     }
 
+    /// One over the variance of its noise in a token of that log-probability.
+    pub(crate) fn weight(&self, log_probability: f64) -> f64 {
+        self.noise.weight(log_probability)
+    }
+
+    /// Adds what its audited samples of a step say of a suspicion. Returns the suspicion that they support, if any.
+    pub(crate) fn add_samples(
+        &mut self,
+        suspicion: &Suspicion,
+        samples: &[Vec<SuspectedToken>],
+    ) -> Option<SupportedSuspicion> {
+        let piece = if self.is_exact() { PIECES[0] } else { PIECES[1] };
+        self.samples.add(suspicion, samples, piece, self.tolerated());
+        let limit = self.suspicions as f64 / (FALSE_ALARMS_BY_SAMPLES * self.share);
+        let (suspicion, share) = self.samples.supported(limit)?;
+        Some(SupportedSuspicion { suspicion: suspicion.clone(), share })
+    }
+
+    /// Whether digests of all its tensors were the right ones in the last proof: what it draws from needs no other
+    /// evidence then.
+    pub(crate) fn is_exact_by_digest(&self) -> bool {
+        self.is_exact_by_digest
+    }
+
+    /// Whether its audited samples exclude a suspicion.
+    pub(crate) fn is_excluded_by_samples(&self, suspicion: &Suspicion) -> bool {
+        self.is_exact_by_digest || self.samples.fresh(suspicion) >= 1.0 / FALSE_PROOF
+    }
+
+    /// About how many more audited tokens decide a suspicion.
+    pub(crate) fn sample_tokens_needed(&self, suspicion: &Suspicion) -> Option<f64> {
+        self.samples.tokens_needed(suspicion)
+    }
+
     /// The share of the squared gap that goes along with a prediction.
     fn explained(&self, supposed: Option<&TokenScores>, text: &ScoredText, engine: &TokenScores) -> f64 {
         let Some(supposed) = supposed else { return 0.0 };
@@ -218,6 +259,12 @@ impl EngineEvidence {
     /// The evidence that speaks most for a fault, as a natural logarithm.
     pub(crate) fn strongest(&self) -> f64 {
         self.contrasts.values().map(Contrast::stale).fold(1.0, f64::max).ln()
+    }
+
+    /// The strongest evidence from samples.
+    #[cfg(test)]
+    pub(crate) fn strongest_in_samples(&self) -> f64 {
+        self.samples.strongest()
     }
 
     /// How far a suspicion is decided.

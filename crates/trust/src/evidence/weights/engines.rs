@@ -1,7 +1,7 @@
 //! All engines of a run, by name.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::{CalibratedNoise, EngineEvidence, SupportedSuspicion};
 use super::gap::ScoreGap;
@@ -14,14 +14,18 @@ use crate::scorer::{EngineScores, TokenScores};
 #[derive(Debug)]
 pub(crate) struct EnginesEvidence {
     suspicions: usize,
-    all: BTreeMap<String, EngineEvidence>,
+    pub(super) all: BTreeMap<String, EngineEvidence>,
+    /// Engines with an audited sample that has the learner's bits.
+    pub(super) equal: BTreeSet<String>,
+    /// How often each suspicion was looked at on samples.
+    pub(super) looked: BTreeMap<Suspicion, u64>,
     /// Why the learner could not look, where it could not.
     impossible: Option<String>,
 }
 
 impl EnginesEvidence {
     pub(crate) fn new(suspicions: usize) -> Self {
-        Self { suspicions, all: BTreeMap::new(), impossible: None }
+        Self { suspicions, all: BTreeMap::new(), equal: BTreeSet::new(), looked: BTreeMap::new(), impossible: None }
     }
 
     /// Engines that were not seen before, which have to be calibrated.
@@ -138,8 +142,8 @@ impl EnginesEvidence {
         new.iter().filter_map(sentence).collect()
     }
 
-    /// What is proven, in one sentence.
-    pub(crate) fn conclusion(&self, suspicions: &[Suspicion]) -> String {
+    /// What is proven, in one sentence, of a run that was trained on samples of the engines `trained_by`.
+    pub(crate) fn conclusion(&self, suspicions: &[Suspicion], trained_by: &BTreeSet<String>) -> String {
         if let Some(reason) = &self.impossible {
             return format!("undecided: not possible here: {reason}");
         }
@@ -148,15 +152,26 @@ impl EnginesEvidence {
         }
         let undecided: Vec<&Suspicion> =
             suspicions.iter().filter(|suspicion| !self.known(suspicion).excluded).collect();
+        let parts = suspicions.len();
+        let in_samples = self.open_in_samples(suspicions, trained_by);
+        if undecided.is_empty() && !in_samples.is_empty() {
+            let more = match self.sample_tokens_needed(&in_samples, trained_by) {
+                Some(tokens) => format!("about {tokens:.0} more audited tokens would decide"),
+                None => "too little was audited, or the weights have moved too little".to_owned(),
+            };
+            return format!(
+                "undecided: {} ({} of {parts} failure modes ruled out by samples, all by scores; {more})",
+                listed(&in_samples),
+                parts - in_samples.len()
+            );
+        }
         if undecided.is_empty() {
             let engines = self.all.len();
-            let parts = suspicions.len();
             return format!(
                 "verified on {engines} engine{} ({parts} of {parts} failure modes ruled out)",
                 plural(engines)
             );
         }
-        let names = undecided.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let needed = undecided
             .iter()
             .flat_map(|suspicion| self.all.values().filter_map(|evidence| evidence.decision(suspicion).tokens_needed));
@@ -166,11 +181,15 @@ impl EnginesEvidence {
             None => "the weights have moved too little".to_owned(),
         };
         format!(
-            "undecided: {names} ({} of {} failure modes ruled out; {more})",
-            suspicions.len() - undecided.len(),
-            suspicions.len()
+            "undecided: {} ({} of {parts} failure modes ruled out; {more})",
+            listed(&undecided),
+            parts - undecided.len()
         )
     }
+}
+
+fn listed(suspicions: &[&Suspicion]) -> String {
+    suspicions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn plural(count: usize) -> &'static str {

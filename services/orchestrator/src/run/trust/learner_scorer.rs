@@ -43,7 +43,7 @@ impl LearnerScorer for RunLearner<'_> {
     async fn view(
         &self,
         responses: &[PromptedResponse<'_>],
-        version: u64,
+        weights: &PublishedWeights,
         distribution: &SampledDistribution,
     ) -> Result<Result<LearnerView, NotScored>, Halt> {
         let query = |response: &PromptedResponse<'_>| ScoreQuery {
@@ -60,7 +60,7 @@ impl LearnerScorer for RunLearner<'_> {
             min_tokens: response.early as u32,
         };
         let queries: Vec<_> = responses.iter().map(query).collect();
-        let scores = self.0.score_published(&queries, &score_weights(&PublishedWeights::of(version))).await?;
+        let scores = self.0.score_published(&queries, &score_weights(weights)).await?;
         let view = scores.map(|all| LearnerView {
             responses: all.iter().map(|sequence| view(&sequence.tokens)).collect(),
             computing: all.iter().map(|sequence| sequence.computing).sum(),

@@ -12,7 +12,7 @@ mod sampler_audit;
 pub(super) use equality::Equality;
 pub(super) use learner_scorer::RunLearner;
 pub(super) use metrics::{audit_values, evaluation_values, proof_values};
-pub(super) use run_proof::RunProof;
+pub(super) use run_proof::{RunProof, TrainedEngines};
 pub(super) use sampler_audit::sampler_audit;
 
 use evenkeel_trust::{Remark, RemarkSink};

@@ -21,6 +21,14 @@ use crate::run::run_context::RunContext;
 /// Prompts that the first proofs take their text from.
 const PROBE_PROMPTS: usize = 1024;
 
+/// What is known of the engines whose samples were trained on.
+pub(in crate::run) struct TrainedEngines {
+    /// How many no proof has reached.
+    pub(in crate::run) unverified: u64,
+    /// How many failure modes the audited samples of all exclude.
+    pub(in crate::run) excluded: u64,
+}
+
 /// Checks the weights of the engines.
 pub(in crate::run) struct RunProof {
     proof: Arc<WeightsProof>,
@@ -87,15 +95,16 @@ impl RunProof {
         if self.nonce_is_fixed { found.map(|_| foretold.to_owned()) } else { found }
     }
 
-    /// Notes the engines whose samples were trained on in a step. Returns how many of all so far no proof has reached;
-    /// `None` where nobody is asked for one.
-    pub(in crate::run) fn note_trained(&self, batch: &StepBatch) -> Option<u64> {
+    /// Notes the engines whose samples were trained on in a step. Returns what is known of all so far; `None` where
+    /// nobody is asked for a proof.
+    pub(in crate::run) fn note_trained(&self, batch: &StepBatch) -> Option<TrainedEngines> {
         if self.equality.holds() || !self.proof.is_on() {
             return None;
         }
         let samples = batch.groups.iter().flat_map(SampledGroup::samples);
         let engines = samples.filter(|sample| sample.is_generated()).map(|sample| sample.engine.as_str());
-        Some(self.proof.note_trained(engines) as u64)
+        let unverified = self.proof.note_trained(engines) as u64;
+        Some(TrainedEngines { unverified, excluded: self.proof.excluded_by_samples() as u64 })
     }
 
     /// A run begins with these weights, or returns to them. The first proof asks for the learner's scores of them, while
