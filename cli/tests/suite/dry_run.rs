@@ -186,6 +186,19 @@ fn everything_that_is_missing_is_named_with_where_it_is_published() {
 }
 
 #[test]
+fn a_teacher_is_compared_with_the_fresh_model_that_the_run_would_create() {
+    let dir = tempfile::tempdir().unwrap();
+    let teacher = format!("learner.distillation.teacher={}", written_model(dir.path()).display());
+    let alone = "learner.distillation.reward_weight=0";
+    let output = succeed(dry_run(dir.path(), small().to_str().unwrap(), &[&teacher, alone]));
+    assert!(output.stdout.starts_with(b"the run can start\n"), "{}", String::from_utf8_lossy(&output.stdout));
+
+    let longer = "model.fresh.context_tokens=4096";
+    let report = cannot_start(dry_run(dir.path(), small().to_str().unwrap(), &[&teacher, alone, longer]));
+    assert!(problems(&report)[0].contains("max_position_embeddings of at least 4096"), "{report}");
+}
+
+#[test]
 fn a_run_that_can_start_says_so_and_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let output = succeed(dry_run(dir.path(), small().to_str().unwrap(), &[]));

@@ -1,9 +1,11 @@
 //! Whether the run would start: what `train` checks before its first step, by the same functions.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use evenkeel_engine::{EngineSettings, context_tokens};
-use evenkeel_orchestrator::{Dependency, Descriptions, Incompatible, ResolvedRecipe, StartNeeds, TrialRows};
+use evenkeel_orchestrator::{
+    Dependency, Descriptions, Incompatible, LoadLimits, ResolvedRecipe, StartNeeds, TrialRows,
+};
 use evenkeel_proto::shown::with_causes;
 
 use super::findings::Findings;
@@ -22,26 +24,28 @@ pub(super) fn look(
     findings: &mut Findings,
 ) -> Option<(StartNeeds, TrialRows)> {
     let config = model.config.as_ref()?;
-    let folder = recipe.model.path.as_deref().unwrap_or(Path::new("model"));
-    for refused in preconditions::refused_by_services(recipe, folder, config) {
+    // A fresh model is created there, as it would be in the directory of the run.
+    let place = tempfile::tempdir().map_err(|error| findings.problem(error)).ok()?;
+    let folder = match &model.folder {
+        Some(folder) => Ok(PathBuf::from(folder)),
+        None => resolved.model_folder(place.path(), &LoadLimits::unbounded()),
+    };
+    let folder = folder.map_err(|error| findings.problem(with_causes(&error))).ok()?;
+    for refused in preconditions::refused_by_services(recipe, &folder, config) {
         findings.problem(refused);
     }
     let is_readable = model.folder.is_none() || model.encoder.is_some();
     if !is_readable || findings.is_data_incomplete {
         return None;
     }
-    let checked = tempfile::tempdir().map_err(anyhow::Error::from).and_then(|folder| {
-        // A fresh model is created there.
-        preconditions::check_inputs(recipe, resolved, folder.path(), described)
-    });
-    let (needs, rows) = match checked {
+    let (needs, rows) = match preconditions::check_inputs(recipe, resolved, place.path(), described) {
         Ok(checked) => checked,
         Err(error) => {
             findings.problem(with_causes(error.as_ref()));
             return None;
         }
     };
-    let engine = EngineSettings { model: folder.to_owned(), ..recipe.engine.clone() };
+    let engine = EngineSettings { model: folder, ..recipe.engine.clone() };
     if let (true, Ok(context)) = (recipe.generation.endpoints.is_empty(), context_tokens(&engine, config)) {
         let needed = needs.context_tokens;
         if context < needed {
