@@ -96,8 +96,8 @@ fn commands(base: &Base, lora: Option<&LoraSettings>) -> Commands {
         engines: format!(
             "With vLLM, `vllm serve {name}{revision} --enable-lora --max-lora-rank {rank} \
              --lora-modules trained=ADAPTER`, {with_vllm} and `\"model\": \"trained\"`. With Evenkeel, \
-             `evenkeel eval --model ADAPTER --base {on_hub} --benchmark ROWS`; `evenkeel export RUN --merged` writes a \
-             model, for `evenkeel generate`."
+             `evenkeel eval --model ADAPTER --base {on_hub} --benchmark ROWS`; `evenkeel export RUN --merged --to MODEL` \
+             writes a model, for `evenkeel generate`."
         ),
     }
 }
