@@ -21,11 +21,11 @@ pub(crate) struct Updates {
 
 /// `model` teaches itself: a teacher of the student's size.
 pub(crate) fn measure(model: &Path, reps: usize, tokens: usize) -> Result<Updates> {
-    let open = |distillation| {
+    let open = |distillation| -> Result<Learner> {
         let mut settings = settings(None);
         settings.old_logp = OldLogp::Recompute;
         settings.distillation = distillation;
-        Learner::open(model, settings)
+        Ok(Learner::open(model, settings)?)
     };
     let mut plain = open(None)?;
     let teacher = DistillationSettings { teacher: model.to_owned(), reward_weight: 1.0, ..Default::default() };
@@ -34,12 +34,12 @@ pub(crate) fn measure(model: &Path, reps: usize, tokens: usize) -> Result<Update
     let responses = groups.iter().flat_map(|group| &group.responses);
     let mut found = Updates { tokens: responses.map(|response| response.tokens.len()).sum(), ..Updates::default() };
     for rep in 0..=reps {
-        let times = [&mut plain, &mut taught].map(|learner| timed(1, || Ok(drop(learner.train(groups.clone())?))));
-        let [plain, taught] = times;
-        // The first one warms up.
-        if rep > 0 {
-            found.plain.push(plain?);
-            found.taught.push(taught?);
+        for (learner, times) in [(&mut plain, &mut found.plain), (&mut taught, &mut found.taught)] {
+            let seconds = timed(1, || learner.train(groups.clone()).map(drop).map_err(Into::into))?;
+            // The first one warms up.
+            if rep > 0 {
+                times.push(seconds);
+            }
         }
     }
     let [plain, taught] = [&found.plain, &found.taught].map(|all| median(all));
