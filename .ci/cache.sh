@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compiled dependencies and installed tools, kept on a machine between runs of .ci/run:
+# Compiled dependencies and mdbook, kept on a machine between runs of .ci/run:
 #
 #   .ci/cache.sh restore    before the first build, in a clone that has built nothing
 #   .ci/cache.sh save       after the last one
@@ -7,25 +7,31 @@
 # Nothing of our own crates is kept: cargo knows them by their folder, and each run has another. EVENKEEL_CI_CACHE names the place.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+MOST_GB=10
 cache=${EVENKEEL_CI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel-ci}
 target=${CARGO_TARGET_DIR:-target}
 
 case "${1:-}" in
   restore)
-    if [ -d "$cache/release" ] && [ ! -e "$target/release" ]; then
-      mkdir -p "$target"
-      cp -a "$cache/." "$target/"
-      echo "restored $(du -sh "$cache" | cut -f1) of dependencies"
+    [ -d "$cache" ] && [ ! -e "$target/release" ] || exit 0
+    # Versions that nothing needs any more pile up: then it begins anew.
+    size=$(du -s --block-size=1GB "$cache" | cut -f1)
+    if [ "$size" -gt "$MOST_GB" ]; then
+      rm -rf "$cache"
+      exit
     fi
+    mkdir -p "$target"
+    cp -a "$cache/." "$target/"
+    echo "restored $size GB of dependencies"
     ;;
   save)
     new=$cache.new
     rm -rf "$new"
     mkdir -p "$new"
-    tar -C "$target" -cf - --exclude='evenkeel*' --exclude='libevenkeel*' --exclude=./doc --exclude=./book --exclude=./tmp --exclude=./gpu \
-      --exclude=./release/incremental --exclude=./release/examples . | tar -C "$new" -xf -
-    # Programs of tests and of build scripts' own tests have no extension.
-    find "$new/release/deps" "$new/release" -maxdepth 1 -type f ! -name '*.*' -delete
+    (cd "$target" && tar -cf - --exclude='evenkeel*' --exclude='libevenkeel*' --exclude=release/incremental --exclude=release/examples \
+      release mdbook-*) | tar -C "$new" -xf -
+    # Programs of tests have no extension.
+    find "$new/release" "$new/release/deps" -maxdepth 1 -type f ! -name '*.*' -delete
     rm -rf "$cache"
     mv "$new" "$cache"
     ;;
