@@ -6,6 +6,7 @@
 #
 # Nothing of our own crates is kept: cargo knows them by their folder, and each run has another. EVENKEEL_CI_CACHE names the place.
 set -euo pipefail
+shopt -s nullglob
 cd "$(dirname "$0")/.."
 MOST_GB=10
 cache=${EVENKEEL_CI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel-ci}
