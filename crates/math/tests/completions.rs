@@ -122,6 +122,8 @@ fn takes_back(text: &str) -> bool {
     };
     text.split(|c: char| !c.is_alphabetic()).any(|word| WORDS.contains(&word))
         || text.split(['\n', '。', '.', ';', '!', '！', '？']).any(is_value)
+        // Brackets with a number, and a number after a stroke.
+        || text.split(['(', '[', '{', '<', '/']).skip(1).any(|part| part.contains(|c: char| c.is_ascii_digit()))
 }
 
 /// Whether a text has a word that may deny a box after it.
@@ -147,9 +149,12 @@ fn denies(text: &str) -> bool {
         "double",
         "thrice",
         "triple",
+        "your",
     ]
     .iter()
     .any(|word| text.contains(word))
+        // A label may name somebody.
+        || text.trim_end().ends_with([':', '：'])
         || text
             .split(|c: char| !c.is_alphabetic())
             .rfind(|word| !word.is_empty())

@@ -295,7 +295,8 @@ fn solutions(data: &Path) {
     for row in &rows {
         let solution = row["answer"].as_str().unwrap();
         let gold = solution.rsplit_once("#### ").unwrap().1;
-        assert!(check(gold, CheckInput::Completion(solution), &rules).is_equal(), "{gold}");
+        let verdict = check(gold, CheckInput::Completion(solution), &rules);
+        assert!(verdict.is_equal(), "{}: {solution}", verdict.reason);
     }
 }
 

@@ -41,12 +41,14 @@ pub(super) fn gives_another(rest: &str, answer: &Answered<'_>) -> bool {
                 continue;
             }
         };
-        let is_aside = before.is_whitespace() || matches!(before, '$' | '}' | '*');
+        // `\frac{7}{2}`
+        let is_aside = before.is_whitespace() || c != '{' && matches!(before, '$' | '}' | '*');
         before = c;
         let inner = rest.suffix_from(at + 1);
         let inner = inner.prefix_to(inner.floor_char_boundary(inner.len().min(MAX_INNER)));
         if is_aside
             && let Some((inner, _)) = inner.split_once(closing)
+            && !(c == '{' && inner.contains('\\'))
             && is_another(inner, answer)
         {
             return true;

@@ -20,7 +20,10 @@ pub(super) fn sentence_before(text: &str, start: usize) -> (&str, bool) {
     let near = before.suffix_from(before.ceil_char_boundary(before.len().saturating_sub(MAX_BYTES)));
     let bare = without_markup(near);
     let sentence = without_names(bare);
-    (last_sentence(near, sentence), sentence.len() < bare.len())
+    // Nothing but a mark such as a colon leads to a line of `####`.
+    let is_own_line = text.suffix_from(start).starts_with("####");
+    let is_left = is_own_line && sentence.ends_with(char::is_alphanumeric);
+    (if is_left { "" } else { last_sentence(near, sentence) }, sentence.len() < bare.len())
 }
 
 /// The last sentence of a text that `near` begins with. None where it ends before the rest.

@@ -94,7 +94,12 @@ fn is_another(clause: &str, answer: &Answered<'_>) -> bool {
         && !is_beside()
         && (has_another(clause, answer)
             || stated::choices(clause).iter().any(|letter| answer.is_another_choice(&[*letter], false))
-            || answer.is_another_formula(stated::formula_at_end(clause)))
+            || !is_cut(clause) && answer.is_another_formula(stated::formula_at_end(clause)))
+}
+
+/// Whether a clause ends within a formula: `$x^2` of `$x^2 - 5x$`.
+fn is_cut(clause: &str) -> bool {
+    clause.matches('$').count() % 2 == 1
 }
 
 fn bare(sentence: &str) -> &str {
