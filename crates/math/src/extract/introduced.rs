@@ -20,10 +20,11 @@ pub(super) fn sentence_before(text: &str, start: usize) -> (&str, bool) {
     let near = before.suffix_from(before.ceil_char_boundary(before.len().saturating_sub(MAX_BYTES)));
     let bare = without_markup(near);
     let sentence = without_names(bare);
-    // Nothing but a mark such as a colon leads to a line of `####`.
-    let is_own_line = text.suffix_from(start).starts_with("####");
-    let is_left = is_own_line && sentence.ends_with(char::is_alphanumeric);
-    (if is_left { "" } else { last_sentence(near, sentence) }, sentence.len() < bare.len())
+    // `so she had 3 left over` before a line of `####` is whole, and `the answer is over` is not.
+    let is_bound = |word: &str| words::in_lower_case(word, |word| words::is(Role::Bound, word));
+    let ends_whole = || sentence.rsplit(' ').next().is_some_and(is_bound) && !sentence.contains("answer");
+    let is_whole = text.suffix_from(start).starts_with("####") && ends_whole();
+    (if is_whole { "" } else { last_sentence(near, sentence) }, sentence.len() < bare.len())
 }
 
 /// The last sentence of a text that `near` begins with. None where it ends before the rest.
