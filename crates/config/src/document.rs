@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use figment::value::{Dict, Map, Value};
+use figment::value::{Dict, Map, Num, Value};
 use figment::{Error, Metadata, Profile, Provider};
 use serde::Serialize;
 
@@ -16,8 +16,24 @@ use crate::depth::check_toml;
 /// # Errors
 /// A number that TOML cannot hold.
 pub fn to_table(settings: &impl Serialize) -> Result<toml::Table, ConfigError> {
-    let value = Value::serialize(settings).map_err(write)?;
+    let mut value = Value::serialize(settings).map_err(write)?;
+    shorten(&mut value);
     toml::Table::try_from(value).map_err(write)
+}
+
+/// Writes numbers of 32 bits as people do: 1.1, and not the 1.100000023841858 that they are in 64 bits.
+fn shorten(value: &mut Value) {
+    match value {
+        Value::Num(_, number) => {
+            if let Num::F32(narrow) = *number {
+                let short = narrow.to_string().parse().ok().filter(|short: &f64| *short as f32 == narrow);
+                *number = Num::F64(short.unwrap_or_else(|| narrow.into()));
+            }
+        }
+        Value::Dict(_, values) => values.values_mut().for_each(shorten),
+        Value::Array(_, values) => values.iter_mut().for_each(shorten),
+        Value::String(..) | Value::Char(..) | Value::Bool(..) | Value::Empty(..) => {}
+    }
 }
 
 /// Settings as the text of a TOML document.
@@ -77,5 +93,29 @@ impl Provider for TomlLayer {
 
     fn data(&self) -> Result<Map<Profile, Dict>, Error> {
         Ok(Map::from([(Profile::Default, self.dict.clone())]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_32_bits_is_written_as_it_was_given_and_read_with_its_bits() {
+        #[derive(Serialize)]
+        struct Numbers {
+            narrow: f32,
+            wide: f64,
+            listed: Vec<f32>,
+        }
+        let numbers =
+            Numbers { narrow: 1.1, wide: f64::from(1.1_f32), listed: vec![0.3, f32::MIN_POSITIVE, 16_777_216.0] };
+        let text = to_toml(&numbers).unwrap();
+        let lines: Vec<&str> = text.lines().take(2).collect();
+        assert_eq!(lines, ["listed = [", "    0.3,"]);
+        assert!(text.contains("narrow = 1.1\n") && text.contains("wide = 1.100000023841858\n"), "{text}");
+        let table = to_table(&numbers).unwrap();
+        let read = table["listed"].as_array().unwrap().iter().map(|number| number.as_float().unwrap() as f32);
+        assert!(read.eq(numbers.listed));
     }
 }

@@ -18,7 +18,7 @@ const MAX_NAME: usize = 8;
 pub(super) fn sentence_before(text: &str, start: usize) -> (&str, bool) {
     let before = text.prefix_to(start);
     let near = before.suffix_from(before.ceil_char_boundary(before.len().saturating_sub(MAX_BYTES)));
-    let bare = without_markup(near);
+    let bare = without_opening(near);
     let sentence = without_names(bare);
     // `so she had 3 left over` before a line of `####` is whole, and `the answer is over` is not.
     let is_bound = |word: &str| words::in_lower_case(word, |word| words::is(Role::Bound, word));
@@ -54,7 +54,7 @@ fn without_names(mut text: &str) -> &str {
         if !is_name {
             break;
         }
-        text = without_markup(rest);
+        text = without_opening(rest);
     }
     text
 }
@@ -63,7 +63,7 @@ fn without_names(mut text: &str) -> &str {
 const MARKUP: [&str; 6] = ["\\[", "\\(", "\\therefore", "\\implies", "\\Rightarrow", "\\displaystyle"];
 
 /// A text without spaces, emphasis, quotation marks and the opening of a formula at its end.
-pub(super) fn without_markup(mut text: &str) -> &str {
+pub(super) fn without_opening(mut text: &str) -> &str {
     loop {
         let rest = text.trim_end_matches(|c: char| c.is_whitespace() || "$*_`\"“”".contains(c));
         match MARKUP.iter().find_map(|mark| rest.strip_suffix(mark)) {

@@ -2,7 +2,7 @@
 //!
 //! Every word of a short label must be known, from the table or from the problem.
 
-use super::introduced::without_markup;
+use super::introduced::without_opening;
 use crate::slicing::SafeSlice;
 use crate::unit::Unit;
 use crate::words::{self, Known, Role};
@@ -47,7 +47,7 @@ pub(super) fn is_of_another(sentence: &str, known: &Known) -> bool {
 
 /// The label at the end of a sentence, from its last comma on.
 fn label(sentence: &str) -> Option<&str> {
-    let text = without_markup(sentence);
+    let text = without_opening(sentence);
     let in_brackets = [('(', ')'), ('[', ']')].into_iter().find_map(|(open, close)| {
         let inner = text.strip_suffix(close)?;
         let name = inner.suffix_from(inner.rfind(open)? + open.len_utf8());

@@ -89,7 +89,10 @@ impl WeightsStore {
     /// Notes that the weights were replaced: the same version may now have other bits.
     pub(super) fn forget(&mut self) {
         self.latest = None;
-        if let Some(Err(error)) = self.unsettled.take().and_then(|unsettled| unsettled.arriving).map(join) {
+        if let Some(Err(error)) = self.unsettled.take().and_then(|unsettled| unsettled.arriving).map(join)
+            // A run that was only tried removes its folders.
+            && self.folder.is_dir()
+        {
             tracing::warn!(%error, "earlier weights are not on the disk");
         }
     }

@@ -140,6 +140,11 @@ pub(super) fn precedes(before: &str, in_formula: bool) -> bool {
     if !(is_number || is_command && rest.ends_with('}')) || is_in_statement(start) {
         return false;
     }
+    // `\frac4{11}`
+    let start = match rest.rfind('\\') {
+        Some(at) if is_command => rest.prefix_to(at).trim_end().trim_end_matches('-'),
+        _ => start,
+    };
     let other = name_before(start).map(|(_, other)| other);
     match (other, name) {
         (Some(other), Some(name)) => other == name,
@@ -147,7 +152,8 @@ pub(super) fn precedes(before: &str, in_formula: bool) -> bool {
         (None, None) => {
             // `$3, `, but not `$3$, $`
             let is_within = || super::left::formula(before).is_some_and(|formula| !formula.trim().is_empty());
-            let opens = || ["$", "\\(", "\\["].iter().any(|mark| start.trim_end().ends_with(mark));
+            let unsigned = start.trim_end().strip_suffix("\\pm").unwrap_or(start).trim_end();
+            let opens = || ["$", "\\(", "\\["].iter().any(|mark| unsigned.ends_with(mark));
             (!is_comma || in_formula)
                 && (separator.contains("or") || begins_list(start) || is_comma && opens() && is_within())
         }
