@@ -43,14 +43,20 @@ impl Learner {
     /// Settings out of range, a missing device, one without the memory that training takes, or a folder without a
     /// supported model.
     pub fn open(folder: &Path, settings: TrainingSettings) -> Result<Self> {
-        Self::open_rank(folder, settings, Division::ALONE)
+        Self::open_rank(folder, settings, Division::ALONE, false)
     }
 
-    /// Opens one of several ranks, which trains once it has [joined](Self::join) the others.
+    /// Opens one of several ranks, which trains once it has [joined](Self::join) the others. Where engines stay awake,
+    /// nobody gives up memory of the device for it later.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_rank(folder: &Path, settings: TrainingSettings, division: Division) -> Result<Self> {
+    pub fn open_rank(
+        folder: &Path,
+        settings: TrainingSettings,
+        division: Division,
+        engines_stay_awake: bool,
+    ) -> Result<Self> {
         settings.validate().map_err(LearnerError::Setting)?;
         let device = settings.compute.open().map_err(LearnerError::Setting)?;
         let (config, config_json) = Config::load(folder)?;
@@ -61,7 +67,7 @@ impl Learner {
             // tokens in several.
             let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
             let plan = MemoryPlan::on(&device, &config, &settings, longest)?;
-            plan.validate_opening(free, available_memory(), &settings).map_err(|error| error.on(memory))?;
+            plan.validate_opening(memory, engines_stay_awake, available_memory(), &settings)?;
             if plan.total() > free {
                 tracing::warn!(
                     free_gib = gibibytes(free),

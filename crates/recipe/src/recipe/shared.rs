@@ -17,6 +17,7 @@
 
 use evenkeel_config::{ConfigError, Loaded, to_table};
 use evenkeel_learner::LearnerSettings;
+use evenkeel_orchestrator::EnginesWhileTraining;
 use evenkeel_proto::FieldError;
 use evenkeel_reward::{FunctionSettings, FunctionTables, JudgeSettings, RewardSettings};
 use evenkeel_run::RunDirectory;
@@ -93,6 +94,7 @@ impl Recipe {
             publish_dtype: self.model.publish_type,
             checkpoint_dtype: self.model.checkpoint_type,
             training: self.learner.clone(),
+            engines_stay_awake: self.sampling.engines_while_training == EnginesWhileTraining::Awake,
             ..LearnerSettings::default()
         }
     }
@@ -150,6 +152,8 @@ mod tests {
         let recipe = resolve("[model]\npublish_type = \"bf16\"\ncheckpoint_type = \"bf16\"").unwrap().learner_service();
         assert_eq!(recipe.publish_dtype, evenkeel_learner::PublishType::Bf16);
         assert_eq!(recipe.checkpoint_dtype, evenkeel_learner::CheckpointType::Bf16);
+        let stay_awake = |text| resolve(text).unwrap().learner_service().engines_stay_awake;
+        assert!(stay_awake("") && !stay_awake("[sampling]\nengines_while_training = \"offload\""));
     }
 
     const JUDGE: &str = "[reward.judge]\nendpoint = \"http://127.0.0.1:1/v1\"\nmodel = \"a\"\nrubric = \"r.toml\"\n\

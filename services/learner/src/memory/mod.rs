@@ -13,7 +13,9 @@ use std::fmt;
 use candle_core::Device;
 
 use evenkeel_model::kernels::cuda::DeviceProperties;
-use evenkeel_model::{Config, ModelError, attention_library, count_pass, count_update_from_host, fewest_gradients};
+use evenkeel_model::{
+    Config, GpuMemory, ModelError, attention_library, count_pass, count_update_from_host, fewest_gradients,
+};
 
 use crate::settings::{AttentionPath, MomentsLocation, TrainingSettings};
 pub use advice::Advice;
@@ -153,19 +155,24 @@ impl MemoryPlan {
         fits(&self.parts, &self.host, device, host, settings)
     }
 
-    /// Refuses a device or a host with less free memory than a learner takes when it is opened and between steps. An
-    /// engine may be awake on the same device then; what passes need besides is free once it sleeps.
+    /// Refuses a device that is smaller than this plan, and a device or a host with less free memory than a learner
+    /// takes when it is opened and between steps. An engine may be awake on the same device then; what passes need
+    /// besides is free once it sleeps. Where engines stay awake, the device has to have the whole plan free.
     ///
     /// # Errors
     /// As [`validate`](Self::validate).
     pub fn validate_opening(
         &self,
-        device: u64,
+        memory: GpuMemory,
+        engines_stay_awake: bool,
         host: Option<u64>,
         settings: &TrainingSettings,
     ) -> Result<(), NotEnoughMemory> {
+        let whole = |error: NotEnoughMemory| NotEnoughMemory { place: MemoryKind::WholeDevice, ..error };
+        fits(&self.parts, &[], memory.total, None, settings).map_err(whole)?;
         let staying = |parts: &[MemoryPart]| parts.iter().copied().filter(|part| part.stays).collect::<Vec<_>>();
-        fits(&staying(&self.parts), &staying(&self.host), device, host, settings)
+        let on_device = if engines_stay_awake { self.parts.clone() } else { staying(&self.parts) };
+        fits(&on_device, &staying(&self.host), memory.free, host, settings).map_err(|error| error.on(memory))
     }
 }
 
@@ -352,9 +359,35 @@ mod tests {
         // An engine has all but what stays: also what a learner finds that restarts while the engine is awake.
         let free = plan.resident();
         assert!(plan.validate(free, None, &settings).is_err());
-        plan.validate_opening(free, None, &settings).unwrap();
-        let error = plan.validate_opening(free - 1, None, &settings).unwrap_err().to_string();
+        let opened = |free| {
+            let memory = GpuMemory { total: H200, free, held: 0, peak: 0 };
+            plan.validate_opening(memory, false, None, &settings)
+        };
+        opened(free).unwrap();
+        let error = opened(free - 1).unwrap_err().to_string();
         assert!(error.contains("weights") && !error.contains("activations"), "{error}");
+    }
+
+    #[test]
+    fn a_card_that_is_smaller_than_the_plan_is_refused_and_one_that_engines_never_leave_needs_it_free() {
+        let config = config(2048, 6144, 16, 8, true);
+        let settings = settings(32_768, Recompute::None);
+        let plan = MemoryPlan::of(&config, &settings, 4096).unwrap();
+        let opened = |total, free, engines_stay_awake| {
+            let memory = GpuMemory { total, free, held: 0, peak: 0 };
+            plan.validate_opening(memory, engines_stay_awake, None, &settings)
+        };
+        let (needed, resident) = (plan.total(), plan.resident());
+        let small = opened(needed - 1, needed - 1, false).unwrap_err().to_string();
+        let words = format!("compute.device has {} GiB of memory, needed: ", gibibytes(needed - 1));
+        assert!(small.starts_with(&words) && small.contains("activations"), "{small}");
+        opened(needed, resident, false).unwrap();
+        opened(needed, needed, true).unwrap();
+        let awake = opened(H200, needed - 1, true).unwrap_err().to_string();
+        assert!(
+            awake.contains(" GiB of free memory (other processes hold ") && awake.contains("activations"),
+            "{awake}"
+        );
     }
 
     #[test]

@@ -40,8 +40,10 @@ impl fmt::Display for MemoryPhase {
 /// Place of memory: the device's or the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
-    /// On the device that trains.
+    /// On the device that trains, free.
     Device,
+    /// On the device that trains, whoever holds it.
+    WholeDevice,
     /// In the host's memory.
     Host,
 }
@@ -49,7 +51,7 @@ pub enum MemoryKind {
 impl fmt::Display for MemoryKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Device => "compute.device",
+            Self::Device | Self::WholeDevice => "compute.device",
             Self::Host => "the host",
         })
     }
@@ -63,7 +65,7 @@ const LEAST_NAMED: u64 = 2 << 30;
 pub struct NotEnoughMemory {
     /// Place where memory is short.
     pub place: MemoryKind,
-    /// Memory that is free, in bytes.
+    /// Memory that can be had there, in bytes.
     pub free: u64,
     /// Memory that other processes and the driver hold there, in bytes; 0 if that is not known.
     pub others: u64,
@@ -78,7 +80,7 @@ impl NotEnoughMemory {
     pub(crate) fn on(self, GpuMemory { total, free, held, .. }: GpuMemory) -> Self {
         let others = match self.place {
             MemoryKind::Device => total.saturating_sub(free + held),
-            MemoryKind::Host => 0,
+            MemoryKind::WholeDevice | MemoryKind::Host => 0,
         };
         Self { others, ..self }
     }
@@ -89,7 +91,8 @@ impl std::error::Error for NotEnoughMemory {}
 impl fmt::Display for NotEnoughMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.parts.iter().map(|part| part.bytes).sum();
-        write!(f, "{} has {} GiB of free memory", self.place, gibibytes(self.free))?;
+        let kind = if self.place == MemoryKind::WholeDevice { "memory" } else { "free memory" };
+        write!(f, "{} has {} GiB of {kind}", self.place, gibibytes(self.free))?;
         if self.others > LEAST_NAMED {
             write!(f, " (other processes hold {} GiB)", gibibytes(self.others))?;
         }
@@ -213,12 +216,12 @@ mod tests {
         let gib = |count: u64| count << 30;
         let refused = |total: u64| {
             let memory = GpuMemory { total, free: 1 << 20, held: 0, peak: 0 };
-            plan.validate_opening(memory.free, None, &settings()).unwrap_err().on(memory).to_string()
+            plan.validate_opening(memory, false, None, &settings()).unwrap_err().to_string()
         };
         let beside = refused(gib(80) + (1 << 20));
         let words = "compute.device has 0.0 GiB of free memory (other processes hold 80.0 GiB), needed: 1.0 GiB for ";
         assert!(beside.starts_with(words), "{beside}");
-        let alone = refused(gib(1));
+        let alone = refused(gib(2));
         assert!(alone.starts_with("compute.device has 0.0 GiB of free memory, needed: "), "{alone}");
     }
 

@@ -75,7 +75,8 @@ impl Follower {
     #[expect(clippy::result_large_err, reason = "once in the life of a process")]
     fn run(settings: LearnerSettings, place: RankPlace, runtime: Handle) -> Result<(), StartError> {
         let ranks = settings.training.ranks.clone().unwrap_or_default();
-        let learner = Learner::open_rank(&settings.model, settings.training, place.division)?;
+        let learner =
+            Learner::open_rank(&settings.model, settings.training, place.division, settings.engines_stay_awake)?;
         let hello = identity(&learner, place.division)?;
         let connector = Connector::new("learner.ranks.client", ranks.client())?;
         let mut follower = Self { learner, place, settings: ranks, hello, connector, runtime };

@@ -99,6 +99,10 @@ pub struct LearnerSettings {
     /// Whether checkpoints are written; a run that is only timed writes none.
     #[serde(skip)]
     pub keeps_checkpoints: bool,
+    /// Whether the run's engines are known to stay awake while the learner trains. All memory that it needs of a GPU
+    /// then has to be free at the start.
+    #[serde(skip)]
+    pub engines_stay_awake: bool,
 }
 
 impl Default for LearnerSettings {
@@ -118,6 +122,7 @@ impl Default for LearnerSettings {
             training: TrainingSettings::default(),
             weights_read_here: false,
             keeps_checkpoints: true,
+            engines_stay_awake: false,
         }
     }
 }

@@ -61,7 +61,8 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
     let spawned = std::thread::Builder::new().name("learner".into()).spawn(move || {
         // The model is opened on the thread that uses it, since a GPU's context belongs to a thread.
         let _has_ended = has_ended;
-        let opened = Learner::open_rank(&thread_settings.model, thread_settings.training.clone(), division);
+        let LearnerSettings { model, training, engines_stay_awake, .. } = &thread_settings;
+        let opened = Learner::open_rank(model, training.clone(), division, *engines_stay_awake);
         let opened = opened.and_then(|mut learner| {
             let leader = meeting.map(|meeting| meeting.assemble(&mut learner, &runtime)).transpose()?;
             Ok((learner, leader))
