@@ -32,6 +32,20 @@ python3 .ci/kernel_usage_test.py
 .ci/kernel_usage.py "$messages"
 crates/cuda/check_program.sh "$program"
 
+# The image has the same libraries in such a folder. The driver is the machine's, and NCCL is not used yet.
+libraries=$(.ci/cuda_libraries.sh)
+if [ -n "$libraries" ]; then
+  EVENKEEL_CUDA_LIBRARIES=$libraries "$program" gpu probe --json | python3 -c '
+import json, sys
+folder = sys.argv[1] + "/"
+places = {library["file"]: library["path"] or "nowhere" for library in json.load(sys.stdin)["libraries"] if library["library"] not in ("driver", "nccl")}
+lost = [f"{file} is {path}" for file, path in places.items() if not path.startswith(folder)]
+sys.exit(f"the probe does not find the libraries of the image in {folder}: " + ", ".join(lost) if lost or not places else 0)' "$libraries"
+  echo "finds    the libraries of the image in $libraries"
+else
+  echo "skipped: the libraries of the image cannot be installed"
+fi
+
 if [ -e /dev/nvidia0 ]; then
   echo "this machine has a GPU: that the program refuses to work without one is not tested"
   exit

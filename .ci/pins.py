@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whatever installs packages of Python here installs exact ones, by the hashes that .ci/requirements has, and the image for GPUs has the libraries
-that CI has.
+"""Whatever installs packages of Python here installs exact ones, by the hashes that .ci/requirements has. CI assembles the libraries of the image for
+GPUs from the same lists, in one folder as the image does (.ci/cuda_libraries.sh), and both have the same compiler.
 
     .ci/pins.py        prints what is not so
 """
@@ -16,7 +16,10 @@ DOCKERFILE = "deploy/Dockerfile.cuda"
 # crates/cuda/src/library.rs: the first cuDNN that computes attention.
 LEAST_CUDNN = (9, 19)
 # Which lists each of them installs.
-CUDA = {".ci/cuda_toolkit.sh": {"cuda-toolkit"}, ".ci/cuda_libraries.sh": {"cudnn"}, DOCKERFILE: {"cudnn", "cublas"}}
+LIBRARIES = ".ci/cuda_libraries.sh"
+CUDA = {".ci/cuda_toolkit.sh": {"cuda-toolkit"}, LIBRARIES: {"cudnn", "cublas"}, DOCKERFILE: {"cudnn", "cublas"}}
+# The files that come into the one folder.
+LAYOUT = "/nvidia/*/lib/*.so*"
 
 
 def scripts():
@@ -78,6 +81,9 @@ def cuda_faults(texts, known):
         found = {name for call in installed(texts[path]) for name in re.findall(r"requirements/([a-z0-9-]+)\.txt", call)}
         if found != wanted:
             yield f"{path} installs {', '.join(sorted(found)) or 'nothing'} of .ci/requirements, not {', '.join(sorted(wanted))}"
+    for path in (LIBRARIES, DOCKERFILE):
+        if not any("cp -" in line and LAYOUT in line.replace('"', "") for line in commands(texts[path])):
+            yield f"{path}: does not copy {LAYOUT} into one folder"
     if ".ci/cuda_toolkit.sh" not in "\n".join(commands(texts[DOCKERFILE])):
         yield f"{DOCKERFILE}: its compiler is not that of .ci/cuda_toolkit.sh"
     if re.search(r"^FROM +nvidia/", texts[DOCKERFILE], re.M):

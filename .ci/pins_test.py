@@ -51,6 +51,11 @@ class Faults(unittest.TestCase):
         self.replaces(pins.DOCKERFILE, ".ci/cuda_toolkit.sh", "nvcc.sh", "its compiler is not that of .ci/cuda_toolkit.sh")
         self.finds(lambda texts, known: texts.update({pins.DOCKERFILE: texts[pins.DOCKERFILE] + "\nFROM nvidia/cuda:13.0.1-runtime\n"}), "an image of NVIDIA's")
 
+    def test_other_libraries_in_ci_than_in_the_image_or_in_another_layout(self):
+        self.replaces(pins.LIBRARIES, " -r .ci/requirements/cublas.txt >&2", " >&2", f"{pins.LIBRARIES} installs cudnn of .ci/requirements, not cublas, cudnn")
+        for path in (pins.LIBRARIES, pins.DOCKERFILE):
+            self.replaces(path, "/*/lib/*.so*", "/cudnn/lib/*.so*", f"{path}: does not copy")
+
     def test_a_cudnn_that_computes_no_attention(self):
         text = KNOWN["cudnn"][1].replace("nvidia-cudnn-cu13==9.", "nvidia-cudnn-cu13==9.13.", 1)
         self.written("cudnn", text, "has cuDNN 9.13.")
