@@ -113,7 +113,7 @@ def reference():
     docs = ROOT / "docs" / "reference"
     return {"settings": program.service_keys((docs / "settings.md").read_text()), "commands": program.flags((docs / "commands.md").read_text()),
             "series": program.series_labels((docs / "series.md").read_text()), "compose": (ROOT / "deploy" / "compose.gpu.yml").read_text(),
-            "sizes": yaml.safe_load((HERE / "sizes.yaml").read_text())}
+            "sizes": yaml.safe_load((HERE / "sizes.yaml").read_text()), "page": PAGE.read_text()}
 
 
 def said_faults(documents, known):
@@ -150,6 +150,7 @@ def content_faults(documents, combination, table, known, made):
     yield from rules.agents(documents)
     yield from rules.gpus(documents)
     yield from rules.sizes(documents, known["sizes"])
+    yield from rules.upgrades(documents, known["page"])
     yield from arrows.faults(documents, rules.workloads(documents), table, parts(combination))
     yield from said_faults(documents, known)
 

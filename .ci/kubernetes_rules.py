@@ -272,6 +272,16 @@ def sizes(documents, table):
             yield f"{what} is {quantity}, and {base[1]} takes {needs[need]}Gi"
 
 
+def upgrades(documents, page):
+    """Claims of templates, which `apply` cannot change, are in the page's table with their sizes."""
+    rows = page.partition("### Upgrades\n")[2].partition("\n## ")[0]
+    for _, _, document in templates(documents):
+        for claim in document["spec"].get("volumeClaimTemplates", []):
+            name, size = f"{claim['metadata']['name']}-{document['metadata']['name']}-0", claim["spec"]["resources"]["requests"]["storage"]
+            if not re.search(rf"^\| `{name}` \|.*\b{size}\b", rows, re.M):
+                yield f"docs/kubernetes.md, Upgrades: the claim {name} is not there with {size}"
+
+
 def is_agent(container):
     return container.get("args", [])[:2] == ["serve", "weights"]
 

@@ -168,6 +168,14 @@ class Faults(unittest.TestCase):
         other = lambda d: document(d, "ConfigMap", next(e["metadata"]["name"] for e in d if e["kind"] == "ConfigMap"))["data"].update({"recipe.toml": 'base = "code"'})
         self.finds(other, "sizes.yaml does not say what code takes")
 
+    def test_a_claim_that_cannot_be_changed_and_is_not_on_the_page(self):
+        def template(documents, name):
+            return document(documents, "StatefulSet", name)["spec"]["volumeClaimTemplates"][0]
+        for name, claim in (("learner", "checkpoints-learner-0"), ("orchestrator", "runs-orchestrator-0")):
+            larger = lambda d: template(d, name)["spec"]["resources"]["requests"].update(storage="500Gi")
+            self.finds(larger, f"Upgrades: the claim {claim} is not there with 500Gi", "one-gpu-node+7b")
+        self.finds(lambda d: template(d, "learner")["metadata"].update(name="moments"), "the claim moments-learner-0 is not there with 100Gi")
+
     def test_ranks_that_would_wait_for_ever(self):
         def spec(documents):
             return document(documents, "JobSet", "run")["spec"]
