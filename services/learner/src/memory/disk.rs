@@ -80,6 +80,16 @@ impl DiskPlan {
         (!missing.is_empty()).then(|| missing.join("; "))
     }
 
+    /// Adds the rollouts of a run if its directory is seen here, on the disk of checkpoints or weights. Its own process
+    /// looks at any other disk.
+    #[must_use]
+    pub fn with_rollouts(self, rollouts: u64, folders: RunFolders<'_>) -> Self {
+        let disk = |folder: &Path| free_space(folder).ok().map(|space| space.id);
+        let of_run = if folders.run.exists() { disk(folders.run) } else { None };
+        let is_shared = of_run.is_some() && [folders.checkpoints, folders.weights].map(disk).contains(&of_run);
+        Self { rollouts: if is_shared { rollouts } else { 0 }, ..self }
+    }
+
     /// What does not fit on the disks of a run that has no checkpoint yet, one sentence for each disk. What is there
     /// already counts as used, since it may belong to other runs; published versions make room for new ones.
     pub fn missing(&self, folders: RunFolders<'_>) -> Vec<String> {
@@ -194,6 +204,19 @@ mod tests {
             let [sentence] = &missing[..] else { panic!("{name}: {missing:?}") };
             assert!(sentence.contains(&folder.path().join(name).display().to_string()), "{sentence}");
         }
+    }
+
+    #[test]
+    fn rollouts_count_only_in_a_directory_that_is_seen_on_the_disk_of_another_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = DiskPlan::new(1000, DType::F32, DType::BF16, AT_ONCE);
+        let rollouts = |run: &Path| {
+            let folders = RunFolders { checkpoints: folder.path(), weights: folder.path(), run };
+            plan.with_rollouts(500, folders).rollouts
+        };
+        assert_eq!(rollouts(folder.path()), 500);
+        assert_eq!(rollouts(&folder.path().join("of-another-pod")), 0);
+        assert_eq!(rollouts(Path::new("/proc")), 0);
     }
 
     #[test]

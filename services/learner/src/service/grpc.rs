@@ -102,12 +102,12 @@ impl LearnerService {
         if writes.write_out_head {
             plan.published += self.described.head * DType::from(self.settings.publish_dtype).size_in_bytes() as u64;
         }
-        plan.rollouts = writes.rollouts;
-        plan.missing(RunFolders {
+        let folders = RunFolders {
             checkpoints: &self.settings.checkpoints,
             weights: &self.settings.weights,
             run: Path::new(&writes.run_directory),
-        })
+        };
+        plan.with_rollouts(writes.rollouts, folders).missing(folders)
     }
 
     fn send(&self, command: Command) -> Result<(), ServiceError> {

@@ -18,7 +18,7 @@ use crate::clients::Services;
 use crate::error::{CheckpointError, Halt, Incompatible, StateProblem};
 use crate::events::{Activity, Event};
 use crate::instruments::{self, TimedPart};
-use crate::settings::{CheckpointSettings, LoopSettings};
+use crate::settings::{CheckpointSettings, LoopSettings, too_small_for_rollouts};
 
 /// Writes and restores checkpoints of both sides: the learner's state, with the loop's inside of it.
 pub(super) struct CheckpointKeeper {
@@ -91,7 +91,11 @@ impl CheckpointKeeper {
         if !self.is_kept {
             return Ok(());
         }
-        let full = self.services.learner().full_disks(self.writes.clone()).await?;
+        let mut full = self.services.learner().full_disks(self.writes.clone()).await?;
+        if full.is_empty() {
+            // The learner counts rollouts only where it shares their disk.
+            full.extend(too_small_for_rollouts(self.directory.path(), self.writes.rollouts));
+        }
         if full.is_empty() { Ok(()) } else { Err(Incompatible::FullDisks(full.join("; ")).into()) }
     }
 

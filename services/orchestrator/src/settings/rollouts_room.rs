@@ -1,6 +1,8 @@
 //! What the samples of training steps take on the disk, said before the run.
 
-use evenkeel_host::Size;
+use std::path::Path;
+
+use evenkeel_host::{Size, free_space};
 
 use super::{KeptRollouts, PolicySamplingSettings, RunSettings};
 
@@ -56,6 +58,19 @@ impl RunSettings {
     }
 }
 
+/// Why the disk of a run directory does not hold this many bytes of rollouts; `None` where it does, or is unknown.
+pub(crate) fn too_small_for_rollouts(directory: &Path, bytes: u64) -> Option<String> {
+    let free = free_space(directory).ok()?.free;
+    (bytes > free).then(|| {
+        format!(
+            "the disk of {} has {} free, needed: {} for rollouts; to reduce that, lower run.rollouts_disk",
+            directory.display(),
+            size(free),
+            size(bytes)
+        )
+    })
+}
+
 fn size(bytes: u64) -> String {
     Size(bytes).to_string()
 }
@@ -80,6 +95,15 @@ mod tests {
         assert_eq!(note(RunSettings { rollouts: KeptRollouts::Off, ..RunSettings::default() }), None);
         assert_eq!(note(RunSettings { steps: 0, ..RunSettings::default() }), None);
         assert_eq!(RunSettings::default().rollouts_disk, ByteSize::gib(10));
+    }
+
+    #[test]
+    fn a_disk_without_room_for_rollouts_is_named_with_what_it_has_and_what_they_take() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(too_small_for_rollouts(folder.path(), 1), None);
+        let sentence = too_small_for_rollouts(folder.path(), 1 << 60).unwrap();
+        assert!(sentence.starts_with(&format!("the disk of {} has ", folder.path().display())), "{sentence}");
+        assert!(sentence.contains(" free, needed: 1048576.0 TiB for rollouts; "), "{sentence}");
     }
 
     #[test]

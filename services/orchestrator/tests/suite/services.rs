@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::FailureCode;
 
 use crate::support::{
@@ -198,6 +199,21 @@ async fn a_disk_of_the_learner_that_does_not_hold_what_the_run_keeps_ends_it_bef
             assert_eq!(writes[0].run_directory, path.display().to_string());
             assert!(writes[0].rollouts > 0);
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_directory_without_room_for_the_rollouts_ends_the_run_before_its_first_step() {
+    bounded(async {
+        let mut recipe = recipe();
+        (recipe.run.steps, recipe.run.rollouts_disk) = (1 << 50, ByteSize::b(1 << 60));
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let error = cluster.run(&path, &recipe).await.1.unwrap_err().to_string();
+        assert!(error.contains(&format!("the disk of {} has ", path.display())), "{error}");
+        assert!(error.contains(" for rollouts; to reduce that, lower run.rollouts_disk"), "{error}");
+        assert_eq!(*cluster.learner.state.sent.lock().unwrap(), Default::default(), "no step was sent");
     })
     .await;
 }

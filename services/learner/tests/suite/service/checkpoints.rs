@@ -53,6 +53,8 @@ async fn a_status_names_the_disk_that_does_not_hold_what_a_run_keeps() {
     assert_eq!(full_disks(None).await, Vec::<String>::new(), "nothing is said that was not asked for");
     let fits = RunWrites { checkpoints: Some(3), versions: Some(4), run_directory, ..RunWrites::default() };
     assert_eq!(full_disks(Some(fits.clone())).await, Vec::<String>::new());
+    let elsewhere = RunWrites { rollouts: 1 << 60, run_directory: "/of/another/pod".into(), ..fits.clone() };
+    assert_eq!(full_disks(Some(elsewhere)).await, Vec::<String>::new(), "its own process looks at that disk");
     for (planted, words) in [
         (RunWrites { checkpoints: Some(1 << 40), ..fits.clone() }, "1099511627776 at once"),
         (RunWrites { versions: Some(1 << 40), ..fits.clone() }, "1099511627776 at once"),
