@@ -15,6 +15,9 @@ pub(in crate::dry_run) fn check(recipe: &Recipe, memory: &Memory, findings: &mut
     if let Err(error) = recipe.learner.compute.open() {
         findings.problem(format!("learner.{error}"));
     }
+    if let Some(said) = &memory.no_answer {
+        findings.note(said.clone());
+    }
     if let Some(Err(error)) = &memory.plan {
         findings.problem(format!("learner's memory cannot be planned: {error}"));
         return;
@@ -140,6 +143,23 @@ mod tests {
         };
         let said = problem(&on_host, &memory);
         assert!(said.contains("the host has ") && said.contains("page-locked"), "{said}");
+    }
+
+    #[test]
+    fn a_gpu_that_does_not_answer_is_noted_and_its_memory_is_unknown() {
+        let recipe = recipe(SMALL, &[]);
+        let hung = Memory {
+            available_bytes: None,
+            no_answer: Some("nvidia-smi gave no answer".into()),
+            ..of_run(&recipe, &small(), &DataFacts::default())
+        };
+        let mut findings = Findings::default();
+        check(&recipe, &hung, &mut findings);
+        let [silent, unknown, ..] = &findings.notes[..] else { panic!("{findings:?}") };
+        assert!(
+            silent == "nvidia-smi gave no answer" && unknown.contains("the memory of cuda is unknown"),
+            "{findings:?}"
+        );
     }
 
     #[test]

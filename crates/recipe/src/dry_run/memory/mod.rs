@@ -1,9 +1,8 @@
 //! Memory of the learner and of the embedded engine by the learner's own plan, compared with what the machine has.
 
 mod check;
+mod driver_tool;
 mod engine;
-
-use std::process::Command;
 
 use evenkeel_host::available_memory;
 use evenkeel_learner::{CpuMemoryPlan, LargestBatch, MemoryPart, MemoryPlan, MemoryUse};
@@ -16,6 +15,7 @@ use super::model::trained;
 use super::sets::DataFacts;
 use crate::recipe::Recipe;
 pub(super) use check::check;
+use driver_tool::gpu_memory;
 use engine::EngineMemory;
 
 /// The program, its threads and what it has read besides the model: seen with the recipes that come with it.
@@ -46,6 +46,9 @@ pub(super) struct Memory {
     pub(super) host_available_bytes: Option<u64>,
     /// What stays on a GPU between steps, when engines that share it are awake.
     pub(super) resident_bytes: Option<u64>,
+    /// What to say of a GPU that does not answer.
+    #[serde(skip)]
+    no_answer: Option<String>,
     #[serde(skip)]
     plan: Option<Result<MemoryPlan, ModelError>>,
     /// The model and its longest sequence, which the plan is for.
@@ -89,6 +92,7 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memo
         host_parts: Vec::new(),
         host_available_bytes: available_memory(),
         resident_bytes: None,
+        no_answer: None,
         plan: None,
         planned_for: None,
     };
@@ -131,7 +135,10 @@ impl Memory {
         if shares_its_gpu(recipe) {
             self.parts.push(need("an engine that sleeps (estimate)", ASLEEP));
         }
-        self.available_bytes = gpu_memory(&self.device);
+        match gpu_memory(&self.device) {
+            Ok(memory) => self.available_bytes = memory,
+            Err(said) => self.no_answer = Some(said),
+        }
         (self.plan, self.planned_for) = (Some(plan), Some((config.clone(), longest)));
     }
 
@@ -175,17 +182,6 @@ fn other_ranks_here(recipe: &Recipe) -> u64 {
     // What is wrong with ranks is reported where the run's settings are checked.
     let Ok(Some(place)) = recipe.learner.rank_place() else { return 0 };
     if is_loopback(&place.address) { place.division.ranks() as u64 - 1 } else { 0 }
-}
-
-/// The memory of a GPU as its driver's tool says; `None` where there is no such tool.
-fn gpu_memory(device: &str) -> Option<u64> {
-    let number = device.split_once(':').map_or("0", |(_, number)| number);
-    let output = Command::new("nvidia-smi")
-        .args(["--query-gpu=memory.total", "--format=csv,noheader,nounits", "-i", number])
-        .output()
-        .ok()?;
-    let mib: u64 = String::from_utf8(output.stdout).ok()?.trim().parse().ok()?;
-    Some(mib << 20)
 }
 
 #[cfg(test)]
