@@ -126,7 +126,7 @@ impl HealthMonitor {
             engine.wake(control).await?;
             engine.mark_verified(connections);
             if !state.is_serving() {
-                self.readmit(&weights).await;
+                self.readmit(&weights).await?;
             }
             if pool.forget_earlier(engine) && engine.names_adapters().is_some() {
                 unload_unused(pool, engine).await;
@@ -157,21 +157,26 @@ impl HealthMonitor {
 
     /// Readmits an engine that is up and has the right weights, on probation. If its breaker tripped, it has to draw a
     /// sample first.
-    async fn readmit(&self, weights: &WeightsVersion) {
+    ///
+    /// # Errors
+    /// Samples that depend on their batch, where that is not allowed.
+    async fn readmit(&self, weights: &WeightsVersion) -> Result<(), EngineClientError> {
         let pool = &*self.pool;
         let engine = &*self.engine;
         match pool.breaker(engine) {
             BreakerState::Closed => {}
-            BreakerState::BackingOff => return,
+            BreakerState::BackingOff => return Ok(()),
             BreakerState::ProbeDue => {
                 // A busy engine may let the probe wait: that is no reason to take back what it has.
                 if let Err(error) = engine.client().check_sampling().await {
                     tracing::debug!(engine = engine.name(), %error, "engine does not sample yet");
-                    return;
+                    return Ok(());
                 }
             }
         }
+        pool.compare(engine).await?;
         pool.admit(engine, EngineState::Suspect, weights);
         tracing::info!(engine = engine.name(), "engine readmitted");
+        Ok(())
     }
 }

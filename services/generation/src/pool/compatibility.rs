@@ -1,4 +1,5 @@
-//! Whether the samples of an engine fit this service: checked once for each engine, before its first sample.
+//! Whether the samples of an engine fit this service: checked for each engine before its first sample. What a batch does
+//! to samples is checked again for one that was lost and comes back, since it may be another process.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -63,8 +64,9 @@ impl Compatibility {
             .await
             .map_err(EngineClientError::ReadModel)?;
         self.model.get_or_init(|| model.clone()).check_same(&model).map_err(EngineClientError::Incompatible)?;
-        if let Some(limit) = self.batch_probe {
-            batch_probe::check(engine.client(), limit).await?;
+        if self.batch_probe.is_some() {
+            engine.set_comparison_due(true);
+            self.compare(engine).await?;
             // The run and each sample are recorded with it.
             info.version.push_str(", batch-invariant");
         }
@@ -76,6 +78,26 @@ impl Compatibility {
         tracing::info!(engine = engine.name(), version = info.version, model = info.model, "engine probed");
         engine.set_info(info);
         Ok(())
+    }
+
+    /// Whether an engine's samples have to be [compared](Self::compare) before it may serve.
+    pub(super) fn is_comparison_due(&self, engine: &PooledEngine) -> bool {
+        self.batch_probe.is_some() && engine.is_comparison_due()
+    }
+
+    /// Compares the samples of an engine alone and in a batch, if that is due. It must be awake.
+    ///
+    /// # Errors
+    /// [`EngineClientError::Incompatible`] with the first difference; whatever a sample fails with.
+    pub(super) async fn compare(&self, engine: &PooledEngine) -> Result<(), EngineClientError> {
+        let Some(limit) = self.batch_probe.filter(|_| engine.is_comparison_due()) else { return Ok(()) };
+        // Due again where the engine is lost meanwhile.
+        engine.set_comparison_due(false);
+        let compared = batch_probe::check(engine.client(), limit).await;
+        if compared.is_err() {
+            engine.set_comparison_due(true);
+        }
+        compared
     }
 
     fn validate(&self, info: &EngineInfo) -> Result<(), FieldError> {

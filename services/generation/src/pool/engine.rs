@@ -20,6 +20,8 @@ pub(crate) struct PooledEngine {
     client: Box<dyn EngineClient>,
     /// Set by its first successful probe.
     info: OnceLock<EngineInfo>,
+    /// It was lost since its samples were compared, and may have come back as another process.
+    comparison_due: AtomicBool,
     control: Mutex<EngineControl>,
     check_requested: Notify,
     verified: VerifiedConnections,
@@ -40,6 +42,7 @@ impl PooledEngine {
             name,
             client,
             info: OnceLock::new(),
+            comparison_due: AtomicBool::new(false),
             control: Mutex::default(),
             check_requested: Notify::new(),
             verified: VerifiedConnections::default(),
@@ -75,6 +78,15 @@ impl PooledEngine {
     pub(super) fn set_info(&self, info: EngineInfo) {
         // The caller holds the control, so it is not set yet.
         let _ = self.info.set(info);
+    }
+
+    /// Whether its samples have to be compared again.
+    pub(super) fn is_comparison_due(&self) -> bool {
+        self.comparison_due.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_comparison_due(&self, is_due: bool) {
+        self.comparison_due.store(is_due, Ordering::Release);
     }
 
     /// Limits of adapters that it was started with, if it takes adapters by name.

@@ -78,6 +78,7 @@ impl EnginePool {
 
     /// Takes a draining engine back; it is probed like one that was ejected.
     pub(crate) fn undrain(&self, engine: &PooledEngine) {
+        engine.set_comparison_due(true);
         self.update(engine, |slots, _| slots.undrain());
         engine.request_check();
     }
@@ -142,6 +143,20 @@ impl EnginePool {
     /// [`EngineClientError::Incompatible`] if its samples would bias training.
     pub(crate) async fn probe(&self, engine: &PooledEngine) -> Result<(), EngineClientError> {
         self.compatibility.probe(engine).await
+    }
+
+    /// Whether an engine has to pass [`Self::compare`] before it may serve.
+    pub(crate) fn is_comparison_due(&self, engine: &PooledEngine) -> bool {
+        self.compatibility.is_comparison_due(engine)
+    }
+
+    /// Compares the samples of an engine that comes back alone and in a batch, where that is asked for. It must be
+    /// awake.
+    ///
+    /// # Errors
+    /// [`EngineClientError::Incompatible`] with the first difference; whatever a sample fails with.
+    pub(crate) async fn compare(&self, engine: &PooledEngine) -> Result<(), EngineClientError> {
+        self.compatibility.compare(engine).await
     }
 
     /// The model that the engines serve. `None` before the first probe.

@@ -70,6 +70,7 @@ impl EnginePool {
 
     /// Gives an engine nothing more and takes back what it has.
     pub(crate) fn eject(&self, engine: &PooledEngine, state: EngineState, reason: &str) {
+        engine.set_comparison_due(true);
         self.update(engine, |slots, _| slots.eject(state, reason));
     }
 

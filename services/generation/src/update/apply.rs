@@ -51,13 +51,11 @@ impl WeightUpdate {
                 self.pause_and_load(pool, engine, control, &mut report, &mut paused_at).await
             }
         });
-        let loaded = match loaded.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => {
-                Err(ServiceError::Unavailable { reason: Reason::EngineFailed, message: error.to_string() })
-            }
-            Err(deadline) => Err(deadline),
+        let failed = |error: EngineClientError| ServiceError::Unavailable {
+            reason: Reason::EngineFailed,
+            message: error.to_string(),
         };
+        let loaded = loaded.await.and_then(|loaded| loaded.map_err(failed));
         let resumed = match engine.wake(control).await {
             // It was never paused.
             Ok(()) if by_name && paused_at.is_none() => Ok(()),
@@ -69,7 +67,12 @@ impl WeightUpdate {
         let resumed = resumed
             .map_err(|error| ServiceError::Unavailable { reason: Reason::NotResumed, message: error.to_string() });
         let version = self.weights.number;
-        match loaded.and(resumed) {
+        let mut outcome = loaded.and(resumed);
+        if outcome.is_ok() {
+            // One that was lost before may have come back as another process.
+            outcome = self.deadline.run(pool.compare(engine)).await.and_then(|compared| compared.map_err(failed));
+        }
+        match outcome {
             Ok(()) => {
                 control.finish_load(&self.weights);
                 report.version = Some(version);

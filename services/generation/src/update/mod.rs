@@ -202,7 +202,7 @@ async fn try_update(
         && update.mode != PauseSetting::Wait
         && *pool.session(engine).weights() != *update.weights;
     if !control.is_asleep() && !is_beside && control.has(&update.weights, reported.as_deref()) {
-        if pool.state(engine).0 == EngineState::CircuitOpen {
+        if pool.state(engine).0 == EngineState::CircuitOpen || pool.is_comparison_due(engine) {
             engine.request_check();
         } else {
             pool.admit(engine, EngineState::Healthy, &update.weights);

@@ -165,7 +165,10 @@ async fn try_to_wake(pool: &EnginePool, engine: &PooledEngine, deadline: Deadlin
     engine.wake(&mut control).await.map_err(|error| service_error(engine, &error))?;
     let reported = engine.reported(&weights).await.map_err(|error| service_error(engine, &error))?;
     if control.has(&weights, reported.as_deref()) {
-        pool.admit(engine, EngineState::Healthy, &weights);
+        // One that was lost while it slept is compared by the health monitor before it serves.
+        if !pool.is_comparison_due(engine) {
+            pool.admit(engine, EngineState::Healthy, &weights);
+        }
     } else {
         // It restarted meanwhile, or was stale before: the health monitor updates it.
         pool.eject(engine, EngineState::CircuitOpen, "it woke with other weights");

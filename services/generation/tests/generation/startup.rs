@@ -64,6 +64,11 @@ async fn an_engine_with_raw_log_probabilities_is_refused_unless_they_are_configu
     .await;
 }
 
+/// Samples beside others that probes have asked for.
+fn batches_compared(engine: &FakeEngine) -> usize {
+    engine.asked().iter().filter(|body| body["cache_salt"] == "probe-beside").count()
+}
+
 /// Changes a log-probability in its last bits.
 fn computed_otherwise(answer: String) -> String {
     let mut answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
@@ -86,6 +91,41 @@ async fn an_engine_that_computes_otherwise_in_a_batch_is_refused_where_batch_inv
         let error = refused(invariant).await;
         assert!(error.contains("token 5 of a sample is id") && error.contains("VLLM_BATCH_INVARIANT=1"), "{error}");
         assert!(Service::with(settings(&[&engine])).await.draw(item("a", 1)).await.engine_version.ends_with("0.32.0"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_engine_that_comes_back_and_computes_otherwise_in_a_batch_is_not_readmitted() {
+    bounded(async {
+        for updates in [false, true] {
+            let mut engine = FakeEngine::start();
+            let service = Service::with(GenerationSettings { batch_invariant: true, ..settings(&[&engine]) }).await;
+            if updates {
+                // It comes back with its first weights, which are updated before it serves.
+                service.update(weights(3)).await.unwrap();
+            }
+            engine.kill();
+            service.until_health(&[EngineHealth::CircuitOpen]).await;
+            assert_eq!(batches_compared(&engine), 4, "once for each round, before its first sample");
+            engine.script(|body| match body["cache_salt"].as_str() {
+                Some("probe-beside") => Reply::Garble(computed_otherwise),
+                _ => Reply::Answer,
+            });
+            engine.restart();
+            let refused = loop {
+                let status = service.status().await.engines.remove(0);
+                if status.last_error.contains("token 5 of a sample is id") {
+                    break status;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            };
+            assert!(matches!(refused.health(), EngineHealth::CircuitOpen | EngineHealth::Stale), "{refused:?}");
+            // Started as it should be, it serves again.
+            engine.script(|_| Reply::Answer);
+            service.until_health(&[EngineHealth::Healthy]).await;
+            assert!(service.draw(item("a", 1)).await.failure.is_none());
+        }
     })
     .await;
 }
