@@ -7,7 +7,7 @@ use evenkeel_proto::FieldError;
 
 use super::super::findings::Findings;
 use super::super::units::gib;
-use super::{BATCH, Memory, shares_its_gpu};
+use super::{BATCH, Memory, asleep_bytes};
 use crate::recipe::Recipe;
 
 /// What is wrong with the device, or with the memory that it or the host has.
@@ -28,7 +28,7 @@ pub(in crate::dry_run) fn check(recipe: &Recipe, memory: &Memory, findings: &mut
             let device = &memory.device;
             let needed = gib(memory.needed_bytes);
             findings.note(format!("the memory of {device} is unknown here: {needed} are needed"));
-            if let (Some(resident), true) = (memory.resident_bytes, shares_its_gpu(recipe)) {
+            if let (Some(resident), true) = (memory.resident_bytes, asleep_bytes(recipe, None) > 0) {
                 findings.note(format!("{} of {device} stay with the learner while engines are awake", gib(resident)));
             }
         }

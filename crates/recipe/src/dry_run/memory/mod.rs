@@ -23,7 +23,7 @@ pub(super) const PROGRAM: u64 = 80 << 20;
 /// What the samples of a step take, by its name in the table.
 const BATCH: &str = "the batch";
 /// What an engine keeps of a GPU while it sleeps, for its context and libraries: an estimate.
-pub(super) const ASLEEP: u64 = 2 << 30;
+const ASLEEP: u64 = 2 << 30;
 
 /// Bytes by what they are for.
 #[derive(Debug, Serialize)]
@@ -118,26 +118,37 @@ pub(super) fn batch_of_samples(recipe: &Recipe, longest: u64) -> Need {
     need(BATCH, tokens * (9 + 13 + other_logps))
 }
 
-/// Whether an engine of the recipe sleeps on the learner's GPU while it trains.
-fn shares_its_gpu(recipe: &Recipe) -> bool {
-    recipe.sampling.engines_while_training != EnginesWhileTraining::Awake && !recipe.generation.endpoints.is_empty()
+/// Bytes of the learner's GPU that an engine keeps which sleeps there while the learner trains. A single card is the
+/// learner's and the engine's; of several the learner has one to itself. Where their number is not known, engines that
+/// the recipe lets sleep are taken to be on it.
+pub(super) fn asleep_bytes(recipe: &Recipe, cards: Option<u64>) -> u64 {
+    let lets_sleep = recipe.sampling.engines_while_training != EnginesWhileTraining::Awake;
+    let is_shared = cards.map_or(lets_sleep && !recipe.generation.endpoints.is_empty(), |cards| cards == 1);
+    if is_shared { ASLEEP } else { 0 }
 }
 
 impl Memory {
     fn on_gpu(&mut self, recipe: &Recipe, config: &Config, longest: u64) {
         let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-        let plan = MemoryPlan::of(config, &recipe.learner, longest);
+        match gpu_memory(&self.device) {
+            Ok(memory) => self.available_bytes = memory,
+            Err(said) => self.no_answer = Some(said),
+        }
+        let learner = &recipe.learner;
+        let device = self.no_answer.is_none().then(|| learner.compute.open().ok()).flatten();
+        // Without a device attention counts as by cuDNN.
+        let plan = device.map_or_else(
+            || MemoryPlan::of(config, learner, longest),
+            |device| MemoryPlan::on(&device, config, learner, longest),
+        );
         if let Ok(plan) = &plan {
             self.parts = plan.parts.iter().map(Need::from).collect();
             self.host_parts.extend(plan.host.iter().map(Need::from));
             self.resident_bytes = Some(plan.resident());
         }
-        if shares_its_gpu(recipe) {
-            self.parts.push(need("an engine that sleeps (estimate)", ASLEEP));
-        }
-        match gpu_memory(&self.device) {
-            Ok(memory) => self.available_bytes = memory,
-            Err(said) => self.no_answer = Some(said),
+        let asleep = asleep_bytes(recipe, None);
+        if asleep > 0 {
+            self.parts.push(need("an engine that sleeps (estimate)", asleep));
         }
         (self.plan, self.planned_for) = (Some(plan), Some((config.clone(), longest)));
     }

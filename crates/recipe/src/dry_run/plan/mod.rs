@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::cost::{cache_bytes_a_token, disk, step_cost, type_bytes};
 use super::flops::Passes;
-use super::memory::ASLEEP;
+use super::memory::asleep_bytes;
 use super::model::parameters;
 use super::volumes::Volumes;
 use crate::named_model::Say;
@@ -107,7 +107,6 @@ impl Plan {
         let (parts, step_seconds) = estimate::step(&work, card, division);
         let generation = parts[0].seconds;
         let overlapped_seconds = estimate::step(&Work { overlaps: true, ..work }, card, division).1;
-        let asleep = if division.is_shared { ASLEEP } else { 0 };
         Ok(Self {
             recipe: name,
             cards: options.gpus,
@@ -118,7 +117,7 @@ impl Plan {
             parts,
             step_seconds,
             run_hours: recipe.run.steps as f64 * step_seconds / 3600.0,
-            learner_bytes: memory.total() + asleep,
+            learner_bytes: memory.total() + asleep_bytes(recipe, Some(options.gpus)),
             engine_weights_bytes: (work.weights / division.cards_an_engine as f64) as u64,
             card_bytes: bytes(card),
             verdicts_a_second: work.samples / generation,
@@ -228,20 +227,46 @@ fn work(recipe: &Recipe, config: &Config, options: &PlanRequest, answer: f64) ->
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::of_run;
+    use super::super::sets::DataFacts;
     use super::*;
 
-    /// The plan of a model of the shape of Qwen3-0.6B, 256 prompts a step, for that many H100.
-    fn plan(gpus: u64, max_lag: u32) -> String {
+    /// A model of the shape of Qwen3-0.6B, 256 prompts a step.
+    fn recipe(set: &[&str]) -> Recipe {
         let shape =
             ["hidden_size=1024", "intermediate_size=3072", "layers=28", "heads=16", "kv_heads=8", "head_dim=128"];
         let shape = shape.into_iter().chain(["vocabulary_size=151936", "context_tokens=16384"]);
-        let mut set: Vec<String> = shape.map(|setting| format!("model.fresh.{setting}")).collect();
-        set.extend(["sampling.prompts_per_step=256", "sampling.max_tokens=8192"].map(str::to_owned));
-        set.extend(["learner.old_logp=rollout".to_owned(), format!("pipeline.max_lag={max_lag}")]);
-        let recipe = crate::recipe::load(&["arithmetic".to_owned()], &set).unwrap().settings;
-        let (card, network) = ("h100".to_owned(), 5.0);
-        let request = PlanRequest { gpus, card, prompt_tokens: 256.0, answer_tokens: None, network };
-        Plan::of(&recipe, "test".to_owned(), &request, |_| {}).unwrap().to_text()
+        let shape = shape.map(|setting| format!("model.fresh.{setting}"));
+        let step = ["sampling.prompts_per_step=256", "sampling.max_tokens=8192", "learner.old_logp=rollout"];
+        let set: Vec<String> = shape.chain(step.iter().chain(set).map(|&setting| setting.to_owned())).collect();
+        crate::recipe::load(&["arithmetic".to_owned()], &set).unwrap().settings
+    }
+
+    /// The plan of a recipe for that many H100.
+    fn of_h100(recipe: &Recipe, gpus: u64, prompt_tokens: f64) -> Plan {
+        let request = PlanRequest { gpus, card: "h100".to_owned(), prompt_tokens, answer_tokens: None, network: 5.0 };
+        Plan::of(recipe, "test".to_owned(), &request, |_| {}).unwrap()
+    }
+
+    fn plan(gpus: u64, max_lag: u32) -> String {
+        of_h100(&recipe(&[&format!("pipeline.max_lag={max_lag}")]), gpus, 256.0).to_text()
+    }
+
+    #[test]
+    fn the_learners_card_holds_what_the_dry_run_says() {
+        let on_gpu = ["learner.compute.device=cuda", "learner.compute.dtype=bf16"];
+        let mut needed = Vec::new();
+        for (gpus, engines) in [(1, "offload"), (8, "awake")] {
+            let engines = format!("sampling.engines_while_training={engines}");
+            let endpoints = "generation.endpoints=[\"http://127.0.0.1:8000\"]";
+            let recipe = recipe(&[&on_gpu[..], &[engines.as_str(), endpoints]].concat());
+            // The dry run has read no prompt, and half a token makes no sequence longer.
+            let plan = of_h100(&recipe, gpus, 0.5);
+            let dry_run = of_run(&recipe, &recipe.fresh_model().config(), &DataFacts::default());
+            assert_eq!(plan.learner_bytes, dry_run.needed_bytes, "{gpus}");
+            needed.push(plan.learner_bytes);
+        }
+        assert_eq!(needed[0] - needed[1], 2 << 30, "an engine that sleeps");
     }
 
     const ADVICE: &str = "with pipeline.max_lag = 1 and sampling.engines_while_training = \"awake\" a step takes ";
