@@ -64,6 +64,16 @@ pub(super) mod shapes {
         }))
         .unwrap()
     }
+
+    /// The shape of Qwen3-32B.
+    pub(in super::super) fn huge() -> Config {
+        Config::from_json(&json!({
+            "architectures": ["Qwen3ForCausalLM"], "vocab_size": 151936, "hidden_size": 5120, "intermediate_size": 25600,
+            "num_hidden_layers": 64, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
+            "max_position_embeddings": 40960, "tie_word_embeddings": false
+        }))
+        .unwrap()
+    }
 }
 
 #[cfg(test)]

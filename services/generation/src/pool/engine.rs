@@ -20,7 +20,7 @@ pub(crate) struct PooledEngine {
     client: Box<dyn EngineClient>,
     /// Set by its first successful probe.
     info: OnceLock<EngineInfo>,
-    /// It was lost since its samples were compared, and may have come back as another process.
+    /// Whether the engine was lost since its samples were compared: it may have come back as another process.
     comparison_due: AtomicBool,
     control: Mutex<EngineControl>,
     check_requested: Notify,

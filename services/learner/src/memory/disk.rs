@@ -80,7 +80,7 @@ impl DiskPlan {
         (!missing.is_empty()).then(|| missing.join("; "))
     }
 
-    /// Adds the rollouts of a run if its directory is seen here, on the disk of checkpoints or weights. Its own process
+    /// Adds the rollouts of a run if its directory is seen here, on the disk of checkpoints or weights. The run's process
     /// looks at any other disk.
     #[must_use]
     pub fn with_rollouts(self, rollouts: u64, folders: RunFolders<'_>) -> Self {

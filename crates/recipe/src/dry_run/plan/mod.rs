@@ -69,9 +69,12 @@ impl Plan {
     /// A number that is out of range, a card that is unknown, cards that do not hold an engine's weights, and a model
     /// whose configuration cannot be read.
     pub fn of(recipe: &Recipe, name: String, options: &PlanRequest, say: Say) -> Result<Self> {
+        Self::of_shape(recipe, &shape(recipe, say)?, name, options)
+    }
+
+    fn of_shape(recipe: &Recipe, config: &Config, name: String, options: &PlanRequest) -> Result<Self> {
         let card = Card::of(&options.card)
             .ok_or_else(|| FieldError::quoted("--card", &options.card, Card::names().join(", ")))?;
-        let config = shape(recipe, say)?;
         let longest = f64::from(recipe.sampling.max_tokens);
         let answer = options.answer_tokens.unwrap_or(longest / 2.0);
         for (field, value, most) in
@@ -92,9 +95,9 @@ impl Plan {
             learner.compute.attention = AttentionPath::Blocks;
         }
         let tokens = options.prompt_tokens + longest;
-        let memory = MemoryPlan::of(&config, &learner, tokens as usize)?;
-        let volumes = Volumes::of(&Recipe { learner, ..recipe.clone() }, &config, tokens as u64)?;
-        let work = Work { resident: memory.resident() as f64, ..work(recipe, &config, options, answer) };
+        let memory = MemoryPlan::of(config, &learner, tokens as usize)?;
+        let volumes = Volumes::of(&Recipe { learner, ..recipe.clone() }, config, tokens as u64)?;
+        let work = Work { resident: memory.resident() as f64, ..work(recipe, config, options, answer) };
         let division = estimate::divide(options.gpus, card, work.weights, work.resident).ok_or_else(|| {
             let weights = Size(work.weights as u64);
             let card = card.name;
@@ -225,6 +228,8 @@ fn work(recipe: &Recipe, config: &Config, options: &PlanRequest, answer: f64) ->
     }
 }
 
+#[cfg(test)]
+mod page_tests;
 #[cfg(test)]
 mod tests {
     use super::super::memory::of_run;
