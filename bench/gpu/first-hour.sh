@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Everything that the first hour on a card is for, in steps that know nothing of each other: what the machine has; memory under NVIDIA's sanitizer;
-# correctness; speed, beside PyTorch where there is one; changes to a pass beside the pass as it is; a training run of a model of the shape of
-# SmolLM2-135M with random weights; and the same with adapters, and with vLLM on the same card, asleep while the learner trains, where there is a
-# vLLM. A step that fails, or that its time runs out for, does not keep the next one from running. A table of all steps is printed at the end,
-# whatever happened; OUT/first-hour.json has all results, OUT/first-hour.md shows them (page.py, with python3).
+# Everything that the first hour on a card is for, most valuable first: what the machine has; whether goldens agree; the speed of passes, beside
+# PyTorch where there is one; a training run of a model of the shape of SmolLM2-135M with random weights, the same with adapters, and with vLLM on
+# the same card, asleep while the learner trains, where there is a vLLM; the rest of correctness and speed; changes to a pass beside the pass as it
+# is; memory under NVIDIA's sanitizer. A step that fails, or that its time runs out for, does not keep the next one from running. One that takes
+# more memory of the card than is free is skipped. A table of all steps is printed at the end, whatever happened; OUT/first-hour.json has all
+# results, OUT/first-hour.md shows them (page.py, with python3).
 #
 #   bench/gpu/first-hour.sh OUT [PROGRAM] [EVENKEEL] [cuda|cpu]
 #
@@ -75,6 +76,24 @@ step() {
   printf '%s\t%s\t%s\t%d\t%s\n' "$name" "$needs" "$result" $((SECONDS - began)) "$last" >>"$out/steps.tsv"
 }
 
+# MiB of the card: free, or total. Nothing where the driver's tool gives no answer.
+card_mib() {
+  [ "$device" != cpu ] || return 0
+  timeout 10 nvidia-smi --query-gpu="memory.$1" --format=csv,noheader,nounits -i 0 2>/dev/null | grep -x '[0-9][0-9]*' || true
+}
+
+# with_room GIB COMMAND...: skips a command that takes more memory of the card than is free; what is not known keeps none from running.
+with_room() {
+  local gib=$1 free
+  shift
+  free=$(card_mib free)
+  if [ -n "$free" ] && [ "$free" -lt $((gib * 1024)) ]; then
+    echo "skipped: $((free / 1024)) GiB of the card are free, and this takes $gib"
+    return 77
+  fi
+  "$@"
+}
+
 # The shape of SmolLM2-135M (but for its vocabulary: the tokenizer has characters), a step of real training after another.
 train() {
   local run=$1
@@ -112,7 +131,7 @@ stop_vllm() {
 
 # vLLM on the same card, which sleeps at each step.
 train_beside_vllm() {
-  local vllm=${VLLM:-$(command -v vllm || true)} port=${VLLM_PORT:-8377} model=$out/train/model waited=0
+  local vllm=${VLLM:-$(command -v vllm || true)} port=${VLLM_PORT:-8377} model=$out/train/model waited=0 total
   if [ -z "$vllm" ] || [ "$device" = cpu ]; then
     echo "skipped: no vLLM"
     return 77
@@ -121,6 +140,9 @@ train_beside_vllm() {
     echo "skipped: the training run before has left no model"
     return 77
   fi
+  # vLLM's share, and a tenth for a learner of this size.
+  total=$(card_mib total)
+  with_room $((${total:-0} / 2048)) true || return
   "$evenkeel" model untie "$model" "$out/untied" || return 1
   VLLM_SERVER_DEV_MODE=1 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=1 "$vllm" serve "$out/untied" --host 127.0.0.1 --port "$port" \
     --generation-config vllm --logprobs-mode processed_logprobs --enable-sleep-mode --gpu-memory-utilization 0.4 >"$out/vllm.log" 2>&1 &
@@ -140,24 +162,33 @@ train_beside_vllm() {
   stop_vllm
   return "$status"
 }
-export -f train train_lora train_beside_vllm stop_vllm
+export -f card_mib with_room train train_lora train_beside_vllm stop_vllm
 export out device evenkeel
 
 card='a card'
+part() {
+  step "$1-$2" "$card" "$program" "$1" "$out" "$goldens" "$device" --only "$2"
+}
+
+# torch WHAT GIB: PyTorch is a second process on the card. GIB is what its smallest model takes.
+torch() {
+  step "$1-torch" "$card, PyTorch" bash -c 'with_room "$@"' with_room "$2" "$program" "$1" "$out" "$goldens" "$device" --only torch
+}
+
 step probe nothing "$evenkeel" gpu probe
-[ "$device" = cpu ] || step memcheck "$card, compute-sanitizer" "$here/memcheck.sh" "$out" "$program"
-parts=(goldens torch curve resume layer)
-[ "$device" = cpu ] || parts=(kernels "${parts[@]}")
-for part in "${parts[@]}"; do
-  step "correct-$part" "$card$([ "$part" != torch ] || echo ', PyTorch')" "$program" correct "$out" "$goldens" "$device" --only "$part"
-done
-for part in torch model memory publish layer roofline; do
-  step "speed-$part" "$card$([ "$part" != torch ] || echo ', PyTorch')" "$program" speed "$out" "$goldens" "$device" --only "$part"
-done
+part correct goldens
+# Before the passes that are compared with it.
+torch speed 40
+part speed model
+step train "$card, evenkeel with CUDA" bash -c 'train "$out/train"'
+step train-lora "$card, evenkeel with CUDA" bash -c train_lora
+step train-vllm "$card, evenkeel with CUDA, vLLM" bash -c train_beside_vllm
+[ "$device" = cpu ] || part correct kernels
+torch correct 32
+for name in curve resume layer; do part correct "$name"; done
+for name in memory publish layer roofline; do part speed "$name"; done
 # Changes to a pass that are off unless they are asked for, each beside the pass as it is.
 for variant in head joined memory all; do
   step "variant-$variant" "$card" "$program" variants "$out" "$goldens" "$device" --only "$variant"
 done
-step train "$card, evenkeel with CUDA" bash -c 'train "$out/train"'
-step train-lora "$card, evenkeel with CUDA" bash -c train_lora
-step train-vllm "$card, evenkeel with CUDA, vLLM" bash -c train_beside_vllm
+[ "$device" = cpu ] || step memcheck "$card, compute-sanitizer" "$here/memcheck.sh" "$out" "$program"

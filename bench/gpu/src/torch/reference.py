@@ -128,7 +128,7 @@ def train_pass(model, ids):
 
 
 def speed(device, case):
-    """A pass over a micro-batch, of fewer sequences if memory does not suffice, and an update of float32 weights."""
+    """A pass over a micro-batch, of fewer sequences if memory does not suffice, and an update of float32 weights if it does."""
     case = json.loads(case)
     model = build(case["config"], device, attention(device)).train()
     cast(model, torch.bfloat16)
@@ -150,6 +150,15 @@ def speed(device, case):
     del model
     if device == "cuda":
         torch.cuda.empty_cache()
+    try:
+        update_seconds = update_of(shapes, device)
+    except torch.OutOfMemoryError:
+        update_seconds = None
+    return {"sequences": sequences, "seconds": seconds, "update_seconds": update_seconds}
+
+
+def update_of(shapes, device):
+    """Seconds of an update of float32 weights: with gradients and moments 16 bytes for each."""
     weights = [torch.zeros(shape, device=device, requires_grad=True) for shape in shapes]
     for weight in weights:
         weight.grad = torch.full_like(weight, 1e-3)
@@ -159,7 +168,7 @@ def speed(device, case):
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
 
-    return {"sequences": sequences, "seconds": seconds, "update_seconds": fastest(device, update)}
+    return fastest(device, update)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ struct Measured {
     /// Of the micro-batch: fewer than were asked for where memory did not suffice.
     sequences: usize,
     seconds: f64,
-    update_seconds: f64,
+    /// Absent where memory does not suffice for weights, gradients and moments in fp32.
+    update_seconds: Option<f64>,
 }
 
 /// Tokens a second of PyTorch, for each case that it was measured on.

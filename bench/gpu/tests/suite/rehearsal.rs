@@ -21,11 +21,28 @@ fn write_program(path: &Path, body: &str) {
 }
 
 fn first_hour(out: &Path, program: &Path, evenkeel: &str, device: &str, steps: &str) -> (Output, String) {
+    first_hour_beside(&[], out, program, evenkeel, device, steps)
+}
+
+/// The same with further programs on the path.
+fn first_hour_beside(
+    programs: &[(&str, &str)],
+    out: &Path,
+    program: &Path,
+    evenkeel: &str,
+    device: &str,
+    steps: &str,
+) -> (Output, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("evenkeel");
     write_program(&path, evenkeel);
+    for (name, body) in programs {
+        write_program(&folder.path().join(name), body);
+    }
     let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("first-hour.sh"));
     command.arg(out).arg(program).arg(path).arg(device);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", folder.path().display()));
     command.env("EVENKEEL_PYTHON", NO_PYTHON).env("STEPS", steps).env("VLLM", "");
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -59,25 +76,76 @@ fn facts(name: &str, what: &str) -> Vec<Value> {
     facts.filter(|fact| fact["what"] == what || what.is_empty()).cloned().collect()
 }
 
+/// Every step in its order: what says most about a card comes first.
+const STEPS: [&str; 20] = [
+    "probe",
+    "correct-goldens",
+    "speed-torch",
+    "speed-model",
+    "train",
+    "train-lora",
+    "train-vllm",
+    "correct-kernels",
+    "correct-torch",
+    "correct-curve",
+    "correct-resume",
+    "correct-layer",
+    "speed-memory",
+    "speed-publish",
+    "speed-layer",
+    "speed-roofline",
+    "variant-head",
+    "variant-joined",
+    "variant-memory",
+    "variant-all",
+];
+
+/// Name and result of each step in a table.
+fn rows(table: &str) -> Vec<(&str, &str)> {
+    table.lines().skip(2).map(|row| (row[..22].trim(), row[22..32].trim())).collect()
+}
+
+#[test]
+fn on_a_card_kernels_are_checked_too_and_the_sanitizer_comes_last() {
+    let out = tempfile::tempdir().unwrap();
+    let (_kept, program) = program("echo fine");
+    let (_, text) = first_hour(out.path(), &program, EVENKEEL, "cuda", "");
+    let table = std::fs::read_to_string(out.path().join("first-hour.txt")).unwrap();
+    let names: Vec<&str> = rows(&table).iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, [&STEPS[..], &["memcheck"]].concat(), "{text}");
+}
+
+#[test]
+fn a_step_that_takes_more_memory_than_is_free_is_skipped_with_both_numbers() {
+    for (free, result) in [(20, "skipped"), (79, "passed")] {
+        let out = tempfile::tempdir().unwrap();
+        let (_kept, program) = program("echo fine");
+        let free_mib = free * 1024;
+        let tool = format!("case \"$*\" in *memory.free*) echo {free_mib} ;; *) echo 81920 ;; esac");
+        let programs = [("nvidia-smi", tool.as_str()), ("vllm", "sleep 2")];
+        let steps = "correct-torch speed-torch train";
+        let (_, text) = first_hour_beside(&programs, out.path(), &program, EVENKEEL, "cuda", steps);
+        let table = std::fs::read_to_string(out.path().join("first-hour.txt")).unwrap();
+        let found: Vec<(&str, &str)> = rows(&table).into_iter().filter(|(name, _)| !name.ends_with("lora")).collect();
+        let names = ["speed-torch", "train", "train-vllm", "correct-torch"];
+        let results = names.map(|name| (name, if name == "train" { "passed" } else { result }));
+        assert_eq!(found, results, "{text}");
+        for gib in [40, 32] {
+            let words = format!("skipped: {free} GiB of the card are free, and this takes {gib}");
+            assert_eq!(table.contains(&words), result == "skipped", "{table}");
+        }
+    }
+}
+
 #[test]
 fn every_step_has_a_row_in_the_table() {
     let (out, text) = rehearsal();
     let table = std::fs::read_to_string(out.path().join("first-hour.txt")).unwrap();
     assert!(text.ends_with(&table), "{text}");
-    let rows: Vec<(&str, &str)> = table.lines().skip(2).map(|row| (row[..22].trim(), row[22..32].trim())).collect();
-    let correct = ["goldens", "torch", "curve", "resume", "layer"].map(|part| format!("correct-{part}"));
-    let speed = ["torch", "model", "memory", "publish", "layer", "roofline"].map(|part| format!("speed-{part}"));
-    let names = ["probe".to_owned()]
-        .into_iter()
-        .chain(correct)
-        .chain(speed)
-        .chain(["head", "joined", "memory", "all"].map(|variant| format!("variant-{variant}")))
-        .chain(["train", "train-lora", "train-vllm"].map(str::to_owned));
-    assert_eq!(
-        rows.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>(),
-        names.collect::<Vec<_>>(),
-        "{table}"
-    );
+    let rows = rows(&table);
+    // Kernels and the sanitizer are a GPU's.
+    let names = STEPS.into_iter().filter(|name| !["correct-kernels", "memcheck"].contains(name));
+    assert_eq!(rows.iter().map(|(name, _)| *name).collect::<Vec<_>>(), names.collect::<Vec<_>>(), "{table}");
     let passed = |name: &str| if name == "train-vllm" { "skipped" } else { "passed" };
     assert!(rows.iter().all(|(name, result)| *result == passed(name)), "{table}");
     assert!(text.contains("evenkeel: train --recipe arithmetic --out"), "{text}");
