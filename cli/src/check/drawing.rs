@@ -75,3 +75,37 @@ fn counts_sampled(recipe: &Recipe) -> Result<Option<bool>, FieldError> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why the tokens of a run in one process cannot be drawn again; `None` where nothing keeps them from it.
+    fn why(set: &[&str]) -> Option<String> {
+        let run = tempfile::tempdir().unwrap();
+        std::fs::create_dir(run.path().join("weights")).unwrap();
+        let record = RunRecord {
+            path: run.path().to_owned(),
+            run_id: "run".to_owned(),
+            program_version: String::new(),
+            forked_from: None,
+            warm_start: Vec::new(),
+            steps: Vec::new(),
+            evaluations: Vec::new(),
+            data: None,
+        };
+        let set: Vec<String> = set.iter().map(|&setting| setting.to_owned()).collect();
+        let recipe = evenkeel_recipe::load(&["arithmetic".to_owned()], &set).unwrap().settings;
+        why_not(&record, &recipe, &recipe.learner)
+    }
+
+    #[test]
+    fn tokens_that_engines_drew_with_their_own_random_numbers_are_not_drawn_again() {
+        if ARITHMETIC.is_empty() {
+            return;
+        }
+        assert_eq!(why(&[]), None);
+        let unseeded = why(&["sampling.seeded=false"]).unwrap();
+        assert_eq!(unseeded, "the engines used their own random numbers (sampling.seeded = false)");
+    }
+}
