@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_peak_is_logged_when_it_grows_and_once_when_it_exceeds_the_plan() {
         let mut watch = MemoryWatch::default();
-        let peaks = [500, 500, 505, 900, 1095, 1101, 1102, 1300];
+        let peaks = [500, 500, 505, 900, 1000, 1001, 1002, 1300];
         let changes = peaks.map(|peak| watch.change(&MeasuredMemory { planned: 1000, peak }));
         let nothing = PeakChange::Nothing;
         let grown = PeakChange::Grown;
