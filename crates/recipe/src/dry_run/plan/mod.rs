@@ -69,12 +69,12 @@ impl Plan {
     /// A number that is out of range, a card that is unknown, cards that do not hold an engine's weights, and a model
     /// whose configuration cannot be read.
     pub fn of(recipe: &Recipe, name: String, options: &PlanRequest, say: Say) -> Result<Self> {
-        Self::of_shape(recipe, &shape(recipe, say)?, name, options)
-    }
-
-    fn of_shape(recipe: &Recipe, config: &Config, name: String, options: &PlanRequest) -> Result<Self> {
         let card = Card::of(&options.card)
             .ok_or_else(|| FieldError::quoted("--card", &options.card, Card::names().join(", ")))?;
+        Self::of_shape(recipe, &shape(recipe, say)?, name, options, card)
+    }
+
+    fn of_shape(recipe: &Recipe, config: &Config, name: String, options: &PlanRequest, card: Card) -> Result<Self> {
         let longest = f64::from(recipe.sampling.max_tokens);
         let answer = options.answer_tokens.unwrap_or(longest / 2.0);
         for (field, value, most) in

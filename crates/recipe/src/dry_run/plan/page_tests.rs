@@ -16,7 +16,7 @@ fn plan(name: &str, config: &Config, gpus: u64, set: &[&str]) -> Plan {
     let recipe = crate::recipe::load(&[name.to_owned()], &set).unwrap().settings;
     let request =
         PlanRequest { gpus, card: "h200".to_owned(), prompt_tokens: 256.0, answer_tokens: None, network: 5.0 };
-    Plan::of_shape(&recipe, config, name.to_owned(), &request).unwrap()
+    Plan::of_shape(&recipe, config, name.to_owned(), &request, Card::of("h200").unwrap()).unwrap()
 }
 
 const SMALL: &str = "paper/qwen3-1.7b-dapo-balanced";
