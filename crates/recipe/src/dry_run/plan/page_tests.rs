@@ -44,7 +44,9 @@ fn steps_and_memory_of_three_models_are_those_of_their_plans() {
         let row = format!("| {model} | {one} | {eight} |");
         assert!(page.contains(&row), "{row}");
     }
-    let wide = plan(SMALL, &huge(), 8, &[&ADAPTERS[..], &["learner.lora.base_type=f32"]].concat());
+    let in_f32 =
+        ADAPTERS.map(|setting| if setting.contains("base_type") { "learner.lora.base_type=f32" } else { setting });
+    let wide = plan(SMALL, &huge(), 8, &in_f32);
     assert!(!wide.learner_fits());
     assert!(page.contains(&Size(wide.learner_bytes).to_string()), "{}", Size(wide.learner_bytes));
 }
