@@ -197,9 +197,10 @@ pub(crate) struct CheckOptions {
     /// if all is equal, 1 if something is different, and 2 if the step cannot be recomputed.
     #[arg(long, value_name = "K", value_parser = whole::<u64>)]
     pub(crate) step: Option<u64>,
-    /// With --step: repeat the verdicts of judges and of your own code too.
+    /// With --step: repeat the verdicts of your own code too.
     ///
-    /// Without this, their recorded verdicts stand, and what follows from them is recomputed.
+    /// Without this, its recorded verdicts stand, and what follows from them is recomputed. A judge's verdicts are
+    /// compared with its record either way.
     #[arg(long, requires = "step")]
     pub(crate) repeat_verdicts: bool,
 }

@@ -53,6 +53,9 @@ impl From<ReplayError> for Answer {
         match error {
             ReplayError::Different { step, file, what } => Self::different(step, file, what),
             ReplayError::Missing { step, reason } => Self::cannot(format!("{reason} (step {step})")),
+            ReplayError::BeyondTolerance { step, file, what } => Self::cannot(format!(
+                "bits differ on another device, and values by more than the tolerance (step {step}, {file}: {what})"
+            )),
             error => Self::cannot(error.to_string()),
         }
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use evenkeel_config::human;
 use evenkeel_learner::{Agreement, Precision, Recomputation, RecomputedStep, ReplayError};
-use evenkeel_run::{LineKind, METRICS_FILE, RECEIPT_FILE, RunRecord, accepted_changes, changed_rewards, read_receipt};
+use evenkeel_run::{
+    LineKind, METRICS_FILE, PROGRAM, RECEIPT_FILE, RunRecord, accepted_changes, changed_rewards, read_receipt,
+};
 
 use super::answer::Answer;
 use super::drawing::drawing;
@@ -76,7 +78,7 @@ async fn answer(options: &CheckOptions, step: u64, said: &mut String) -> Result<
     let last = steps.last().ok_or_else(|| anyhow!("no step was recomputed"))?;
     said.push_str(&of_tokens(&steps, drawing.as_ref().err().map(String::as_str)));
     said.push_str(&verdicts.line());
-    Ok(of_last(last, drawing.is_ok()))
+    Ok(verdicts.lacking().map_or_else(|| of_last(last, drawing.is_ok()), Answer::cannot))
 }
 
 /// The answer where the files already show one: without a receipt nothing can be compared, and files that are not those
@@ -122,15 +124,15 @@ fn of_version(record: &RunRecord, steps: RangeInclusive<u64>, different: Answer)
         let why = "the run was resumed with changed inputs after it (inputs.json), which give another result";
         return Ok(Answer::cannot(format!("{why} ({sentence})")));
     }
-    let own = env!("CARGO_PKG_VERSION");
     let lines = read_receipt(&record.path)?.into_iter().filter(|line| line.kind == LineKind::Step);
     let lines = lines.filter(|line| steps.contains(&line.step));
     let programs = lines.filter_map(|line| line.determined).map(|part| part.program);
-    Ok(match programs.into_iter().find(|program| program != own) {
+    Ok(match programs.into_iter().find(|program| program != PROGRAM) {
         None => different,
         Some(other) => {
             let sentence = different.sentence();
-            Answer::cannot(format!("version {other} recorded it, and version {own} gives another result ({sentence})"))
+            let why = format!("version {other} recorded it, and version {PROGRAM} gives another result");
+            Answer::cannot(format!("{why} ({sentence})"))
         }
     })
 }
@@ -213,7 +215,7 @@ mod tests {
             "9 sampled tokens of step 4 are drawn again\n4 tokens of the steps before are not: older weights drew them\n"
         );
         assert_eq!(of_tokens(&steps, Some("why")), "sampled tokens are not drawn again: why\n");
-        let verdicts = |others| Verdicts::Repeated(Repeated { verdicts: 3, others }).line();
+        let verdicts = |others| Verdicts::Repeated(Repeated { verdicts: 3, others, lacking: None }).line();
         assert_eq!(verdicts(0), "3 verdicts of it are repeated\n");
         assert!(verdicts(2).contains("2 stand as they were recorded"));
     }

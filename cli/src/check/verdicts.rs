@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use evenkeel_orchestrator::{EnvironmentOrigin, JudgedAgain, Repeats};
-use evenkeel_proto::FieldError;
+use evenkeel_proto::{FieldError, JudgeFailure};
 use evenkeel_recipe::Recipe;
 use evenkeel_run::{Rollout, read_rollouts, rollout_name};
 
@@ -25,21 +25,31 @@ impl Verdicts {
     pub(super) fn line(&self) -> String {
         match self {
             Self::Stand(why) => format!("verdicts, prompts and texts stand as they were recorded: {why}\n"),
-            Self::Repeated(Repeated { verdicts, others: 0 }) => format!("{verdicts} verdicts of it are repeated\n"),
-            Self::Repeated(Repeated { verdicts, others }) => {
+            Self::Repeated(Repeated { verdicts, others: 0, .. }) => format!("{verdicts} verdicts of it are repeated\n"),
+            Self::Repeated(Repeated { verdicts, others, .. }) => {
                 format!("{verdicts} verdicts of it are repeated, {others} stand as they were recorded\n")
             }
+        }
+    }
+
+    /// Why the steps cannot be recomputed even though nothing is different.
+    pub(super) fn lacking(&self) -> Option<&str> {
+        match self {
+            Self::Repeated(Repeated { lacking, .. }) => lacking.as_deref(),
+            Self::Stand(_) => None,
         }
     }
 }
 
 /// How many verdicts of a step were given again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Repeated {
     /// Verdicts that are the recorded ones.
     pub(super) verdicts: usize,
     /// Verdicts that stand as they were recorded, and samples without one.
     pub(super) others: usize,
+    /// The first verdict of this step or an earlier one that the record of a judge lacks, in words.
+    pub(super) lacking: Option<String>,
 }
 
 /// Gives the verdicts of steps again. Returns those of the last one; the inner error is the first difference.
@@ -57,11 +67,14 @@ pub(super) async fn repeat_steps(
         return Ok(Ok(Verdicts::Stand(why)));
     }
     let repeats = if repeats_all { Repeats::All } else { Repeats::OfProgram };
-    let judges = Judges::start(recipe.clone(), run, repeats).await?;
+    let mut settings = recipe.clone();
+    // Recorded words of a judge are read again: nobody is asked, and nothing of the run is written.
+    settings.reward.judge.iter_mut().for_each(|judge| judge.record_only = true);
+    let judges = Judges::start(settings, run, repeats).await?;
     let mut last = Repeated::default();
     for step in steps {
         match repeat(&judges, step, read_rollouts(run, step)?, !recipe.reward.code.deterministic).await? {
-            Ok(repeated) => last = repeated,
+            Ok(repeated) => last = Repeated { lacking: last.lacking.or(repeated.lacking), ..repeated },
             Err(different) => return Ok(Err(different)),
         }
     }
@@ -102,7 +115,11 @@ async fn repeat(
     let mut repeated = Repeated::default();
     for sample in judged {
         let is_by_time = time_decides && sample.is_by_time();
-        if sample.is_changed() && !is_by_time {
+        let unjudged = sample.judge_failure.filter(|_| sample.rollout.reward.is_some());
+        let is_lacking = unjudged.is_some_and(|why| [JudgeFailure::NotRecorded, JudgeFailure::Record].contains(&why));
+        if is_lacking {
+            repeated.lacking.get_or_insert_with(|| lacking(&sample));
+        } else if unjudged.is_some() || (sample.is_changed() && !is_by_time) {
             return Ok(different(&sample.rollout, &change(&sample)));
         }
         if sample.is_repeated && sample.has_both_verdicts() && !is_by_time {
@@ -112,6 +129,16 @@ async fn repeat(
         }
     }
     Ok(Ok(repeated))
+}
+
+/// That a judge's record does not have the verdict of a sample.
+fn lacking(judged: &JudgedAgain) -> String {
+    let Rollout { step, group, sample, .. } = judged.rollout;
+    let reason = &judged.reason;
+    format!(
+        "the judge's record has no verdict on sample {sample} of prompt {group} in step {step} by this judge, rubric \
+         and template ({reason})"
+    )
 }
 
 fn change(judged: &JudgedAgain) -> String {

@@ -21,8 +21,8 @@ pub(crate) struct Judges {
 }
 
 impl Judges {
-    /// Starts the reward service, and with [`Repeats::All`] the reward functions and programs of the recipe; reads the
-    /// data of the run in a folder.
+    /// Starts the reward service with the judge of the recipe, and with [`Repeats::All`] its reward functions and
+    /// programs; reads the data of the run in a folder.
     ///
     /// # Errors
     /// Data, functions or programs that cannot be read or started; an environment whose verdicts cannot be repeated.
@@ -38,10 +38,7 @@ impl Judges {
         } else {
             reward.functions.clear();
         }
-        if let Some(judge) = &mut reward.judge {
-            judge.record_only |= repeats == Repeats::OfProgram;
-            reward.judge_records = Some(run.to_owned());
-        }
+        reward.judge_records = Some(run.to_owned());
         let custom = reward.custom_verifiers();
         let reward = start_reward(reward).await?;
         let own = vec![reward.endpoint().to_owned()];
@@ -52,10 +49,11 @@ impl Judges {
                 let verifiers = of_service.chain(programs.endpoints()).collect();
                 (programs, verifiers)
             }
-            // None of them is asked.
+            // The judge alone has an address: without functions no other verifier is asked.
             Repeats::OfProgram => {
-                let unasked = declared.into_keys().map(|name| (name, Vec::new())).collect();
-                (VerifierProcesses::start(&BTreeMap::new()).await?, unasked)
+                let address = |name: &String| if custom.contains(name) { own.clone() } else { Vec::new() };
+                let verifiers = declared.keys().map(|name| (name.clone(), address(name))).collect();
+                (VerifierProcesses::start(&BTreeMap::new()).await?, verifiers)
             }
         };
         // Verifiers alone are called.

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use evenkeel_orchestrator::changed_inputs;
 use evenkeel_proto::FieldError;
 use evenkeel_recipe::Recipe;
-use evenkeel_run::RunRecord;
+use evenkeel_run::{PROGRAM, RunRecord};
 
 use crate::arguments::ReplayOptions;
 use crate::runs::require_run;
@@ -68,10 +68,9 @@ impl RecordedFiles {
     /// # Errors
     /// Settings that cannot be read; a folder without a model.
     pub(crate) fn open(record: RunRecord) -> Result<Self> {
-        let version = env!("CARGO_PKG_VERSION");
-        if record.program_version != version {
+        if record.program_version != PROGRAM {
             note(&format!(
-                "note: the run was recorded by version {} of the program and is replayed by {version}: results may \
+                "note: the run was recorded by version {} of the program and is replayed by {PROGRAM}: results may \
                  differ",
                 record.program_version
             ));

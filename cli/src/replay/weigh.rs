@@ -42,7 +42,7 @@ pub(super) fn weigh(
                 replayed += 1;
                 print_result(&if json { lines(&step)? } else { table(&step) })?;
             }
-            Err(error @ ReplayError::Different { .. }) => {
+            Err(error @ (ReplayError::Different { .. } | ReplayError::BeyondTolerance { .. })) => {
                 note(&format!("error: {error}"));
                 return Ok(false);
             }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use evenkeel_run::read_rollouts;
 use serde_json::{Value, json};
 
-use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, train_recipe, wait_for, written_model};
+use crate::support::{
+    Process, count_lines, determined_head, evenkeel, lines, resume, succeed, train_recipe, wait_for, written_model,
+};
 
 /// Says who spoke, names the tools, and ends every turn with `<eos>`.
 const TEMPLATE: &str = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}\
@@ -85,6 +87,7 @@ fn a_run_with_tools_that_is_killed_and_resumed_has_the_bits_of_one_that_was_not(
     process.kill();
     succeed(resume(&killed));
     assert_eq!(lines(&killed), lines(&whole));
+    assert_eq!(determined_head(&killed), determined_head(&whole));
 
     let rollouts: Vec<_> = (1..=6).flat_map(|step| read_rollouts(&whole, step).unwrap()).collect();
     assert_eq!(rollouts.len(), 6 * 32);

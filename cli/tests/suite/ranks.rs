@@ -18,6 +18,7 @@ use evenkeel_rpc::client::{ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::error::{Reason, has_reason};
 
 use crate::certificates::Folder as Certificates;
+use crate::recompute::assert_weighed;
 use crate::support::{
     Process, count_lines, evenkeel, free_ports, lines, refused, resume, small, succeed, summary, train, wait_for,
     written_model,
@@ -115,7 +116,7 @@ fn two_and_four_ranks_have_the_numbers_of_one_process() {
 }
 
 #[test]
-fn a_step_that_ranks_did_is_recomputed_in_one_process() {
+fn a_step_that_ranks_did_is_recomputed_and_weighed_in_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
     let [port] = free_ports();
@@ -126,6 +127,7 @@ fn a_step_that_ranks_did_is_recomputed_in_one_process() {
     let said = String::from_utf8(succeed(command).stdout).unwrap();
     assert!(said.contains(" sampled tokens of step 3 are drawn again\n"), "{said}");
     assert!(said.ends_with("equal: step 3 is what the run recorded\n"), "{said}");
+    assert_weighed(&out, 3);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use evenkeel_model_folder::{Folder, VersionMarker, weights_digest};
-use evenkeel_run::Rollout;
+use evenkeel_run::{PROGRAM, Rollout};
+use evenkeel_testkit::chat_server::{ChatAnswer, ChatServer};
 
 use crate::cluster::one_and_five;
 use crate::lora::{learned, lora};
@@ -35,9 +36,18 @@ fn assert_equal(run: &Path, step: u64) -> String {
 
 /// The command that weighs a step of a run again.
 fn weigh(run: &Path, step: &str) -> Command {
-    let mut command = evenkeel(&["replay", "--set", "learner.objective.aggregation=token", "--steps", step]);
+    let mut command = evenkeel(&["replay", "--set", "learner.objective.aggregation=token,balanced", "--steps", step]);
     command.arg(run);
     command
+}
+
+/// Weighs a step by two rules, of which the run's own must be reproduced with its weights.
+pub(crate) fn assert_weighed(run: &Path, step: u64) {
+    let (status, stdout, stderr) = said(weigh(run, &step.to_string()));
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    let equal = format!("step {step}: samples, loss, gradient and weights are equal to the recorded ones, to the bit");
+    let has_rules = stdout.contains("\nbalanced (recorded) ") && stdout.contains("\ntoken ");
+    assert!(stdout.starts_with(&equal) && has_rules, "{stdout}");
 }
 
 /// A step that cannot be recomputed, for that reason.
@@ -72,6 +82,7 @@ fn a_step_that_was_sampled_ahead_is_drawn_again_by_the_weights_that_sampled_it()
     let out = dir.path().join("run");
     succeed(recorded(&out, &["run.steps=4", "pipeline.max_lag=1", "learner.old_logp=proximal", SIGNAL, ALL_WEIGHTS]));
     (1..=4).for_each(|step| drop(assert_equal(&out, step)));
+    assert_weighed(&out, 3);
     // Without the published weights the steps before bring those that sampled it.
     std::fs::remove_dir_all(out.join("weights")).unwrap();
     std::fs::create_dir(out.join("weights")).unwrap();
@@ -99,6 +110,7 @@ fn episodes_with_several_turns_are_drawn_again_turn_by_turn() {
     command.args(["--set", "run.steps=2", "--set", ALL_WEIGHTS]);
     succeed(command);
     let said = assert_equal(&out, 1) + &assert_equal(&out, 2);
+    assert_weighed(&out, 1);
     // The game gives its score itself, and its state was not recorded.
     assert!(said.contains("stand as they were recorded\n"), "{said}");
     let (status, stdout, _) = checked(&out, 2, &["--repeat-verdicts"]);
@@ -115,6 +127,7 @@ fn adapters_are_recomputed_from_the_model_and_from_a_checkpoint() {
     command.args(["--set", "run.steps=4", "--set", ALL_WEIGHTS, "--set", "evaluation.problems=0"]);
     succeed(command);
     (1..=4).for_each(|step| drop(assert_equal(&out, step)));
+    assert_weighed(&out, 3);
 }
 
 #[test]
@@ -362,28 +375,91 @@ fn verdicts_of_a_reward_file_stand_unless_they_are_asked_for() {
 }
 
 #[test]
+fn a_verdict_of_a_judge_must_be_that_of_its_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let words = |number: usize| format!(r#"{{"long": {}}}"#, (number % 5) as f64 / 5.0);
+    let server = ChatServer::start(move |number, _| ChatAnswer::of(&words(number)));
+    write_rows(dir.path(), &WORDS);
+    let rubric = "[[criteria]]\nname = \"long\"\nweight = 1.0\ndescription = \"is long\"\n";
+    std::fs::write(dir.path().join("rubric.toml"), rubric).unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let of_judge = [
+        format!("data.files={}", file("rows.jsonl")),
+        format!("reward.judge.endpoint={}", server.url),
+        format!("reward.judge.rubric={}", file("rubric.toml")),
+    ];
+    let named = ["data.verifier=essay", "data.verifiers.essay.judge=true", "reward.judge.model=judge"];
+    let settings: Vec<&str> = of_judge.iter().map(String::as_str).chain(named).collect();
+    succeed(recorded(&run, &[&["run.steps=2", "warm_start.steps=0", ALL_WEIGHTS][..], &settings].concat()));
+    let calls = server.requests().len();
+    let said = assert_equal(&run, 2);
+    assert!(said.contains("\n32 verdicts of it are repeated\n"), "{said}");
+    let forged = dir.path().join("forged/run");
+    copy(&run, &forged);
+    edit_samples_and_all_digests(&forged, 2, |rollouts| {
+        let rollout = &mut rollouts[0];
+        (rollout.verdict, rollout.reward) = ("correct".to_owned().into(), Some(1.0));
+        rollout.shaped_reward = Some(1.0);
+    });
+    let place = "2, rollouts/step-2.jsonl.zst";
+    assert_different(&forged, 2, place, &["has verdict correct (reward 1.0, shaped 1.0), and now incorrect (judged; "]);
+    // Words that are none of a judge's, in the record: a verdict cannot have come of them.
+    let record = run.join("judge.jsonl");
+    let text = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, text.replace("long", "short")).unwrap();
+    let (status, stdout, _) = checked(&run, 2, &[]);
+    assert_eq!(status, Some(1), "{stdout}");
+    assert!(stdout.contains("and now invalid (judge_wrong_format: "), "{stdout}");
+    std::fs::remove_file(&record).unwrap();
+    assert_cannot(&run, 2, "the judge's record has no verdict on sample ");
+    let (status, stdout, _) = checked(&run, 2, &["--repeat-verdicts"]);
+    assert_eq!((status, server.requests().len()), (Some(2), calls), "nobody is asked again: {stdout}");
+    assert!(!record.exists(), "nothing of the run is written");
+}
+
+#[test]
 fn what_another_version_recorded_is_not_called_different() {
     let dir = tempfile::tempdir().unwrap();
     let run = whole_run(dir.path());
     edit_samples_and_all_digests(&run, 3, |rollouts| make_correct(rollouts));
-    recompute(&run, |lines| {
-        let parts = lines.iter_mut().filter_map(|line| line.determined.as_mut());
-        parts.for_each(|part| part.program = "0.0.1".to_owned());
-    });
-    assert_cannot(&run, 4, "version 0.0.1 recorded it, and version ");
-    // A note says so wherever the files are read; bits that hold are equal.
     let path = run.join("run.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    let own = format!("\"program_version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+    let own = format!("\"program_version\": \"{PROGRAM}\"");
     assert!(text.contains(&own), "{text}");
-    std::fs::write(&path, text.replace(&own, "\"program_version\": \"0.0.1\"")).unwrap();
+    // Builds of one version whose sums have other bits, and those from before bits had a number, count as others.
+    let version = env!("CARGO_PKG_VERSION");
+    for other in ["0.0.1".to_owned(), format!("{version}+bits.0"), version.to_owned()] {
+        recompute(&run, |lines| {
+            let parts = lines.iter_mut().filter_map(|line| line.determined.as_mut());
+            parts.for_each(|part| part.program.clone_from(&other));
+        });
+        assert_cannot(&run, 4, &format!("version {other} recorded it, and version {PROGRAM} gives another result"));
+    }
+    // A note says so wherever the files are read; bits that hold are equal.
+    std::fs::write(&path, text.replace(&own, &format!("\"program_version\": \"{version}+bits.0\""))).unwrap();
     let (status, stdout, stderr) = said(weigh(&run, "2"));
     assert_eq!(status, Some(0), "{stdout}{stderr}");
-    assert!(stderr.contains("note: the run was recorded by version 0.0.1 of the program"), "{stderr}");
+    let note = format!("note: the run was recorded by version {version}+bits.0 of the program");
+    assert!(stderr.contains(&note), "{stderr}");
+}
+
+/// Writes another gradient norm into the line of a step, and computes its digest and the chain again.
+fn edit_gradient_norm(run: &Path, step: u64, norm: f64) {
+    let path = run.join("metrics.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let line = &mut lines[step as usize - 1];
+    let (before, after) = line.split_once("\"actor/grad_norm\":").unwrap();
+    let (_, rest) = after.split_at(after.find([',', '}']).unwrap());
+    *line = format!("{before}\"actor/grad_norm\":{norm:?}{rest}");
+    let digest = evenkeel_host::sha256(line.as_bytes());
+    std::fs::write(path, lines.join("\n") + "\n").unwrap();
+    recompute(run, |lines| line_of(lines, step).observed.metrics = Some(digest.clone()));
 }
 
 #[test]
-fn a_run_of_a_gpu_is_within_the_tolerance_on_a_cpu_and_never_called_equal() {
+fn a_run_of_a_gpu_is_compared_within_the_tolerance_on_a_cpu_and_called_neither_equal_nor_different() {
     let dir = tempfile::tempdir().unwrap();
     let run = whole_run(dir.path());
     // The settings of a run that a GPU trained; that it had these bits too is chance.
@@ -405,4 +481,19 @@ fn a_run_of_a_gpu_is_within_the_tolerance_on_a_cpu_and_never_called_equal() {
     assert_eq!(status, Some(2), "{stdout}{stderr}");
     let last = stdout.lines().last().unwrap_or_default();
     assert!(last.contains("bits differ on another device: step 3 is within the tolerance"), "{stdout}{stderr}");
+    // What has the same bits on every device is different all the same.
+    let edited = dir.path().join("edited/run");
+    copy(&run, &edited);
+    edit_samples_and_all_digests(&edited, 3, |rollouts| rollouts[0].advantage = Some(0.125));
+    assert_different(&edited, 3, "3, rollouts/step-3.jsonl.zst", &["has advantage 0.125 in its rollouts"]);
+    edit_gradient_norm(&run, 3, 1e6);
+    assert_cannot(
+        &run,
+        3,
+        "values by more than the tolerance (step 3, metrics.jsonl: `actor/grad_norm` is 1000000.0 in ",
+    );
+    assert_cannot(&run, 3, " away (allowed: 0.01)");
+    let (status, _, stderr) = said(weigh(&run, "3"));
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("step 3 is not within the tolerance for another device: `actor/grad_norm`"), "{stderr}");
 }

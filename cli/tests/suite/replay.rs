@@ -166,6 +166,19 @@ fn a_reward_file_is_replaced_by_another_and_what_was_not_recorded_is_refused_by_
     );
 }
 
+/// Prompt, sample, advantage and weight of each sample of a weighed step.
+fn samples_of(line: &Value) -> Vec<[Value; 4]> {
+    let samples = line["samples"].as_array().unwrap().iter();
+    samples.map(|sample| ["group", "sample", "advantage", "weight"].map(|name| sample[name].clone())).collect()
+}
+
+/// What the run recorded of them.
+fn recorded_samples(run: &Path, line: &Value) -> Vec<[Value; 4]> {
+    let rollouts = read_rollouts(run, line["step"].as_u64().unwrap()).unwrap().into_iter();
+    let sent = rollouts.filter(|rollout| rollout.advantage.is_some());
+    sent.map(|sent| [sent.group.into(), sent.sample.into(), sent.advantage.into(), sent.weight.into()]).collect()
+}
+
 #[test]
 fn every_step_is_reproduced_to_the_bit_after_a_kill_and_weighed_by_every_rule() {
     let dir = tempfile::tempdir().unwrap();
@@ -191,8 +204,10 @@ fn every_step_is_reproduced_to_the_bit_after_a_kill_and_weighed_by_every_rule() 
             let norm = of_step["actor/grad_norm"].as_f64().unwrap();
             assert!((number("gradient_norm") / norm - 1.0).abs() < 1e-5, "{line}");
             assert!((number("cosine") - 1.0).abs() < 1e-9, "{line}");
+            assert_eq!(samples_of(line), recorded_samples(&out, line), "{line}");
         } else {
             assert!(number("cosine") < 1.0, "{line}");
+            assert_ne!(samples_of(line), recorded_samples(&out, line), "other rules have other weights: {line}");
         }
     }
     let of_rule = |rule: &str| weighed.iter().filter(|line| line["rule"] == rule && line["recorded"] == true).count();

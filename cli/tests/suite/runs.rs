@@ -14,6 +14,8 @@ fn a_run_leaves_config_metrics_summary_report_checkpoints_and_weights() {
     let said = succeed(train(&out));
     let said = String::from_utf8(said.stdout).unwrap();
     assert!(said.contains("accuracy on unseen problems") && said.contains("report.html"), "{said}");
+    let head = format!("\n  head of the receipt                {}\n", determined_head(&out));
+    assert!(said.contains(&head), "{said}");
     let report = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(report.contains("<svg") && !report.contains("src=\"http"), "one page that needs nothing from elsewhere");
     let summary = summary(&out).unwrap();

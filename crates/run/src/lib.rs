@@ -34,6 +34,7 @@ mod left_out;
 mod lines;
 pub mod metric;
 mod metrics;
+mod program;
 mod receipt;
 mod reward_parts;
 mod rollouts;
@@ -69,6 +70,7 @@ pub use lines::{
     GroupRecord, LineMark, MetricsFile, PromptFile, PromptLine, PromptOutcome, Received, read_lines, read_prompts,
 };
 pub use metrics::{Curves, EvaluatedBenchmark, MetricsLine, Quantity, Statistics, accuracy, at_k, headline};
+pub use program::PROGRAM;
 pub use receipt::{
     AuditSeen, Determined, Heads, LineKind, Observed, Parent, ProofSeen, ReceiptFile, ReceiptLine, StepContent,
     StepDigests, read_receipt, receipt_text, receipt_up_to, tokens_digest,

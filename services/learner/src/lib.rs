@@ -60,7 +60,7 @@ pub use publish::{PublishOptions, Published, verify_published};
 pub use ranks::{Collective, Division, InProcess, RankError};
 pub use recorded::{
     Agreement, Drawing, DrawnAgain, Precision, Recomputation, RecomputedStep, RecordedRun, RecordedStep, Replay,
-    ReplayError, ReplaySettings, ReplayedStep, RuleEffect, SentSamples, StoredWeights,
+    ReplayError, ReplaySettings, ReplayedStep, RuleEffect, SampleEffect, SentSamples, StoredWeights,
 };
 pub use service::{
     CheckpointType, LearnerSettings, PublishType, RankEnd, SERIES, StartError, bind, checkpoints_of, follow,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunFilesError;
 use crate::layout::RUN_FILE;
+use crate::program::PROGRAM;
 use crate::receipt::Heads;
 use crate::whole_file::{optional_json, replace_json};
 
@@ -38,7 +39,7 @@ pub struct RunManifest {
     pub run_id: String,
     /// Digest of everything that affects what the run computes.
     pub identity: String,
-    /// Version of the program that started it.
+    /// Version and bits of the program that started it: [`PROGRAM`], or the version alone of one that had no number.
     pub program_version: String,
     /// Origin of a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +59,7 @@ impl RunManifest {
             format: FORMAT,
             run_id: run_id.to_owned(),
             identity: identity.to_owned(),
-            program_version: env!("CARGO_PKG_VERSION").to_owned(),
+            program_version: PROGRAM.to_owned(),
             forked_from,
             aggregation,
         }

@@ -19,7 +19,7 @@ pub struct RunRecord {
     pub path: PathBuf,
     /// Name of the run.
     pub run_id: String,
-    /// Version of the program that started it.
+    /// Version and bits of the program that started it, as [`PROGRAM`](crate::PROGRAM) has them.
     pub program_version: String,
     /// Origin of a fork.
     pub forked_from: Option<ForkOrigin>,

@@ -59,7 +59,7 @@ pub struct Heads {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Determined {
-    /// Version of the program.
+    /// Version and bits of the program, as [`PROGRAM`](crate::PROGRAM) has them.
     pub program: String,
     /// Digest of the settings that decide bits.
     pub settings: String,

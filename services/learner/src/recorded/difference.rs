@@ -6,7 +6,7 @@ use evenkeel_proto::v1::TrainHeader;
 use evenkeel_run::metric::table as metric;
 use evenkeel_run::{METRICS_FILE, MetricsLine, Rollout, rollout_name};
 
-use super::error::Deviation;
+use super::error::{Deviation, ReplayError};
 use super::run::RecordedStep;
 use crate::service::{TokenCounts, grpo_report};
 use crate::step::{ResponseReport, StepReport};
@@ -41,13 +41,13 @@ pub enum Agreement {
 /// from the run's own state, on which the learning rate depends.
 ///
 /// # Errors
-/// The first value that is too far away.
+/// The first value that is too far away: [`ReplayError::Different`] where bits are compared.
 pub(super) fn compare(
     recorded: &RecordedStep,
     report: &StepReport,
     precision: Precision,
     has_moments: bool,
-) -> Result<Agreement, Deviation> {
+) -> Result<Agreement, ReplayError> {
     let mut farthest = 0.0;
     let pairs = recorded.rollouts.iter().zip(&report.response_reports);
     // A learner of another version may have said nothing of single samples.
@@ -57,7 +57,7 @@ pub(super) fn compare(
             let distance = distance(was, is, precision).map_err(|(was, is)| {
                 let (sample, prompt) = (rollout.sample, rollout.group);
                 let what = format!("sample {sample} of prompt {prompt} has {name} {was} in its rollouts, and now {is}");
-                Deviation { file: rollout_name(recorded.step), what }
+                too_far(recorded.step, rollout_name(recorded.step), what, precision)
             })?;
             farthest = f64::max(farthest, distance);
         }
@@ -69,13 +69,13 @@ pub(super) fn compare(
         let (was, is) = (recorded.line.get(name), line.get(name));
         // Another version of the program may measure other things, and further rules have values of their own.
         let is_newer = was.is_none() && name == metric::UPDATE_NORM.name;
-        let may_lack = !recorded.is_of_this_version || is_newer || is_of_rule(name) || is_of_device(name, precision);
+        let may_lack = !recorded.is_of_this_version || is_newer || is_of_rule(name);
         if (was.is_none() || is.is_none()) && may_lack {
             continue;
         }
         let distance = distance(was, is, precision).map_err(|(was, is)| {
             let what = format!("`{name}` is {was} in {METRICS_FILE}, and now {is}");
-            Deviation { file: METRICS_FILE.to_owned(), what }
+            too_far(recorded.step, METRICS_FILE.to_owned(), what, precision)
         })?;
         farthest = f64::max(farthest, distance);
     }
@@ -100,7 +100,15 @@ fn of_sample(
     ]
 }
 
-/// The distance of two values, or both in words where that is too large.
+/// A value that is too far away: another device may explain that unless bits are compared.
+fn too_far(step: u64, file: String, what: String, precision: Precision) -> ReplayError {
+    match precision {
+        Precision::Bits => Deviation { file, what }.at(step),
+        Precision::Within(_) => ReplayError::BeyondTolerance { step, file, what },
+    }
+}
+
+/// The distance of two values, or both in words where that is too large, the second with the distance if it counts.
 fn distance(was: Option<f64>, is: Option<f64>, precision: Precision) -> Result<f64, (String, String)> {
     let words = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), |value| format!("{value:?}"));
     let (before, now) = match (was, is) {
@@ -114,7 +122,8 @@ fn distance(was: Option<f64>, is: Option<f64>, precision: Precision) -> Result<f
     let distance = (before - now).abs() / before.abs().max(now.abs()).max(1.0);
     match precision {
         Precision::Within(most) if distance <= most => Ok(distance),
-        _ => Err((words(was), words(is))),
+        Precision::Within(most) => Err((words(was), format!("{now:?}, {distance:.1e} away (allowed: {most})"))),
+        Precision::Bits => Err((words(was), words(is))),
     }
 }
 
@@ -131,11 +140,6 @@ fn line_of(recorded: &RecordedStep, report: &StepReport) -> MetricsLine {
 /// Whether a value is that of one aggregation rule: `aggregation/{rule}/...`.
 fn is_of_rule(name: &str) -> bool {
     name.starts_with("aggregation/") && name.split('/').count() == 3
-}
-
-/// Whether only one of two kinds of devices measures a value.
-fn is_of_device(name: &str, precision: Precision) -> bool {
-    precision != Precision::Bits && name == metric::UPDATE_NORM.name
 }
 
 /// Whether a value says what the step did: not how gradients of other rules compare, which only some steps measure.
@@ -157,5 +161,14 @@ mod tests {
         assert!(agrees(Some(1.0), Some(1.005), Precision::Within(0.01)));
         assert!(!agrees(Some(1.0), Some(1.1), Precision::Within(0.01)));
         assert!(!agrees(Some(1.0), None, Precision::Within(0.01)) && !agrees(None, Some(0.0), Precision::Within(0.01)));
+    }
+
+    #[test]
+    fn a_value_beyond_the_tolerance_is_no_difference_and_says_how_far_away_it_is() {
+        let (was, is) = distance(Some(1.0), Some(2.0), Precision::Within(0.01)).unwrap_err();
+        assert_eq!((was.as_str(), is.as_str()), ("1.0", "2.0, 5.0e-1 away (allowed: 0.01)"));
+        let error = |precision| too_far(3, METRICS_FILE.to_owned(), is.clone(), precision);
+        assert!(matches!(error(Precision::Bits), ReplayError::Different { step: 3, .. }));
+        assert!(matches!(error(Precision::Within(0.01)), ReplayError::BeyondTolerance { step: 3, .. }));
     }
 }

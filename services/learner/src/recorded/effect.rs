@@ -1,9 +1,10 @@
 //! What a rule would have done with the groups of a step.
 
 use evenkeel_objective::Aggregation;
+use evenkeel_run::Rollout;
 use serde::Serialize;
 
-use crate::step::StepReport;
+use crate::step::{ResponseReport, StepReport};
 
 /// What an aggregation rule makes of the groups of a recorded step, before its first update.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,11 +39,27 @@ pub struct RuleEffect {
     pub share_by_length: Option<[f64; 4]>,
     /// Mean weight of a token in each quarter, relative to the rule's mean token.
     pub weight_by_length: Option<[f64; 4]>,
+    /// The samples that the learner got, in the order of the rollouts.
+    pub samples: Vec<SampleEffect>,
+}
+
+/// What an aggregation rule makes of a sample.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SampleEffect {
+    /// Number of its group's prompt in the data order.
+    pub group: u64,
+    /// Number of the sample in its group.
+    pub sample: u32,
+    /// Advantage, which is the same under every rule.
+    pub advantage: f64,
+    /// What each of its trainable tokens counts in the loss over the whole batch, normalizer included.
+    pub weight: f64,
 }
 
 impl RuleEffect {
-    /// The rules of a step that measured their gradients and those of their sides.
-    pub(super) fn of_step(report: &StepReport) -> Vec<Self> {
+    /// The rules of a step that measured their gradients and those of their sides. `rollouts` begin with the samples of
+    /// the step's groups.
+    pub(super) fn of_step(report: &StepReport, rollouts: &[Rollout]) -> Vec<Self> {
         let Some(probe) = &report.probe else { return Vec::new() };
         // Further dials of the same rule come after the rules of the run.
         let recorded = probe.rules.iter().position(|rule| rule.aggregation == report.aggregation);
@@ -62,7 +79,21 @@ impl RuleEffect {
             side_cosine: detail.cosine,
             share_by_length: detail.by_length.map(|by_length| by_length.share),
             weight_by_length: detail.by_length.map(|by_length| by_length.weight),
+            samples: SampleEffect::all(rollouts, report, &detail.weights),
         });
         effect.collect()
+    }
+}
+
+impl SampleEffect {
+    fn all(rollouts: &[Rollout], report: &StepReport, weights: &[f64]) -> Vec<Self> {
+        let responses = report.response_reports.iter().zip(weights);
+        let sample = |(rollout, (response, weight)): (&Rollout, (&ResponseReport, &f64))| Self {
+            group: rollout.group,
+            sample: rollout.sample,
+            advantage: response.advantage,
+            weight: *weight,
+        };
+        rollouts.iter().zip(responses).map(sample).collect()
     }
 }

@@ -25,6 +25,16 @@ pub enum ReplayError {
         /// The first value that differs, as it was recorded and as it is.
         what: String,
     },
+    /// The step was done again on another kind of device, and a value is farther away than the tolerance.
+    #[error("step {step} is not within the tolerance for another device: {what}")]
+    BeyondTolerance {
+        /// The step, from 1.
+        step: u64,
+        /// The file that has the value, within the directory of the run.
+        file: String,
+        /// The first value that is too far away, as it was recorded and as it is, with their distance.
+        what: String,
+    },
     /// Weights that cannot be loaded, or a failure of the device.
     #[error(transparent)]
     Learner(Box<LearnerError>),

@@ -20,7 +20,7 @@ mod weights;
 
 pub use difference::{Agreement, Precision};
 pub use draws::{Drawing, DrawnAgain};
-pub use effect::RuleEffect;
+pub use effect::{RuleEffect, SampleEffect};
 pub use error::ReplayError;
 pub use groups::SentSamples;
 pub use recompute::{Recomputation, RecomputedStep};

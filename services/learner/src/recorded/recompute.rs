@@ -101,7 +101,8 @@ impl Replay {
     ///
     /// # Errors
     /// [`ReplayError::Different`] for the first step that is another one, with the file; [`ReplayError::Missing`] for
-    /// one that cannot be recomputed.
+    /// one that cannot be recomputed, and [`ReplayError::BeyondTolerance`] for one that another device does not
+    /// reproduce.
     pub fn recompute(
         &mut self,
         plan: &Recomputation,

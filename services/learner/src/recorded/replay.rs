@@ -112,14 +112,16 @@ impl Replay {
     /// before the first one only.
     ///
     /// # Errors
-    /// [`ReplayError::Missing`] where it cannot be done, [`ReplayError::Different`] where the result is another one.
+    /// [`ReplayError::Missing`] where it cannot be done, [`ReplayError::Different`] where the result is another one,
+    /// [`ReplayError::BeyondTolerance`] where another device does not come close enough to tell.
     pub fn step(&mut self, step: u64) -> Result<ReplayedStep, ReplayError> {
         let recorded = self.run.step(step)?;
         let has_moments = self.reach(&recorded)?;
         let (report, agreement) = self.train(&recorded, has_moments, true)?;
         let is_exact = has_moments && agreement == Agreement::Equal;
         let has_equal_weights = is_exact && self.has_recorded_weights(step)?;
-        Ok(ReplayedStep { step, agreement, has_equal_weights, effects: RuleEffect::of_step(&report), report })
+        let effects = RuleEffect::of_step(&report, &recorded.rollouts);
+        Ok(ReplayedStep { step, agreement, has_equal_weights, effects, report })
     }
 
     /// Brings the learner to the weights before a step. Returns whether it has the run's moments as well.
@@ -223,8 +225,7 @@ impl Replay {
         let ReplaySettings { seed, max_lag, precision, .. } = self.settings;
         self.learner.set_seed(seed);
         let report = self.trained(recorded, is_probed, max_lag > 0, precision == Precision::Bits)?;
-        let agreement =
-            compare(recorded, &report, precision, has_moments).map_err(|deviation| deviation.at(recorded.step))?;
+        let agreement = compare(recorded, &report, precision, has_moments)?;
         self.at = has_moments.then_some(report.version);
         Ok((report, agreement))
     }

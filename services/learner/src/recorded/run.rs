@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_model_folder::{Folder, Tokenizer};
 use evenkeel_run::metric::table as metric;
 use evenkeel_run::{
-    METRICS_FILE, MetricsLine, PromptLine, Rollout, RolloutReader, RunRecord, list_rollouts, read_prompts,
+    METRICS_FILE, MetricsLine, PROGRAM, PromptLine, Rollout, RolloutReader, RunRecord, list_rollouts, read_prompts,
     read_receipt, rollout_name, thinned_rollouts,
 };
 
@@ -99,7 +99,7 @@ impl RecordedRun {
         if let Some(other) = rollouts.iter().find(|rollout| !known.contains(&rollout.group)) {
             return Err(contradiction(name, format!("prompt {} has samples and is not in prompts.jsonl", other.group)));
         }
-        let is_of_this_version = self.record.program_version == env!("CARGO_PKG_VERSION");
+        let is_of_this_version = self.record.program_version == PROGRAM;
         Ok(RecordedStep { step, base_version, groups, rollouts, line: line.clone(), is_of_this_version })
     }
 

@@ -134,7 +134,7 @@ fn sides(
     let counts: MiniBatchCounts = groups.iter().map(|(group, _)| group.counts).collect();
     let views: Vec<_> = groups.iter().map(|(group, _)| group.view()).collect();
     let quantities = Quantities::of(&views, weighing.constants)?;
-    weigh(weighing, trainer.settings().reward_weight(), groups, responses)?;
+    let weights = weigh(weighing, trainer.settings().reward_weight(), groups, responses)?;
     let blocks = trainer.blocks(groups.len());
     let mut loss = 0.0;
     let mut side = |sign: f64| -> Result<(Vec<Tensor>, f64)> {
@@ -157,6 +157,7 @@ fn sides(
         positive_norm: scale * positive_norm,
         negative_norm: scale * negative_norm,
         cosine: cosine(trainer, (&positive, &negative), (positive_norm, negative_norm))?,
+        weights: weights.into_iter().map(|weight| scale * weight).collect(),
     };
     Ok(Sides { gradients: [positive, negative], loss, detail })
 }
@@ -175,13 +176,14 @@ fn cosine(trainer: &Trainer, (one, other): (&[Tensor], &[Tensor]), norms: (f64, 
     Ok(Some(cosine).filter(|cosine| cosine.is_finite()).map(|cosine| cosine.clamp(-1.0, 1.0)))
 }
 
-/// Gives each response the group's part of its weight.
+/// Gives each response the group's part of its weight. Returns those of all responses, in the order of the groups.
 fn weigh(
     weighing: &Weighing,
     reward_weight: f64,
     groups: &HeldGroups,
     responses: &mut [PlannedResponse],
-) -> Result<()> {
+) -> Result<Vec<f64>> {
+    let mut all = Vec::new();
     let mut responses = responses.iter_mut();
     for (group, planned) in groups {
         let view = group.view();
@@ -192,6 +194,7 @@ fn weigh(
         for (_, response) in planned.iter().zip(responses.by_ref()) {
             response.reweigh(&weights);
         }
+        all.extend(weights);
     }
-    Ok(())
+    Ok(all)
 }

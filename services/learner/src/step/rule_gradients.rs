@@ -45,6 +45,9 @@ pub struct RuleDetail {
     pub negative_norm: f64,
     /// Cosine between these two gradients; absent where either is 0 or not finite.
     pub cosine: Option<f64>,
+    /// What each trainable token of a response counts in the loss over the whole batch, normalizer included, for all
+    /// responses in the order of the groups.
+    pub weights: Vec<f64>,
 }
 
 impl GradientProbe {

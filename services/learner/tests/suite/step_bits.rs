@@ -1,8 +1,10 @@
 //! The bits of whole steps, which stay what they are however steps are computed. A change that is meant to change them
-//! (another order of sums, another formula) changes these digests, and says so.
+//! (another order of sums, another formula) changes these digests, says so, and raises the number of bits in
+//! [`evenkeel_run::PROGRAM`].
 
 use evenkeel_host::sha256;
 use evenkeel_learner::{Example, Learner, LoraSettings, OldLogp, ProbeSettings, StepReport, TrainingSettings};
+use evenkeel_run::PROGRAM;
 
 use crate::support::{group, groups, learner, settings, weights, without_signal};
 
@@ -113,5 +115,7 @@ fn whole_steps_have_the_bits_that_they_always_had() {
         ("adapters", "sha256:c7668deae21f1833"),
         ("measured", "sha256:a158dc533587f94c"),
     ];
-    assert_eq!(found, expected.map(|(name, digest)| (name, digest.to_owned())));
+    let words = "if weights or moments have other bits now, raise the number in PROGRAM (crates/run/src/program.rs): \
+        runs of before cannot be recomputed by this program, and are not different";
+    assert_eq!(found, expected.map(|(name, digest)| (name, digest.to_owned())), "{words}; now {PROGRAM}");
 }

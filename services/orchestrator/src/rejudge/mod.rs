@@ -2,13 +2,12 @@
 
 mod belonging;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_data::{EnvironmentTask, Task, TaskKind};
 use evenkeel_environment::{BuiltIn, EnvironmentOrigin};
 use evenkeel_proto::v1::{FinishReason, Outcome, VerifyItem, verify_item};
-use evenkeel_proto::{FieldError, Label};
+use evenkeel_proto::{FieldError, JudgeFailure, Label};
 use evenkeel_run::Rollout;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -37,8 +36,8 @@ const INVALID: &str = "invalid";
 pub enum Repeats {
     /// All of them; a reward that depends on state that was not recorded is refused.
     All,
-    /// Verdicts of the program itself. What judges, the user's own code and environments said stands as recorded, and its
-    /// shaping alone is repeated.
+    /// Verdicts of the program itself, and of verifiers with an address: judges, which have a record. What the user's
+    /// own code and environments said stands as recorded, and its shaping alone is repeated.
     OfProgram,
 }
 
@@ -72,6 +71,8 @@ pub struct JudgedAgain {
     pub shaped_reward: Option<f64>,
     /// Whether the verdict was repeated; otherwise it is the recorded one.
     pub is_repeated: bool,
+    /// Why a judge gives no verdict now.
+    pub judge_failure: Option<JudgeFailure>,
 }
 
 impl JudgedAgain {
@@ -100,6 +101,7 @@ impl JudgedAgain {
 
     fn with(rollout: Rollout, status: &SampleStatus, detail: VerdictDetail, is_repeated: bool) -> Self {
         let rewards = status.rewards();
+        let judge_failure = JudgeFailure::from_label(&detail.reason).filter(|_| rewards.is_none());
         Self {
             verdict: status.verdict().to_owned(),
             reason: status.failure().map_or(detail.reason, str::to_owned),
@@ -108,6 +110,7 @@ impl JudgedAgain {
             reward: rewards.map(|rewards| rewards.raw),
             shaped_reward: rewards.map(|rewards| rewards.shaped),
             is_repeated,
+            judge_failure,
             rollout,
         }
     }
@@ -127,13 +130,14 @@ impl JudgedAgain {
             reward: None,
             shaped_reward: None,
             is_repeated: false,
+            judge_failure: None,
             rollout,
         }
     }
 }
 
 impl Rejudge {
-    /// Connects to the verifiers of `endpoints`; its other addresses are not used.
+    /// Connects to the verifiers of `endpoints` that have an address; its other addresses are not used.
     pub(crate) fn of(
         prompts: Prompts,
         tokenizer: Tokenizer,
@@ -141,10 +145,8 @@ impl Rejudge {
         endpoints: &Endpoints,
         repeats: Repeats,
     ) -> Result<Self, RunError> {
-        let verifiers = match repeats {
-            Repeats::All => endpoints.verifiers.clone(),
-            Repeats::OfProgram => BTreeMap::new(),
-        };
+        let mut verifiers = endpoints.verifiers.clone();
+        verifiers.retain(|_, urls| !urls.is_empty());
         let verifiers = Verifiers::connect(&Endpoints { verifiers, ..endpoints.clone() }, &settings.services)?;
         let judging = Judging::new(&settings);
         let order = PromptSampler::of(&prompts, &settings);
@@ -229,8 +231,8 @@ impl Rejudge {
     /// Whether the verdict of a row's answers is repeated.
     fn is_repeated(&self, row: &Prompt) -> bool {
         let is_stateful = |task: &EnvironmentTask| refuse_stateful("environment", &task.environment).is_err();
-        let is_of_program = row.task.verifier().is_none() && !row.environment.as_ref().is_some_and(is_stateful);
-        self.repeats == Repeats::All || is_of_program
+        let has_verifier = self.verifiers.get(row.task.verifier()).is_ok();
+        self.repeats == Repeats::All || (has_verifier && !row.environment.as_ref().is_some_and(is_stateful))
     }
 
     /// The recorded verdict, with its shaping done again.
@@ -366,6 +368,7 @@ mod tests {
             reward,
             shaped_reward: reward,
             is_repeated: true,
+            judge_failure: None,
         }
     }
 

@@ -8,7 +8,7 @@ use evenkeel_proto::Label;
 use evenkeel_proto::v1::{RunState, WeightsRef};
 use evenkeel_run::{
     AuditSeen, CONFIG_FILE, DATA_FILE, Determined, Heads, INPUTS_FILE, InputRecord, LineKind, LineMark, Observed,
-    Parent, ProofSeen, RUN_FILE, ReceiptFile, RunDirectory, RunFilesError, StepContent, WARM_START_FILE,
+    PROGRAM, Parent, ProofSeen, RUN_FILE, ReceiptFile, RunDirectory, RunFilesError, StepContent, WARM_START_FILE,
     accepted_changes, read_receipt,
 };
 use evenkeel_trust::ProofReport;
@@ -207,7 +207,7 @@ impl RunReceipt {
 
     fn determined(&self, version: u64, weights: &str, content: Option<StepContent>) -> Determined {
         Determined {
-            program: env!("CARGO_PKG_VERSION").to_owned(),
+            program: PROGRAM.to_owned(),
             settings: self.basis.settings.clone(),
             inputs: self.basis.inputs.clone(),
             version,
