@@ -41,6 +41,11 @@ pub(crate) fn results(outcome: RunOutcome, summary: &Summary, path: &Path) -> St
         text += &format!("  answers left out                   {}\n", left_out.left_out.answers);
         text += &format!("    {}\n", left_out.sentence());
     }
+    let answers = summary.left_out.map_or(0, |left_out| left_out.left_out.answers);
+    if summary.invalid_samples > answers {
+        let samples = summary.invalid_samples - answers;
+        text += &format!("  samples left out, not sampled      {samples}\n");
+    }
     if let Some(undecided) = &summary.undecided {
         text += &format!("  undecided verdicts                 {undecided}\n");
         if undecided.is_notable() {
@@ -110,6 +115,21 @@ mod tests {
         let summary = Summary::of("a", RunPlan::default(), None, RunState::Completed, &written, &versions);
         let text = results(RunOutcome::Completed, &summary, Path::new("runs/a"));
         assert_eq!(text, "0 steps in 0 s\n  report                             runs/a/report.html\n");
+    }
+
+    #[test]
+    fn samples_left_out_have_lines_whether_they_were_sampled_or_not() {
+        let mut line = MetricsLine::new(StepKind::Train, 1, 1);
+        for (name, value) in [("invalid_samples", 5.0), ("left_out/answers", 3.0), ("left_out/length_q4", 3.0)] {
+            line.set_named(format!("rollout/{name}"), value);
+        }
+        let (steps, warm_start) = (Curves::of(&[line]), Curves::default());
+        let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &[] };
+        let versions = Default::default();
+        let summary = Summary::of("a", RunPlan::default(), None, RunState::Completed, &written, &versions);
+        let text = results(RunOutcome::Completed, &summary, Path::new("runs/a"));
+        assert!(text.contains("  answers left out                   3\n"), "{text}");
+        assert!(text.contains("  samples left out, not sampled      2\n"), "{text}");
     }
 
     #[test]

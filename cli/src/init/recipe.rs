@@ -65,18 +65,19 @@ impl Pace {
     /// Does less where a run takes too long: fewer steps, and where the fewest take too long fewer prompts. Returns how
     /// long the run takes then.
     pub(super) fn fit(&mut self, time: &RunTime) -> RunTime {
-        let RunTime::Estimated { step_seconds, run_seconds } = *time else { return time.clone() };
+        let RunTime::Estimated { step_seconds, run_seconds, fixed_seconds } = *time else { return time.clone() };
         let besides = (run_seconds - self.steps as f64 * step_seconds).max(0.0) / self.steps as f64;
-        let mut step_seconds = step_seconds;
-        let seconds = |steps: u64, step_seconds: f64| steps as f64 * (step_seconds + besides);
-        while self.steps > LEAST_STEPS && seconds(self.steps, step_seconds) > LONGEST_RUN {
+        let mut of_samples = step_seconds - fixed_seconds;
+        let seconds = |steps: u64, of_samples: f64| steps as f64 * (of_samples + fixed_seconds + besides);
+        while self.steps > LEAST_STEPS && seconds(self.steps, of_samples) > LONGEST_RUN {
             self.steps -= EVERY;
         }
-        while self.prompts > 1 && seconds(self.steps, step_seconds) > LONGEST_RUN {
+        while self.prompts > 1 && seconds(self.steps, of_samples) > LONGEST_RUN {
             self.prompts /= 2;
-            step_seconds /= 2.0;
+            of_samples /= 2.0;
         }
-        RunTime::Estimated { step_seconds, run_seconds: seconds(self.steps, step_seconds) }
+        let run_seconds = seconds(self.steps, of_samples);
+        RunTime::Estimated { step_seconds: of_samples + fixed_seconds, run_seconds, fixed_seconds }
     }
 }
 
@@ -182,15 +183,16 @@ mod tests {
 
     #[test]
     fn a_run_that_takes_too_long_does_less() {
-        let fit = |step_seconds: f64| {
+        let fit = |step_seconds: f64, fixed_seconds: f64| {
             let mut pace = Pace::default();
-            let time = RunTime::Estimated { step_seconds, run_seconds: 100.0 * step_seconds };
+            let time = RunTime::Estimated { step_seconds, run_seconds: 100.0 * step_seconds, fixed_seconds };
             let RunTime::Estimated { run_seconds, .. } = pace.fit(&time) else { panic!("it is estimated") };
             assert!(run_seconds <= LONGEST_RUN, "{run_seconds}");
             (pace.steps, pace.prompts)
         };
-        assert_eq!(fit(1.0), (100, 16));
-        assert_eq!(fit(30.0), (50, 16));
-        assert_eq!(fit(200.0), (20, 4));
+        assert_eq!(fit(1.0, 0.0), (100, 16));
+        assert_eq!(fit(30.0, 0.0), (50, 16));
+        assert_eq!(fit(200.0, 0.0), (20, 4));
+        assert_eq!(fit(200.0, 40.0), (20, 2), "40 s of each step stay however few prompts it has");
     }
 }

@@ -78,6 +78,7 @@ fn numbers_follow_from_the_model_and_its_answers_and_an_environment_gets_the_tur
     let said = stdout(within(dir.path(), &[&init[..], &["--environment"]].concat()));
     let recipe = std::fs::read_to_string(dir.path().join("recipe.toml")).unwrap();
     assert!(recipe.contains("[turns]\ntools = \"system-prompt\""), "{said}{recipe}");
+    assert!(said.contains("the recipe can start; a run takes "), "{said}");
 }
 
 #[test]

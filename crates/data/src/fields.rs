@@ -156,10 +156,18 @@ impl Fields {
             },
             value => value.clone(),
         };
-        if row.is_of_table() {
-            messages::drop_nulls(&mut value);
+        let inexact = |number: &str| {
+            let found = format!("messages with the number {number}");
+            let allowed = "whole numbers of at most 64 bits; write a longer one as a text";
+            RowError::field(Reason::InvalidMessages, refused(name, found, allowed))
+        };
+        if messages::has_float(&value)
+            && let Some(number) = row.json(name).as_deref().and_then(messages::beyond_64_bits)
+        {
+            return Err(inexact(number));
         }
-        messages::read_arguments(&mut value);
+        messages::drop_nulls(&mut value);
+        messages::read_arguments(&mut value).map_err(|number| inexact(&number))?;
         let reason = if value.is_string() { Reason::EmptyPrompt } else { Reason::InvalidMessages };
         Prompt::new(name, value).map_err(|error| RowError::field(reason, error))
     }
@@ -269,7 +277,11 @@ impl Fields {
 
     /// The task of a row for a custom verifier.
     fn custom(&self, name: &str, row: &DataRow) -> Task {
-        Payload::of(row).task(name)
+        let task = Payload::of(row).task(name);
+        match self.gold {
+            Names::Named(_) => task.shown_with(self.golds(row).unwrap_or_default()),
+            Names::Usual(_) => task,
+        }
     }
 
     /// What tells a row from others with the same prompt: its gold answer, and whatever else its reward function or an

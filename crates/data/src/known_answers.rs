@@ -6,10 +6,13 @@ use crate::{DataRow, Fields, Task, TaskKind};
 
 impl Task {
     /// The gold answers, for people: also those that only a verifier of the user's own compares. None where the row has
-    /// none in a usual column.
+    /// none in the column that the settings name, or in a usual one.
     pub fn known_answers(&self) -> Vec<String> {
         if self.kind() != TaskKind::Custom {
             return self.golds().map(str::to_owned).collect();
+        }
+        if let Some(answers) = self.shown_answers() {
+            return answers.to_vec();
         }
         match self.message() {
             Message::Custom(task) => answers_in(&task.payload),
@@ -27,11 +30,16 @@ pub fn answers_in(payload: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Verifiers;
 
     #[test]
     fn a_row_whose_verifier_is_the_users_own_has_an_answer_as_well() {
         let task = Task::custom("mine", *b"{\"prompt\": \"1+1?\", \"answer\": 2}");
         assert_eq!(task.known_answers(), ["2"]);
+        let row = DataRow::parse(1, r#"{"prompt": "1+1?", "extra": {"antwort": 2}, "verifier": "mine"}"#).unwrap();
+        let verifiers = Verifiers::new([("mine", Vec::<String>::new())], "");
+        let fields = Fields::named("", "extra.antwort", "", "").with_verifiers(verifiers);
+        assert_eq!(fields.task(&row).unwrap().known_answers(), ["2"], "the column that the settings name");
         assert!(Task::custom("mine", *b"not JSON").known_answers().is_empty());
         assert_eq!(Task::math(["3".to_owned()]).unwrap().known_answers(), ["3"]);
     }

@@ -149,11 +149,6 @@ impl DataRow {
         }
     }
 
-    /// Whether it comes from a table, which has every column in every row.
-    pub(crate) fn is_of_table(&self) -> bool {
-        self.columns.is_some()
-    }
-
     /// Place of the row in its file.
     pub fn location(&self) -> RowLocation {
         self.place

@@ -21,7 +21,11 @@ const MAX_PROMPT_BYTES: usize = 32 << 10;
 /// What an answer is judged against. It goes unchanged from a row to the reward service. Clones share it, tests
 /// included.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Task(Arc<Message>);
+pub struct Task(
+    Arc<Message>,
+    /// The gold answers of a custom task for people, from a column that the settings name.
+    Option<Arc<[String]>>,
+);
 
 /// Which verifier a task needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,6 +109,16 @@ impl Task {
         Self::new(Message::Custom(CustomTask { verifier: verifier.into(), payload: payload.into() }))
     }
 
+    /// Adds the gold answers that people are shown of a custom task.
+    pub(crate) fn shown_with(self, answers: Vec<String>) -> Self {
+        Self(self.0, Some(answers.into()))
+    }
+
+    /// The gold answers that people are shown of a custom task, where a column is named for them.
+    pub(crate) fn shown_answers(&self) -> Option<&[String]> {
+        self.1.as_deref()
+    }
+
     /// Whatever its environment makes of the episode: there is nothing that a verifier could judge against.
     pub fn of_environment() -> Self {
         Self::custom("", "")
@@ -116,7 +130,7 @@ impl Task {
     }
 
     fn new(message: Message) -> Self {
-        Self(Arc::new(message))
+        Self(Arc::new(message), None)
     }
 
     /// Which verifier it needs.

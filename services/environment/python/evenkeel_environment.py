@@ -88,7 +88,7 @@ class Environment:
     _earned = None  # since the last turn that the run knows of
 
     def reset(self, task, seed):
-        """Begins the episode of a row. A text that it gives is read by the model after the row's prompt."""
+        """Begins the episode of a row. What it gives, a text or messages of the user, is read by the model after the row's prompt."""
 
     def step(self, action):
         """Answers a turn: a text, or a list with one for each call; None ends the episode. As it is, calls go to methods that are tools."""
@@ -161,16 +161,25 @@ def description_of(kind):
 
 
 def first_words(first):
-    """What the model reads after the row's prompt, from what `reset` gave."""
-    allowed = "a text that the model reads after the row's prompt, a message of the user with such a text, or None"
+    """The texts that the model reads after the row's prompt, from what `reset` gave."""
+    allowed = "a text that the model reads after the row's prompt, one or more messages of the user with such a text, or None"
     if isinstance(first, tuple):
         raise TypeError(f"reset gave a tuple of {len(first)}, allowed: {allowed}")
-    is_message = isinstance(first, dict) and "role" in first and "content" in first
-    if is_message and (first["role"] != "user" or not isinstance(first["content"], str)):
-        raise TypeError(f"reset gave a message of the role {first['role']!r} with {type(first['content']).__name__}, allowed: {allowed}")
-    if first is None or is_message:
-        return first and first["content"]
-    return text_of(first)
+    if first is None:
+        return []
+    messages = first if isinstance(first, list) else [first]
+    if not any(map(is_message, messages)):
+        return [text_of(first)]
+    for one in messages:
+        if not is_message(one):
+            raise TypeError(f"reset gave a list of messages with a {type(one).__name__} in it, allowed: {allowed}")
+        if one["role"] != "user" or not isinstance(one["content"], str):
+            raise TypeError(f"reset gave a message of the role {one['role']!r} with {type(one['content']).__name__}, allowed: {allowed}")
+    return [one["content"] for one in messages]
+
+
+def is_message(value):
+    return isinstance(value, dict) and "role" in value and "content" in value
 
 
 def observed(answer, action, episode):

@@ -71,7 +71,7 @@ impl Played {
     /// What the model reads before its first turn, besides the row's prompt.
     pub(crate) fn first_messages(&self) -> Vec<EnvironmentMessage> {
         match self {
-            Self::Program(episode) => episode.first_message().into_iter().collect(),
+            Self::Program(episode) => episode.first_messages(),
             _ => Vec::new(),
         }
     }

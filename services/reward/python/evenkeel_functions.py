@@ -11,7 +11,12 @@ import sys
 import traceback
 
 DEFAULTS = ("reward", "reward_batch", "compute_score")
-STYLES = "(completion, row), (completions, rows), (prompts, completions, **columns) or (data_source, solution_str, ground_truth, extra_info)"
+STYLES = ("(completion, row), (completions, rows), (prompts, completions, **columns), (data_source, solution_str, ground_truth, extra_info) "
+          "or, for verl's batches, (data_sources, solution_strs, ground_truths, extra_infos)")
+# Styles of functions that take several completions in one call.
+LISTS = ("rows", "trl", "verl batch")
+# What verl passes for an answer, and for a batch.
+OF_VERL = {"data_source": "data_sources", "solution_str": "solution_strs", "ground_truth": "ground_truths", "extra_info": "extra_infos"}
 # What TRL 1.16 passes besides prompts, completions, completion_ids and columns, and nobody here could.
 OF_TRL_ALONE = ("trainer_state", "log_extra", "log_metric", "environments")
 MAX_DETAIL = 400
@@ -52,7 +57,7 @@ class Function:
                 if other in parameters and parameters[other].default is inspect.Parameter.empty:
                     raise TypeError(f"{name} requires `{other}`, which only TRL's trainer has, allowed: a default for it")
         # Functions that are awaited wait side by side.
-        self.is_batch = self.style in ("rows", "trl") or self.is_async
+        self.is_batch = self.style in LISTS or self.is_async
 
     def passed(self, given):
         return given if self.takes_all else {name: value for name, value in given.items() if name in self.names}
@@ -65,7 +70,10 @@ class Function:
         if self.style == "trl":
             return [((), self.of_trl(completions, rows))]
         if self.style == "verl":
-            return [((), self.of_verl(completion, row)) for completion, row in items]
+            return [((), self.passed(of_verl(completion, row))) for completion, row in items]
+        if self.style == "verl batch":
+            each = [of_verl(completion, row) for completion, row in items]
+            return [((), self.passed({many: [given[one] for given in each] for one, many in OF_VERL.items()}))]
         return [((completion, row), {}) for completion, row in items]
 
     def of_trl(self, completions, rows):
@@ -78,12 +86,6 @@ class Function:
         ids = [completion.token_ids for completion in completions]
         return self.passed(dict(prompts=prompts, completions=answers, completion_ids=ids, **columns))
 
-    def of_verl(self, completion, row):
-        model = row.get("reward_model")
-        truth = model.get("ground_truth") if isinstance(model, dict) else first_of(row, GOLD)
-        return self.passed(dict(data_source=row.get("data_source", ""), solution_str=completion, ground_truth=truth,
-                                extra_info=row.get("extra_info") or {}))
-
     def values(self, items, timeout):
         """A value or an exception for each item."""
         calls = self.arguments(items)
@@ -91,7 +93,7 @@ class Function:
             results = LOOP.run_until_complete(gathered(self.call, calls, timeout))
         else:
             results = [attempted(lambda: self.call(*positional, **named)) for positional, named in calls]
-        if self.style not in ("rows", "trl"):
+        if self.style not in LISTS:
             return results
         [values] = results
         if isinstance(values, Exception):
@@ -119,18 +121,33 @@ def attempted(call):
         return error
 
 
-# Columns that hold a prompt and a gold answer, in the order in which they are looked for.
-PROMPT = ["prompt", "problem", "question", "question_content"]
-GOLD = ["ground_truth", "gold", "final_answer", "answer", "label", "solution"]
+# Columns that hold a prompt and a gold answer, in the order in which they are looked for, after those that the settings name.
+PROMPT = ["prompt", "problem", "question", "question_content", "question.question_content"]
+GOLD = ["reward_model.ground_truth", "ground_truth", "gold", "final_answer", "answer", "label", "solution"]
 
 
 def first_of(row, names):
-    return next((row[name] for name in names if name in row), None)
+    return next((value for value in (at(row, name) for name in names) if value is not None), None)
+
+
+def at(row, name):
+    """The value of a column, or of a part of one: dots lead into structures."""
+    if not isinstance(row, dict):
+        return None
+    first, _, rest = name.partition(".")
+    return row[name] if name in row else at(row.get(first), rest) if rest else None
+
+
+def of_verl(completion, row):
+    return dict(data_source=row.get("data_source", ""), solution_str=completion, ground_truth=first_of(row, GOLD),
+                extra_info=row.get("extra_info") or {})
 
 
 def style_of(names):
     if "solution_str" in names:
         return "verl"
+    if "solution_strs" in names:
+        return "verl batch"
     if "completions" in names:
         return "rows" if "rows" in names else "trl"
     return "one" if len(names) >= 2 else None
@@ -222,6 +239,7 @@ def judged(functions, items, timeout, file):
 def main():
     pipe = Pipe()  # noqa: F821, the program begins with it
     settings = pipe.settings()
+    PROMPT[:0], GOLD[:0] = settings["prompt_fields"], settings["answer_fields"]
     try:
         functions = load(settings["path"], settings["functions"])
     except BaseException as error:

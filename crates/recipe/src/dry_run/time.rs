@@ -37,7 +37,13 @@ pub struct MeasuredTimes {
 #[serde(untagged)]
 pub enum RunTime {
     /// Estimate in seconds of wall-clock time.
-    Estimated { step_seconds: f64, run_seconds: f64 },
+    Estimated {
+        step_seconds: f64,
+        run_seconds: f64,
+        /// What a step takes whatever its size.
+        #[serde(skip)]
+        fixed_seconds: f64,
+    },
     /// Why nothing is known.
     Unknown { unknown: String },
 }
@@ -49,7 +55,7 @@ impl RunTime {
     /// The time that steps of a number of floating-point operations each take on the cores of this machine.
     pub fn guessed(step_flops: f64, steps: u64) -> Self {
         let step_seconds = step_flops / (CORE * cores());
-        Self::Estimated { step_seconds, run_seconds: steps as f64 * step_seconds }
+        Self::Estimated { step_seconds, run_seconds: steps as f64 * step_seconds, fixed_seconds: 0.0 }
     }
 
     pub(super) fn unknown(why: impl Into<String>) -> Self {
@@ -78,7 +84,7 @@ impl RunTime {
             + warm_steps as f64 * measured.supervised_step
             + recipe.run.steps as f64 * step_seconds
             + evaluations as f64 * evaluation;
-        Self::Estimated { step_seconds, run_seconds }
+        Self::Estimated { step_seconds, run_seconds, fixed_seconds: fixed }
     }
 }
 
@@ -89,7 +95,7 @@ fn cores() -> f64 {
 impl fmt::Display for RunTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Estimated { step_seconds, run_seconds } => {
+            Self::Estimated { step_seconds, run_seconds, .. } => {
                 write!(f, "about {} a step, {} in total, as measured here", span(*step_seconds), span(*run_seconds))
             }
             Self::Unknown { unknown } => write!(f, "unknown: {unknown}"),
@@ -131,13 +137,15 @@ mod tests {
         (recipe.run.steps, recipe.warm_start.steps) = (10, 0);
         (recipe.sampling.prompts_per_step, recipe.sampling.group_size) = (4, 4);
         let time = RunTime::of(&recipe, &MEASURED, 2, 8);
-        assert_eq!(time, RunTime::Estimated { step_seconds: 21.0, run_seconds: 2.0 + 210.0 + 2.0 * 4.0 });
+        let run_seconds = 2.0 + 210.0 + 2.0 * 4.0;
+        assert_eq!(time, RunTime::Estimated { step_seconds: 21.0, run_seconds, fixed_seconds: 1.0 });
         assert_eq!(time.to_string(), "about 21 s a step, 4 min in total, as measured here");
         recipe.warm_start.steps = 5;
         // Half as long: 30 of 50 tokens sampled and trained.
         let step_seconds = 4.8 + 7.2 + 1.0;
         let time = RunTime::of(&recipe, &MEASURED, 0, 8);
-        assert_eq!(time, RunTime::Estimated { step_seconds, run_seconds: 2.0 + 0.5 + 10.0 * step_seconds });
+        let run_seconds = 2.0 + 0.5 + 10.0 * step_seconds;
+        assert_eq!(time, RunTime::Estimated { step_seconds, run_seconds, fixed_seconds: 1.0 });
         // Cut off after 40 tokens, of up to 240.
         (recipe.warm_start.steps, recipe.sampling.max_tokens) = (0, 240);
         let cut = MeasuredTimes { is_cut: true, ..MEASURED };

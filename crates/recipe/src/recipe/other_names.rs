@@ -111,6 +111,8 @@ const TRL: OtherNames = OtherNames {
         ("logging_steps", REPORTING),
         ("log_completions", SAMPLES),
         ("num_completions_to_print", SAMPLES),
+        ("use_liger_kernel", "no setting: the logits of a step are never in memory all at once, whatever the loss"),
+        ("repetition_penalty", "no setting: answers are sampled from the distribution that the learner scores"),
     ],
 };
 
@@ -217,6 +219,16 @@ const VERL: OtherNames = OtherNames {
         ("trainer.log_val_generations", SAMPLES),
         ("trainer.n_gpus_per_node", "`learner.ranks` for the learner, and `generation.endpoints` for engines"),
         ("trainer.nnodes", "`learner.ranks` for the learner, and `generation.endpoints` for engines"),
+        ("data.image_key", "no setting: prompts are texts, and a row with `images` is refused"),
+        ("actor_rollout_ref.model.use_remove_padding", "no setting: sequences are always packed without padding"),
+        (
+            "actor_rollout_ref.rollout.calculate_log_probs",
+            "no setting: engines always give the log-probabilities of what they sample",
+        ),
+        (
+            "reward_model.enable",
+            "no setting: rewards are from `data.verifiers`, which may be functions, services or a judge",
+        ),
     ],
 };
 

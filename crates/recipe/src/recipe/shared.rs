@@ -101,6 +101,7 @@ impl Recipe {
 
     /// The reward service of a run in one process, which calls the reward functions of files and the judge as well.
     pub fn reward_service(&self) -> RewardSettings {
+        let (prompt_fields, answer_fields) = self.named_fields();
         let files = self.data.verifiers.iter().filter_map(|(name, verifier)| {
             let functions = FunctionSettings {
                 path: verifier.path.clone()?,
@@ -112,6 +113,8 @@ impl Recipe {
                 max_memory: verifier.max_memory,
                 keep_variables: verifier.keep_variables.clone(),
                 processes: verifier.processes,
+                prompt_fields: prompt_fields.clone(),
+                answer_fields: answer_fields.clone(),
             };
             Some((name.clone(), functions))
         });
@@ -120,6 +123,19 @@ impl Recipe {
         let judge = judge.map(|judge| JudgeSettings { verifier: verifier.unwrap_or_default(), ..judge });
         let functions = files.collect();
         RewardSettings { functions, function_tables: FunctionTables::Recipe, judge, ..self.reward.clone() }
+    }
+
+    /// Columns with prompts and with gold answers that the settings name.
+    fn named_fields(&self) -> (Vec<String>, Vec<String>) {
+        let sources = self.data.sources.iter().map(|source| (&source.prompt_field, &source.answer_field));
+        let benchmarks = self.evaluation.benchmarks.iter().map(|one| (&one.prompt_field, &one.answer_field));
+        let all = [(&self.data.prompt_field, &self.data.answer_field)].into_iter().chain(sources).chain(benchmarks);
+        let (mut prompts, mut answers): (Vec<_>, Vec<_>) = all.map(|(one, other)| (one.clone(), other.clone())).unzip();
+        for names in [&mut prompts, &mut answers] {
+            names.retain(|name| !name.is_empty());
+            names.dedup();
+        }
+        (prompts, answers)
     }
 
     /// The learner's settings with its files in a run directory.
@@ -154,6 +170,19 @@ mod tests {
         assert_eq!(recipe.checkpoint_dtype, evenkeel_learner::CheckpointType::Bf16);
         let stay_awake = |text| resolve(text).unwrap().learner_service().engines_stay_awake;
         assert!(stay_awake("") && !stay_awake("[sampling]\nengines_while_training = \"offload\""));
+    }
+
+    #[test]
+    fn reward_functions_know_the_columns_that_the_settings_name() {
+        let recipe = resolve(
+            "[data]\nfiles = [\"a.jsonl\"]\nprompt_field = \"frage\"\nanswer_field = \"extra.antwort\"\n\
+            [data.verifiers.words]\npath = \"reward.py\"\ndata_sources = [\"*\"]\n\
+            [[evaluation.benchmarks]]\nfiles = [\"b.jsonl\"]\nprompt_field = \"domanda\"\n",
+        );
+        let service = recipe.unwrap().reward_service();
+        let words = &service.functions["words"];
+        assert_eq!(words.prompt_fields, ["frage", "domanda"]);
+        assert_eq!(words.answer_fields, ["extra.antwort"]);
     }
 
     const JUDGE: &str = "[reward.judge]\nendpoint = \"http://127.0.0.1:1/v1\"\nmodel = \"a\"\nrubric = \"r.toml\"\n\

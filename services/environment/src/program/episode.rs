@@ -23,8 +23,8 @@ pub(crate) struct ProgramEpisode {
     start: u64,
     /// What the process calls it.
     id: String,
-    /// What `reset` gave for the model.
-    first: Option<String>,
+    /// The texts that `reset` gave for the model.
+    first: Vec<String>,
 }
 
 /// What the file did, or why it did not.
@@ -40,7 +40,7 @@ struct ProgramAnswer<T> {
 
 #[derive(Deserialize)]
 struct Begun {
-    first: Option<String>,
+    first: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -82,14 +82,15 @@ impl ProgramEpisode {
         let request = format!(r#"{{"do": "open", "episode": "{id}", "task": {task}, "seed": {seed}}}"#);
         let (start, answer) = place.ask::<ProgramAnswer<Begun>>(In::Any, request, limit).await?;
         // From here on it is closed when it is dropped, also where it was refused.
-        let mut episode = Self { place, start, id, first: None };
-        episode.first = answer.value()?.first.filter(|text| !text.is_empty());
+        let mut episode = Self { place, start, id, first: Vec::new() };
+        episode.first = answer.value()?.first;
+        episode.first.retain(|text| !text.is_empty());
         Ok(episode)
     }
 
     /// What the model reads after the row's prompt.
-    pub(crate) fn first_message(&self) -> Option<EnvironmentMessage> {
-        self.first.clone().map(user_says)
+    pub(crate) fn first_messages(&self) -> Vec<EnvironmentMessage> {
+        self.first.iter().cloned().map(user_says).collect()
     }
 
     /// Carries out a turn. Calls that no tool could take do not reach the file.

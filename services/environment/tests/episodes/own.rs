@@ -396,15 +396,22 @@ async fn a_file_without_an_environment_is_refused_before_anything_is_served() {
 }
 
 #[tokio::test]
-async fn a_message_of_the_user_is_a_first_observation_as_its_text_is() {
+async fn messages_of_the_user_are_a_first_observation_as_a_text_is() {
     let file = File::new(ODD);
     let worker = file.worker(|_| {}).await;
     let mut stream = worker.open().await;
-    for says in ["\"the board\"", "{\"role\": \"user\", \"content\": \"the board\"}"] {
+    let user = |text: &str| format!("{{\"role\": \"user\", \"content\": \"{text}\"}}");
+    for (says, expected) in [
+        ("\"the board\"".to_owned(), vec!["the board"]),
+        (user("the board"), vec!["the board"]),
+        (format!("[{}, {}]", user("the board"), user("your move")), vec!["the board", "your move"]),
+        ("[]".to_owned(), vec!["[]"]),
+        ("[[0, 1]]".to_owned(), vec!["[[0, 1]]"]),
+    ] {
         stream.send(open("a", &file.name(), &format!("{{\"says\": {says}}}"))).await;
         let Event::Opened(opened) = stream.kind().await else { panic!("it opens") };
         let said: Vec<_> = opened.messages.iter().map(|message| message.content.as_str()).collect();
-        assert_eq!(said, ["the board"], "{says}");
+        assert_eq!(said, expected, "{says}");
         assert!(stream.turn(say("a", 1, "end")).await.done);
         stream.scored().await;
     }
@@ -423,6 +430,11 @@ async fn a_process_that_dies_or_hangs_while_it_opens_an_episode_has_failed_and_i
             "{\"says\": {\"role\": \"system\", \"content\": \"a\"}}",
             EpisodeFailure::Crashed,
             "a message of the role 'system'",
+        ),
+        (
+            "{\"says\": [{\"role\": \"user\", \"content\": \"a\"}, 1]}",
+            EpisodeFailure::Crashed,
+            "a list of messages with a int in it",
         ),
         ("{\"refuse\": 1}", EpisodeFailure::TaskInvalid, "no such level"),
         ("[", EpisodeFailure::TaskInvalid, "not JSON"),

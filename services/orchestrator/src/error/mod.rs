@@ -158,17 +158,14 @@ pub enum RunError {
         /// Why the last one has none.
         last: String,
     },
-    /// A reward function of the user's own that failed too often. Functions fail at malformed answers, so that going on
-    /// would train on the others alone.
-    #[error(
-        "{what}: the reward function `{verifier}` failed on {failures} of {samples} answers, allowed: {allowed}; first \
-         failure: {first}"
-    )]
+    /// A reward function or an environment of the user's own that failed too often. They fail at malformed answers, so
+    /// that going on would train on the others alone.
+    #[error("{what}: {who} failed on {failures} of {samples} answers, allowed: {allowed}; first failure: {first}")]
     RewardFunction {
         /// The step or sample.
         what: String,
-        /// The verifier's name in the settings.
-        verifier: String,
+        /// The function or environment, by its name in the settings.
+        who: String,
         /// Answers at which it failed.
         failures: u64,
         samples: u64,

@@ -184,7 +184,7 @@ impl Batch {
         }
         Err(RunError::RewardFunction {
             what: format!("sample {sample}"),
-            verifier: verifier.to_owned(),
+            who: format!("the reward function `{verifier}`"),
             failures: 1,
             samples: 1,
             allowed: format!("none (data.verifiers.{verifier}.on_error is \"stop\")"),

@@ -34,9 +34,16 @@ pub(crate) struct BrokenEpisode {
     pub(crate) message: String,
     pub(super) late: bool,
     pub(super) kind: EpisodeFault,
+    /// Whether the environment's own code failed.
+    pub(super) is_crash: bool,
 }
 
 impl BrokenEpisode {
+    /// An episode that ended for another reason than time or the environment's own code.
+    pub(super) fn new(message: String, kind: EpisodeFault) -> Self {
+        Self { message, late: false, kind, is_crash: false }
+    }
+
     /// The worker gave the episode up.
     fn given_up(failed: &EpisodeFailed) -> Self {
         let kind = match (failed.failure(), failed.retryable) {
@@ -44,9 +51,13 @@ impl BrokenEpisode {
             (_, true) => EpisodeFault::Retryable,
             (_, false) => EpisodeFault::Final,
         };
-        let late = failed.failure() == EpisodeFailure::Timeout;
         let label = evenkeel_proto::Label::label(failed.failure());
-        Self { message: format!("{label}: {}", failed.message), late, kind }
+        Self {
+            message: format!("{label}: {}", failed.message),
+            late: failed.failure() == EpisodeFailure::Timeout,
+            kind,
+            is_crash: failed.failure() == EpisodeFailure::Crashed,
+        }
     }
 }
 
@@ -124,7 +135,7 @@ impl EpisodeClient {
             checked.map_err(|error| self.defect(&format!("the score violates the protocol: {error}")))?;
             if !verdict.is_valid() {
                 let message = verdict.reason_with_detail();
-                return Err(BrokenEpisode { message, late: false, kind: EpisodeFault::Retryable });
+                return Err(BrokenEpisode::new(message, EpisodeFault::Retryable));
             }
         }
         Ok(scored)
@@ -133,7 +144,7 @@ impl EpisodeClient {
     /// The wall clock of the episode has run out. Another attempt would take as long.
     pub(super) fn out_of_time(&self) -> BrokenEpisode {
         let message = "the episode took longer than turns.episode_deadline".to_owned();
-        BrokenEpisode { message, late: true, kind: EpisodeFault::Final }
+        BrokenEpisode { late: true, ..BrokenEpisode::new(message, EpisodeFault::Final) }
     }
 
     fn step_ms(&self) -> Option<u64> {
@@ -149,13 +160,13 @@ impl EpisodeClient {
             Ok(None) => {
                 self.attempt.lose();
                 let message = format!("the worker {} was lost", self.link.worker());
-                Err(BrokenEpisode { message, late: false, kind: EpisodeFault::Retryable })
+                Err(BrokenEpisode::new(message, EpisodeFault::Retryable))
             }
             Err(_) if Instant::now() >= deadline => Err(self.out_of_time()),
             Err(_) => {
                 self.attempt.lose();
                 let message = format!("no answer of {} within {}", self.link.worker(), evenkeel_config::human(step));
-                Err(BrokenEpisode { message, late: true, kind: EpisodeFault::Retryable })
+                Err(BrokenEpisode { late: true, ..BrokenEpisode::new(message, EpisodeFault::Retryable) })
             }
         }
     }
@@ -185,7 +196,7 @@ impl EpisodeClient {
     /// The worker breaks the protocol.
     pub(super) fn defect(&self, what: &str) -> BrokenEpisode {
         let message = format!("the worker {} breaks the protocol: {what}", self.link.worker());
-        BrokenEpisode { message, late: false, kind: EpisodeFault::Retryable }
+        BrokenEpisode::new(message, EpisodeFault::Retryable)
     }
 }
 

@@ -136,7 +136,8 @@ impl GrowingResponse {
         self.contexts.last().map_or(0, |context| context.segment as usize)
     }
 
-    fn sampled(&self) -> u32 {
+    /// Tokens that were sampled, in all turns.
+    pub(super) fn sampled(&self) -> u32 {
         as_u32(self.segments.iter().map(|segment| segment.log_probabilities.len()).sum())
     }
 }

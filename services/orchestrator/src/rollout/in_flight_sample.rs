@@ -17,7 +17,7 @@ use super::group_request::GroupRequest;
 use super::judging::JudgedAnswer;
 use super::left_out::LeftOut;
 use super::response_part::ResponsePart;
-use super::sample::{Sample, SampleStatus, VerdictDetail, mean_log_probability, parts_of};
+use super::sample::{Sample, SampleStatus, Unscored, VerdictDetail, mean_log_probability, parts_of};
 use super::spans::{record_sample, trace_of_prompt};
 use super::verification::{VerificationOutcome, verify};
 use crate::clients::Services;
@@ -37,6 +37,8 @@ pub(super) struct InFlightSample {
     before: Vec<Segment>,
     sampled: u32,
     attempts: Attempts,
+    /// The last attempt at an episode, until it has a score.
+    pub(super) unscored: Option<Unscored>,
     /// When its first segment was asked for.
     began: Option<SystemTime>,
     /// Span of the sample. All samples of a prompt share a trace.
@@ -69,6 +71,7 @@ impl InFlightSample {
             number,
             before: Vec::new(),
             sampled: 0,
+            unscored: None,
             began: None,
             span,
         }
@@ -245,7 +248,8 @@ impl InFlightSample {
     }
 
     fn failed(self, message: String, late: bool) -> Sample {
-        self.batch.left_out(LeftOut::NotGenerated, &message);
+        let is_sampled = self.unscored.is_some_and(|unscored| unscored.answer.tokens > 0);
+        self.batch.left_out(if is_sampled { LeftOut::NoVerdict } else { LeftOut::NotGenerated }, &message);
         Sample {
             id: self.id(),
             engine: String::new(),
@@ -257,7 +261,7 @@ impl InFlightSample {
             mean_log_probability: None,
             finish_reason: FinishReason::Failed,
             tokens: 0,
-            status: SampleStatus::Failed { message, late },
+            status: SampleStatus::Failed { message, late, unscored: self.unscored },
             verdict_detail: VerdictDetail::default(),
             verify_retries: 0,
             rollout_retries: self.attempts.failed,

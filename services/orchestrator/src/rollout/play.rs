@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::episode_client::{BrokenEpisode, EpisodeClient, EpisodeFault, EpisodeLimits};
 use super::generated_part::AcceptedRollout;
 use super::in_flight_sample::{InFlightSample, SegmentEnd};
+use super::sample::Unscored;
 use super::turns::Stop;
 use crate::dependency::Dependency;
 use crate::error::Halt;
@@ -35,23 +36,27 @@ impl InFlightSample {
         let began = Instant::now();
         let mut backoff = self.services().retry_policy().with_jitter(self.id()).backoff();
         loop {
-            let BrokenEpisode { message, late, kind } = match self.attempt(task, weights.clone(), attempt).await {
+            self.unscored = Some(Unscored::default());
+            let broken = match self.attempt(task, weights.clone(), attempt).await {
                 Ok(mut accepted) => {
                     accepted.played_again(retries);
                     return Ok(SegmentEnd::Whole(Box::new(accepted)));
                 }
                 Err(Stop::NotSampled { message }) => {
+                    self.unscored = None;
                     return Ok(SegmentEnd::Exhausted { message, late: self.was_late() });
                 }
                 Err(Stop::Broken(broken)) => broken,
                 Err(Stop::Halt(halt)) => return Err(halt),
             };
+            let BrokenEpisode { message, late, kind, is_crash } = broken;
             let is_full =
                 kind == EpisodeFault::Overloaded && began.elapsed() < self.services().settings().outage_timeout;
             if !is_full {
                 retries += 1;
             }
             if kind == EpisodeFault::Final || retries >= turns.attempts {
+                self.unscored = self.unscored.map(|unscored| Unscored { is_crash, ..unscored });
                 return Ok(SegmentEnd::Exhausted { message: format!("environment: {message}"), late });
             }
             instruments::retry(Dependency::Environment);

@@ -31,8 +31,8 @@ pub(crate) enum SampleStatus {
     Valid { outcome: Outcome, rewards: Rewards, components: Components },
     /// The sample was generated, but has no verdict, for a reason that is not its own. `late`: the reason was time.
     Invalid { reason: String, late: bool },
-    /// The sample could not be generated. `late`: the reason was time.
-    Failed { message: String, late: bool },
+    /// The sample could not be generated, or its environment failed. `late`: the reason was time.
+    Failed { message: String, late: bool, unscored: Option<Unscored> },
 }
 
 impl SampleStatus {
@@ -65,6 +65,24 @@ impl SampleStatus {
             Self::Failed { .. } => "failed",
         }
     }
+}
+
+/// An episode whose environment failed: what the model said until then, which nobody has judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Unscored {
+    pub(crate) answer: AnswerLook,
+    /// Whether the environment's own code failed, such as by an exception.
+    pub(crate) is_crash: bool,
+}
+
+/// What an answer looks like from outside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AnswerLook {
+    /// Tokens that were sampled.
+    pub(crate) tokens: usize,
+    pub(crate) is_truncated: bool,
+    /// Whether it has a mark by which a final answer is found.
+    pub(crate) is_marked: bool,
 }
 
 /// The reward before and after shaping.
@@ -252,6 +270,22 @@ impl Sample {
 
     pub(crate) fn is_generated(&self) -> bool {
         !matches!(self.status, SampleStatus::Failed { .. })
+    }
+
+    /// What its answer looks like; `None` where nothing was sampled.
+    pub(crate) fn look(&self) -> Option<AnswerLook> {
+        let is_truncated = self.finish_reason == FinishReason::Length;
+        match self.status {
+            SampleStatus::Failed { unscored, .. } => {
+                unscored.map(|unscored| unscored.answer).filter(|answer| answer.tokens > 0)
+            }
+            _ => Some(AnswerLook { tokens: self.tokens, is_truncated, is_marked: self.is_marked }),
+        }
+    }
+
+    /// Whether its environment's own code failed.
+    pub(crate) fn is_crash(&self) -> bool {
+        matches!(self.status, SampleStatus::Failed { unscored: Some(Unscored { is_crash: true, .. }), .. })
     }
 
     /// The failure of a reward function that left it out.

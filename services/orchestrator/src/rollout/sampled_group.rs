@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use evenkeel_data::Task;
+use evenkeel_environment::EnvironmentOrigin;
 use evenkeel_proto::v1::{FinishReason, RewardComponent, Segment, TrainGroup, TrainSample};
 use evenkeel_proto::{Purpose, SamplingSettings};
 
@@ -79,6 +80,17 @@ impl SampledGroup {
     /// What answers are judged against.
     pub(crate) fn task(&self) -> &Task {
         &self.request.task
+    }
+
+    /// The environment that plays it, where that is a program of the user's own.
+    pub(crate) fn own_environment(&self) -> Option<&str> {
+        let name = &*self.request.environment.as_ref()?.environment;
+        let origin = EnvironmentOrigin::of("data.environment", name).ok()?;
+        let is_own = match origin {
+            EnvironmentOrigin::File(_) | EnvironmentOrigin::Agent(_) | EnvironmentOrigin::Verifiers(_) => true,
+            EnvironmentOrigin::BuiltIn(_) | EnvironmentOrigin::Sandbox | EnvironmentOrigin::OpenEnv(_) => false,
+        };
+        is_own.then_some(name)
     }
 
     /// Name of its problem, and the problem's place in its set, from 0.
@@ -248,7 +260,7 @@ pub(super) mod tests {
                         let rewards = Rewards { raw, shaped: raw - 0.1 };
                         SampleStatus::Valid { outcome: Outcome::Correct, rewards, components: Default::default() }
                     }
-                    None => SampleStatus::Failed { message: "engine lost".into(), late: false },
+                    None => SampleStatus::Failed { message: "engine lost".into(), late: false, unscored: None },
                 },
                 verdict_detail: VerdictDetail::default(),
                 verify_retries: 0,

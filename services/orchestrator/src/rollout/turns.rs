@@ -10,6 +10,7 @@ use evenkeel_environment::tool_calls::Turn;
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{Act, FinishReason, Opened, Rollout, SampledToken, Scored, WeightsRef};
 
+use super::bare::is_marked;
 use super::environment_idle::Place;
 use super::episode_client::{BrokenEpisode, EpisodeClient, EpisodeFault};
 use super::generated_part::{AcceptedRollout, Generated};
@@ -17,6 +18,7 @@ use super::growing_response::{BeforeTurn, GrowingResponse};
 use super::in_flight_sample::InFlightSample;
 use super::played::{EpisodeRecord, Played};
 use super::response_part::ResponsePart;
+use super::sample::{AnswerLook, Unscored};
 use super::talk::{Stuck, Talk};
 use crate::data::{EpisodeText, SampledTurn};
 use crate::error::{Halt, RunError};
@@ -60,7 +62,7 @@ fn stop(stuck: Stuck, client: &EpisodeClient) -> Stop {
 
 /// The model cannot be asked. Another attempt would ask the same.
 fn refused(message: String) -> Stop {
-    Stop::Broken(BrokenEpisode { message, late: false, kind: EpisodeFault::Final })
+    Stop::Broken(BrokenEpisode::new(message, EpisodeFault::Final))
 }
 
 /// An attempt at an episode, as far as it is played.
@@ -130,6 +132,12 @@ impl EpisodeInPlay<'_> {
         }
     }
 
+    /// What the response looks like, right after a turn.
+    fn look(&self, turn: &TakenTurn) -> AnswerLook {
+        let is_marked = self.record.turns.last().is_some_and(|said| is_marked(&said.text));
+        AnswerLook { tokens: self.response.sampled() as usize, is_truncated: turn.cut_off.is_some(), is_marked }
+    }
+
     /// The response with its score.
     fn finish(mut self, turn: TakenTurn, used_up: Option<UsedUp>, scored: Scored) -> AcceptedRollout {
         let TakenTurn { mut rollout, token_ids, in_thinking, .. } = turn;
@@ -158,7 +166,11 @@ impl InFlightSample {
         let mut episode = self.begin(client, text, weights, opened)?;
         loop {
             let (mut turn, said) = self.sample_turn(&mut episode).await?;
+            let mut answer = episode.look(&turn);
+            self.unscored = Some(Unscored { answer, is_crash: false });
             if let Next::Over { is_done, used_up } = self.carry_out(&mut episode, &mut turn, said).await? {
+                answer.is_truncated = used_up.is_some();
+                self.unscored = Some(Unscored { answer, is_crash: false });
                 let client = &mut episode.client;
                 let scored = async { if is_done { client.scored().await } else { client.end().await } };
                 let scored = self.with_environment(scored).await?;

@@ -1,47 +1,47 @@
-//! Failures of reward functions over the last steps, and when there are too many of them: functions mostly fail at
-//! malformed answers, and a run without these would be trained on the others alone.
+//! Failures of reward functions and environments of the user's own over the last steps, and when there are too many of
+//! them: they mostly fail at malformed answers, and a run without these would be trained on the others alone.
 
 use std::collections::BTreeMap;
 
 use evenkeel_run::MetricsLine;
-use evenkeel_run::metric::{MetricName, table};
+use evenkeel_run::metric::MetricName;
 
+use super::judge::Judge;
 use crate::error::RunError;
 use crate::rollout::{Sample, SampledGroup, StepBatch};
 use crate::settings::OnError;
 
 /// Steps that are counted together.
 pub(super) const STEPS: usize = 10;
-/// The share of their answers at which a function may fail.
+/// The share of its answers at which a judge may fail.
 const SHARE: f64 = 0.02;
 /// Fewer failures never end a run.
 const LEAST: u64 = 3;
 
-/// Answers that a verifier got, and those at which its function failed.
+/// Answers that a judge got, and those at which it failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct JudgedAnswers {
     pub(super) samples: u64,
     pub(super) failures: u64,
 }
 
-/// The answers of the last steps by verifier.
+/// The answers of the last steps by judge.
 #[derive(Debug, Default)]
 pub(super) struct FunctionFailures {
-    steps: BTreeMap<u64, BTreeMap<String, JudgedAnswers>>,
-    /// Why each function failed first, as far as this process has seen.
-    first: BTreeMap<String, String>,
+    steps: BTreeMap<u64, BTreeMap<Judge, JudgedAnswers>>,
+    /// Why each failed first, as far as this process has seen.
+    first: BTreeMap<Judge, String>,
 }
 
 impl FunctionFailures {
     /// Failures of the steps that a resumed run has done, so that it ends where a run would that was never interrupted.
     pub(super) fn of_lines<'a>(lines: impl IntoIterator<Item = &'a MetricsLine>) -> Self {
         let judged_in = |line: &MetricsLine| {
-            let names = line.values.keys().filter_map(|name| table::VERIFIER_SAMPLES.parts(name)?.first().copied());
+            let judges = line.values.keys().filter_map(|name| Judge::counted_by(name));
             let value = |metric: MetricName| line.get(metric.as_str()).unwrap_or_default() as u64;
-            let judged = names.map(|name| {
-                let samples = value(table::VERIFIER_SAMPLES.of([&name]));
-                let failures = value(table::VERIFIER_FAILURES.of([&name]));
-                (name.to_owned(), JudgedAnswers { samples, failures })
+            let judged = judges.map(|judge| {
+                let judged = JudgedAnswers { samples: value(judge.samples()), failures: value(judge.failures()) };
+                (judge, judged)
             });
             (line.step, judged.collect())
         };
@@ -51,18 +51,19 @@ impl FunctionFailures {
     /// Adds a step that has all its groups.
     ///
     /// # Errors
-    /// [`RunError::RewardFunction`] for a function that failed too often, where its setting says so.
+    /// [`RunError::RewardFunction`] for a judge that failed too often, where its setting says so.
     pub(super) fn add(
         &mut self,
         step: u64,
         batch: &StepBatch,
-        on_error: impl Fn(&str) -> OnError,
+        on_error: impl Fn(&Judge) -> OnError,
     ) -> Result<(), RunError> {
         for group in groups(batch) {
-            let failure = group.samples().iter().find(|sample| sample.function_failure().is_some());
-            if let (Some(verifier), Some(reason)) = (group.task().verifier(), failure.and_then(Sample::failure_in_full))
-            {
-                self.first.entry(verifier.to_owned()).or_insert_with(|| reason.to_owned());
+            for judge in Judge::all_of(group) {
+                let failure = group.samples().iter().find(|sample| judge.has_failed_at(sample));
+                if let Some(reason) = failure.and_then(Sample::failure_in_full) {
+                    self.first.entry(judge).or_insert_with(|| reason.to_owned());
+                }
             }
         }
         self.add_counts(step, judged_answers(batch), on_error)
@@ -71,32 +72,29 @@ impl FunctionFailures {
     fn add_counts(
         &mut self,
         step: u64,
-        judged: BTreeMap<String, JudgedAnswers>,
-        on_error: impl Fn(&str) -> OnError,
+        judged: BTreeMap<Judge, JudgedAnswers>,
+        on_error: impl Fn(&Judge) -> OnError,
     ) -> Result<(), RunError> {
         self.steps.insert(step, judged);
         while self.steps.len() > STEPS {
             self.steps.pop_first();
         }
-        let mut all: BTreeMap<&str, JudgedAnswers> = BTreeMap::new();
-        for (name, JudgedAnswers { samples, failures }) in self.steps.values().flatten() {
-            let sum = all.entry(name).or_default();
+        let mut all: BTreeMap<&Judge, JudgedAnswers> = BTreeMap::new();
+        for (judge, JudgedAnswers { samples, failures }) in self.steps.values().flatten() {
+            let sum = all.entry(judge).or_default();
             sum.samples += samples;
             sum.failures += failures;
         }
-        for (verifier, JudgedAnswers { samples, failures }) in all {
+        for (judge, JudgedAnswers { samples, failures }) in all {
             let is_too_much = failures >= LEAST && failures as f64 > SHARE * samples as f64;
-            if is_too_much && on_error(verifier) != OnError::Drop {
+            if is_too_much && on_error(judge) != OnError::Drop {
                 return Err(RunError::RewardFunction {
                     what: format!("step {step}"),
-                    verifier: verifier.to_owned(),
+                    who: judge.to_string(),
                     failures,
                     samples,
-                    allowed: format!(
-                        "2 % of the answers of the last ten steps, or two (data.verifiers.{verifier}.on_error = \
-                         \"drop\" leaves such answers out)"
-                    ),
-                    first: self.first.get(verifier).cloned().unwrap_or_default(),
+                    allowed: judge.allowed(),
+                    first: self.first.get(judge).cloned().unwrap_or_default(),
                 });
             }
         }
@@ -108,15 +106,20 @@ fn groups(batch: &StepBatch) -> impl Iterator<Item = &SampledGroup> {
     batch.groups.iter().chain(&batch.dropped)
 }
 
-/// The answers of a step by the custom verifier that judges them.
-pub(super) fn judged_answers(batch: &StepBatch) -> BTreeMap<String, JudgedAnswers> {
-    let mut all: BTreeMap<String, JudgedAnswers> = BTreeMap::new();
+/// The answers of a step by who judges them.
+pub(super) fn judged_answers(batch: &StepBatch) -> BTreeMap<Judge, JudgedAnswers> {
+    let mut all: BTreeMap<Judge, JudgedAnswers> = BTreeMap::new();
     for group in groups(batch) {
-        let Some(verifier) = group.task().verifier() else { continue };
-        let judged = all.entry(verifier.to_owned()).or_default();
-        for sample in group.samples().iter().filter(|sample| sample.is_generated()) {
-            judged.samples += 1;
-            judged.failures += u64::from(sample.function_failure().is_some());
+        for judge in Judge::all_of(group) {
+            let mut judged = JudgedAnswers::default();
+            for sample in group.samples() {
+                let has_failed = judge.has_failed_at(sample);
+                judged.samples += u64::from(has_failed || sample.is_generated());
+                judged.failures += u64::from(has_failed);
+            }
+            let sum = all.entry(judge).or_default();
+            sum.samples += judged.samples;
+            sum.failures += judged.failures;
         }
     }
     all
@@ -128,8 +131,12 @@ mod tests {
 
     use super::*;
 
-    fn judged(failures: u64) -> BTreeMap<String, JudgedAnswers> {
-        [("words".to_owned(), JudgedAnswers { samples: 64, failures })].into()
+    fn words() -> Judge {
+        Judge::Function("words".to_owned())
+    }
+
+    fn judged(failures: u64) -> BTreeMap<Judge, JudgedAnswers> {
+        [(words(), JudgedAnswers { samples: 64, failures })].into()
     }
 
     /// The step at which a run of these failures ends, each step with 64 answers.
@@ -165,8 +172,8 @@ mod tests {
         assert_eq!(whole, Some((10, 13, 640)));
         let line = |step: u64| {
             let mut line = MetricsLine::new(StepKind::Train, step, step);
-            line.set(table::VERIFIER_SAMPLES.of([&"words"]), 64.0);
-            line.set(table::VERIFIER_FAILURES.of([&"words"]), failures[step as usize - 1] as f64);
+            line.set(words().samples(), 64.0);
+            line.set(words().failures(), failures[step as usize - 1] as f64);
             line
         };
         let lines: Vec<_> = (1..=6).map(line).collect();

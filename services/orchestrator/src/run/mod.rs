@@ -17,6 +17,7 @@ mod idle_times;
 mod in_place;
 mod in_progress;
 mod journal;
+mod judge;
 mod left_out;
 mod loop_work;
 mod position;

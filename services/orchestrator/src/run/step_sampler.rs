@@ -10,6 +10,7 @@ use evenkeel_run::MetricsLine;
 use evenkeel_trust::{AuditSchedule, SamplerAudit, StepAudit};
 
 use super::function_failures::FunctionFailures;
+use super::judge::Judge;
 use super::step_groups::KeptTokens;
 use crate::data::{PromptSampler, Prompts};
 use crate::error::RunError;
@@ -77,7 +78,10 @@ impl StepSampler {
         let settings = self.rollouts.services().settings();
         let dropped_samples: DroppedSamples = batch.samples().collect();
         dropped_samples.check_late(&what, settings)?;
-        let on_error = |verifier: &str| self.on_error.get(verifier).copied().unwrap_or_default();
+        let on_error = |judge: &Judge| match judge {
+            Judge::Function(name) => self.on_error.get(name).copied().unwrap_or_default(),
+            Judge::Environment(_) => OnError::default(),
+        };
         self.failures().add(step, batch, on_error)?;
         let mut samples = batch.groups.iter().flat_map(SampledGroup::samples);
         if !samples.any(|sample| sample.rewards().is_some()) {

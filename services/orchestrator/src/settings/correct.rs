@@ -62,6 +62,17 @@ impl CorrectRule {
         }
     }
 
+    /// Refuses a bound that no answer reaches, since the ends of `range` count as 0 and 1.
+    pub(super) fn validate_in_range(&self) -> Result<(), FieldError> {
+        let (field, least) = match self {
+            Self::Reward(least) => ("", *least),
+            Self::Component(rule) => ("at_least", rule.at_least),
+            Self::Word(_) => return Ok(()),
+        };
+        let allowed = "at most 1, since the ends of `range` count as 0 and 1";
+        FieldError::ensure(least <= 1.0, field, least, allowed)
+    }
+
     /// The outcome of a verdict by this rule. An answer without the component has a reward alone.
     pub(crate) fn outcome(&self, verdict: Outcome, reward: f64, components: &BTreeMap<String, f64>) -> Outcome {
         let correct = match self {
@@ -112,10 +123,19 @@ mod tests {
             ("\"often\"", "a reward (0.5), a component ({ component = \"right\" }) or \"unknown\""),
             ("{ component = \"\" }", "`data.verifiers.a.correct.component` is empty in test"),
             ("nan", "`data.verifiers.a.correct` is NaN in test, allowed: a finite number"),
+            (
+                "3\nrange = [0, 5]",
+                "`data.verifiers.a.correct` is 3 in test, allowed: at most 1, since the ends of `range`",
+            ),
+            (
+                "{ component = \"b\", at_least = 2 }\nrange = [0, 5]",
+                "`data.verifiers.a.correct.at_least` is 2 in test, allowed: at most 1",
+            ),
         ] {
             let error = load(&format!("[data.verifiers.a]\npath = \"a.py\"\ncorrect = {text}")).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }
+        assert_eq!(rule("3"), CorrectRule::Reward(3.0), "without a range any number may be the bound");
         let affecting =
             |text: &str| load(&format!("[data.verifiers.a]\npath = \"a.py\"\n{text}")).unwrap().result_affecting();
         assert_ne!(affecting(""), affecting("correct = 0.5"), "accuracies of one run follow one rule");

@@ -47,6 +47,7 @@ pub use word_problems_section::WordProblemsSettings;
 
 pub(crate) use benchmarks::EvaluationSteps;
 pub(crate) use components::{BARE, CORRECTNESS, FORMAT, LENGTH};
+pub(crate) use correct::ComponentRule;
 pub(crate) use rollouts_room::too_small_for_rollouts;
 
 /// The orchestrator's sections of a recipe: what its training loop does.

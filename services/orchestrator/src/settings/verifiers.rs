@@ -50,7 +50,10 @@ impl VerifierSettings {
             return Err(FieldError::new("", "in several places", "one of `endpoints`, `path`, `command` and `judge`"));
         }
         self.validate_functions()?;
-        self.correct.iter().try_for_each(CorrectRule::validate).map_err(|error| error.within("correct"))?;
+        let correct = self.correct.iter();
+        let validated = correct.clone().try_for_each(CorrectRule::validate);
+        let in_range = || correct.filter(|_| self.range.is_some()).try_for_each(CorrectRule::validate_in_range);
+        validated.and_then(|()| in_range()).map_err(|error| error.within("correct"))?;
         for (index, source) in self.data_sources.iter().enumerate() {
             let field = format!("data_sources[{index}]");
             let inner = source.strip_suffix('*').unwrap_or(source);

@@ -53,6 +53,15 @@ impl TrialRow {
         let of_environment = self.environment.iter().flat_map(|task| answers_in(&task.payload));
         self.task.known_answers().into_iter().chain(of_environment).next()
     }
+
+    /// That its environment cannot be played without a model.
+    fn unplayed(&self) -> Option<TrialFinding> {
+        let name = &*self.environment.as_ref()?.environment;
+        let origin = EnvironmentOrigin::of("environment", name).ok()?;
+        let asks_model = matches!(origin, EnvironmentOrigin::Agent(_) | EnvironmentOrigin::Verifiers(_));
+        let words = || format!("`{name}` is not played in a dry run: agents and tasksets need the model");
+        asks_model.then(|| TrialFinding::Note(words()))
+    }
 }
 
 impl TrialRows {
@@ -85,6 +94,10 @@ impl TrialRows {
         let services = CustomServices::connect(endpoints, settings, &retrier)?;
         let mut findings = Vec::new();
         for row in &self.rows {
+            if let Some(note) = row.unplayed() {
+                findings.push(note);
+                continue;
+            }
             match (&row.environment, row.task.verifier()) {
                 (Some(task), _) => {
                     let Some(environments) = &services.environments else { continue };
@@ -99,7 +112,8 @@ impl TrialRows {
                     let field = format!("data.verifiers.{name}.{place}");
                     let is_judge = declared.is_some_and(|verifier| verifier.judge);
                     let how = (settings.verify_deadline, self.tokenizer.as_ref());
-                    let judged = verifier::judge(verifier, row, &field, is_judge, how);
+                    let correct = declared.and_then(|verifier| verifier.correct.as_ref());
+                    let judged = verifier::judge(verifier, row, &field, (is_judge, correct), how);
                     findings.extend(judged.await?);
                 }
                 (None, None) => {}
@@ -123,7 +137,7 @@ fn tried<'a, I: Display + 'a>(
             tried.push(row(None));
         }
         if let Some(environment) = environment
-            && is_tried(&environment.environment)
+            && is_own(&environment.environment)
             && seen.insert(("environment", environment.environment.to_string()))
         {
             tried.push(row(Some(environment.clone())));
@@ -132,8 +146,28 @@ fn tried<'a, I: Display + 'a>(
     tried
 }
 
-/// Whether an environment is of the user's own and can be played without a model.
-fn is_tried(name: &str) -> bool {
-    let origin = EnvironmentOrigin::of("environment", name);
-    matches!(origin, Ok(EnvironmentOrigin::File(_) | EnvironmentOrigin::OpenEnv(_)))
+/// Whether an environment is of the user's own.
+fn is_own(name: &str) -> bool {
+    use EnvironmentOrigin::{BuiltIn, Sandbox};
+    !matches!(EnvironmentOrigin::of("environment", name), Ok(BuiltIn(_) | Sandbox) | Err(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_and_tasksets_have_a_note_that_they_are_not_played() {
+        let names = ["calculator", "shop.py", "agent:solve.py", "agent:solve.py", "verifiers:gsm8k"];
+        let task = Task::of_environment();
+        let environments = names.map(EnvironmentTask::new);
+        let rows = tried(environments.iter().map(|environment| (&"a", &task, Some(environment))));
+        let notes: Vec<_> = rows.iter().filter_map(TrialRow::unplayed).collect();
+        let note = |name: &str| {
+            let words = format!("`{name}` is not played in a dry run: agents and tasksets need the model");
+            TrialFinding::Note(words)
+        };
+        assert_eq!(rows.len(), 3, "those of the user's own, once each");
+        assert_eq!(notes, [note("agent:solve.py"), note("verifiers:gsm8k")]);
+    }
 }

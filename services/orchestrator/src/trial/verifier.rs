@@ -1,5 +1,6 @@
 //! One row through a custom verifier.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use evenkeel_proto::NoReward;
@@ -10,6 +11,7 @@ use tokio::time::timeout;
 use super::{TrialFinding, TrialRow};
 use crate::clients::VerifierClient;
 use crate::error::RunError;
+use crate::settings::{ComponentRule, CorrectRule};
 use crate::text::Tokenizer;
 
 /// The answer of a row that has none.
@@ -22,6 +24,8 @@ const WRONG: &str = "I do not know";
 struct Tried {
     completion: String,
     refused: Option<Refused>,
+    /// The components of its verdict.
+    components: BTreeSet<String>,
 }
 
 /// Why an answer has no reward.
@@ -39,14 +43,14 @@ impl Refused {
 
 /// Has the answer of the row judged, as it is and in the usual forms, since a function may look for one of them, and a
 /// wrong one. No reward is found too low. `field` is the setting that names the verifier. A judge, whose calls cost
-/// something, gets the answer as it is alone.
+/// something, gets the answer as it is alone. `correct` may name a component that verdicts have.
 pub(super) async fn judge(
     verifier: &VerifierClient,
     row: &TrialRow,
     field: &str,
-    is_judge: bool,
+    (is_judge, correct): (bool, Option<&CorrectRule>),
     (limit, tokenizer): (Duration, Option<&Tokenizer>),
-) -> Result<Option<TrialFinding>, RunError> {
+) -> Result<Vec<TrialFinding>, RunError> {
     let gold = row.answer();
     let answer = gold.as_deref().unwrap_or(MADE_UP);
     let mut tried = Vec::new();
@@ -63,27 +67,32 @@ pub(super) async fn judge(
             // A worker may not yet have forgotten the id of the answer before it.
             ..row.task.verify_item(format!("trial-{number}"), verify_item::Answer::Completion(completion.clone()))
         };
-        tried.push(Tried { completion, refused: verdict(verifier, item, limit).await });
+        tried.push(match verdict(verifier, item, limit).await {
+            Ok(verdict) => Tried { completion, refused: None, components: verdict.components.into_keys().collect() },
+            Err(refused) => Tried { completion, refused: Some(refused), components: BTreeSet::new() },
+        });
     }
     let of_row = if gold.is_some() { "the row's answer" } else { "made up, since the row has no answer" };
-    Ok(finding(&tried, of_row).map(|finding| {
+    let found = finding(&tried, of_row).into_iter().chain(missing_component(&tried, correct, gold.is_some()));
+    let in_words = |finding| {
         let said = |words: String| format!("{field}: row `{}`: {words}", row.id);
         match finding {
             TrialFinding::Problem(words) => TrialFinding::Problem(said(words)),
             TrialFinding::Note(words) => TrialFinding::Note(said(words)),
         }
-    }))
+    };
+    Ok(found.map(in_words).collect())
 }
 
-/// Why an answer has no reward.
-async fn verdict(verifier: &VerifierClient, item: VerifyItem, limit: Duration) -> Option<Refused> {
+/// The verdict on an answer, or why it has no reward.
+async fn verdict(verifier: &VerifierClient, item: VerifyItem, limit: Duration) -> Result<Verdict, Refused> {
     let asked = verifier.await_verdict();
     let Ok(Dispatched { result, .. }) = timeout(limit, asked.request(item, 1)).await else {
-        return Some(Refused::without_reason(format!("no answer within {}", evenkeel_config::human(limit))));
+        return Err(Refused::without_reason(format!("no answer within {}", evenkeel_config::human(limit))));
     };
     match result {
-        Err(lost) => Some(Refused::without_reason(lost.to_string())),
-        Ok(verdict) => refused(&verdict),
+        Err(lost) => Err(Refused::without_reason(lost.to_string())),
+        Ok(verdict) => refused(&verdict).map_or(Ok(verdict), Err),
     }
 }
 
@@ -122,6 +131,24 @@ fn finding(tried: &[Tried], answer: &str) -> Option<TrialFinding> {
     )))
 }
 
+/// What is wrong where no verdict has the component that says which answers are correct.
+fn missing_component(tried: &[Tried], correct: Option<&CorrectRule>, has_gold: bool) -> Option<TrialFinding> {
+    let Some(CorrectRule::Component(ComponentRule { component, .. })) = correct else { return None };
+    let mut judged = tried.iter().filter(|tried| tried.refused.is_none()).peekable();
+    judged.peek()?;
+    let found: BTreeSet<&str> = judged.flat_map(|tried| &tried.components).map(String::as_str).collect();
+    if found.contains(component.as_str()) {
+        return None;
+    }
+    let found =
+        if found.is_empty() { "no component".to_owned() } else { found.into_iter().collect::<Vec<_>>().join(", ") };
+    let words = format!(
+        "no verdict has the component `{component}`, by which answers are correct (correct.component); they have {found}"
+    );
+    // An answer that is made up may lack what others have.
+    Some(if has_gold { TrialFinding::Problem(words) } else { TrialFinding::Note(words) })
+}
+
 #[cfg(test)]
 mod tests {
     use evenkeel_proto::v1::InvalidReason;
@@ -132,6 +159,7 @@ mod tests {
         let tried_one = |(completion, refused): (&str, Option<&str>)| Tried {
             completion: completion.to_owned(),
             refused: refused.map(|words| Refused::without_reason(words.to_owned())),
+            components: BTreeSet::new(),
         };
         ["4", "\\boxed{4}"].into_iter().zip(refused).map(tried_one).collect()
     }
@@ -146,6 +174,22 @@ mod tests {
             panic!("it has a reward for some")
         };
         assert!(note.contains("completion `4`") && note.contains("though for `\\boxed{4}`: no match"), "{note}");
+    }
+
+    #[test]
+    fn a_component_that_no_verdict_has_is_a_problem_by_those_that_there_are() {
+        let rule =
+            |component: &str| CorrectRule::Component(ComponentRule { component: component.to_owned(), at_least: 1.0 });
+        let mut answers = tried([None, Some("refused")]);
+        answers[0].components = ["right", "short"].map(str::to_owned).into();
+        let missing = |name: &str, has_gold: bool| missing_component(&answers, Some(&rule(name)), has_gold);
+        let words = "no verdict has the component `acc`, by which answers are correct (correct.component); they have \
+                     right, short";
+        assert_eq!(missing("acc", true), Some(TrialFinding::Problem(words.to_owned())));
+        assert_eq!(missing("acc", false), Some(TrialFinding::Note(words.to_owned())));
+        assert_eq!((missing("short", true), missing_component(&answers, None, true)), (None, None));
+        let nobody = tried([Some("refused"), Some("refused")]);
+        assert_eq!(missing_component(&nobody, Some(&rule("acc")), true), None, "which has another reason");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod evaluation;
 mod first_observations;
 mod observability;
 mod order;
+mod own_failures;
 mod page;
 mod partial;
 mod partial_credit;

@@ -33,6 +33,8 @@ pub(super) struct Launch {
     python: PathBuf,
     limits: ChildLimits,
     functions: Vec<String>,
+    prompt_fields: Vec<String>,
+    answer_fields: Vec<String>,
     timeout: Duration,
 }
 
@@ -89,6 +91,8 @@ impl Launch {
                 max_memory: settings.max_memory.bytes(),
             },
             functions: settings.functions.keys().cloned().collect(),
+            prompt_fields: settings.prompt_fields.clone(),
+            answer_fields: settings.answer_fields.clone(),
             timeout: settings.timeout,
         })
     }
@@ -101,7 +105,7 @@ impl FunctionProcess {
 
     /// Starts it. Returns what it says of its file.
     pub(super) async fn start(&mut self) -> Result<Hello, Gone> {
-        let Launch { path, digest, python, limits, functions, .. } = &*self.launch;
+        let Launch { path, digest, python, limits, functions, prompt_fields, answer_fields, .. } = &*self.launch;
         let now = FileDigest::of(path).map(|digest| digest.to_string());
         if now.as_ref().ok() != Some(digest) {
             let detail = format!("{} is not the file that the run was begun with", path.display());
@@ -110,7 +114,9 @@ impl FunctionProcess {
         let mut command = Command::new(python);
         // The path is for those who look at processes.
         command.args(["-u", "-c"]).arg(format!("{PIPE}\n{CALLER}")).arg(path);
-        let settings = json!({"path": path, "functions": functions});
+        let settings = json!({
+            "path": path, "functions": functions, "prompt_fields": prompt_fields, "answer_fields": answer_fields,
+        });
         let started = FramedProcess::start(command, limits, &settings, &path.display().to_string()).await;
         let (running, hello) = started.map_err(|detail| Gone { reason: NoReward::FileFails, detail })?;
         self.running = Some(running);

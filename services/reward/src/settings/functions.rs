@@ -39,6 +39,10 @@ pub struct FunctionSettings {
     pub keep_variables: Vec<String>,
     /// Processes that call the functions side by side.
     pub processes: u32,
+    /// Columns with the prompt besides the usual ones, which functions of TRL get as `prompts`.
+    pub prompt_fields: Vec<String>,
+    /// Columns with the gold answer besides the usual ones, which functions of verl get as `ground_truth`.
+    pub answer_fields: Vec<String>,
 }
 
 /// Where settings of reward functions are from, so that messages name what a person can change.
@@ -73,6 +77,8 @@ impl Default for FunctionSettings {
             max_memory: ByteSize::gib(8),
             keep_variables: Vec::new(),
             processes: 1,
+            prompt_fields: Vec::new(),
+            answer_fields: Vec::new(),
         }
     }
 }

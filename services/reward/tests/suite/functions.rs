@@ -201,6 +201,49 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 }
 
 #[test]
+fn functions_of_trl_and_of_verl_get_the_columns_that_the_settings_name() {
+    bounded(async {
+        let named = |settings: &mut FunctionSettings| {
+            settings.prompt_fields = vec!["frage".to_owned()];
+            settings.answer_fields = vec!["extra.antwort".to_owned()];
+        };
+        let row = json!({"frage": "say yes", "prompt": "another", "extra": {"antwort": "yes"}, "answer": "no",
+            "reward_model": {"ground_truth": "maybe"}});
+        let trl = "
+def words(prompts, completions, **kwargs):
+    assert prompts == ['say yes'] * len(completions), prompts
+    return [1.0 for _ in completions]
+";
+        assert_eq!(served_with(trl, named).await.judge_row("yes", &row).await.reward, Some(1.0));
+        let verl = "
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return float(solution_str == ground_truth)
+";
+        assert_eq!(served_with(verl, named).await.judge_row("yes", &row).await.reward, Some(1.0));
+        let usual =
+            json!({"question": {"question_content": "a"}, "reward_model": {"style": "rule"}, "solution": "yes"});
+        assert_eq!(served_with(verl, named).await.judge_row("yes", &usual).await.reward, Some(1.0));
+    });
+}
+
+#[test]
+fn a_function_of_verls_batch_manager_gets_its_answers_together() {
+    bounded(async {
+        let source = "
+def compute_score(data_sources, solution_strs, ground_truths, extra_infos):
+    assert len(data_sources) == len(solution_strs) == len(ground_truths) == len(extra_infos)
+    return [{'score': float(said == truth), 'level': info['level']}
+            for said, truth, info in zip(solution_strs, ground_truths, extra_infos)]
+";
+        let served = served(source).await;
+        let row = json!({"data_source": "a", "answer": "yes", "extra_info": {"level": 0.5}});
+        for (index, verdict) in served.judge_all(&["yes", "no"].repeat(4), &row).await.iter().enumerate() {
+            assert_eq!((verdict.reward, verdict.components["level"]), (Some(1.0 - (index % 2) as f64), 0.5), "{index}");
+        }
+    });
+}
+
+#[test]
 fn functions_that_are_awaited_wait_side_by_side_and_a_timeout_cancels_them() {
     bounded(async {
         let source = "

@@ -29,6 +29,7 @@ const EPOCH_GAUGE: Gauge = Gauge::of_one("evenkeel_run_epoch", "passes over the 
 
 const CUSTOM: &str = "custom verifiers judge rows";
 const SOURCES: &str = "the data has two or more sources";
+const OWN_ENVIRONMENTS: &str = "tasks are done in a Python file, an agent or a taskset of your own";
 const EPISODES: &str = "tasks are done in an environment";
 const DYNAMIC: &str = "`sampling.dynamic` is on";
 
@@ -96,6 +97,18 @@ rows! {
         ([`on_error`](verifiers.md#a-reward-function))",
     )
     .only(CUSTOM);
+    ENVIRONMENT_EPISODES = Metric::count(
+        "environments/{name}/episodes",
+        Unit::None,
+        "episodes that an environment of your own played",
+    )
+    .only(OWN_ENVIRONMENTS);
+    ENVIRONMENT_FAILURES = Metric::count(
+        "environments/{name}/failures",
+        Unit::None,
+        "episodes left out because the environment's own code failed, such as by an exception",
+    )
+    .only(OWN_ENVIRONMENTS);
     COPIED_SAMPLES = Metric::count(
         "rollout/copied_samples",
         Unit::None,
