@@ -1,6 +1,7 @@
-//! `evenkeel-bench sides RUN MODEL [--threads N]`: how noisy the gradient of a group is under `sides` with each length
-//! exponent, and how far its mean is from that of `sequence-sum`. RUN is a run that kept its tokens and whose weights
-//! never moved from those in the folder MODEL: its groups are samples of one policy. `bench/sides/run.py` makes one.
+//! `evenkeel-bench sides RUN MODEL TEMPERATURE`: how noisy the gradient of a group is under `sides` with each length
+//! exponent, and how far its mean is from that of `sequence-sum`. RUN is a run at this temperature that kept its tokens
+//! and whose weights never moved from those in the folder MODEL: its groups are samples of one policy.
+//! `bench/sides/run.py` makes one.
 //!
 //! Prints one JSON line: for each exponent the trace of the gradient's covariance over the squared norm of its mean,
 //! and the cosine, each with a jackknife interval over groups ([`estimate`]).
@@ -8,10 +9,9 @@
 mod estimate;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use candle_core::Tensor;
 use estimate::{Estimate, Products, cosine, noise};
 use evenkeel_learner::{
     Aggregation, Constants, Learner, RecordedRun, ResponseGroup, SentSamples, SideDial, TrainingSettings,
@@ -48,23 +48,16 @@ struct OfExponent {
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let (run, model, threads) = match arguments {
-        [run, model] => (run, model, 0),
-        [run, model, flag, threads] if flag == "--threads" => {
-            (run, model, threads.parse().context("--threads is a whole number")?)
-        }
-        _ => bail!("usage: evenkeel-bench sides RUN MODEL [--threads N]"),
-    };
-    let measured = measure(&PathBuf::from(run), &PathBuf::from(model), threads)?;
+    let [run, model, temperature] = arguments else { bail!("usage: evenkeel-bench sides RUN MODEL TEMPERATURE") };
+    let temperature: f32 = temperature.parse().context("TEMPERATURE is a number above 0")?;
+    let measured = measure(Path::new(run), Path::new(model), temperature)?;
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())
 }
 
-fn measure(run: &Path, model: &Path, threads: usize) -> Result<Measured> {
+fn measure(run: &Path, model: &Path, temperature: f32) -> Result<Measured> {
     let by_prompt = groups(run, model)?;
-    let mut settings = TrainingSettings::default();
-    settings.compute.threads = threads;
-    let mut learner = Learner::open(model, settings)?;
+    let mut learner = Learner::open(model, TrainingSettings { temperature, ..TrainingSettings::default() })?;
     let first = by_prompt.values().next().context("the run has no groups")?;
     let (groups_per_prompt, samples_per_group) = (first.len(), first[0].responses.len());
     ensure!(
@@ -125,16 +118,22 @@ fn groups(run: &Path, model: &Path) -> Result<BTreeMap<Vec<u32>, Vec<ResponseGro
 
 /// The gradient of one group under each rule, all parameters in one list.
 fn gradients_of(learner: &mut Learner, group: &ResponseGroup) -> Result<Vec<Vec<f32>>> {
+    let mut of_rules = vec![vec![0.0; learner.parameters().count().min(KEPT)]; rules().len()];
     let mut step = learner.step_of(1).with_probe()?;
     step.add(group.clone())?;
-    let flat = |tensors: Vec<Tensor>| -> Result<Vec<f32>> {
+    step.gradients_by_weight(&rules(), |gradient, weights| {
         let mut values = Vec::new();
-        for tensor in tensors {
+        for tensor in gradient {
             values.extend(tensor.flatten_all()?.to_vec1::<f32>()?);
         }
-        Ok(if values.len() > KEPT { sketch(&values, KEPT) } else { values })
-    };
-    step.gradients(&rules())?.into_iter().map(flat).collect()
+        // The sketch of a sum is the sum of sketches.
+        let values = if values.len() > KEPT { sketch(&values, KEPT) } else { values };
+        for (sum, &weight) in of_rules.iter_mut().zip(weights) {
+            sum.iter_mut().zip(&values).for_each(|(sum, value)| *sum += weight as f32 * value);
+        }
+        Ok(())
+    })?;
+    Ok(of_rules)
 }
 
 /// A count sketch: each value is added, with a sign, to one of `sums` numbers; both follow from its index. The inner

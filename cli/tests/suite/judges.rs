@@ -1,98 +1,16 @@
-//! Runs with a judge: killed and resumed, replayed, stopped by the budget, tried in a dry run, compared with labels. The
-//! endpoint is a fake one, and scores by the length of an answer.
+//! Runs with a judge: killed and resumed, replayed, on the record of another run, stopped by the budget, tried in a dry
+//! run, compared with labels. The endpoint is a fake one, and scores by the length of an answer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use evenkeel_testkit::chat_server::{ChatAnswer, ChatRequest, ChatServer};
+use evenkeel_testkit::chat_server::{ChatAnswer, ChatServer};
 use serde_json::Value;
 
+use crate::judge_desk::{Desk, KEY, answer_in, has_text, judge, repeated};
 use crate::support::{
-    Process, WORDS, count_lines, determined_head, evenkeel, refused, resume, succeed, train, wait_for, write_rows,
-    written_model,
+    Process, WORDS, count_lines, determined_head, evenkeel, refused, resume, succeed, wait_for, written_model,
 };
-
-const KEY: &str = "sk-planted-0123456789";
-
-/// The answer in a request, which stands between two marks.
-fn answer_in(request: &ChatRequest) -> String {
-    let body: Value = serde_json::from_str(&request.body).unwrap();
-    let message = body["messages"][1]["content"].as_str().unwrap();
-    let (_, rest) = message.split_once("<answer-").unwrap();
-    let (mark, rest) = rest.split_once(">\n").unwrap();
-    rest.split_once(&format!("\n</answer-{mark}>")).unwrap().0.to_owned()
-}
-
-fn judge() -> ChatServer {
-    ChatServer::start(|_, request| {
-        let quarters = answer_in(request).chars().count() % 5;
-        ChatAnswer::of(&format!(r#"{{"long": {}, "rude": 0}}"#, quarters as f64 / 4.0)).after(Duration::from_millis(5))
-    })
-}
-
-/// A folder with rows, a rubric and a key, for runs with a judge at `url`.
-struct Desk {
-    folder: tempfile::TempDir,
-    url: String,
-}
-
-impl Desk {
-    fn new(url: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        write_rows(folder.path(), &WORDS);
-        let rubric = "[[criteria]]\nname = \"long\"\nweight = 1.0\ndescription = \"is long\"\n\
-            [[criteria]]\nname = \"rude\"\nweight = -1.0\ndescription = \"insults the reader\"\n";
-        for (name, text) in [("rubric.toml", rubric), ("key", KEY)] {
-            std::fs::write(folder.path().join(name), text).unwrap();
-        }
-        Self { folder, url: url.to_owned() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Sets all that a run with the judge needs, and whatever else is set.
-    fn with_judge(&self, mut command: Command, more: &[&str]) -> Command {
-        let rows = self.path("rows.jsonl");
-        let settings = [
-            "run.steps=4".to_owned(),
-            "warm_start.steps=0".to_owned(),
-            "evaluation.problems=0".to_owned(),
-            format!("data.files={}", rows.display()),
-            "data.verifier=essay".to_owned(),
-            "data.verifiers.essay.judge=true".to_owned(),
-            format!("reward.judge.endpoint={}", self.url),
-            "reward.judge.model=judge".to_owned(),
-            format!("reward.judge.rubric={}", self.path("rubric.toml").display()),
-            format!("reward.judge.key_file={}", self.path("key").display()),
-        ];
-        command.args(settings.iter().map(String::as_str).chain(more.iter().copied()).flat_map(|set| ["--set", set]));
-        command
-    }
-
-    fn train(&self, name: &str, more: &[&str]) -> Command {
-        self.with_judge(train(&self.path(name)), more)
-    }
-}
-
-/// How often a question was asked that had been asked before.
-fn repeated(server: &ChatServer) -> usize {
-    let requests = server.requests();
-    requests.len() - requests.iter().map(|request| &request.body).collect::<BTreeSet<_>>().len()
-}
-
-/// Whether any file below a folder, but for the key's own, has a text.
-fn has_text(folder: &Path, text: &str) -> bool {
-    std::fs::read_dir(folder).unwrap().flatten().any(|entry| {
-        let path = entry.path();
-        let bytes = || std::fs::read(&path).unwrap();
-        let holds = |bytes: Vec<u8>| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-        if path.is_dir() { has_text(&path, text) } else { path.file_name().unwrap() != "key" && holds(bytes()) }
-    })
-}
 
 #[test]
 fn a_run_that_was_killed_asks_nothing_again_and_gets_the_same_bits() {
@@ -134,6 +52,38 @@ fn a_run_that_was_killed_asks_nothing_again_and_gets_the_same_bits() {
     std::fs::write(&record, text.replace(r#"\"rude\": 0"#, r#"\"rude\": 1"#)).unwrap();
     let mut replay = evenkeel(&["replay"]);
     assert_eq!(replay.arg(&out).output().unwrap().status.code(), Some(1));
+    assert!(!has_text(desk.folder.path(), "planted"), "the key is in no file");
+}
+
+#[test]
+fn a_run_on_the_record_of_another_makes_no_call_and_has_its_bits() {
+    let server = judge();
+    let desk = Desk::new(&server.url);
+    succeed(desk.train("first", &[]));
+    let calls = server.requests().len();
+    let shared = format!("reward.judge.records={}", desk.path("first").display());
+    succeed(desk.train("second", &[&shared]));
+    assert_eq!(server.requests().len(), calls);
+    assert_eq!(determined_head(&desk.path("second")), determined_head(&desk.path("first")));
+    assert!(!desk.path("second").join("judge.jsonl").exists(), "verdicts are in the shared record alone");
+}
+
+#[test]
+fn the_key_is_in_no_log_and_no_file_at_the_most_talkative_level() {
+    // The endpoint repeats it in an error, and in a reply.
+    let server = ChatServer::start(|number, _| match number {
+        0 => ChatAnswer::error(500, &format!("the key {KEY} is fine, try again")),
+        1 => ChatAnswer::of(&format!("your key is {KEY}")),
+        _ => ChatAnswer::of(&format!(r#"{{"long": {}, "rude": 0}}"#, number % 2)),
+    });
+    let desk = Desk::new(&server.url);
+    let mut command = desk.train("run", &["run.steps=1"]);
+    command.args(["--log", "trace"]).env("RUST_LOG", "trace");
+    let output = succeed(command);
+    assert!(server.requests().iter().all(|request| request.authorization.ends_with(KEY)));
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
+    assert!(stderr.contains("TRACE"), "every log is written");
+    assert!(!stdout.contains("planted") && !stderr.contains("planted"), "the key is in no log");
     assert!(!has_text(desk.folder.path(), "planted"), "the key is in no file");
 }
 

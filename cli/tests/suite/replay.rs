@@ -47,7 +47,7 @@ fn objects(text: &str, kind: Option<&str>) -> Vec<Value> {
 }
 
 /// Rewrites the samples of a step.
-fn edit(run: &Path, step: u64, change: impl FnOnce(&mut Vec<Rollout>)) {
+pub(crate) fn edit(run: &Path, step: u64, change: impl FnOnce(&mut Vec<Rollout>)) {
     let mut rollouts = read_rollouts(run, step).unwrap();
     change(&mut rollouts);
     std::fs::write(rollout_file(run, step), encode_rollouts(&rollouts).unwrap()).unwrap();

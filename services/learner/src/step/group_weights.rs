@@ -101,9 +101,9 @@ impl PlannedResponse {
         self.regularizer_weight
     }
 
-    /// Takes its policy weight from those of its group under another rule.
-    pub(super) fn reweigh(&mut self, weights_of_group: &[f64]) {
-        self.weight = weights_of_group[self.index];
+    /// Takes the policy weight of another rule.
+    pub(super) fn reweigh(&mut self, weight: f64) {
+        self.weight = weight;
     }
 
     /// Tokens of prompts and response.

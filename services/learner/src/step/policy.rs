@@ -5,7 +5,7 @@ use evenkeel_objective::{Aggregation, Constants, Quantities, Settings, SideDial,
 
 use super::batch::{Batch, StepPhase, StepProgress};
 use super::group_weights::{GroupWeights, PlannedResponse, weigh};
-use super::probe::{Weighing, gradients, probe, scored};
+use super::probe::{Weighing, gradients_by_weight, probe, scored};
 use super::report::{SidesReport, StepReport, UpdateStats};
 use super::rule_gradients::GradientProbe;
 use crate::error::{LearnerError, Result};
@@ -82,19 +82,25 @@ impl<'a> PolicyStep<'a> {
         Ok(Self { detail: Some(dials), ..self.with_probe()? })
     }
 
-    /// The gradients of rules with their numbers on the groups of the step, in the order of the model's parameters and
-    /// in the host's memory. Nothing is updated. Needs [`with_probe`](Self::with_probe).
+    /// The gradients of several rules, with their numbers, on the groups of the step, by as few passes as there are
+    /// different weights. `take` gets a gradient in the order of the model's parameters, which is that of the policy
+    /// term of responses that all rules weigh alike, and what each rule weighs it. The gradient of a rule, without the
+    /// mini-batch normalizer, is the sum of weight times gradient. Nothing is updated. Needs
+    /// [`with_probe`](Self::with_probe).
     ///
     /// # Errors
-    /// Numbers that a rule does not take; a failure of the device.
-    pub fn gradients(self, rules: &[(Aggregation, Constants)]) -> Result<Vec<Vec<Tensor>>> {
+    /// Numbers that a rule does not take; a failure of the device or of `take`.
+    pub fn gradients_by_weight(
+        self,
+        rules: &[(Aggregation, Constants)],
+        take: impl FnMut(Vec<Tensor>, &[f64]) -> candle_core::Result<()>,
+    ) -> Result<()> {
         let held = self.held.unwrap_or_default();
         let weighing = |&(aggregation, constants): &(Aggregation, Constants)| Weighing { aggregation, constants };
         let weighings: Vec<Weighing> = rules.iter().map(weighing).collect();
         self.trainer.discarding_gradients(|trainer| {
             let mut responses = scored(trainer, &held)?;
-            let of_rules = gradients(trainer, &weighings, &held, &mut responses)?;
-            Ok(of_rules.into_iter().map(|(gradient, _)| gradient).collect())
+            gradients_by_weight(trainer, &weighings, &held, &mut responses, take)
         })
     }
 

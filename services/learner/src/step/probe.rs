@@ -4,6 +4,7 @@
 //! those of an update of the whole batch, one rule after the other; their gradients are measured and discarded, so that
 //! weights, moments and the updates that follow have the bits that they would have had.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use candle_core::{Device, Tensor};
@@ -25,6 +26,9 @@ pub(super) struct Weighing {
     pub(super) aggregation: Aggregation,
     pub(super) constants: Constants,
 }
+
+/// Weights of 0 for the other terms of the loss.
+const POLICY_ALONE: TokenShares = TokenShares { of_group: 0.0, of_batch: 0.0 };
 
 /// The groups of a step that wait for their passes.
 pub(super) type HeldGroups = [(GroupWeights, Vec<PlannedResponse>)];
@@ -81,14 +85,33 @@ pub(super) fn scored(trainer: &mut Trainer, groups: &HeldGroups) -> Result<Vec<P
     Ok(responses)
 }
 
-/// The gradient of each weighing: see [`gradient`].
-pub(super) fn gradients(
+/// Passes the responses that all weighings give equal weights, with a weight of 1. `take` gets the gradient of their
+/// policy term, in the host's memory, and their weight under each weighing without the mini-batch normalizer. The
+/// gradient of a weighing is the sum of weight times gradient.
+pub(super) fn gradients_by_weight(
     trainer: &mut Trainer,
     weighings: &[Weighing],
     groups: &HeldGroups,
     responses: &mut [PlannedResponse],
-) -> Result<Vec<(Vec<Tensor>, f64)>> {
-    weighings.iter().map(|weighing| gradient(trainer, weighing, groups, responses)).collect()
+    mut take: impl FnMut(Vec<Tensor>, &[f64]) -> candle_core::Result<()>,
+) -> Result<()> {
+    let mut weights = vec![Vec::with_capacity(weighings.len()); responses.len()];
+    for weighing in weighings {
+        weigh(weighing, trainer.settings().reward_weight(), groups, responses)?;
+        weights.iter_mut().zip(&*responses).for_each(|(weights, response)| weights.push(response.weight()));
+    }
+    let mut by_weight: BTreeMap<Vec<u64>, (Vec<f64>, Vec<PlannedResponse>)> = BTreeMap::new();
+    for (response, weights) in responses.iter_mut().zip(weights).filter(|(response, _)| response.advantage() != 0.0) {
+        response.reweigh(1.0);
+        let bits = weights.iter().map(|weight| weight.to_bits()).collect();
+        by_weight.entry(bits).or_insert_with(|| (weights, Vec::new())).1.push(response.clone());
+    }
+    let blocks = trainer.blocks(groups.len());
+    for (weights, alike) in by_weight.values() {
+        let (gradient, _) = gradient_of(trainer, alike, |group| blocks.of(group), POLICY_ALONE)?;
+        take(in_host_memory(&gradient)?, weights)?;
+    }
+    Ok(())
 }
 
 /// The gradient of a weighing, without the mini-batch normalizer, in the host's memory; and the loss.
@@ -139,9 +162,7 @@ fn sides(
     let mut loss = 0.0;
     let mut side = |sign: f64| -> Result<(Vec<Tensor>, f64)> {
         let of_side: Vec<_> = responses.iter().filter(|response| response.advantage() * sign > 0.0).cloned().collect();
-        // The other terms of the loss have a weight of 0.
-        let none = TokenShares { of_group: 0.0, of_batch: 0.0 };
-        let (gradient, stats) = gradient_of(trainer, &of_side, |group| blocks.of(group), none)?;
+        let (gradient, stats) = gradient_of(trainer, &of_side, |group| blocks.of(group), POLICY_ALONE)?;
         loss += ResponseStats::sum_of(&stats, trainer.terms().len()).loss();
         let norm = norm(trainer, &gradient)?;
         Ok((in_host_memory(&gradient)?, norm))
@@ -192,9 +213,71 @@ fn weigh(
         group_weights(aggregation, view.advantages, view.trainable_tokens, constants, &mut weights)?;
         weights.iter_mut().for_each(|weight| *weight *= reward_weight);
         for (_, response) in planned.iter().zip(responses.by_ref()) {
-            response.reweigh(&weights);
+            response.reweigh(weights[response.index()]);
         }
         all.extend(weights);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_objective::SideDial;
+
+    use super::super::group_weights::weigh as weigh_group;
+    use super::*;
+    use crate::test_model::{config, groups, parameters};
+    use crate::{Learner, Response, TrainingSettings};
+
+    /// A group of six responses, two of which have the length and the side of another.
+    fn held(settings: &TrainingSettings) -> Vec<(GroupWeights, Vec<PlannedResponse>)> {
+        let mut group = groups().remove(0);
+        let response = |&(tokens, reward): &(usize, f64)| Response {
+            tokens: (0..tokens as u32).map(|token| 2 + (token * token + tokens as u32) % 9).collect(),
+            mask: vec![true; tokens],
+            rollout_logp: vec![-2.0; tokens],
+            reward,
+            ..group.responses[0].clone()
+        };
+        group.responses = [(1, 1.0), (7, 1.0), (4, 0.0), (4, 0.0), (7, 0.6), (9, 0.0)].iter().map(response).collect();
+        vec![weigh_group(&settings.objective, settings, (false, true), 0, group).unwrap()]
+    }
+
+    #[test]
+    fn the_gradient_of_a_rule_is_the_sum_of_weight_times_gradient() {
+        let settings = TrainingSettings::default();
+        let groups = held(&settings);
+        let mut learner = Learner::new(config(), parameters(), settings).unwrap();
+        let trainer = learner.trainer_mut();
+        let constants = |sides| Constants { max_tokens: 1, vl_norm_alpha: 0.0, sides };
+        let dial = |length_exponent| Some(SideDial { length_exponent, ratio: 1.0 });
+        let mut rules = [0.0, 0.5, 1.0]
+            .map(|exponent| Weighing { aggregation: Aggregation::Sides, constants: constants(dial(exponent)) })
+            .to_vec();
+        rules.push(Weighing { aggregation: Aggregation::SequenceSum, constants: constants(None) });
+        let flat = |gradient: &[Tensor]| -> Vec<f64> {
+            let values = gradient.iter().flat_map(|tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap());
+            values.map(f64::from).collect()
+        };
+        let mut responses = scored(trainer, &groups).unwrap();
+        let mut sums: Vec<Vec<f64>> = vec![Vec::new(); rules.len()];
+        let mut passes = 0;
+        gradients_by_weight(trainer, &rules, &groups, &mut responses, |gradient, weights| {
+            passes += 1;
+            let gradient = flat(&gradient);
+            for (sum, weight) in sums.iter_mut().zip(weights) {
+                sum.resize(gradient.len(), 0.0);
+                sum.iter_mut().zip(&gradient).for_each(|(sum, value)| *sum += weight * value);
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(passes, 4, "a side has one for each of its lengths");
+        let norm = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
+        for (rule, sum) in rules.iter().zip(sums) {
+            let direct = flat(&gradient(trainer, rule, &groups, &mut responses).unwrap().0);
+            let difference: Vec<f64> = direct.iter().zip(&sum).map(|(direct, sum)| direct - sum).collect();
+            assert!(norm(&difference) < 1e-6 * norm(&direct) && direct.len() == sum.len(), "{rule:?}");
+        }
+    }
 }
