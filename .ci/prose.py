@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Finds prose that is hard to read: in README.md, CONTRIBUTING.md and docs/*.md, and in the item docs (`///`, `//!`) of crates, services and the
-program. Prints how many words people have written on pages.
+"""Finds prose that is hard to read: on the pages that people write (PAGES), in the messages of the program, and in the item docs (`///`, `//!`)
+of Rust files. Prints how many words people have written on pages.
 
     .ci/prose.py [ROOT]
 
-Neither may have any finding, and a page at most MAX_PAGE words.
+None may have any finding, and a page at most MAX_PAGE words.
 """
 import collections
 import pathlib
@@ -17,6 +17,12 @@ MAX_PAGE = 2500
 OPENING = re.compile(r"(Of|Its|It|The same|Those|Both)\b")
 SENTENCE_OPENING = re.compile(r"(Of|Its|The same|So does)\b")
 
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "python/README.md", "docs/*.md", "docs/study/**/*.md")
+# What `evenkeel compare` writes: lists of pairs may be long.
+COMPARISONS = "docs/study/"
+CODE = ("bench", "cli", "crates", "python", "services")
+# What the program can say, a line each in blocks of text.
+MESSAGES = "docs/reference/messages.md"
 # The one page of measurements.
 MEASUREMENTS = "docs/performance.md"
 MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
@@ -142,6 +148,7 @@ def openings(file, number, sentence):
 
 def page(file, text):
     """Findings of a page."""
+    has_length = not file.startswith(COMPARISONS)
     for kind, lines in parts(enumerate(text.splitlines(), 1)):
         number = lines[0][0]
         if kind == "heading":
@@ -158,9 +165,9 @@ def page(file, text):
             yield from openings(file, number, sentence)
             yield from phrases(file, number, sentence)
             length = sum(any(c.isalnum() for c in word) for word in sentence.split())
-            if kind == "paragraph" and length > MAX_SENTENCE:
+            if kind == "paragraph" and has_length and length > MAX_SENTENCE:
                 yield Finding(file, number, "long sentence", f"{length} words, at most {MAX_SENTENCE}: {sentence[:60]}")
-    if words(text) > MAX_PAGE:
+    if has_length and words(text) > MAX_PAGE:
         yield Finding(file, 1, "long page", f"{words(text)} words, at most {MAX_PAGE}")
 
 
@@ -193,13 +200,25 @@ def rust(file, text):
                 is_first = False
 
 
+def messages(text):
+    """Findings of the messages: openings and phrases, since a message is no paragraph."""
+    is_message = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if FENCE.match(line):
+            is_message = line.strip() == "```text"
+        elif is_message:
+            for _, sentence in sentences([(number, line)]):
+                yield from openings(MESSAGES, number, sentence)
+                yield from phrases(MESSAGES, number, sentence)
+
+
 def pages(root):
-    paths = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]
-    return {str(path.relative_to(root)): path.read_text() for path in paths if path.exists()}
+    paths = [path for pattern in PAGES for path in sorted(root.glob(pattern))]
+    return {str(path.relative_to(root)): path.read_text() for path in paths}
 
 
 def rust_files(root):
-    paths = (path for folder in ("crates", "services", "cli") for path in sorted((root / folder).rglob("*.rs")))
+    paths = (path for folder in CODE for path in sorted((root / folder).rglob("*.rs")))
     return (path for path in paths if "target" not in path.relative_to(root).parts)
 
 
@@ -208,8 +227,11 @@ def check(root):
     texts = pages(root)
     found = [one for file, text in texts.items() for one in page(file, text)]
     found += [one for path in rust_files(root) for one in rust(str(path.relative_to(root)), path.read_text())]
+    if (root / MESSAGES).exists():
+        found += messages((root / MESSAGES).read_text())
     faults = [f"{one.file}:{one.line}: {one.kind}: {one.text}" for one in found]
-    return faults, f"prose  {sum(map(words, texts.values()))} hand-written words on {len(texts)} pages"
+    written = [words(text) for file, text in texts.items() if not file.startswith(COMPARISONS)]
+    return faults, f"prose  {sum(written)} hand-written words on {len(written)} pages"
 
 
 if __name__ == "__main__":

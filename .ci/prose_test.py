@@ -61,6 +61,27 @@ class Planted(unittest.TestCase):
         self.write("docs/a.md", "# A\n\n" + "Word. " * prose.MAX_PAGE)
         self.assertEqual(self.faults(), [f"docs/a.md:1: long page: {prose.MAX_PAGE + 2} words, at most {prose.MAX_PAGE}"])
 
+    def test_other_pages_are_read(self):
+        for name in ("CONTRIBUTING.md", "SECURITY.md", "python/README.md", "docs/study/a.md", "docs/study/b/a.md"):
+            with self.subTest(name):
+                self.write(name, "# A\n\nIts log says so.\n")
+                self.assertEqual([fault.split(": ")[:2] for fault in self.faults()], [[f"{name}:3", "sentence opening"]])
+                self.write(name, "")
+
+    def test_a_comparison_may_have_long_lists_and_its_words_do_not_count(self):
+        total = prose.check(self.root)[1]
+        self.write("docs/study/a.md", "# A\n\n" + LONG + " Word." * prose.MAX_PAGE)
+        self.assertEqual(prose.check(self.root), ([], total))
+
+    def test_each_fault_of_a_message_is_named_with_its_line(self):
+        for message, kind in [
+            ("Of {} answers one is right", "sentence opening"), ("one is right. Its reward is {}", "sentence opening"),
+            ("the model has a head of its own", "phrase"),
+        ]:
+            with self.subTest(message):
+                self.write(prose.MESSAGES, f"# Of pages\n\nIts text.\n\n```text\n{LONG}\n{message}\n```\n\nOf text.\n")
+                self.assertEqual([fault.split(": ")[:2] for fault in self.faults()], [[f"{prose.MESSAGES}:7", kind]])
+
     def test_measurements_have_a_page(self):
         self.write(prose.MEASUREMENTS, "# A\n\n## Measured\n\nSeen on 3 May 2026.\n")
         self.assertEqual(self.faults(), [])
@@ -73,7 +94,7 @@ class Planted(unittest.TestCase):
         self.assertEqual(self.faults(), [])
 
     def test_each_fault_of_an_item_doc_is_named_with_its_line(self):
-        for name in ("crates/a/src/b.rs", "services/a/tests/b.rs", "cli/src/b.rs"):
+        for name in ("crates/a/src/b.rs", "services/a/tests/b.rs", "cli/src/b.rs", "bench/src/b.rs", "python/src/b.rs"):
             for doc, kind in [
                 ("/// Of a row.", "opening"), ("//! It is.", "opening"), ("    /// Its rows.", "opening"), ("/// The same of columns.", "opening"),
                 ("/// Those.", "opening"), ("/// Both of them.", "opening"), ("/// A row. Of them one.", "sentence opening"),

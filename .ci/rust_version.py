@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Where the version is named, and how.
 PLACES = {
     "README.md": r"Rust toolchain \((\d+\.\d+) or newer\)",
+    "docs/start.md": r"Rust (\d+\.\d+) or newer",
     "deploy/Dockerfile": r"ARG RUST=rust:(\d+\.\d+)-",
     "deploy/Dockerfile.cuda": r"ARG RUST=rust:(\d+\.\d+)-",
 }

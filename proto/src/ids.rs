@@ -46,7 +46,7 @@ impl GroupId {
 /// One sample of a group. Written `train/12/345/7`: the eighth sample of group `train/12/345`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SampleId {
-    /// Its group.
+    /// Group that the sample belongs to.
     pub group: GroupId,
     /// Index in the group, from 0.
     pub sample: u32,

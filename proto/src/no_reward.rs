@@ -6,21 +6,21 @@ use crate::v1::Verdict;
 /// Why a reward function gave no reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoReward {
-    /// It returned `None`, on purpose.
+    /// The function returned `None`, on purpose.
     Abstained,
-    /// It returned NaN, an infinity or a text.
+    /// The function returned NaN, an infinity or a text.
     NotANumber,
-    /// It returned a number outside the range of its settings.
+    /// The function returned a number outside the range of its settings.
     OutOfRange,
-    /// It raised an exception.
+    /// The function raised an exception.
     Exception,
     /// The call took too long.
     Timeout,
-    /// Its process ended, or sent what is no answer.
+    /// The function's process ended, or sent what is no answer.
     Crashed,
-    /// Its file cannot be loaded.
+    /// The function's file cannot be loaded.
     FileFails,
-    /// Its file is another than at the start.
+    /// The function's file is another than at the start.
     FileChanged,
 }
 

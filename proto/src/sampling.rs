@@ -67,7 +67,7 @@ impl SamplingSettings {
         }
     }
 
-    /// The same for at most this many tokens, 1 or more.
+    /// These parameters for at most this many tokens, 1 or more.
     pub fn at_most(self, tokens: u32) -> Self {
         let max_tokens = self.max_tokens.min(tokens);
         Self { max_tokens, min_tokens: self.min_tokens.min(max_tokens), ..self }

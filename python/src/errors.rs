@@ -28,7 +28,7 @@ pub(crate) enum Exception {
 }
 
 impl Exception {
-    /// It with a message.
+    /// The exception with this message.
     pub(crate) fn with(self, py: Python<'_>, message: String) -> PyErr {
         static TYPES: [PyOnceLock<Py<PyType>>; 7] = [const { PyOnceLock::new() }; 7];
         let (name, slot) = match self {

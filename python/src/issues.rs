@@ -14,11 +14,11 @@ use crate::{parallel, policy};
 #[pyclass(frozen, module = "evenkeel_rlvr", get_all, eq, hash)]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GoldIssue {
-    /// Its index among the golds.
+    /// Index among the golds.
     index: usize,
     /// What is wrong, as a stable name.
     code: String,
-    /// The same in words.
+    /// What is wrong, in words.
     message: String,
 }
 
@@ -43,7 +43,7 @@ impl GoldIssue {
 enum GoldColumn<'a> {
     Text(&'a str),
     Surrogate,
-    /// Of this type.
+    /// No text, but a value of this type.
     Other(String),
 }
 

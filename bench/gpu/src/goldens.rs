@@ -20,15 +20,15 @@ const FAMILIES: [&str; 2] = ["qwen2", "qwen3"];
 
 struct AllowedErrors {
     logit: f64,
-    /// Of a log-probability, nats.
+    /// Error of a log-probability, nats.
     logp: f64,
-    /// Of a parameter's gradient, as a part of its norm.
+    /// Error of a parameter's gradient, as a part of its norm.
     gradient: f64,
-    /// Of all gradients together, as a part of their norm.
+    /// Error of all gradients together, as a part of their norm.
     gradients: f64,
 }
 
-/// Those of the CPU's tests.
+/// The limits of the CPU's tests.
 const F32: AllowedErrors = AllowedErrors { logit: 1e-5, logp: 1e-5, gradient: 1e-5, gradients: 1e-5 };
 /// About twice what candle's bf16 operations show on a CPU, where each product is rounded once from fp32: 0.081, 0.046,
 /// 0.043 and 0.028.

@@ -14,7 +14,7 @@ pub(crate) enum KernelPath {
 }
 
 impl KernelPath {
-    /// Those that are checked and timed on a device.
+    /// The paths that are checked and timed on a device.
     pub(crate) fn on(device: &Device) -> &'static [Self] {
         if device.is_cuda() { &[Self::Chosen, Self::Portable] } else { &[Self::Portable] }
     }
@@ -36,7 +36,7 @@ impl KernelPath {
         self.network_with(config, parameters, dtype, Recompute::None)
     }
 
-    /// The same, with activations computed again in the backward pass or kept.
+    /// A network on this path, with activations computed again in the backward pass or kept.
     pub(crate) fn network_with(
         self,
         config: Config,
@@ -47,7 +47,7 @@ impl KernelPath {
         self.network_by(config, parameters, dtype, NetworkOptions { recompute, ..NetworkOptions::default() })
     }
 
-    /// The same by all options.
+    /// A network on this path, by all options.
     pub(crate) fn network_by(
         self,
         config: Config,

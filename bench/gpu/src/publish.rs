@@ -80,9 +80,9 @@ fn shared(config: &Config) -> Result<Parameters> {
 struct Times {
     published: f64,
     read: f64,
-    /// Of processors, to publish.
+    /// Processor time to publish.
     work: f64,
-    /// Of processors, to digest and write the same files out of memory.
+    /// Processor time to digest and write the same files out of memory.
     plain: f64,
     on_memory_disk: bool,
 }

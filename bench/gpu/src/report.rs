@@ -74,7 +74,7 @@ impl<'a> ReportPart<'a> {
         self.facts.push(fact);
     }
 
-    /// Runs one of several cases. Its error fails the part and is recorded, and the next case is run.
+    /// Runs one of several cases. An error fails the part and is recorded, and the next case is run.
     pub(crate) fn attempt(&mut self, case: impl std::fmt::Display, run: impl FnOnce(&mut Self) -> Result<()>) {
         if let Err(error) = run(self) {
             println!("FAILED {}: {case}: {error:#}", self.name);
@@ -143,12 +143,12 @@ impl Report {
         Self { out, what, device, began: Instant::now(), only, known, parts, passed: true }
     }
 
-    /// Runs one part alone. Its file is `WHAT-PART.json`.
+    /// Runs one part alone, which writes `WHAT-PART.json`.
     pub(crate) fn only(self, part: Option<&str>) -> Self {
         Self { only: part.map(str::to_owned), ..self }
     }
 
-    /// Runs a part. Its error fails the run and ends only the part; what was recorded before it stays. The file is
+    /// Runs a part. An error fails the run and ends only the part; what was recorded before it stays. The file is
     /// written after each part, so that a run that is stopped has left what it knew.
     pub(crate) fn part(&mut self, name: &str, run: impl FnOnce(&mut ReportPart<'_>) -> Result<()>) {
         self.known.push(name.to_owned());

@@ -109,7 +109,7 @@ pub(crate) fn cases() -> [Case; 4] {
 const FITTED_AIM: f64 = 0.35;
 
 impl Case {
-    /// The same in a size that suits the device.
+    /// This case in a size that suits the device.
     ///
     /// # Errors
     /// A GPU with too little memory for any micro-batch of it.
@@ -117,7 +117,7 @@ impl Case {
         self.on_with_room(device, 0)
     }
 
-    /// The same with so many bytes of a GPU left for what its plan does not know.
+    /// This case in a size that leaves this many bytes of a GPU for what the plan does not know.
     pub(crate) fn on_with_room(self, device: &Device, room: u64) -> Result<Self> {
         match gpu_memory(device)? {
             Some(memory) => self.fitted((memory.free + memory.held).saturating_sub(room)),
@@ -170,7 +170,7 @@ impl Case {
         settings
     }
 
-    /// Its name among the cases.
+    /// Name of the case in reports.
     pub(crate) fn title(&self) -> String {
         format!("{} of {} tokens, moments: {}", self.name, self.length, self.moments.name())
     }

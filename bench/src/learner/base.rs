@@ -23,7 +23,7 @@ pub(crate) struct Beside {
     bits: u64,
 }
 
-/// Both, after the same updates, which have the same bits.
+/// Runs with either base, after the same updates, which have the same bits.
 #[derive(Serialize)]
 pub(crate) struct Bases {
     tokens: usize,

@@ -117,7 +117,7 @@ pub(crate) fn timed(times: usize, mut work: impl FnMut() -> Result<()>) -> Resul
     Ok((cpu_seconds()? - before) / times as f64)
 }
 
-/// Of all threads, those that have ended among them, in ticks of a hundredth of a second.
+/// CPU time of all threads, ended ones included, from ticks of a hundredth of a second.
 fn cpu_seconds() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     // The name of the program, in brackets, may have spaces.

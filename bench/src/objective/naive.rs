@@ -1,4 +1,4 @@
-//! The same objective written plainly: a token at a time, a weight for each response and rule, the standard exp.
+//! The objective written plainly: a token at a time, a weight for each response and rule, the standard exp.
 
 use evenkeel_objective::{Aggregation, Settings};
 

@@ -87,7 +87,7 @@ impl Pairs {
 }
 
 impl Products {
-    /// Of gradients with one list of parameters for each group, in the same order for both rules.
+    /// Products of gradients with one list of parameters for each group, in the same order for both rules.
     pub(super) fn of(gradients: &[Vec<f32>], reference: &[Vec<f32>]) -> Self {
         Self {
             own: Pairs::of(gradients, gradients),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::plain_http::{Request, ask, refusal, whole};
-use crate::support::{Process, evenkeel, free_ports, small, wait_for};
+use crate::support::{Process, engine, free_ports};
 
 /// Adapters that it computes at a time.
 pub(crate) const LIVE: usize = 2;
@@ -60,17 +60,7 @@ impl AdapterServer {
     /// Serves a model until the test ends.
     pub(crate) fn start(model: &Path) -> Self {
         let ports: [u16; LIVE + 1] = free_ports();
-        let engines = ports.map(|port| {
-            let mut command = evenkeel(&["serve", "engine", "--recipe"]);
-            command.arg(small());
-            for setting in [format!("listen=127.0.0.1:{port}"), format!("model={}", model.display())] {
-                command.args(["--set", &setting]);
-            }
-            Process::start(command)
-        });
-        for port in ports {
-            wait_for("the engine", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        }
+        let engines = ports.map(|port| engine(port, model));
         let state =
             LoadedAdapters { free: ports[1..].to_vec(), adapters: BTreeMap::new(), log: Vec::new(), fault: None };
         let copies = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::pipeline::assert_agrees_on;
 use crate::support::{
-    Process, count_lines, evenkeel, free_ports, refused, resume, small, succeed, train, wait_for, written_model,
+    Process, count_lines, engine, evenkeel, free_ports, refused, resume, small, succeed, train, wait_for, written_model,
 };
 
 /// A model in a folder that has learned to end its answers: adapters beside random weights learn nothing.
@@ -295,17 +295,6 @@ fn pass_on(client: &TcpStream, engine: u16, instead: &Mutex<Option<PathBuf>>) ->
         server.write_all(format!("{head}content-length: {}\r\n\r\n", body.len()).as_bytes()).ok()?;
         server.write_all(&body).ok()?;
     }
-}
-
-fn engine(port: u16, model: &Path) -> Process {
-    let mut command = evenkeel(&["serve", "engine", "--recipe"]);
-    command.arg(small());
-    for setting in [format!("listen=127.0.0.1:{port}"), format!("model={}", model.display())] {
-        command.args(["--set", &setting]);
-    }
-    let engine = Process::start(command);
-    wait_for("the engine", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-    engine
 }
 
 #[test]

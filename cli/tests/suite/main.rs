@@ -22,6 +22,7 @@ mod episodes;
 mod episodes_vllm;
 mod eval;
 mod export;
+mod flipped_bit;
 mod fork;
 mod functions;
 mod gpu;

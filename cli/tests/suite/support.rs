@@ -1,7 +1,7 @@
 //! Runs of the binary in folders of their own; processes end with the test.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -57,6 +57,18 @@ pub(crate) fn written_model(folder: &Path) -> PathBuf {
     command.arg(small()).arg("--out").arg(&model);
     succeed(command);
     model
+}
+
+/// An engine with the model of a folder, at a port.
+pub(crate) fn engine(port: u16, model: &Path) -> Process {
+    let mut command = evenkeel(&["serve", "engine", "--recipe"]);
+    command.arg(small());
+    for setting in [format!("listen=127.0.0.1:{port}"), format!("model={}", model.display())] {
+        command.args(["--set", &setting]);
+    }
+    let engine = Process::start(command);
+    wait_for("the engine", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    engine
 }
 
 /// Runs a command, which must fail; returns its stderr.

@@ -18,7 +18,7 @@ pub struct LabelledScore {
 /// The agreement over several answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agreement {
-    /// Answers.
+    /// Labelled answers that were judged.
     pub rows: usize,
     /// Answers with a score, the first one.
     pub scored: usize,

@@ -3,7 +3,7 @@
 /// An answer to be judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// The task's text.
+    /// Text of the row's prompt, which the answer answers.
     pub prompt: String,
     /// What a good answer would be; `None` where the row has none.
     pub reference: Option<String>,

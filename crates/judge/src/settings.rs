@@ -330,14 +330,14 @@ mod tests {
     #[test]
     fn the_digest_is_of_what_is_in_the_rubric_and_not_of_its_place() {
         let dir = tempfile::tempdir().unwrap();
-        let of = |name: &str, text: &str| {
+        let digest = |name: &str, text: &str| {
             let rubric = dir.path().join(name);
             std::fs::write(&rubric, text).unwrap();
             JudgeSettings { rubric, ..good() }.digest().unwrap()
         };
-        let one = of("a.toml", "one");
-        assert_eq!(of("b.toml", "one"), one);
-        assert_ne!(of("a.toml", "other"), one);
+        let one = digest("a.toml", "one");
+        assert_eq!(digest("b.toml", "one"), one);
+        assert_ne!(digest("a.toml", "other"), one);
         let absent = JudgeSettings { rubric: dir.path().join("absent"), ..good() };
         assert_eq!(absent.digest().unwrap_err().field, "rubric");
     }

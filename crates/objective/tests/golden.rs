@@ -25,12 +25,12 @@ fn main() -> ExitCode {
     ];
     let all = checks.into_iter().flat_map(|(name, check)| golden(name, "objective.json", check));
     // There is no larger set of these.
-    let of = |part: &'static str| {
+    let checks_of = |part: &'static str| {
         let file = format!("objective_{part}.json");
         let of_file = move |(name, check)| golden(&format!("{part}::{name}"), &file, check).into_iter().take(1);
         checks.into_iter().flat_map(of_file)
     };
-    run(all.chain(of("since")).chain(of("sides")).collect())
+    run(all.chain(checks_of("since")).chain(checks_of("sides")).collect())
 }
 
 fn list(value: &Value) -> &[Value] {

@@ -85,9 +85,9 @@ impl LeftOut {
         let most = differences.max_by(|(_, a, b), (_, c, d)| (a - b).abs().total_cmp(&(c - d).abs()));
         let Some((what, found, other)) = most else { return String::new() };
         format!(
-            "Of the {} answers left out, {:.0} % {what}; of those judged in the same steps, {:.0} %.",
-            left_out.answers,
+            "{:.0} % of the {} answers left out {what}, beside {:.0} % of those judged in the same steps.",
             100.0 * found,
+            left_out.answers,
             100.0 * other
         )
     }
@@ -111,11 +111,11 @@ mod tests {
         }
         assert_eq!((all.judged.lengths, all.left_out.lengths), ([34, 66, 0, 0], [0, 0, 0, 8]));
         let sentence =
-            "Of the 8 answers left out, 100 % are of the longest quarter; of those judged in the same steps, 0 %.";
+            "100 % of the 8 answers left out are of the longest quarter, beside 0 % of those judged in the same steps.";
         assert_eq!(all.sentence(), sentence);
         all.left_out.lengths = [3, 5, 0, 0];
-        let sentence = "Of the 8 answers left out, 100 % have no marked answer; of those judged in the same steps, 2 \
-            %.";
+        let sentence =
+            "100 % of the 8 answers left out have no marked answer, beside 2 % of those judged in the same steps.";
         assert_eq!(all.sentence(), sentence);
     }
 

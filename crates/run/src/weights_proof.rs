@@ -18,9 +18,9 @@ pub struct WeightsProof {
     pub state: ProofState,
     /// Engines that were asked last.
     pub engines: u64,
-    /// Suspicions (failure modes) that were tested, and how many of them are excluded.
+    /// Suspicions (failure modes) that were tested.
     pub suspicions: u64,
-    /// See `suspicions`.
+    /// How many of the suspicions are excluded.
     pub excluded: u64,
     /// GRPO steps done at the last proof.
     pub step: u64,

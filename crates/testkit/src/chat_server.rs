@@ -14,11 +14,10 @@ pub struct ChatRequest {
     pub path: String,
     /// Value of the `authorization` header; empty where there is none.
     pub authorization: String,
-    /// The JSON body.
     pub body: String,
 }
 
-/// What is answered.
+/// Reply of the server to one request.
 #[derive(Clone, Debug)]
 pub struct ChatAnswer {
     status: u16,

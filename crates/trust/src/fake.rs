@@ -45,7 +45,7 @@ impl FakeWeights {
         Self { embeddings: version, mlp: version, adapters: 1.0, model: 1 }
     }
 
-    /// As published.
+    /// Weights of a published version, with those of a group of tensors replaced if a suspicion supposes that.
     fn published(weights: &PublishedWeights) -> Self {
         let mut tensors = Self::of(weights.version);
         match &weights.replaced {
@@ -86,7 +86,7 @@ impl FakeWeights {
     }
 }
 
-/// The learner.
+/// Learner that scores with [`FakeWeights`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FakeLearner {
     /// Why it has no published weights.

@@ -1,4 +1,4 @@
-//! Programs against tests: the side of a pool in this process. Its worker processes are a program of the package's,
+//! Programs against tests: the side of a pool in this process. The worker processes are a program of the package's,
 //! found by the module `code`.
 
 mod batch;

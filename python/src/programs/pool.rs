@@ -11,7 +11,7 @@ use super::own_process::OwnProcess;
 use crate::errors::{Exception, guarded};
 use crate::released::released;
 
-/// A pool. Its arguments were checked by the module `code`.
+/// A pool, whose arguments the module `code` has checked.
 #[pyclass(frozen, name = "_Pool", module = "evenkeel_rlvr._native")]
 pub(crate) struct CodePool {
     pool: OwnProcess<Mutex<Option<Arc<Pool>>>>,

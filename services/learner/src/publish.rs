@@ -13,7 +13,7 @@ use crate::source::ModelSource;
 use crate::step_folder;
 use crate::trainer::Trainer;
 
-/// A published version.
+/// Weights of one version that were written for engines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// Steps done when it was written.

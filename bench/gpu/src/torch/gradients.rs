@@ -33,7 +33,7 @@ const OWN: f64 = 1.15;
 /// layer. The small models of a CPU are 0.95 and 1.09 of PyTorch 2.13's error off, and the rest is room for processors
 /// on which PyTorch computes bf16 in another way.
 const PORTABLE: f64 = 1.25;
-/// Of a log-probability in fp32, nats.
+/// Largest error of a log-probability in fp32, nats.
 const LOGP: f64 = 1e-3;
 
 /// What PyTorch's own bf16 differs by from its fp32.

@@ -13,7 +13,7 @@ use crate::shapes::{Case, PEAK, cases};
 
 #[derive(Deserialize)]
 struct Measured {
-    /// Of the micro-batch: fewer than were asked for where memory did not suffice.
+    /// Sequences of the micro-batch: fewer than were asked for where memory did not suffice.
     sequences: usize,
     seconds: f64,
     /// Absent where memory does not suffice for weights, gradients and moments in fp32.
@@ -39,7 +39,7 @@ impl Peer {
         Self(passes.filter_map(read_speed).collect())
     }
 
-    /// Of a case, wherever its moments are.
+    /// Tokens a second of a case, wherever its moments are.
     pub(crate) fn tokens_per_second(&self, case: &Case) -> Option<f64> {
         let found = self.0.iter().find(|(name, length, _)| (name.as_str(), *length) == (case.name, case.length));
         found.map(|(.., tokens)| *tokens)

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::hold;
 
-const TITLE: &str = "# Words beside an answer
+const TITLE: &str = "# Words allowed around an answer
 
 All words and phrases that may stand beside a [mathematical answer](../math.md#words), and those that change it. Two sorts \
 of lists serve two places:

@@ -14,7 +14,7 @@ const NONE: &str = "–";
 /// What the first cell of a mean over tasks says.
 const MEAN: &str = "mean over tasks";
 pub(crate) const HEADING: &str = "Peak and last accuracy, as in the paper's Table 1";
-const OTHERS: &str = "The same columns by other definitions";
+const OTHERS: &str = "These columns by other definitions";
 /// Columns of the other definitions.
 const OTHER_COLUMNS: [&str; 4] =
     ["peak mean@k, mean of peaks", "peak best@k, mean of peaks", "peak best@k/mean", "last best@k/mean"];

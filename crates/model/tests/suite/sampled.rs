@@ -127,14 +127,17 @@ fn assert_equal(
     compared
 }
 
-/// Random adapters of every linear layer and the head.
-fn with_adapters(config: &Config) -> Parameters {
-    let targets = [LinearModule::Query, LinearModule::Value, LinearModule::Down, LinearModule::Head];
-    let shape = LoraShape { rank: 3, alpha: 6.0, targets: targets.to_vec() };
-    let base = parameters(config, 9);
-    let values = base.adapter_specs(&shape).unwrap().into_iter();
-    let values = values.map(|spec| Tensor::randn(0f32, 0.15, spec.shape.as_slice(), &Device::Cpu).unwrap());
-    base.with_adapters(&shape, values.collect()).unwrap()
+/// Random adapters of these linear layers beside random weights.
+fn with_adapters(config: &Config, rank: usize, targets: Vec<LinearModule>, seed: u64) -> Parameters {
+    let shape = LoraShape { rank, alpha: 6.0, targets };
+    let base = parameters(config, seed);
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let values = base.adapter_specs(&shape).unwrap().into_iter().map(|spec| {
+        let values = (0..spec.shape.iter().product()).map(|_| random.random_range(-0.3f32..0.3)).collect();
+        Tensor::from_vec(values, spec.shape.as_slice(), &Device::Cpu).unwrap()
+    });
+    let values = values.collect();
+    base.with_adapters(&shape, values).unwrap()
 }
 
 #[test]
@@ -161,18 +164,20 @@ fn so_do_adapters_and_sums_that_are_cut() {
     assert_equal(&long, &parameters(&long, 3), &prompt, &[(30, 1.0), (140, 0.6)], 1);
     for config in [&variants()[2], &variants()[3]] {
         let prompt = ids(config, &mut ChaCha8Rng::seed_from_u64(3), 30);
-        assert_equal(config, &with_adapters(config), &prompt, &[(60, 1.0), (60, 0.8)], 2);
+        let targets = vec![LinearModule::Query, LinearModule::Value, LinearModule::Down, LinearModule::Head];
+        assert_equal(config, &with_adapters(config, 3, targets, 9), &prompt, &[(60, 1.0), (60, 0.8)], 2);
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
 
     #[test]
-    fn so_does_every_shape_of_model(
+    fn so_does_every_shape_of_model_and_of_adapters(
         kv_heads in 1usize..4, per_kv in 1usize..3, half_dim in 1usize..24, hidden in 1usize..70, inner in 1usize..90,
         layers in 1usize..3, vocab_size in 2usize..400, prompt in 1usize..60,
         samples in prop::collection::vec((1usize..40, prop::sample::select(vec![1.0f32, 0.5, 1.2])), 1..7),
+        adapters in prop::option::of((1usize..5, prop::sample::subsequence(LinearModule::ALL.to_vec(), 1..=8))),
         seed in 0u64..1000,
     ) {
         let config = Config {
@@ -186,7 +191,14 @@ proptest! {
             ..config(if seed % 2 == 0 { Architecture::QWEN3 } else { Architecture::QWEN2 })
         };
         let prompt = ids(&config, &mut ChaCha8Rng::seed_from_u64(seed), prompt);
-        assert_equal(&config, &parameters(&config, seed), &prompt, &samples, seed);
+        let adapted = adapters.and_then(|(rank, mut targets)| {
+            targets.retain(|target| *target != LinearModule::Head || !config.tie_word_embeddings);
+            // The smaller side of the smallest layer.
+            let rank = [hidden, inner, 2 * half_dim * kv_heads, vocab_size].into_iter().fold(rank, usize::min);
+            (!targets.is_empty()).then(|| with_adapters(&config, rank, targets, seed))
+        });
+        let parameters = adapted.unwrap_or_else(|| parameters(&config, seed));
+        assert_equal(&config, &parameters, &prompt, &samples, seed);
     }
 }
 

@@ -18,7 +18,6 @@ pub use status::{ERROR_DOMAIN, has_reason, reason_of};
 /// The unit of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Items.
     Items,
     Bytes,
 }

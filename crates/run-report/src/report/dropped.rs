@@ -115,7 +115,7 @@ mod tests {
         }));
         let html = section(&steps, &[], None).into_string();
         let sentence =
-            "Of the 8 answers left out, 100 % are of the longest quarter; of those judged in the same steps, 5 %.";
+            "100 % of the 8 answers left out are of the longest quarter, beside 5 % of those judged in the same steps.";
         assert!(html.contains(sentence), "{html}");
         let row = "<td>are of the longest quarter</td><td>8</td><td>100.0 %</td><td>6</td><td>5.0 %</td>";
         assert!(html.contains(row), "{html}");

@@ -36,7 +36,7 @@ pub(super) fn section(steps: &Curves) -> Html {
         ),
     ];
     let text = "The lag of a token is the number of versions that the weights which sampled it are behind those of its \
-                step. Its ratio is the step's probability over the sampler's.";
+                step. A token's ratio is the step's probability over the sampler's.";
     Html::element("h3", &[], "Samples of older weights")
         .with(Html::paragraph(text))
         .with(figures(all))

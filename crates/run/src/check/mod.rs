@@ -63,7 +63,7 @@ pub struct ReceiptCheck {
 }
 
 impl ReceiptCheck {
-    /// Notes a difference.
+    /// Adds a place where a file is not what the receipt says.
     pub fn differs(&mut self, file: impl Into<String>, step: Option<u64>, what: impl Into<String>) {
         self.differences.push(Difference { file: file.into(), step, what: what.into() });
     }

@@ -45,7 +45,6 @@ impl InputKind {
 /// What is in a file that a run reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// Kind of input.
     pub kind: InputKind,
     /// Name of the file within its folder; `weights` for those of a model.
     pub name: String,

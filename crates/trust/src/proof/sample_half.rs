@@ -124,8 +124,8 @@ impl WeightsProof {
                 }
                 if let Some((engine, SupportedSuspicion { suspicion, share })) = fault {
                     let message = format!(
-                        "their log-probabilities are those of other weights than version {}: {}. Its answers to requests \
-                         for scores may be right all the same, as where prefill and decode have weights of their own",
+                        "their log-probabilities are those of other weights than version {}: {}. The engine's answers \
+                         to requests for scores may still be right, as where prefill and decode have separate weights",
                         version,
                         suspicion.explain(share, versions.anchor)
                     );

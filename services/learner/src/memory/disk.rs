@@ -28,11 +28,11 @@ pub struct DiskPlan {
 /// Where a run writes.
 #[derive(Clone, Copy, Debug)]
 pub struct RunFolders<'a> {
-    /// Checkpoints.
+    /// Folder of checkpoints.
     pub checkpoints: &'a Path,
-    /// Published weights.
+    /// Folder of published weights.
     pub weights: &'a Path,
-    /// Rollouts.
+    /// Run directory, which has the rollouts.
     pub run: &'a Path,
 }
 

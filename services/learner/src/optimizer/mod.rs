@@ -125,7 +125,6 @@ impl Optimizer {
         Ok(Self { moments, counts: UpdateCounts::START })
     }
 
-    /// The moments.
     pub(crate) fn moments(&self) -> &Moments {
         &self.moments
     }

@@ -11,7 +11,7 @@ use super::rule_gradients::GradientProbe;
 use crate::skip_reason::SkipReason;
 use crate::trainer::Updated;
 
-/// One optimizer update.
+/// Losses, gradients and ratios of one optimizer update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdateStats {
     /// The whole loss: of the policy, of further terms and of the entropy.
@@ -109,7 +109,7 @@ pub struct StepReport {
     pub response_length: Option<f64>,
     /// Responses that went through the model.
     pub trained_responses: usize,
-    /// The aggregation rule.
+    /// Rule that weighted the tokens of the loss.
     pub aggregation: Aggregation,
     /// Quantities of the paper that the step reproduces.
     pub quantities: Quantities,

@@ -62,17 +62,17 @@ fn files_of(settings: &LoopSettings) -> Vec<(String, PathBuf)> {
     let data = &settings.data;
     let client = &settings.services.client;
     let mut files = Vec::new();
-    let mut all = |field: &str, named: &[PathBuf]| {
+    let mut add_all = |field: &str, named: &[PathBuf]| {
         let indexed = named.iter().enumerate().map(|(index, path)| (format!("{field}[{index}]"), path.clone()));
         files.extend(indexed);
     };
-    all("data.files", &data.files);
-    all("data.held_out_files", &data.held_out_files);
+    add_all("data.files", &data.files);
+    add_all("data.held_out_files", &data.held_out_files);
     for (index, source) in data.sources.iter().enumerate() {
-        all(&format!("data.sources[{index}].files"), &source.files);
+        add_all(&format!("data.sources[{index}].files"), &source.files);
     }
     for (index, benchmark) in settings.evaluation.benchmarks.iter().enumerate() {
-        all(&format!("evaluation.benchmarks[{index}].files"), &benchmark.files);
+        add_all(&format!("evaluation.benchmarks[{index}].files"), &benchmark.files);
     }
     let mut one = |field: &str, path: Option<&Path>| {
         files.extend(path.map(|path| (format!("services.client.{field}"), path.to_owned())));

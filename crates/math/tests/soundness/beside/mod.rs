@@ -169,25 +169,26 @@ fn print(
         }
         text
     };
-    let of = |places: &[Place]| parts.iter().find(|part| places.contains(&part.place)).map(|part| part.text.as_str());
-    let inside = of(&[Place::Inside]).unwrap_or("VALUE");
+    let part_in =
+        |places: &[Place]| parts.iter().find(|part| places.contains(&part.place)).map(|part| part.text.as_str());
+    let inside = part_in(&[Place::Inside]).unwrap_or("VALUE");
     let value = filled(random, inside, true);
     let is_prose = is_announced || !open.contains("boxed");
     let value = if is_prose && value.contains(['\\', '^']) { format!("${value}$") } else { value };
     let mut text = (*random.of(&OPENINGS)).to_owned();
     if is_announced {
-        let sentence = of(&[Place::Announcing]).unwrap_or("VALUE");
+        let sentence = part_in(&[Place::Announcing]).unwrap_or("VALUE");
         let (before, after) = sentence.split_once("VALUE").unwrap_or((sentence, ""));
         for part in [&*filled(random, before, false), &value, &*filled(random, after, false)] {
             text.push_str(part);
         }
     } else {
-        let before = of(&[Place::Before]).unwrap_or_default();
+        let before = part_in(&[Place::Before]).unwrap_or_default();
         let before = filled(random, before, false);
         text.push_str(if open.starts_with('\n') { before.trim_end() } else { &before });
-        let formula = of(&[Place::Formula]).unwrap_or_default();
+        let formula = part_in(&[Place::Formula]).unwrap_or_default();
         let formula = filled(random, formula, true);
-        let behind = of(&[Place::Behind]).unwrap_or_default();
+        let behind = part_in(&[Place::Behind]).unwrap_or_default();
         let behind = filled(random, behind, true);
         // What is written in TeX stands in the formula of the box.
         let (command, end) = (open.find("\\boxed").unwrap_or(open.len()), usize::from(open.contains("boxed")));
@@ -199,10 +200,10 @@ fn print(
             text.push_str(part);
         }
     }
-    let clause = of(&[Place::Clause, Place::Prose]).unwrap_or_default();
+    let clause = part_in(&[Place::Clause, Place::Prose]).unwrap_or_default();
     let clause = filled(random, clause, false);
     text.push_str(&clause);
-    let after = of(&[Place::After]);
+    let after = part_in(&[Place::After]);
     let is_ended = !text.contains("####") && !random.once_in(4) && !text.ends_with('.');
     text.push_str(if is_ended { "." } else { "" });
     if let Some(after) = after {

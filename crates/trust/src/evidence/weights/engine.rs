@@ -30,7 +30,7 @@ const LEAST_SHARE: f64 = 0.01;
 /// An engine whose gap is this many times the usual one is looked at for every suspicion at once.
 const SUSPICIOUS: f64 = 3.0;
 
-/// One engine.
+/// What is known of one engine's weights.
 #[derive(Debug)]
 pub(crate) struct EngineEvidence {
     /// The share of the false alarms that this engine may have.

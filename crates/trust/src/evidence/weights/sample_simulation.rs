@@ -171,12 +171,12 @@ impl Setting {
                         left < 0.0
                     });
                     let id = id.unwrap_or(VOCABULARY - 1);
-                    let of = |moved| log_probabilities(&place.logits(moved), self.temperature)[id];
-                    let learner = of(right);
+                    let log_p_with = |moved| log_probabilities(&place.logits(moved), self.temperature)[id];
+                    let learner = log_p_with(right);
                     for (suspicion, shown) in turn.iter().zip(&mut shown) {
                         let token = SuspectedToken {
                             gap: f64::from(own[id] as f32) - f64::from(learner as f32),
-                            predicted: of(self.supposed(suspicion, version)) - learner,
+                            predicted: log_p_with(self.supposed(suspicion, version)) - learner,
                             weight: evidence.tested_by_samples(engine).unwrap().weight(learner),
                         };
                         shown.get_mut(engine).unwrap().last_mut().unwrap().push(token);
@@ -249,14 +249,14 @@ fn honest(runs: u64, steps: u64) -> usize {
     );
     for (name, setting) in honest_settings() {
         let outcomes: Vec<Outcome> = (0..runs).map(|seed| setting.run(seed, steps)).collect();
-        let of = |reached: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| reached(outcome)).count();
-        let ever =
-            [10.0, 100.0, 1_000.0].map(|level| 100.0 * of(&|outcome| outcome.strongest >= level) as f64 / runs as f64);
-        let found = of(&|outcome| outcome.accused.is_some());
+        let count = |reached: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| reached(outcome)).count();
+        let ever = [10.0, 100.0, 1_000.0]
+            .map(|level| 100.0 * count(&|outcome| outcome.strongest >= level) as f64 / runs as f64);
+        let found = count(&|outcome| outcome.accused.is_some());
         let verified = quantiles(outcomes.iter().map(|outcome| outcome.verified.unwrap_or(u64::MAX)).collect());
         println!("| {name} | {found} | {:.2}, {:.2}, {:.2} | {verified} |", ever[0], ever[1], ever[2]);
         // Evidence reaches a number at most with one over it, or twice that by the chance of so few runs.
-        assert!(of(&|outcome| outcome.strongest >= 10.0) as f64 <= 0.2 * runs as f64 + 3.0, "{name}: {ever:?}");
+        assert!(count(&|outcome| outcome.strongest >= 10.0) as f64 <= 0.2 * runs as f64 + 3.0, "{name}: {ever:?}");
         accused += found;
     }
     accused
@@ -264,11 +264,11 @@ fn honest(runs: u64, steps: u64) -> usize {
 
 fn quantiles(mut all: Vec<u64>) -> String {
     all.sort_unstable();
-    let at = |share: usize| match all[(all.len() * share).div_ceil(20).max(1) - 1] {
+    let quantile = |share: usize| match all[(all.len() * share).div_ceil(20).max(1) - 1] {
         u64::MAX => "–".to_owned(),
         value => value.to_string(),
     };
-    format!("{}/{}", at(10), at(19))
+    format!("{}/{}", quantile(10), quantile(19))
 }
 
 #[test]
