@@ -24,7 +24,7 @@ fn first_hour(out: &Path, program: &Path, evenkeel: &str, device: &str, steps: &
     first_hour_beside(&[], out, program, evenkeel, device, steps)
 }
 
-/// The same with further programs on the path.
+/// Runs the script with further programs on the path.
 fn first_hour_beside(
     programs: &[(&str, &str)],
     out: &Path,
