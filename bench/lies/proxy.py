@@ -18,6 +18,11 @@ HONEST_SAMPLES = 40
 class Lie:
     """Tells the truth. Subclasses change requests for samples, their answers, or the folder of an update."""
 
+    # Further settings of its run, engines beside it that tell the truth, and whether requests for scores are refused.
+    settings, beside, refuses_scores = (), 0, False
+    # The folder of the model that the run starts from.
+    model = None
+
     def request(self, body):
         return body
 
@@ -263,6 +268,53 @@ class Weights(Lie):
         return str(self.scratch / name)
 
 
+class RefusesProofs(Weights):
+    """Loads nothing and scores no given text, beside an engine that does both."""
+
+    beside, refuses_scores = 1, True
+
+    def __init__(self, scratch):
+        super().__init__(scratch, nothing=True)
+
+
+class LastMiniBatch(Lie):
+    """The last quarter of the prompts of each step, a mini-batch of its own, is answered at another temperature."""
+
+    # Of the recipe `arithmetic`: sixteen prompts a step.
+    settings = ("learner.mini_batch_groups=4",)
+
+    def __init__(self):
+        self.lock, self.places = threading.Lock(), {}
+
+    def answer(self, body, choice, ask):
+        # The check of an engine has prompts of one token.
+        if len(body["prompt"]) == 1:
+            return
+        with self.lock:
+            place = self.places.setdefault(tuple(body["prompt"]), len(self.places))
+        if place % 16 >= 12:
+            choice.update(ask({**body, "temperature": 0.5})["choices"][0])
+
+
+class FabricatedEvaluations(Lie):
+    """Right answers in evaluations, which have a temperature of 0, with the log-probabilities that the model gives them."""
+
+    settings = ("evaluation.before=true", "evaluation.every=1")
+
+    def answer(self, body, choice, ask):
+        vocabulary = json.loads((Path(self.model) / "tokenizer.json").read_text())["model"]["vocab"]
+        characters = {number: text for text, number in vocabulary.items()}
+        problem = "".join(characters.get(id, "") for id in body["prompt"]).strip().rstrip("=").split("+")
+        if body["temperature"] > 0 or len(problem) != 2:
+            return
+        ends = json.loads((Path(self.model) / "config.json").read_text())["eos_token_id"]
+        answer = "\\boxed{" + str(sum(map(int, problem))) + "}"
+        ids = [vocabulary[character] for character in answer] + [ends[0] if isinstance(ends, list) else ends]
+        choice.update(ask({**body, "max_tokens": len(ids), "min_tokens": len(ids), "ignore_eos": True})["choices"][0])
+        choice["token_ids"], choice["logprobs"]["token_logprobs"] = ids, scores(ask, body, body["prompt"], ids)
+        choice["finish_reason"] = "stop"
+
+
 class Split(Lie):
     """Answers requests for scores with the right weights. Samples come from another engine, whose updates are those of a lie about weights."""
 
@@ -345,6 +397,8 @@ def start(engine_port, lie, hides_bits=False):
                     return self.reply(200, "application/json", b'{"results": [null]}')
                 parsed["kwargs"]["weights_path"] = folder
                 return self.reply(*send("POST", self.path, json.dumps(parsed), self.headers.items()))
+            if lie.refuses_scores and parsed.get("prompt_logprobs") is not None:
+                return self.reply(503, "application/json", b'{"error": "no scores"}')
             # Samples, not scores of given tokens.
             if self.path == "/v1/completions" and isinstance(parsed["prompt"][0], int) and not parsed.get("stream"):
                 status, kind, answer = send("POST", self.path, json.dumps(lie.request(dict(parsed))), self.headers.items(), samples_port)

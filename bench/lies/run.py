@@ -35,8 +35,10 @@ from proxy import (  # noqa: E402
     Cached,
     DroppedToken,
     ExchangedIds,
+    FabricatedEvaluations,
     FewBits,
     FirstChange,
+    LastMiniBatch,
     Lie,
     LogProbabilities,
     LongestAgain,
@@ -44,11 +46,18 @@ from proxy import (  # noqa: E402
     MissingToken,
     OneSeed,
     OtherSettings,
+    RefusesProofs,
     Row,
     Sampling,
     Split,
     Weights,
 )
+
+
+def with_settings(lie, *settings):
+    """The lie in a run with further settings."""
+    lie.settings = settings
+    return lie
 
 
 def shuffled(found):
@@ -92,6 +101,9 @@ SAMPLES = {
     "5 % of answers after another prompt's token": lambda _: AnotherPrompt(0.05),
     "end tokens left out": lambda _: MissingEnd(),
     "log-probabilities of three decimals": lambda _: LogProbabilities(lambda found: [round(value, 3) for value in found]),
+    "evaluation answers fabricated": lambda _: FabricatedEvaluations(),
+    "temperature 0.5 in the last mini-batch": lambda _: LastMiniBatch(),
+    "temperature 0.5, with a lag": lambda _: with_settings(Sampling(temperature=0.5), "pipeline.max_lag=1"),
 }
 WEIGHTS = {
     "nothing loaded": lambda scratch: Weights(scratch, nothing=True),
@@ -114,19 +126,29 @@ WEIGHTS = {
     "samples of the start, right scores": lambda scratch: Split(Weights(scratch, nothing=True)),
     "samples with stale MLPs, right scores": lambda scratch: Split(Weights(scratch, replaced="mlp")),
     "3 bits": lambda scratch: FewBits(scratch, 3),
+    "nothing loaded, with a lag": lambda scratch: with_settings(Weights(scratch, nothing=True), "pipeline.max_lag=1"),
+    "nothing loaded, proofs refused": lambda scratch: RefusesProofs(scratch),
 }
 AUDIT = re.compile(r"step (\d+): the samples of engine \S+ fail the audit of their ([a-z -]+):")
 PROOF = re.compile(r"engine \S+ does not have version (\d+) of the weights")
 # By rule: an answer that stops without an end is none, and too many of those end the run.
 ENDLESS = re.compile(r"step (\d+): .*it has stopped after token")
+# Nothing speaks against the engine, and the run is undecided.
+UNDECIDED = re.compile(r"undecided: .*no proof has reached")
 # The probe of an engine when it is connected: before anything is sampled.
 EQUAL = re.compile(r"step (\d+).*: groups\[\d+\]\.responses\[\d+\]: the engine reported")
 PROBE = re.compile(r"engine \S+: log_probabilities is raw, allowed: processed|error: the generation service: no engine answered")
 
 
-# The model that all runs start from has had its warm start, and nothing but steps is of interest.
 ARITHMETIC = ROOT / "deploy/recipes/arithmetic.toml"
-STARTED = ["--set", "warm_start.steps=0", "--set", "evaluation.before=false", "--set", "evaluation.after=false", "--set", "evaluation.every=0"]
+# The model that all runs start from has had its warm start, and nothing but steps is of interest where a lie does not say otherwise.
+STARTED = ["warm_start.steps=0", "evaluation.before=false", "evaluation.after=false", "evaluation.every=0"]
+
+
+def started(lie):
+    own = [setting.split("=")[0] for setting in lie.settings]
+    settings = [setting for setting in STARTED if setting.split("=")[0] not in own] + list(lie.settings)
+    return [word for setting in settings for word in ("--set", setting)]
 
 
 def write_start(binary, arguments, options, folder, model):
@@ -161,7 +183,8 @@ def train(binary, arguments, start, options, lie, seed, hides_bits):
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
         told = lie(scratch)
-        ports = [free_port() for _ in range(2 if isinstance(told, Split) else 1)]
+        told.model = start["model"]
+        ports = [free_port() for _ in range(1 + isinstance(told, Split) + told.beside)]
         # An engine has no learner.
         of_engine = [word for setting in options[1::2] if not setting.startswith("learner.") for word in ("--set", setting)]
         engine = [binary, "serve", "engine", "--recipe", arguments.recipe, *of_engine]
@@ -173,12 +196,15 @@ def train(binary, arguments, start, options, lie, seed, hides_bits):
         try:
             for served, port in zip(serving, ports):
                 wait_for(served, port, scratch / "engine.log")
-            told.port = ports[-1]
-            front = proxy.start(ports[0], told, hides_bits)
-            command = [binary, "train", "--recipe", arguments.recipe, *options, *STARTED, "--set", f"model.path={start['model']}"]
+            if isinstance(told, Split):
+                told.port = ports[1]
+            fronts = [proxy.start(ports[0], told, hides_bits)]
+            fronts += [proxy.start(port, Lie(), hides_bits) for port in ports[len(ports) - told.beside :]]
+            endpoints = json.dumps([f"http://127.0.0.1:{front}" for front in fronts])
+            command = [binary, "train", "--recipe", arguments.recipe, *options, *started(told), "--set", f"model.path={start['model']}"]
             if arguments.recipe == ARITHMETIC:
                 command += ["--set", 'data.kind="arithmetic"']
-            command += ["--set", f'generation.endpoints=["http://127.0.0.1:{front}"]', "--set", f"run.steps={arguments.steps}"]
+            command += ["--set", f"generation.endpoints={endpoints}", "--set", f"run.steps={arguments.steps}"]
             command += ["--set", "proof.tolerance=0.01", "--set", f"run.seed={seed}"]
             command += ["--set", f'sampler_audit.mode="{"warn" if arguments.warn else "stop"}"', "--out", scratch / "run"]
             done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -194,6 +220,8 @@ def train(binary, arguments, start, options, lie, seed, hides_bits):
         found += [("probe at the start", 0) for _ in PROBE.findall(done.stdout)]
         found += [("each trained token", int(step)) for step in EQUAL.findall(done.stdout)]
         found += [("stop without an end", int(step)) for step in ENDLESS.findall(done.stdout)]
+        if not found and UNDECIDED.search(done.stdout):
+            found.append(("undecided", len(rows)))
         if done.returncode and not found:
             sys.exit(f"the run ended with status {done.returncode}:\n{done.stdout[-3000:]}\n{(scratch / 'engine.log').read_text()[-1000:]}")
         tokens = rows[-1].get("sampler_audit/tokens", 0) if rows else 0

@@ -33,7 +33,7 @@ impl Segment {
     }
 }
 
-/// Adds a sampled segment to the end of a response: to its last one where that was sampled by the same version,
+/// Adds a sampled segment to the end of a response: to its last one where that was sampled by the same engine, version,
 /// arithmetic and seed, otherwise as a segment of its own.
 pub fn append_sampled(segments: &mut Vec<Segment>, sampled: Segment) {
     if sampled.token_ids.is_empty() {
@@ -43,6 +43,7 @@ pub fn append_sampled(segments: &mut Vec<Segment>, sampled: Segment) {
         Some(last)
             if last.source() == SegmentSource::Sampled
                 && last.policy_version == sampled.policy_version
+                && last.engine == sampled.engine
                 && last.arithmetic == sampled.arithmetic
                 && last.seed == sampled.seed =>
         {
@@ -53,10 +54,10 @@ pub fn append_sampled(segments: &mut Vec<Segment>, sampled: Segment) {
     }
 }
 
-/// The arithmetic, by its name, that all sampled tokens of a response were drawn with. `None` where engines named none or
+/// The arithmetic, by its name, that all sampled tokens of segments were drawn with. `None` where engines named none or
 /// several.
-pub fn arithmetic_of(segments: &[Segment]) -> Option<&str> {
-    let mut sampled = segments.iter().filter(|segment| segment.source() == SegmentSource::Sampled);
+pub fn arithmetic_of<'a>(segments: impl IntoIterator<Item = &'a Segment>) -> Option<&'a str> {
+    let mut sampled = segments.into_iter().filter(|segment| segment.source() == SegmentSource::Sampled);
     let first = sampled.next().map(|segment| segment.arithmetic.as_str()).filter(|name| !name.is_empty())?;
     sampled.all(|segment| segment.arithmetic == first).then_some(first)
 }
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn sampled_tokens_join_the_segment_of_their_version() {
+    fn sampled_tokens_join_the_segment_of_their_engine_and_version() {
         let mut segments = vec![Segment::injected(vec![9])];
         let mut append = |id: u32, version| {
             append_sampled(&mut segments, Segment::sampled(vec![id], vec![-(id as f32)], version));
@@ -231,13 +232,16 @@ mod tests {
         append_sampled(&mut segments, Segment::sampled(vec![], vec![], 5));
         let named = Segment { arithmetic: "other".to_owned(), ..Segment::sampled(vec![4], vec![-4.0], 4) };
         append_sampled(&mut segments, named.clone());
+        let of_another = Segment { engine: "b".to_owned(), ..named.clone() };
+        append_sampled(&mut segments, of_another.clone());
         assert_eq!(
             segments,
             [
                 Segment::injected(vec![9]),
                 Segment::sampled(vec![1, 2], vec![-1.0, -2.0], 3),
                 Segment::sampled(vec![3], vec![-3.0], 4),
-                named
+                named,
+                of_another
             ]
         );
     }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 mod injections;
 
+use injections::{CHATML, STYLES, Style};
+
 use evenkeel_chat::{
     ChatTemplate, Message, Observation, PastTurn, Prompt, PromptRenderer, PromptSettings, TemplateArguments,
     TemplateValue, ToolsIn, TurnRenderer, TurnSettings,
@@ -34,10 +36,27 @@ fn golden() -> Folder {
 }
 
 fn prompts(template: &str) -> PromptRenderer {
+    with_tokenizer(template, Tokenizer::require(&golden()).unwrap())
+}
+
+fn with_tokenizer(template: &str, tokenizer: Tokenizer) -> PromptRenderer {
     let templates = ChatTemplates { default: Some(template.to_owned()), named: BTreeMap::new() };
     let template = ChatTemplate::new(templates, SpecialTokens::default()).unwrap();
-    let tokenizer = Tokenizer::require(&golden()).unwrap();
     PromptRenderer::new(Some(Arc::new(template)), Arc::new(tokenizer), PromptSettings::default()).unwrap()
+}
+
+/// The tokenizer of the goldens, with other special tokens.
+fn tokenizer_with(tokens: &[&str]) -> Tokenizer {
+    let text = std::fs::read_to_string(golden().path().join("tokenizer.json")).unwrap();
+    let mut file: Value = serde_json::from_str(&text).unwrap();
+    let token = |(id, content): (u32, &&str)| {
+        json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": true})
+    };
+    file["added_tokens"] = (256..).zip(tokens).map(token).collect();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).unwrap();
+    Tokenizer::require(&Folder::new(folder.path())).unwrap()
 }
 
 fn published(folder: &Path, arguments: Value) -> PromptRenderer {
@@ -436,12 +455,18 @@ fn main() -> ExitCode {
         ),
         test("control_text_of_others_is_text_wherever_it_enters", || {
             let tokenizer = Tokenizer::require(&golden()).unwrap();
-            injections::are_text(&prompts(TOOLS), &tokenizer, ToolsIn::Template);
-            injections::are_text(&prompts(PLAIN), &tokenizer, ToolsIn::SystemPrompt);
+            injections::are_text(&prompts(TOOLS), &tokenizer, ToolsIn::Template, CHATML);
+            injections::are_text(&prompts(PLAIN), &tokenizer, ToolsIn::SystemPrompt, CHATML);
             injections::are_found_in_prompts(&prompts(PLAIN));
         }),
         test("a_user_who_speaks_between_turns_is_checked_as_well", a_user_who_speaks_between_turns_is_checked_as_well),
     ];
+    tests.extend(STYLES.map(|Style { name, template, tokens, tools_in, forgery }| {
+        test(&format!("control_text_of_others_is_text_wherever_it_enters::{name}"), move || {
+            let tokenizer = tokenizer_with(tokens);
+            injections::are_text(&with_tokenizer(template, tokenizer.clone()), &tokenizer, tools_in, forgery);
+        })
+    }));
     type Write = fn(&Path);
     let folders: [(&str, &str, Write); 3] = [
         ("qwen2.5", "data/chat/qwen2.5", qwen25),
@@ -457,7 +482,7 @@ fn main() -> ExitCode {
         tests.push(outside(&format!("outside::injections::{name}"), &[&file], move |data| {
             let folder = data.join(folder);
             let tokenizer = Tokenizer::require(&Folder::new(&folder)).unwrap();
-            injections::are_text(&published(&folder, json!({})), &tokenizer, ToolsIn::Template);
+            injections::are_text(&published(&folder, json!({})), &tokenizer, ToolsIn::Template, CHATML);
         }));
     }
     run(tests)

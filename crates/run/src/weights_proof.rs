@@ -86,6 +86,13 @@ impl WeightsProof {
         of_engines.or(equal).map(|found: Self| found.doubted(unverified, by_samples, nonce_is_fixed))
     }
 
+    /// How many engines were never verified, by the last of these lines that says it: what a process goes on from, which
+    /// knows only the engines that it has seen itself.
+    pub fn unverified_engines<'a>(lines: impl IntoIterator<Item = &'a MetricsLine>) -> u64 {
+        let counts = lines.into_iter().filter_map(|line| line.get(UNVERIFIED_ENGINES));
+        counts.last().unwrap_or_default() as u64
+    }
+
     /// Nothing is proven of a run in which an engine was never looked at, or may have known when it is, or of which
     /// samples do not say what scores do.
     fn doubted(self, unverified_engines: f64, by_samples: Option<f64>, nonce_is_fixed: bool) -> Self {
@@ -175,6 +182,19 @@ mod tests {
         let found = WeightsProof::of_lines(&lines).unwrap();
         assert_eq!(WeightsProof::of(&Curves::of(&lines)), Some(found), "the card of the model and the summary agree");
         found
+    }
+
+    #[test]
+    fn a_process_that_goes_on_knows_how_many_engines_were_never_verified() {
+        let counts = [None, Some(2.0), Some(1.0), None];
+        let line = |(step, count): (u64, Option<f64>)| {
+            let mut line = MetricsLine::new(StepKind::Train, step, step);
+            count.iter().for_each(|count| line.set_named(UNVERIFIED_ENGINES, *count));
+            line
+        };
+        let lines: Vec<_> = (1..).zip(counts).map(line).collect();
+        assert_eq!(WeightsProof::unverified_engines(&lines), 1);
+        assert_eq!(WeightsProof::unverified_engines(&lines[..1]), 0);
     }
 
     #[test]

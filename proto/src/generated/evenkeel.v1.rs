@@ -25,6 +25,9 @@ pub struct Segment {
     /// With an arithmetic: the seed that the engine was given. Its nth random number has drawn the nth token of the segment.
     #[prost(uint64, optional, tag = "6")]
     pub seed: ::core::option::Option<u64>,
+    /// Name of the engine that sampled the segment, as in GetStatus. Empty if INJECTED, and from services that do not say it.
+    #[prost(string, tag = "7")]
+    pub engine: ::prost::alloc::string::String,
 }
 /// Cancels one item of a stream. The item is still answered exactly once, with whichever outcome came first. An unknown or already
 /// answered id is ignored, since a cancel and an answer may cross.
@@ -529,7 +532,7 @@ pub struct Rollout {
     /// Which distribution the log-probabilities are taken from: as reported by the engine, or else as configured.
     #[prost(enumeration = "LogProbabilityMode", tag = "9")]
     pub log_probability_mode: i32,
-    /// Name of the engine, as in GetStatus.
+    /// Name of the engine of the last attempt, as in GetStatus. Each segment names its own.
     #[prost(string, tag = "10")]
     pub engine: ::prost::alloc::string::String,
     /// Version that the engine reports, such as vllm 0.32.0.

@@ -130,7 +130,7 @@ async fn answer(backend: Backend, proof: Arc<SharedProof>, tokenizer: Option<Arc
             let (number, rollout) = sample.map_err(|error| Failure::server(error.to_string()))?;
             let rollout = rollout?;
             let version = job.weights.version;
-            proof.sampled(&rollout.engine, version);
+            proof.sampled(&rollout, version);
             let sample = DrawnSample { version, prompt: &ids, sampling: &job.sampling, rollout: &rollout };
             proof.audit(&backend, sample).await?;
             let response: Vec<u32> =

@@ -1,7 +1,7 @@
 //! Whether the engines had the learner's weights: docs/orchestrator.md, "Proof of weights".
 
 use evenkeel_charts::{Chart, Figure, Html, HtmlTable, Series, Style, figures, number};
-use evenkeel_run::{Curves, Summary};
+use evenkeel_run::{Curves, ProofState, Summary};
 
 use super::charts::points;
 
@@ -16,6 +16,13 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
     let Some(weights) = &summary.weights else {
         return Html::paragraph("The engine weights were not verified.");
     };
+    if weights.equal_tokens > 0 && weights.state == ProofState::Undecided {
+        let tokens = weights.equal_tokens;
+        return Html::paragraph(format!(
+            "The engine weights are {weights}. The log-probabilities of {tokens} trained tokens are the learner's to the \
+             bit, which says nothing of the others."
+        ));
+    }
     if weights.equal_tokens > 0 {
         return Html::paragraph(format!(
             "The engine weights are {weights}. Engine and learner compute with the same arithmetic, so wrong weights \
@@ -90,6 +97,23 @@ mod tests {
         assert!(html.contains("undecided on 2 engines") && html.contains("500 scored tokens"), "{html}");
         assert!(html.contains("<td>nothing loaded</td>") && html.contains("ruled out"), "{html}");
         assert!(html.contains("<td>layers 0-7</td>") && html.contains("undecided"), "{html}");
+    }
+
+    #[test]
+    fn equal_bits_prove_the_weights_unless_an_engine_was_never_verified_or_knew_the_samples() {
+        let said = |doubt: Option<&str>| {
+            let steps = Curves::of(&lines(5, |line| {
+                line.set_named("proof/equal_tokens", 100.0);
+                doubt.iter().for_each(|name| line.set_named(*name, 1.0));
+            }));
+            section(&summary(&steps), &steps).into_string()
+        };
+        assert!(said(None).contains("verified by 500 trained tokens") && said(None).contains("would have shown"));
+        for doubt in ["proof/unverified_engines", "sampler_audit/nonce_is_fixed"] {
+            let html = said(Some(doubt));
+            assert!(html.contains("undecided") && html.contains("500 trained tokens are the learner"), "{html}");
+            assert!(!html.contains("would have shown"), "{html}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Directories whose files are not all of one run: those of another were copied over them, or a folder leads elsewhere.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{RecipeRecord, RunManifest};
 use crate::error::RunFilesError;
@@ -12,6 +12,10 @@ use crate::layout::{
 /// The folders of a run.
 const FOLDERS: [&str; 5] = [CHECKPOINTS_FOLDER, WEIGHTS_FOLDER, ROLLOUTS_FOLDER, EVALUATION_FOLDER, TENSORBOARD_FOLDER];
 
+/// How far below a folder of a run links are looked for: `checkpoints` has a folder for each run, and in it one for each
+/// checkpoint; `weights` has one for each version. A fork has no links in them, it shares files by hard links at most.
+const DEPTHS: [(&str, u32); 2] = [(CHECKPOINTS_FOLDER, 2), (WEIGHTS_FOLDER, 1)];
+
 /// Refuses a directory whose record of inputs has other settings than its recipe, which has the checkpoints of another
 /// run only, or of which a folder is a link.
 pub(super) fn refuse_mixed(
@@ -21,10 +25,11 @@ pub(super) fn refuse_mixed(
     recipe: &RecipeRecord<'_>,
 ) -> Result<(), RunFilesError> {
     let refused = |why: String| Err(RunFilesError::directory(path, why));
-    for name in FOLDERS {
-        if path.join(name).symlink_metadata().is_ok_and(|found| found.is_symlink()) {
-            return refused(format!("has `{name}` as a link, allowed: a folder (move the whole run instead)"));
-        }
+    let linked = |name: &&str| path.join(name).symlink_metadata().is_ok_and(|found| found.is_symlink());
+    let link = FOLDERS.into_iter().find(linked).map(|name| path.join(name));
+    if let Some(link) = link.or_else(|| DEPTHS.iter().find_map(|(name, depth)| link_below(&path.join(name), *depth))) {
+        let name = link.strip_prefix(path).unwrap_or(&link).display();
+        return refused(format!("has `{name}` as a link, allowed: a folder (move the whole run instead)"));
     }
     // Both have the settings alone that no resumed run may change.
     let differing = differences(&begun_with.settings, recipe.rules);
@@ -51,10 +56,23 @@ pub(super) fn refuse_mixed(
     }
 }
 
+/// A link among what a folder has, down to that depth.
+fn link_below(folder: &Path, depth: u32) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut kinds = entries.filter_map(|entry| Some((entry.path(), entry.file_type().ok()?)));
+    kinds.find_map(|(path, kind)| {
+        if kind.is_symlink() {
+            Some(path)
+        } else if kind.is_dir() && depth > 1 {
+            link_below(&path, depth - 1)
+        } else {
+            None
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::super::RunDirectory;
     use super::super::test_recipe::{TestRecipe, begin_with};
     use super::*;
@@ -99,5 +117,19 @@ mod tests {
         std::fs::rename(path.join(CHECKPOINTS_FOLDER), dir.path().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink(dir.path().join("elsewhere"), path.join(CHECKPOINTS_FOLDER)).unwrap();
         assert!(refused(&path, &recipe).contains("has `checkpoints` as a link, allowed: a folder"));
+    }
+
+    #[test]
+    fn so_is_a_checkpoint_or_a_version_that_does() {
+        for inside in ["checkpoints/b", "checkpoints/a/step-000002", "weights/step-000002"] {
+            let dir = tempfile::tempdir().unwrap();
+            let recipe = TestRecipe::new(&[]);
+            let path = run(dir.path(), "a", &recipe);
+            std::fs::create_dir_all(path.join(WEIGHTS_FOLDER)).unwrap();
+            assert!(RunDirectory::resume(&path, recipe.record()).is_ok());
+            std::os::unix::fs::symlink(dir.path(), path.join(inside)).unwrap();
+            let error = refused(&path, &recipe);
+            assert!(error.contains(&format!("has `{inside}` as a link, allowed: a folder")), "{error}");
+        }
     }
 }

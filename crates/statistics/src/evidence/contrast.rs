@@ -42,6 +42,9 @@ pub struct Contrast {
 }
 
 impl Contrast {
+    /// Chance that an honest run is accused by contrasts of scored text, over all of its steps, suspicions and engines.
+    pub const FALSE_ALARMS: f64 = 3e-4;
+
     /// A round begins: from here on a fault may have begun.
     pub fn begin_round(&mut self) {
         self.stale.begin_round();

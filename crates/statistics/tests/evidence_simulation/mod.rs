@@ -1,17 +1,17 @@
 //! Simulated runs of the proof of weights: how often an honest run is accused, and how many steps a fault takes. Used
 //! by the test of it and by the example that prints the numbers of docs/proofs.md.
 //!
-//! The proof's own constants are repeated here: the share of an engine, the number of suspicions and how they take
-//! turns, and the budget.
+//! Constants of the proof are repeated here: the share of an engine, the number of suspicions and how they take turns.
 
 pub(crate) mod faults;
 pub(crate) mod honest;
 pub(crate) mod noise;
 
 use evenkeel_seeds::{ChaCha12Rng, RngCore, Stream, rng};
+use evenkeel_statistics::evidence::Contrast;
 
-/// Chance that an honest run is accused by the proof of weights.
-pub(crate) const BUDGET: f64 = 4e-4;
+/// Chance that an honest run is accused by what engines say of given text.
+pub(crate) const BUDGET: f64 = Contrast::FALSE_ALARMS;
 /// Suspicions: nothing loaded, one version behind, and groups of tensors.
 pub(crate) const SUSPICIONS: usize = 12;
 /// Suspicions that are tested in every proof, and how many of the others are, in rotation.

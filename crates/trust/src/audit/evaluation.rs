@@ -8,7 +8,7 @@
 
 use evenkeel_seeds::Uniforms;
 
-use super::sample::{AuditedSample, Difference, ties};
+use super::sample::{AuditedGroup, AuditedSample, Difference, ties};
 use super::selection::{AuditRates, Selection};
 use super::{SamplerAudit, selection};
 use crate::evidence::samples::{AuditedSequence, Drawing, StepEvidence};
@@ -24,6 +24,8 @@ pub struct AnswerChoice {
     step: u64,
     sequences: u32,
     selection: Option<Selection>,
+    /// Chosen answers that could not be generated.
+    missing: u64,
 }
 
 impl AnswerChoice {
@@ -33,9 +35,23 @@ impl AnswerChoice {
         self.selection = (self.sequences > 0).then(|| Selection::new(self.nonce, self.step, rates));
     }
 
-    /// Whether the answer of that number to a problem is chosen.
-    pub fn takes(&mut self, problem: u64, answer: u32) -> bool {
-        self.selection.as_mut().is_some_and(|selection| selection.takes(problem, answer, 0))
+    /// The chosen sequences of so many answers to a problem. One that could not be generated is counted.
+    pub fn take(&mut self, group: &impl AuditedGroup, answers: u32) -> Vec<AuditedSample> {
+        let sequences = |answer| (0..group.sequences(answer).max(1)).map(move |sequence| (answer, sequence));
+        let mut taken = Vec::new();
+        for (answer, sequence) in (0..answers).flat_map(sequences) {
+            if self.takes(group.prompt(), answer, sequence) {
+                let drawn = group.sample(answer, sequence);
+                self.missing += u64::from(drawn.is_empty());
+                taken.extend(drawn);
+            }
+        }
+        taken
+    }
+
+    /// Whether a sequence of the answer of that number to a problem is chosen.
+    pub(super) fn takes(&mut self, problem: u64, answer: u32, sequence: u32) -> bool {
+        self.selection.as_mut().is_some_and(|selection| selection.takes(problem, answer, sequence))
     }
 }
 
@@ -44,7 +60,7 @@ impl AnswerChoice {
 pub struct EvaluationReport {
     /// Answers that were scored.
     pub audited: u64,
-    /// Chosen answers that could not be scored.
+    /// Chosen answers that could not be generated, or not be scored.
     pub not_possible: u64,
     /// Whether an engine failed a check, which is a warning.
     pub failed: bool,
@@ -65,7 +81,7 @@ impl SamplerAudit {
     /// Which answers of an evaluation of the weights after a step are to be looked at.
     pub fn answers(&self, step: u64) -> AnswerChoice {
         let sequences = if self.is_on() { self.settings.sequences.max(LEAST) } else { 0 };
-        AnswerChoice { nonce: self.nonce(), step, sequences, selection: None }
+        AnswerChoice { nonce: self.nonce(), step, sequences, ..AnswerChoice::default() }
     }
 
     /// Looks at the chosen answers of an evaluation of the weights after a step. Each comes with the distribution that
@@ -84,6 +100,7 @@ impl SamplerAudit {
         let mut report = EvaluationReport {
             nonce: self.is_on().then_some(choice.nonce),
             nonce_is_fixed: self.settings.nonce.is_some(),
+            not_possible: choice.missing,
             ..EvaluationReport::default()
         };
         let mut shown = StepEvidence::default();

@@ -16,8 +16,9 @@ pub trait AuditedGroup {
     /// could not be generated.
     fn sequences(&self, number: u32) -> u32;
 
-    /// A sequence of the sample of that number; `None` where there is none.
-    fn sample(&self, number: u32, sequence: u32) -> Option<AuditedSample>;
+    /// A sequence of the sample of that number, once for each engine that has drawn tokens of it; none where there is no
+    /// such sequence.
+    fn sample(&self, number: u32, sequence: u32) -> Vec<AuditedSample>;
 
     /// Whether one version of the weights has drawn all of its tokens.
     fn is_of_one_version(&self) -> bool;
@@ -32,7 +33,7 @@ pub trait AuditedGroup {
 /// An answer as an engine has drawn it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnAnswer {
-    /// Name of the engine that drew it.
+    /// Name of the engine that drew it, or its beginning.
     pub engine: String,
     /// The tokens, with the engine's log-probabilities.
     pub tokens: Vec<(u32, f64)>,
@@ -41,7 +42,7 @@ pub struct DrawnAnswer {
 /// A sequence that the learner is to score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditedSample {
-    /// The engine that has drawn it.
+    /// The engine that answers for it.
     pub engine: String,
     /// How the engine computes, by its name; empty if it names nothing.
     pub arithmetic: String,
@@ -49,7 +50,7 @@ pub struct AuditedSample {
     pub prompt: Vec<u32>,
     /// Tokens of the response.
     pub response: Vec<u32>,
-    /// For each token of the response how it was drawn; `None` where no engine has drawn it.
+    /// For each token of the response how that engine has drawn it; `None` where it has not.
     pub drawn: Vec<Option<DrawnToken>>,
     /// With which seeds, where the engine has an arithmetic.
     pub seeded: Vec<SeededRun>,

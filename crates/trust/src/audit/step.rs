@@ -43,8 +43,8 @@ pub struct ScoredSamples {
 pub struct SampleScoring {
     audit: Arc<SamplerAudit>,
     step: u64,
-    /// In the order of prompts, whichever completed first: by prompt, sample and sequence.
-    samples: BTreeMap<(u64, u32, u32), AuditedSample>,
+    /// In the order of prompts, whichever completed first: by prompt, sample, sequence and engine.
+    samples: BTreeMap<(u64, u32, u32, u32), AuditedSample>,
     found: ScoredSamples,
 }
 
@@ -81,10 +81,10 @@ impl StepAudit {
                 if !self.selection.takes(prompt, number, sequence) {
                     continue;
                 }
-                match group.sample(number, sequence) {
-                    Some(sample) => drop(scoring.samples.insert((prompt, number, sequence), sample)),
-                    None => scoring.found.report.missing += 1,
-                }
+                let drawn = group.sample(number, sequence);
+                scoring.found.report.missing += u64::from(drawn.is_empty());
+                let by_engine = (0..).zip(drawn);
+                scoring.samples.extend(by_engine.map(|(engine, sample)| ((prompt, number, sequence, engine), sample)));
             }
         }
         if !self.is_counted() {

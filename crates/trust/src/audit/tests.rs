@@ -79,7 +79,7 @@ impl AuditedGroup for FakeGroup {
         1
     }
 
-    fn sample(&self, number: u32, _sequence: u32) -> Option<AuditedSample> {
+    fn sample(&self, number: u32, _sequence: u32) -> Vec<AuditedSample> {
         let drawn = self.drawn(number);
         let token = |(at, &(_, log_p)): (usize, &(u32, f64))| {
             let bits = match self.drawing {
@@ -91,7 +91,7 @@ impl AuditedGroup for FakeGroup {
         };
         // A temperature is looked for by evidence.
         let arithmetic = if matches!(self.drawing, Drawing::Temperature(_)) { "another" } else { ARITHMETIC };
-        Some(AuditedSample {
+        vec![AuditedSample {
             engine: "fake".to_owned(),
             arithmetic: arithmetic.to_owned(),
             prompt: self.prompt_ids(),
@@ -103,7 +103,7 @@ impl AuditedGroup for FakeGroup {
                 _ => Vec::new(),
             },
             early: self.early(),
-        })
+        }]
     }
 
     fn is_of_one_version(&self) -> bool {
@@ -132,7 +132,7 @@ impl AuditedGroup for PartialGroup {
         self.0.sequences(number)
     }
 
-    fn sample(&self, number: u32, sequence: u32) -> Option<AuditedSample> {
+    fn sample(&self, number: u32, sequence: u32) -> Vec<AuditedSample> {
         self.0.sample(number, sequence)
     }
 
@@ -165,10 +165,10 @@ impl AuditedGroup for EpisodesGroup {
         if number + 1 < SAMPLES { 2 } else { 0 }
     }
 
-    fn sample(&self, number: u32, sequence: u32) -> Option<AuditedSample> {
+    fn sample(&self, number: u32, sequence: u32) -> Vec<AuditedSample> {
         let drawing = if sequence == 0 { Drawing::Honest } else { self.later };
         let group = FakeGroup { number: self.number, drawing };
-        (sequence < self.sequences(number)).then(|| group.sample(number, 0)).flatten()
+        if sequence < self.sequences(number) { group.sample(number, 0) } else { Vec::new() }
     }
 
     fn is_of_one_version(&self) -> bool {
@@ -200,8 +200,8 @@ impl AuditedGroup for LengthsGroup {
         1
     }
 
-    fn sample(&self, _number: u32, _sequence: u32) -> Option<AuditedSample> {
-        None
+    fn sample(&self, _number: u32, _sequence: u32) -> Vec<AuditedSample> {
+        Vec::new()
     }
 
     fn is_of_one_version(&self) -> bool {
@@ -356,7 +356,7 @@ fn so_does_one_bit_of_a_token_that_was_drawn_without_the_end_token() {
 #[test]
 fn tokens_that_others_put_into_a_response_do_not_count_for_its_least_tokens() {
     let group = FakeGroup { number: 3, drawing: Drawing::Honest };
-    let mut sample = group.sample(0, 0).unwrap();
+    let mut sample = group.sample(0, 0).remove(0);
     sample.drawn[1..9].fill(None);
     let response = sample.response.iter().enumerate();
     let view: Vec<_> = response.map(|(at, &id)| policy(&sample.prompt, at).view(id as usize)).collect();
@@ -559,7 +559,7 @@ fn answers_of_an_evaluation_are_each_chosen_by_a_secret_number() {
         let mut choice = secret.answers(3);
         choice.among(400);
         let all = (0..100).flat_map(|problem| (0..4).map(move |answer| (problem, answer)));
-        all.filter(|(problem, answer)| choice.takes(*problem, *answer)).collect::<Vec<_>>()
+        all.filter(|(problem, answer)| choice.takes(*problem, *answer, 0)).collect::<Vec<_>>()
     };
     let several: Vec<_> = (0..100).map(|_| chosen()).collect();
     // 16 of 400 are expected each time, with a standard deviation of 40 in all.
@@ -569,8 +569,26 @@ fn answers_of_an_evaluation_are_each_chosen_by_a_secret_number() {
     let (fixed, _) = audit(AuditMode::Stop, false);
     let mut choice = fixed.answers(3);
     choice.among(16);
-    assert!((0..16).all(|problem| choice.takes(problem, 0)), "all where there are fewer");
-    assert!(!AnswerChoice::default().takes(0, 0));
+    assert!((0..16).all(|problem| choice.takes(problem, 0, 0)), "all where there are fewer");
+    assert!(!AnswerChoice::default().takes(0, 0, 0));
+}
+
+#[test]
+fn every_sequence_of_an_evaluated_episode_may_be_chosen_and_those_that_could_not_be_generated_are_counted() {
+    let look = |later| {
+        let (audit, _) = audit_with(SamplerAuditSettings::default(), false, false);
+        let mut choice = audit.answers(3);
+        choice.among(1);
+        let answers = choice.take(&EpisodesGroup { number: 7, later }, SAMPLES);
+        let distribution = SampledDistribution { end_token_ids: Vec::new(), ..sampling().distribution };
+        let answers: Vec<_> = answers.into_iter().map(|answer| (answer, distribution.clone())).collect();
+        now(audit.evaluation(3, &choice, &answers, &FakeLearner::default())).map_err(|error| error.to_string())
+    };
+    let report = look(Drawing::Honest).unwrap();
+    // All sequences are chosen, and the last episode has none.
+    assert_eq!((report.audited, report.not_possible), (u64::from(2 * (SAMPLES - 1)), 1));
+    assert!(!report.is_verified());
+    assert!(look(Drawing::OneBit).unwrap_err().contains("for token 5 of a response"));
 }
 
 #[test]
@@ -617,7 +635,7 @@ fn evaluation(
 fn an_evaluation_is_of_the_learners_weights_or_its_engine_is_accused() {
     let look = |drawing, temperature| {
         let (audit, _) = audit(AuditMode::Stop, false);
-        let answer = FakeGroup { number: 7, drawing }.sample(2, 0).unwrap();
+        let answer = FakeGroup { number: 7, drawing }.sample(2, 0).remove(0);
         evaluation(&audit, 3, vec![answer], temperature).map(|report| report.audited)
     };
     assert_eq!(look(Drawing::Honest, 1.0), Ok(1));
@@ -634,7 +652,7 @@ fn an_evaluation_is_of_the_learners_weights_or_its_engine_is_accused() {
 /// An answer of an engine that names no arithmetic, made of the likeliest tokens or of these.
 fn unnamed(number: u64, likeliest: bool) -> AuditedSample {
     let group = FakeGroup { number, drawing: Drawing::Honest };
-    let mut answer = AuditedSample { arithmetic: String::new(), ..group.sample(1, 0).unwrap() };
+    let mut answer = AuditedSample { arithmetic: String::new(), ..group.sample(1, 0).remove(0) };
     for (at, (id, drawn)) in answer.response.iter_mut().zip(&mut answer.drawn).enumerate().filter(|_| likeliest) {
         let policy = policy(&group.prompt_ids(), at);
         let best = (0..policy.0.len()).max_by(|one, other| policy.0[*one].total_cmp(&policy.0[*other])).unwrap();
@@ -666,7 +684,7 @@ fn noise_at_a_low_temperature_is_larger_by_as_much() {
         (0..20).any(|step| {
             let noisy = |number| {
                 let group = FakeGroup { number, drawing: Drawing::Honest };
-                let mut answer = AuditedSample { arithmetic: String::new(), ..group.sample(1, 0).unwrap() };
+                let mut answer = AuditedSample { arithmetic: String::new(), ..group.sample(1, 0).remove(0) };
                 for (at, (id, drawn)) in answer.response.iter().zip(&mut answer.drawn).enumerate() {
                     let policy = policy(&group.prompt_ids(), at);
                     let log_p = policy.at_temperature(f64::from(temperature)).0[*id as usize].ln();

@@ -149,7 +149,7 @@ impl AuditedGroup for Group<'_> {
         1
     }
 
-    fn sample(&self, number: u32, _: u32) -> Option<AuditedSample> {
+    fn sample(&self, number: u32, _: u32) -> Vec<AuditedSample> {
         let prompt = vec![self.number as u32, 3, 5];
         let weights = (self.run.draws_from)(self.version);
         let mut uniforms = Uniforms::new(u64::from(number), Stream::SamplerAudit { step: self.number });
@@ -169,7 +169,7 @@ impl AuditedGroup for Group<'_> {
         };
         let drawn: Vec<(u32, f32)> = (0..TOKENS).map(&mut draw).collect();
         let token = |&(_, log_probability): &(u32, f32)| Some(DrawnToken { log_probability, version: self.version });
-        Some(AuditedSample {
+        vec![AuditedSample {
             engine: self.run.name(number),
             arithmetic: self.run.arithmetic.to_owned(),
             response: drawn.iter().map(|(id, _)| *id).collect(),
@@ -177,7 +177,7 @@ impl AuditedGroup for Group<'_> {
             prompt,
             seeded: Vec::new(),
             early: 0,
-        })
+        }]
     }
 
     fn is_of_one_version(&self) -> bool {

@@ -96,9 +96,10 @@ impl PartialSample {
     /// Appends the tokens of the current attempt to the response.
     pub(super) fn keep(&mut self) {
         let (ids, log_probabilities) = (self.tokens.ids().to_vec(), self.tokens.log_probabilities().to_vec());
-        let arithmetic = self.engine.as_ref().map_or("", |engine| engine.arithmetic()).to_owned();
+        let (name, arithmetic) = self.engine.as_ref().map_or(("", ""), |engine| (engine.name(), engine.arithmetic()));
+        let (engine, arithmetic) = (name.to_owned(), arithmetic.to_owned());
         let seed = self.seed.filter(|_| !arithmetic.is_empty());
-        let sampled = Segment { arithmetic, seed, ..Segment::sampled(ids, log_probabilities, self.version) };
+        let sampled = Segment { engine, arithmetic, seed, ..Segment::sampled(ids, log_probabilities, self.version) };
         append_sampled(&mut self.segments, sampled);
         self.sampled += u32::try_from(self.tokens.count()).unwrap_or(u32::MAX);
         self.tokens.clear();

@@ -36,7 +36,7 @@ async fn a_rollout_describes_itself_completely() {
 }
 
 #[tokio::test]
-async fn a_segment_names_the_arithmetic_of_its_engine_and_the_seed_that_it_was_given() {
+async fn a_segment_names_its_engine_with_its_arithmetic_and_the_seed_that_it_was_given() {
     bounded(async {
         for (says, named) in [(json!({}), ""), (json!({"arithmetic": "bits-1"}), "bits-1")] {
             let engine = FakeEngine::start();
@@ -45,7 +45,10 @@ async fn a_segment_names_the_arithmetic_of_its_engine_and_the_seed_that_it_was_g
             let rollout = service.draw(item("a", 7)).await;
             let segment = &rollout.segments[0];
             let seed = (!named.is_empty()).then_some(7);
-            assert_eq!((segment.arithmetic.as_str(), segment.seed), (named, seed));
+            assert_eq!(
+                (segment.engine.as_str(), segment.arithmetic.as_str(), segment.seed),
+                (engine.name(), named, seed)
+            );
             assert_eq!(service.status().await.engines[0].arithmetic, named);
         }
     })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::WeightsRef;
 use evenkeel_run::{AnswerFile, EvaluationAnswer, EvaluationManifest};
-use evenkeel_trust::{AnswerChoice, AuditedGroup, AuditedSample, SampledDistribution};
+use evenkeel_trust::{AnswerChoice, AuditedSample, SampledDistribution};
 
 use super::benchmark::Benchmarks;
 use super::group_answers::answers_of;
@@ -35,7 +35,7 @@ pub(crate) struct AuditedAnswers {
 }
 
 impl AuditedAnswers {
-    /// Takes the chosen answers of a group, as far as they could be generated.
+    /// Takes the chosen answers of a group.
     fn take(&mut self, group: &SampledGroup, sampling: &SamplingSettings) {
         let distribution = SampledDistribution {
             temperature: sampling.temperature,
@@ -44,11 +44,8 @@ impl AuditedAnswers {
             min_p: sampling.min_p,
             end_token_ids: Vec::new(),
         };
-        for number in 0..group.samples().len() as u32 {
-            if self.choice.takes(group.number(), number) {
-                self.taken.extend(group.sample(number, 0).map(|answer| (answer, distribution.clone())));
-            }
-        }
+        let taken = self.choice.take(group, group.samples().len() as u32);
+        self.taken.extend(taken.into_iter().map(|answer| (answer, distribution.clone())));
     }
 }
 

@@ -1,6 +1,6 @@
 //! A part of a response is generated: attempts at it, until a rollout passes validation or they are used up.
 
-use evenkeel_proto::v1::{Failure, FailureCode, Rollout};
+use evenkeel_proto::v1::{Failure, FailureCode, Rollout, SegmentSource};
 use evenkeel_rpc::dispatch::DispatchError;
 use evenkeel_telemetry::TraceContext;
 
@@ -173,10 +173,11 @@ impl PartGenerator<'_> {
     }
 
     fn classify(&self, part: &ResponsePart, start: AttemptStart, answer: Result<Rollout, DispatchError>) -> Attempted {
-        let rollout = match answer {
+        let mut rollout = match answer {
             Ok(rollout) => rollout,
             Err(error) => return Attempted::Failed(self.lost(&error)),
         };
+        name_engines(&mut rollout);
         if let Some(failure) = &rollout.failure {
             return Attempted::given_up(failure);
         }
@@ -202,6 +203,12 @@ impl PartGenerator<'_> {
             counts: self.batch.services().generation().is_connected(),
         }
     }
+}
+
+/// Names the engine of segments whose service does not say it: they are new, or an earlier answer has named theirs.
+fn name_engines(rollout: &mut Rollout) {
+    let sampled = rollout.segments.iter_mut().filter(|segment| segment.source() == SegmentSource::Sampled);
+    sampled.filter(|segment| segment.engine.is_empty()).for_each(|segment| segment.engine.clone_from(&rollout.engine));
 }
 
 impl Attempted {

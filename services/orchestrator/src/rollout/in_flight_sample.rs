@@ -1,6 +1,7 @@
 //! One sample from its request to its reward: the response is sampled segment by segment, verified and scored. When
 //! each segment is sampled, and by which weights, is decided by others.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +18,7 @@ use super::group_request::GroupRequest;
 use super::judging::JudgedAnswer;
 use super::left_out::LeftOut;
 use super::response_part::ResponsePart;
-use super::sample::{Sample, SampleStatus, Unscored, VerdictDetail, mean_log_probability, parts_of};
+use super::sample::{Sample, SampleStatus, Unscored, VerdictDetail, engines_of, mean_log_probability, parts_of};
 use super::spans::{record_sample, trace_of_prompt};
 use super::verification::{VerificationOutcome, verify};
 use crate::clients::Services;
@@ -226,7 +227,7 @@ impl InFlightSample {
         }
         let sample = Sample {
             id: self.id(),
-            engine: rollout.engine.clone(),
+            engines: engines_of(&rollout.segments).into_iter().map(str::to_owned).collect(),
             finish_reason: rollout.finish_reason(),
             is_marked: is_marked(&text),
             text,
@@ -252,7 +253,7 @@ impl InFlightSample {
         self.batch.left_out(if is_sampled { LeftOut::NoVerdict } else { LeftOut::NotGenerated }, &message);
         Sample {
             id: self.id(),
-            engine: String::new(),
+            engines: BTreeSet::new(),
             segments: Vec::new(),
             contexts: Vec::new(),
             text: String::new(),

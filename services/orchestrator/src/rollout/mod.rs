@@ -47,7 +47,7 @@ pub(crate) use group_request::{GroupRequest, GroupSampling};
 pub(crate) use judging::{JudgedAnswer, Judging};
 pub(crate) use played::EpisodeRecord;
 pub(crate) use rollouts::{RolloutEvent, Rollouts, SampleKey};
-pub(crate) use sample::{COPIED, Sample, SampleStatus, VerdictDetail};
+pub(crate) use sample::{COPIED, Sample, SampleStatus, VerdictDetail, engines_of};
 pub(crate) use sampled_group::SampledGroup;
 pub(crate) use scheduler::RolloutScheduler;
 pub(crate) use segment::SegmentTokens;

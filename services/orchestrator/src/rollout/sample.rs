@@ -1,8 +1,8 @@
 //! One sample of a group, with what became of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_proto::v1::{FinishReason, Outcome, Segment, TurnContext};
+use evenkeel_proto::v1::{FinishReason, Outcome, Segment, SegmentSource, TurnContext};
 use evenkeel_proto::{Label, NoReward};
 use evenkeel_run::{RolloutSegment, RolloutTurn, TurnPrompt, tokens_digest};
 
@@ -109,8 +109,8 @@ pub(crate) struct VerdictDetail {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) id: String,
-    /// The engine that sampled it, or its last part; empty where it failed.
-    pub(crate) engine: String,
+    /// The engines that sampled tokens of it; none where it failed.
+    pub(crate) engines: BTreeSet<String>,
     /// Empty where it failed, and once they were taken for the learner.
     pub(crate) segments: Vec<Segment>,
     /// The prompts of turns that have their own.
@@ -143,6 +143,12 @@ pub(super) fn parts_of(segments: &[Segment]) -> Vec<RolloutSegment> {
         tokens: u32::try_from(segment.token_ids.len()).unwrap_or(u32::MAX),
     };
     segments.iter().map(part).collect()
+}
+
+/// The engines that sampled tokens of a response.
+pub(crate) fn engines_of(segments: &[Segment]) -> BTreeSet<&str> {
+    let sampled = segments.iter().filter(|segment| segment.source() == SegmentSource::Sampled);
+    sampled.map(|segment| segment.engine.as_str()).collect()
 }
 
 /// Mean log-probability of the sampled tokens of a response.

@@ -246,7 +246,7 @@ pub(super) mod tests {
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {
                 id: id.sample(number).to_string(),
-                engine: "a".to_owned(),
+                engines: ["a".to_owned()].into(),
                 segments: raw.map_or(vec![], |_| vec![Segment::sampled(vec![7], vec![-0.5], 3)]),
                 contexts: vec![],
                 finish_reason: FinishReason::Length,

@@ -55,7 +55,7 @@ impl SeenStep {
     pub(super) fn new(sampled: &SampledStep, proof: Option<&ProofReport>, version: u64, weights: &str) -> Self {
         let groups = sampled.batch.groups.iter().chain(&sampled.batch.dropped);
         let samples = groups.flat_map(|group| group.samples()).filter(|sample| sample.is_generated());
-        let engines: BTreeSet<&str> = samples.map(|sample| sample.engine.as_str()).collect();
+        let engines: BTreeSet<&str> = samples.flat_map(|sample| sample.engines.iter().map(String::as_str)).collect();
         let observed = Observed {
             engines: Some(engines.len() as u64),
             proof: proof.map(|proof| ProofSeen {

@@ -78,6 +78,23 @@ async fn an_episode_is_one_sequence_of_which_the_sampled_tokens_are_trained_on()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_drew_the_first_turns_alone_and_answered_no_proof_leaves_the_run_undecided() {
+    bounded(async {
+        let table = Table::start(64).await;
+        let of_turn = |item: &GenerateItem| if item.prefix_segments.is_empty() { "unproven" } else { "fake" };
+        *table.cluster.generation.state.engine.lock().unwrap() = Some(Box::new(of_turn));
+        let path = table.run("run", &settings()).await.unwrap();
+        for sample in table.groups().iter().flat_map(|group| &group.samples) {
+            let engines: Vec<_> = sample.segments.iter().map(|segment| segment.engine.as_str()).collect();
+            assert_eq!(engines, ["unproven", "", "fake"]);
+        }
+        let unverified: Vec<_> = metrics(&path).iter().map(|line| line.get("proof/unverified_engines")).collect();
+        assert_eq!(unverified, [Some(1.0); 3]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_is_lost_in_any_state_costs_attempts_and_changes_no_result() {
     bounded(async {
         let undisturbed = undisturbed(&settings()).await;

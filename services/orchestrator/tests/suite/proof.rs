@@ -160,3 +160,23 @@ async fn a_generation_service_that_was_restarted_gets_its_weights_before_the_pro
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_no_proof_has_reached_is_not_forgotten_by_a_resume() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        *cluster.generation.state.engine.lock().unwrap() = Some(Box::new(|_| "unproven"));
+        let mut recipe = recipe();
+        recipe.run.steps = 2;
+        cluster.run(&path, &recipe).await.1.unwrap();
+        *cluster.generation.state.engine.lock().unwrap() = None;
+        recipe.run.steps = 4;
+        let summary = finish(cluster.resume(&path, &recipe)).await.1.unwrap().1;
+        let unverified: Vec<_> = metrics(&path).iter().map(|line| line.get("proof/unverified_engines")).collect();
+        assert_eq!(unverified, [Some(1.0); 4]);
+        let weights = summary.weights.unwrap();
+        assert_eq!((weights.state, weights.unverified_engines), (ProofState::Undecided, 1));
+    })
+    .await;
+}

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_model_folder::Tokenizer;
 use evenkeel_proto::BASE_GROUP;
+use evenkeel_proto::v1::Rollout;
 use evenkeel_trust::{ProbeText, ProofSettings, Remark, RemarkSink, TensorGroup, WeightsProof};
 
 use crate::backend::Backend;
@@ -120,6 +121,7 @@ impl LoadedWeights {
             Ok(verdict) => {
                 match &verdict {
                     Verdict::Verified(how) => tracing::info!(version, how, "the engines' weights are verified"),
+                    Verdict::ScoresAlone(why) => tracing::info!(version, why, "the engines' weights are undecided"),
                     Verdict::Undecided(why) => tracing::warn!(version, why, "the engines' weights are undecided"),
                 }
                 self.shared.verdicts.note(version, verdict);
@@ -222,18 +224,20 @@ impl LoadedWeights {
         let due = self.proof.take_due(loads.last()).ok_or_else(|| Failure::server("no scores of these weights"))?;
         let engines = Engines::new(&self.backend, version);
         self.proof.prove(due, &Learner::new(&self.backend, loads), &engines).await?;
+        let are_exact = engines.are_exact();
         self.shared.add(engines.names());
-        Ok(Verdict::of(&self.proof.conclusion().unwrap_or_default()))
+        Ok(Verdict::of_scores(&self.proof.conclusion().unwrap_or_default(), are_exact))
     }
 }
 
 impl SharedProof {
-    /// Notes who has sampled with weights of that version. One that was not proven since these were loaded leaves the
-    /// weights undecided until it was.
-    pub(crate) fn sampled(&self, engine: &str, version: u64) {
-        if !self.is_on || self.proven().contains(engine) {
-            return;
-        }
+    /// Notes who has sampled with weights of that version. An engine that was not proven since these were loaded leaves
+    /// the weights undecided until it was.
+    pub(crate) fn sampled(&self, rollout: &Rollout, version: u64) {
+        let engines = rollout.segments.iter().map(|segment| &segment.engine).filter(|engine| !engine.is_empty());
+        let mut all = engines.chain([&rollout.engine]);
+        let unproven = all.find(|engine| !self.proven().contains(*engine));
+        let Some(engine) = unproven.filter(|_| self.is_on) else { return };
         let why = format!("engine {engine} has sampled, which no proof has reached");
         if !self.is_due.swap(true, Ordering::Relaxed) {
             tracing::warn!(version, why, "the engines' weights are undecided");

@@ -1,5 +1,6 @@
 //! Learner and engines as trust asks them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use evenkeel_proto::BASE_GROUP;
@@ -128,11 +129,18 @@ pub(super) struct Engines<'a> {
     version: u64,
     /// Engines that have scored last.
     names: Mutex<Vec<String>>,
+    /// Whether digests of their tensors were those that were published.
+    are_exact: AtomicBool,
 }
 
 impl<'a> Engines<'a> {
     pub(super) fn new(backend: &'a Backend, version: u64) -> Self {
-        Self { backend, version, names: Mutex::default() }
+        Self { backend, version, names: Mutex::default(), are_exact: AtomicBool::new(false) }
+    }
+
+    /// Whether digests have decided for each engine that has scored last.
+    pub(super) fn are_exact(&self) -> bool {
+        self.are_exact.load(Ordering::Relaxed)
     }
 
     pub(super) fn names(self) -> Vec<String> {
@@ -169,6 +177,7 @@ impl EngineScorer for Engines<'_> {
                 is_f32: false,
             });
         }
+        self.are_exact.store(!scores.is_empty() && scores.iter().all(|scores| scores.is_exact), Ordering::Relaxed);
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = scores.iter().map(|s| s.engine.clone()).collect();
         Ok(scores)
     }

@@ -10,14 +10,18 @@ const KEPT: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Verified(String),
+    /// Scores of given text are those of the weights. Samples were not tested, and an engine may draw them from others.
+    ScoresAlone(String),
     Undecided(String),
 }
 
 impl Verdict {
-    /// From the sentence in which a proof concludes.
-    pub(super) fn of(conclusion: &str) -> Self {
+    /// From the sentence in which a proof by scores concludes. Where they are `exact`, digests of the tensors prove the
+    /// process that draws, too.
+    pub(super) fn of_scores(conclusion: &str, exact: bool) -> Self {
         match conclusion.strip_prefix("verified ") {
-            Some(how) => Self::Verified(how.to_owned()),
+            Some(how) if exact => Self::Verified(how.to_owned()),
+            Some(how) => Self::ScoresAlone(format!("samples not tested; scores are verified {how}")),
             None => Self::Undecided(conclusion.strip_prefix("undecided: ").unwrap_or(conclusion).to_owned()),
         }
     }
@@ -26,7 +30,7 @@ impl Verdict {
     pub(crate) fn parts(&self) -> (&'static str, &str) {
         match self {
             Self::Verified(how) => ("verified", how),
-            Self::Undecided(why) => ("undecided", why),
+            Self::ScoresAlone(why) | Self::Undecided(why) => ("undecided", why),
         }
     }
 }
@@ -63,9 +67,16 @@ mod tests {
 
     #[test]
     fn a_conclusion_is_taken_apart() {
-        assert_eq!(Verdict::of("verified on 1 engine").parts(), ("verified", "on 1 engine"));
-        assert_eq!(Verdict::of("undecided: nothing loaded").parts(), ("undecided", "nothing loaded"));
-        assert_eq!(Verdict::of("").parts().0, "undecided", "what is not said is not verified");
+        let parts = |conclusion: &str, exact: bool| {
+            let verdict = Verdict::of_scores(conclusion, exact);
+            let (state, why) = verdict.parts();
+            format!("{state}: {why}")
+        };
+        assert_eq!(parts("verified on 1 engine", true), "verified: on 1 engine");
+        let alone = "undecided: samples not tested; scores are verified on 1 engine";
+        assert_eq!(parts("verified on 1 engine", false), alone);
+        assert_eq!(parts("undecided: nothing loaded", true), "undecided: nothing loaded");
+        assert_eq!(parts("", true), "undecided: ", "what is not said is not verified");
     }
 
     #[test]

@@ -120,7 +120,8 @@ rows! {
     EVALUATION_VERIFIED = Metric::value(
         "sampler_audit/evaluation_verified",
         Unit::None,
-        "1 where answers of the evaluation were audited that no engine could foretell, and no check failed; 0 elsewhere",
+        "1 where answers of the evaluation were audited that no engine could foretell, all that were chosen could be scored, \
+        and no check failed; 0 elsewhere",
     )
     .of_lines(super::EVALUATION)
     .varies();

@@ -10,9 +10,8 @@ use super::scored_text::ScoredText;
 use super::suspicion::Suspicion;
 use crate::scorer::TokenScores;
 
-/// The chance that an honest run is accused by what engines say of given text, over all of its steps, suspicions and
-/// engines, and by what they say of audited samples: 4e-4 in all.
-const FALSE_ALARMS: f64 = 3e-4;
+/// The chance that an honest run is accused by what engines say of audited samples, over all of its steps, suspicions
+/// and engines. With that of given text, [`Contrast::FALSE_ALARMS`], it is 4e-4.
 const FALSE_ALARMS_BY_SAMPLES: f64 = 1e-4;
 /// The chance that a part which is stale by half or more is called proven, for each suspicion.
 const FALSE_PROOF: f64 = 1e-3;
@@ -192,7 +191,7 @@ impl EngineEvidence {
         if self.is_exact_by_digest {
             return None;
         }
-        let limit = self.suspicions as f64 / (FALSE_ALARMS * self.share);
+        let limit = self.suspicions as f64 / (Contrast::FALSE_ALARMS * self.share);
         let supported = self.contrasts.iter().filter(|(_, contrast)| contrast.stale() >= limit);
         let explained = supported.map(|(suspicion, contrast)| {
             let share = contrast.share().map_or(0.0, |(share, _)| share);

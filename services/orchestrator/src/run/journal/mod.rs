@@ -9,8 +9,8 @@ use evenkeel_proto::v1::{RunState, StepKind};
 use evenkeel_run::metric::table;
 use evenkeel_run::{
     Curves, EVALUATION_FILE, LineMark, METRICS_FILE, MetricsFile, MetricsLine, PROMPTS_FILE, PromptFile, RECEIPT_FILE,
-    REPORT_FILE, RolloutFolder, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WrittenLines,
-    accepted_changes, other_rollouts, read_data, read_prompts, read_receipt,
+    REPORT_FILE, RolloutFolder, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WeightsProof,
+    WrittenLines, accepted_changes, other_rollouts, read_data, read_prompts, read_receipt,
 };
 use evenkeel_run_report::{Audit, EventFiles, GalleryCache, RunData, TrainingCache, run_page};
 
@@ -112,6 +112,11 @@ impl RunJournal {
     pub(super) fn last_steps(&self, most: usize) -> Result<Vec<MetricsLine>, RunError> {
         let mut lines = self.steps.read()?;
         Ok(lines.split_off(lines.len().saturating_sub(most)))
+    }
+
+    /// How many engines were never verified in the steps that have a line.
+    pub(super) fn unverified_engines(&self) -> Result<u64, RunError> {
+        Ok(WeightsProof::unverified_engines(&self.steps.read()?))
     }
 
     pub(super) fn set_versions(&mut self, versions: BTreeMap<String, String>) {

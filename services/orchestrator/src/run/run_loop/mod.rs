@@ -121,10 +121,12 @@ impl RunLoop {
         // A process that has done no step has seen no weights move: what was proven before it stands in the summary.
         let has_trained = self.journal.steps_done().0 > self.done_before;
         if let Some(conclusion) = self.proof.conclusion().filter(|_| result.is_ok() && has_trained) {
-            // The number that chooses samples may have been fixed in a part of the run before this process.
+            // Before this process the number that chooses samples may have been fixed, or an engine never verified.
             let of_run = result.as_ref().ok().and_then(|(_, summary)| summary.weights);
-            let foretold = of_run.filter(|weights| weights.nonce_is_fixed);
-            let conclusion = foretold.map_or(conclusion, |weights| weights.to_string());
+            let is_verified = conclusion.starts_with("verified");
+            let doubted =
+                of_run.filter(|weights| weights.nonce_is_fixed || (is_verified && weights.unverified_engines > 0));
+            let conclusion = doubted.map_or(conclusion, |weights| weights.to_string());
             events.emit(Event::Note { message: format!("engine weights: {conclusion}") });
         }
         let lag = self.settings.pipeline.max_lag;
@@ -255,6 +257,7 @@ impl RunLoop {
     /// The run goes on from here: a resumed one writes down with what.
     fn announce(&mut self, step: u64) -> Result<(), RunError> {
         self.done_before = step;
+        self.proof.goes_on_with(self.journal.unverified_engines()?);
         let accepted = self.checkpoints.take_accepted();
         if self.directory.is_resumed() {
             self.announcement.start_files.accept(step, accepted.clone());

@@ -1,6 +1,6 @@
 //! The proof of weights in a run: when learner and engines are asked.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_proto::BASE_GROUP;
@@ -44,6 +44,8 @@ pub(in crate::run) struct RunProof {
     temperature: f32,
     /// Whether an engine may know which samples are audited.
     nonce_is_fixed: bool,
+    /// Engines that an earlier process of the run has not verified. Nobody knows whether they are among those of this one.
+    unverified_before: AtomicU64,
 }
 
 impl RunProof {
@@ -70,6 +72,7 @@ impl RunProof {
             begins_with: Mutex::default(),
             temperature: settings.sampling.temperature,
             nonce_is_fixed: settings.sampler_audit.nonce.is_some(),
+            unverified_before: AtomicU64::new(0),
         }
     }
 
@@ -102,9 +105,15 @@ impl RunProof {
             return None;
         }
         let samples = batch.groups.iter().flat_map(SampledGroup::samples);
-        let engines = samples.filter(|sample| sample.is_generated()).map(|sample| sample.engine.as_str());
-        let unverified = self.proof.note_trained(engines) as u64;
+        let engines = samples.flat_map(|sample| sample.engines.iter().map(String::as_str));
+        let before = self.unverified_before.load(Ordering::Relaxed);
+        let unverified = before.max(self.proof.note_trained(engines) as u64);
         Some(TrainedEngines { unverified, excluded: self.proof.excluded_by_samples() as u64 })
+    }
+
+    /// Notes how many engines an earlier process of the run has not verified.
+    pub(in crate::run) fn goes_on_with(&self, unverified: u64) {
+        self.unverified_before.store(unverified, Ordering::Relaxed);
     }
 
     /// A run begins with these weights, or returns to them. The first proof asks for the learner's scores of them, while

@@ -42,6 +42,9 @@ pub(crate) type IdenticalResponses = Box<dyn Fn(&str) -> bool + Send + Sync>;
 /// The text that answers an item; `None` leaves it to chance.
 pub(crate) type Answers = Box<dyn Fn(&GenerateItem) -> Option<String> + Send + Sync>;
 
+/// The engine that answers an item.
+pub(crate) type AnsweringEngine = Box<dyn Fn(&GenerateItem) -> &'static str + Send + Sync>;
+
 #[derive(Default)]
 pub(crate) struct FakeState {
     /// Items in the order of their arrival.
@@ -52,6 +55,8 @@ pub(crate) struct FakeState {
     /// Groups whose responses are all identical.
     pub(crate) identical: Mutex<Option<IdenticalResponses>>,
     pub(crate) answers: Mutex<Option<Answers>>,
+    /// Without it one engine answers, named `fake`, as which all proofs are answered.
+    pub(crate) engine: Mutex<Option<AnsweringEngine>>,
     /// Versions whose folders are gone.
     pub(crate) gone: Mutex<BTreeSet<u64>>,
     /// Longest delay of a response in milliseconds.
@@ -189,12 +194,13 @@ pub(crate) fn log_probability(id: u32) -> f32 {
 }
 
 /// The response of an item, begun by the first weights and ended by the last ones.
-fn segments(before: Vec<Segment>, ids: &[u32], first: &WeightsRef, last: &WeightsRef) -> Vec<Segment> {
+fn segments(before: Vec<Segment>, ids: &[u32], engine: &str, first: &WeightsRef, last: &WeightsRef) -> Vec<Segment> {
     let mut segments = before;
     let (begun, ended) = ids.split_at(if first.version == last.version { 0 } else { ids.len() / 2 });
     for (ids, version) in [(begun, first.version), (ended, last.version)] {
         let logps: Vec<f32> = ids.iter().map(|&id| log_probability(id)).collect();
-        append_sampled(&mut segments, Segment::sampled(ids.to_vec(), logps, version));
+        let sampled = Segment::sampled(ids.to_vec(), logps, version);
+        append_sampled(&mut segments, Segment { engine: engine.to_owned(), ..sampled });
     }
     segments
 }
@@ -263,14 +269,15 @@ async fn generate(
         Some(_) => weights.clone(),
         None => current.lock().unwrap().clone(),
     };
+    let engine = state.engine.lock().unwrap().as_ref().map_or("fake", |engine| engine(&item));
     Rollout {
         sample_id: item.sample_id.clone(),
         group_id: item.group_id.clone(),
         prompt_token_ids: item.prompt_token_ids.clone(),
-        segments: segments(item.prefix_segments.clone(), ids, &weights, &last),
+        segments: segments(item.prefix_segments.clone(), ids, engine, &weights, &last),
         finish_reason: if cut { FinishReason::Length } else { FinishReason::Stop }.into(),
         log_probability_mode: LogProbabilityMode::Processed.into(),
-        engine: "fake".into(),
+        engine: engine.into(),
         attempts: 1,
         ..Rollout::default()
     }
