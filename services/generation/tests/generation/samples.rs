@@ -47,7 +47,7 @@ async fn a_segment_names_its_engine_with_its_arithmetic_and_the_seed_that_it_was
             let seed = (!named.is_empty()).then_some(7);
             assert_eq!(
                 (segment.engine.as_str(), segment.arithmetic.as_str(), segment.seed),
-                (engine.name(), named, seed)
+                (engine.name().as_str(), named, seed)
             );
             assert_eq!(service.status().await.engines[0].arithmetic, named);
         }
