@@ -21,6 +21,7 @@ mod dry_run;
 mod episodes;
 mod episodes_vllm;
 mod eval;
+mod exact;
 mod export;
 mod flipped_bit;
 mod fork;

@@ -20,7 +20,7 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
         let tokens = weights.equal_tokens;
         return Html::paragraph(format!(
             "The engine weights are {weights}. The log-probabilities of {tokens} trained tokens are the learner's to the \
-             bit, which says nothing of the others."
+             bit. Nothing is known about the others."
         ));
     }
     if weights.equal_tokens > 0 {
