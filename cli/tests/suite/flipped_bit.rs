@@ -10,14 +10,15 @@ use crate::plain_http::Request;
 use crate::support::{count_lines, engine, free_ports, refused, succeed, train, written_model};
 use crate::tampering::copy;
 
-/// Flips the last bit of the first value of a tensor in a folder.
+/// Flips a bit of the first value of a tensor in a folder: one in the middle, since the probabilities of a fresh model are
+/// so flat that its last bit changes none of them.
 fn flip(folder: &Path, tensor: &str) {
     let path = folder.join("model.safetensors");
     let mut bytes = std::fs::read(&path).unwrap();
     let data = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: Value = serde_json::from_slice(&bytes[8..data]).unwrap();
     let first = header[tensor]["data_offsets"][0].as_u64().unwrap() as usize;
-    bytes[data + first] ^= 1;
+    bytes[data + first + 1] ^= 0x80;
     std::fs::write(path, bytes).unwrap();
 }
 

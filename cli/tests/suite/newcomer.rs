@@ -51,7 +51,7 @@ fn what_init_writes_for_own_rows_passes_the_dry_run_and_asks_for_marked_answers(
 #[test]
 fn numbers_follow_from_the_model_and_its_answers_and_an_environment_gets_the_turns_of_its_template() {
     let dir = tempfile::tempdir().unwrap();
-    let model = written_model(dir.path());
+    written_model(dir.path());
     rows(&dir.path().join("rows.jsonl"), 30);
     let init = ["init", "--data", "rows.jsonl", "--model", "model"];
     let said = stdout(within(dir.path(), &init));
@@ -68,14 +68,19 @@ fn numbers_follow_from_the_model_and_its_answers_and_an_environment_gets_the_tur
     assert!((1..=200).contains(&value("max_tokens").parse::<u64>().unwrap()), "what fits its context: {recipe}");
     assert!(recipe.contains(" of 16 sampled answers "), "{recipe}");
 
+    // The description of its tools makes prompts longer than the context of that model.
+    let wide = dir.path().join("wide");
+    let mut command = evenkeel(&["model", "--set", "model.fresh.context_tokens=2048", "--recipe"]);
+    command.arg(small()).arg("--out").arg(&wide);
+    succeed(command);
     std::fs::write(
-        model.join("chat_template.jinja"),
+        wide.join("chat_template.jinja"),
         "{% for m in messages %}{{ m.role }}\n{{ m.content }}<eos>\n{% endfor %}\
          {% if add_generation_prompt %}assistant\n{% endif %}",
     )
     .unwrap();
     std::fs::remove_file(dir.path().join("recipe.toml")).unwrap();
-    let said = stdout(within(dir.path(), &[&init[..], &["--environment"]].concat()));
+    let said = stdout(within(dir.path(), &["init", "--data", "rows.jsonl", "--model", "wide", "--environment"]));
     let recipe = std::fs::read_to_string(dir.path().join("recipe.toml")).unwrap();
     assert!(recipe.contains("[turns]\ntools = \"system-prompt\""), "{said}{recipe}");
     assert!(said.contains("the recipe can start; a run takes "), "{said}");
