@@ -7,10 +7,13 @@ use evenkeel_run::read_rollouts;
 
 use crate::support::{lines, succeed, train};
 
+/// Supervised steps before the first version that samples.
+const WARM_START: u64 = 60;
+
 /// Scores all that was sampled in a step with the published weights that sampled it. Returns how many tokens were
 /// compared.
 fn compare(run: &Path, step: u64, temperature: f32) -> usize {
-    let weights = run.join("weights").join(format!("step-{}", step - 1));
+    let weights = run.join("weights").join(format!("step-{}", WARM_START + step - 1));
     let learner = Learner::open(&weights, TrainingSettings { temperature, ..TrainingSettings::default() }).unwrap();
     let mut tokens = 0;
     for rollout in read_rollouts(run, step).unwrap() {

@@ -63,7 +63,8 @@ fn one_flipped_bit_of_one_weight_in_an_engine_ends_a_run_in_its_first_step() {
         let mut command = train(&out);
         let settings = [
             "run.steps=1".to_owned(),
-            "warm_start.steps=0".to_owned(),
+            // Without any, an engine has the weights already, and may sample before it loads the copy.
+            "warm_start.steps=5".to_owned(),
             "data.kind=arithmetic".to_owned(),
             "evaluation.problems=0".to_owned(),
             // The reward by length makes every group one that teaches.
