@@ -78,6 +78,8 @@ fn another_value_of_a_list_may_stand_outside_of_the_box() {
             "$\\{\\boxed{\\frac12}, 3\\}$",
             "$x \\in (0, \\boxed{\\frac12})$",
             "$3, \\boxed{\\frac12}$",
+            "$\\frac{4}{11}, \\boxed{\\frac12}$",
+            "So $-\\dfrac4{11}, \\boxed{\\frac12}$",
             "3 or \\boxed{\\frac12}",
             "3 and \\boxed{\\frac12}",
             "The roots are $3$ and $\\boxed{\\frac12}$",

@@ -136,11 +136,17 @@ pub(super) fn precedes(before: &str, in_formula: bool) -> bool {
     let value = rest.suffix_from(start.len());
     let is_number =
         value.contains(|c: char| c.is_ascii_digit()) && !start.ends_with(|c: char| c.is_alphabetic() || c == '^');
-    let is_command = super::left::owner(rest).is_some_and(|name| matches!(name, "frac" | "dfrac" | "tfrac" | "sqrt"));
+    // `\frac{4}{11}`, `\frac4{11}`
+    let is_short = |name: &str| {
+        let command = rest.rfind('\\').and_then(|at| rest.suffix_from(at + 1).strip_prefix(name));
+        command.is_some_and(|argument| argument.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let is_command = ["frac", "dfrac", "tfrac", "sqrt"]
+        .into_iter()
+        .any(|name| super::left::owner(rest) == Some(name) || is_short(name));
     if !(is_number || is_command && rest.ends_with('}')) || is_in_statement(start) {
         return false;
     }
-    // `\frac4{11}`
     let start = match rest.rfind('\\') {
         Some(at) if is_command => rest.prefix_to(at).trim_end().trim_end_matches('-'),
         _ => start,
