@@ -97,7 +97,7 @@ def test_an_invalid_verdict_is_neither_true_nor_false(service):
 
 
 def test_lost_and_overloaded_items_are_sent_again(service):
-    items = [MathItem(f"{word} {n}: \\boxed{{4}}", "4") for n in range(2) for word in ("lost", "overloaded", "fine")]
+    items = [MathItem(f"{word} {n}. \\boxed{{4}}", "4") for n in range(2) for word in ("lost", "overloaded", "fine")]
     with RewardClient(service.address) as client:
         assert [verdict.correct for verdict in client.verify(items)] == [True] * 6
     assert service.calls > 1
