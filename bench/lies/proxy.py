@@ -19,7 +19,7 @@ class Lie:
     """Tells the truth. Subclasses change requests for samples, their answers, or the folder of an update."""
 
     # Further settings of its run, engines beside it that tell the truth, and whether requests for scores are refused.
-    settings, beside, refuses_scores = (), 0, False
+    run_settings, beside, refuses_scores = (), 0, False
     # The folder of the model that the run starts from.
     model = None
 
@@ -281,7 +281,7 @@ class LastMiniBatch(Lie):
     """The last quarter of the prompts of each step, a mini-batch of its own, is answered at another temperature."""
 
     # Of the recipe `arithmetic`: sixteen prompts a step.
-    settings = ("learner.mini_batch_groups=4",)
+    run_settings = ("learner.mini_batch_groups=4",)
 
     def __init__(self):
         self.lock, self.places = threading.Lock(), {}
@@ -299,7 +299,7 @@ class LastMiniBatch(Lie):
 class FabricatedEvaluations(Lie):
     """Right answers in evaluations, which have a temperature of 0, with the log-probabilities that the model gives them."""
 
-    settings = ("evaluation.before=true", "evaluation.every=1")
+    run_settings = ("evaluation.before=true", "evaluation.every=1")
 
     def answer(self, body, choice, ask):
         vocabulary = json.loads((Path(self.model) / "tokenizer.json").read_text())["model"]["vocab"]

@@ -54,9 +54,13 @@ from proxy import (  # noqa: E402
 )
 
 
+# A run that samples a step ahead.
+LAG = ("pipeline.max_lag=1", "learner.old_logp=proximal", "learner.objective.correction=token-truncate")
+
+
 def with_settings(lie, *settings):
     """The lie in a run with further settings."""
-    lie.settings = settings
+    lie.run_settings = settings
     return lie
 
 
@@ -103,7 +107,7 @@ SAMPLES = {
     "log-probabilities of three decimals": lambda _: LogProbabilities(lambda found: [round(value, 3) for value in found]),
     "evaluation answers fabricated": lambda _: FabricatedEvaluations(),
     "temperature 0.5 in the last mini-batch": lambda _: LastMiniBatch(),
-    "temperature 0.5, with a lag": lambda _: with_settings(Sampling(temperature=0.5), "pipeline.max_lag=1"),
+    "temperature 0.5, with a lag": lambda _: with_settings(Sampling(temperature=0.5), *LAG),
 }
 WEIGHTS = {
     "nothing loaded": lambda scratch: Weights(scratch, nothing=True),
@@ -126,7 +130,7 @@ WEIGHTS = {
     "samples of the start, right scores": lambda scratch: Split(Weights(scratch, nothing=True)),
     "samples with stale MLPs, right scores": lambda scratch: Split(Weights(scratch, replaced="mlp")),
     "3 bits": lambda scratch: FewBits(scratch, 3),
-    "nothing loaded, with a lag": lambda scratch: with_settings(Weights(scratch, nothing=True), "pipeline.max_lag=1"),
+    "nothing loaded, with a lag": lambda scratch: with_settings(Weights(scratch, nothing=True), *LAG),
     "nothing loaded, proofs refused": lambda scratch: RefusesProofs(scratch),
 }
 AUDIT = re.compile(r"step (\d+): the samples of engine \S+ fail the audit of their ([a-z -]+):")
@@ -146,8 +150,8 @@ STARTED = ["warm_start.steps=0", "evaluation.before=false", "evaluation.after=fa
 
 
 def started(lie):
-    own = [setting.split("=")[0] for setting in lie.settings]
-    settings = [setting for setting in STARTED if setting.split("=")[0] not in own] + list(lie.settings)
+    own = [setting.split("=")[0] for setting in lie.run_settings]
+    settings = [setting for setting in STARTED if setting.split("=")[0] not in own] + list(lie.run_settings)
     return [word for setting in settings for word in ("--set", setting)]
 
 
