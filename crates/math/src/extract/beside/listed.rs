@@ -9,6 +9,8 @@ const SEPARATORS: [&str; 12] =
     [",", ";", "\\text{ and }", "\\text{ or }", "\\land", "\\lor", "as well as", "and also", "and", "or", "also", "&"];
 /// Commands that a value begins with.
 const VALUES: [&str; 6] = ["\\frac", "\\dfrac", "\\tfrac", "\\sqrt", "\\pi", "\\binom"];
+/// Names of commands whose last argument may end a value.
+const COMMANDS: [&str; 4] = ["frac", "dfrac", "tfrac", "sqrt"];
 /// Signs that make a formula a statement, and no value.
 const RELATIONS: [&str; 16] = [
     "=", "<", ">", "\\le", "\\ge", "\\ne", "\\in", "\\equiv", "\\approx", "\\sim", "\\mid", "≤", "≥", "≠", "≈",
@@ -137,18 +139,18 @@ pub(super) fn precedes(before: &str, in_formula: bool) -> bool {
     let is_number =
         value.contains(|c: char| c.is_ascii_digit()) && !start.ends_with(|c: char| c.is_alphabetic() || c == '^');
     // `\frac{4}{11}`, `\frac4{11}`
-    let is_short = |name: &str| {
-        let command = rest.rfind('\\').and_then(|at| rest.suffix_from(at + 1).strip_prefix(name));
-        command.is_some_and(|argument| argument.starts_with(|c: char| c.is_ascii_digit()))
+    let last = rest.rfind('\\').map(|at| (rest.prefix_to(at), rest.suffix_from(at + 1)));
+    let is_short = |command: &str| {
+        let argument = COMMANDS.iter().find_map(|name| command.strip_prefix(name));
+        argument.is_some_and(|argument| argument.starts_with(|c: char| c.is_ascii_digit()))
     };
-    let is_command = ["frac", "dfrac", "tfrac", "sqrt"]
-        .into_iter()
-        .any(|name| super::left::owner(rest) == Some(name) || is_short(name));
+    let is_command = last.is_some_and(|(_, command)| is_short(command))
+        || super::left::owner(rest).is_some_and(|name| COMMANDS.contains(&name));
     if !(is_number || is_command && rest.ends_with('}')) || is_in_statement(start) {
         return false;
     }
-    let start = match rest.rfind('\\') {
-        Some(at) if is_command => rest.prefix_to(at).trim_end().trim_end_matches('-'),
+    let start = match last {
+        Some((before, _)) if is_command => before.trim_end().trim_end_matches('-'),
         _ => start,
     };
     let other = name_before(start).map(|(_, other)| other);
