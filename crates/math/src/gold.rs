@@ -1,5 +1,6 @@
 //! A gold answer and checks against it.
 
+mod asked;
 mod bad;
 mod judge;
 mod otherwise;
@@ -89,6 +90,9 @@ impl Gold {
         let mut verdict = self.verdict(prompt, submission, rules);
         let Some(prompt) = prompt.filter(|_| rules.copied == Copied::Refuse) else { return verdict };
         verdict.copies_checked = true;
+        if verdict.is_equal() && asked::is_of_another(&verdict, submission, prompt) {
+            verdict.reason = Reason::NotUnderstood;
+        }
         let is_choice = verdict.reason == Reason::EqualChoice;
         if verdict.is_equal()
             && !is_choice

@@ -39,6 +39,7 @@ const KNOWN: &[Known] = &[
     (&["cm", "centimeter", "centimeters", "centimetre", "centimetres"], LENGTH, 1, 1, 100),
     (&["mm", "millimeter", "millimeters", "millimetre", "millimetres"], LENGTH, 1, 1, 1000),
     (&["nm", "nanometer", "nanometers"], LENGTH, 1, 1, 1_000_000_000),
+    (&["angstrom", "angstroms"], LENGTH, 1, 1, 10_000_000_000),
     (&["in", "inch", "inches"], LENGTH, 1, 254, 10_000),
     (&["ft", "foot", "feet"], LENGTH, 1, 3048, 10_000),
     (&["yd", "yard", "yards"], LENGTH, 1, 9144, 10_000),

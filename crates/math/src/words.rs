@@ -1,8 +1,12 @@
 //! The words and phrases that are known to be harmless beside an answer, and those that change it: `words.txt` says
 //! where each may stand, and which lists allow and which deny.
 
+mod known;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
+
+pub(crate) use known::{Known, PER, compact};
 
 /// Where a phrase may stand; `words.txt` says what each kind means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -194,68 +198,6 @@ pub(crate) fn singular(word: &str) -> String {
     match lower.strip_suffix('s') {
         Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem.to_owned(),
         _ => lower,
-    }
-}
-
-/// The words that a problem or a gold answer has, for nouns behind a number.
-#[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Known {
-    words: HashSet<String>,
-    /// Contents of the choices.
-    contents: Vec<(char, String)>,
-    /// Nouns of neither table nor text that are harmless nevertheless.
-    pub(crate) others: usize,
-}
-
-/// Before a word of a label that something is counted for: `36 apples per box`.
-pub(crate) const PER: char = '/';
-
-/// Longest part of a text whose words are known.
-const MAX_BYTES: usize = 64 << 10;
-
-impl Known {
-    /// Adds the words of a text.
-    pub(crate) fn add(&mut self, text: &str) {
-        let words = Self::within(text).split(|c: char| !c.is_alphabetic());
-        self.words.extend(words.filter(|word| word.chars().nth(1).is_some()).map(singular));
-    }
-
-    /// The part of a text that is read.
-    pub(crate) fn within(text: &str) -> &str {
-        let end = text.floor_char_boundary(text.len().min(MAX_BYTES));
-        text.get(..end).unwrap_or_default()
-    }
-
-    /// Adds what a text has for letters of choices.
-    pub(crate) fn add_contents(&mut self, contents: Vec<(char, String)>) {
-        self.contents.extend(contents);
-    }
-
-    /// What the problem and the gold answer have for a choice's letter.
-    pub(crate) fn contents(&self, letter: char) -> impl Iterator<Item = &str> {
-        self.contents.iter().filter(move |(of, _)| *of == letter).map(|(_, content)| content.as_str())
-    }
-
-    /// Whether the problem or the gold answer has a word.
-    pub(crate) fn is_text(&self, word: &str) -> bool {
-        self.words.contains(&singular(word))
-    }
-
-    /// Whether the problem or the gold answer has a word of a kind.
-    pub(crate) fn has_any(&self, role: Role) -> bool {
-        self.words.iter().any(|word| is(role, word))
-    }
-
-    /// Whether a word behind a number is a noun that the table, the problem or the gold answer has.
-    pub(crate) fn is_noun(&self, word: &str) -> bool {
-        // What something is counted for, `36 per box`, makes it another value.
-        if let Some(noun) = word.strip_prefix(PER) {
-            return self.is_text(noun);
-        }
-        if is_changing(word) {
-            return false;
-        }
-        is_counter(word) || (self.words.contains(&singular(word)) && !is(Role::Closed, &word.to_lowercase()))
     }
 }
 

@@ -155,6 +155,9 @@ fn denies(text: &str) -> bool {
     .any(|word| text.contains(word))
         // A label may name somebody.
         || text.trim_end().ends_with([':', '：'])
+        // A tag, or a comment.
+        || text.contains('<')
+        || text.rsplit('\n').next().is_some_and(|line| line.trim_start().starts_with('%'))
         || text
             .split(|c: char| !c.is_alphabetic())
             .rfind(|word| !word.is_empty())
@@ -185,6 +188,19 @@ fn announces(text: &str) -> bool {
         "جواب",
         "उत्तर",
         "คำตอบ",
+        "الإجابة",
+        "Đáp",
+        "awaban",
+        "উত্তর",
+        "var",
+        "ідповідь",
+        "תשובה",
+        "پاسخ",
+        "álasz",
+        "astaus",
+        "dpověď",
+        "πάντηση",
+        "ăspuns",
     ]
     .iter()
     .any(|word| text.contains(word))
@@ -213,7 +229,7 @@ fn goes_on(before: &str, after: &str) -> bool {
         || is_coefficient
         || is_enclosed
         || dots
-        || line.ends_with(|c: char| c.is_numeric() || c == '}')
+        || line.ends_with(|c: char| c.is_numeric() || c == '}' || ('\u{1D400}'..='\u{1D7FF}').contains(&c))
         || [touching, after].iter().any(|rest| rest.starts_with(|c: char| is_sign(c) || c.is_alphanumeric()))
         || decimals
         || factor
@@ -232,7 +248,8 @@ fn plain_boxes() {
             continue;
         }
         let rules = &all_rules[writer.random().below(all_rules.len())];
-        let before = writer.surroundings();
+        // What follows the end of the model's turn is not its answer.
+        let before = writer.surroundings().replace("<|im_end|>", "");
         let after = writer.surroundings();
         let mark = if writer.random().once_in(8) { "\\fbox" } else { "\\boxed" };
         let alone = format!("{mark}{{{answer}}}");
@@ -240,9 +257,16 @@ fn plain_boxes() {
         case(number, &(gold, &surrounded), || {
             let verdict = |text| -> Verdict<'_> { check(gold, CheckInput::Completion(text), rules) };
             let found = verdict(&surrounded);
-            let is_denied = found.reason == Reason::NotUnderstood && denies(&before);
+            let is_denied = found.reason == Reason::NotUnderstood && (denies(&before) || announces(&before));
             let is_taken_back = found.reason == Reason::TakenBack && (takes_back(&after) || announces(&after));
-            let is_part = found.reason == Reason::NotUnderstood && goes_on(&before, &after);
+            // Words in the sentence of a box are accounted for, or leave it undecided.
+            let has_words = |text: &str| {
+                text.lines().next().is_some_and(|line| line.contains(|c: char| c.is_alphanumeric() || !c.is_ascii()))
+            };
+            let line = before.rsplit('\n').next().unwrap_or_default();
+            let has_formula = before.contains(['(', '[', '=', '{', '\\']) || after.starts_with('}');
+            let is_part = found.reason == Reason::NotUnderstood
+                && (goes_on(&before, &after) || has_words(&after) || has_formula || announces(line));
             // A percent sign behind the box is read if the gold answer has one.
             let is_percent = gold.contains('%') && ["%", "percent", "pct"].iter().any(|sign| after.contains(sign));
             if !is_denied && !is_taken_back && !is_part && !is_percent {

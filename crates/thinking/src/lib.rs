@@ -38,8 +38,21 @@ const MAX_TAG_BYTES: usize = 256;
 /// What begins and ends a message of a chat; one of the role `think` is thinking.
 const MESSAGE: (&str, &str) = ("<|im_start|>", "<|im_end|>");
 /// Special tokens that open and close thinking.
-pub const TOKENS: [(&str, &str); 2] =
-    [("<|begin_of_thought|>", "<|end_of_thought|>"), ("<|START_THINKING|>", "<|END_THINKING|>")];
+pub const TOKENS: [(&str, &str); 5] = [
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("[BEGIN THINKING]", "[END THINKING]"),
+    ("<unused94>thought", "<unused95>"),
+    ("<｜begin▁of▁thought｜>", "<｜end▁of▁thought｜>"),
+];
+/// Other marks between which a completion may begin with thinking, such as those of Granite.
+const BEGINNINGS: [(&str, &str); 5] = [
+    ("Here is my thought process:", "Here is my response:"),
+    ("```thinking\n", "\n```"),
+    ("```think\n", "\n```"),
+    ("{think}", "{/think}"),
+    ("&lt;think&gt;", "&lt;/think&gt;"),
+];
 /// The channels of gpt-oss: only what is in the final one is an answer.
 const CHANNEL: &str = "<|channel|>";
 const FINAL: &str = "<|channel|>final<|message|>";
@@ -70,6 +83,11 @@ pub fn answer(completion: &str) -> Option<&str> {
     {
         let at = memmem::rfind(rest.as_bytes(), BARE_FINAL.as_bytes())? + BARE_FINAL.len();
         return rest.get(at..);
+    }
+    let begun = |(begin, end): &(&str, &'static str)| Some((completion.trim_start().strip_prefix(begin)?, *end));
+    if let Some((rest, end)) = BEGINNINGS.iter().find_map(begun) {
+        let at = memmem::find(rest.as_bytes(), end.as_bytes())? + end.len();
+        return answer(rest.get(at..)?);
     }
     if !may_have_tags {
         return Some(completion);

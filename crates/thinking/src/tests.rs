@@ -29,6 +29,13 @@ fn only_what_follows_the_thinking_counts() {
         "<|thinking|>a<|end_of_thinking|>b",
         "<|im_start|>think\na<|im_end|>b",
         "[REASONING]a[/REASONING]b",
+        "[BEGIN THINKING]a[END THINKING]b",
+        "<unused94>thought\na<unused95>b",
+        "<｜begin▁of▁thought｜>a<｜end▁of▁thought｜>b",
+        "Here is my thought process: a Here is my response:b",
+        "```thinking\na\n```b",
+        "{think}a{/think}b",
+        "&lt;think&gt;a&lt;/think&gt;b",
         "[reasoning]a[/reasoning]b",
     ] {
         assert_eq!(answer(text), Some("b"), "{text}");
@@ -74,6 +81,10 @@ fn thinking_that_never_ends_has_no_answer() {
         "<|think|>a",
         "<|im_start|>think\na",
         "[REASONING]a",
+        "[BEGIN THINKING]a",
+        "<unused94>thought\na",
+        "Here is my thought process: a",
+        "```thinking\na",
     ] {
         assert_eq!(answer(text), None, "{text}");
     }

@@ -58,7 +58,9 @@ fn of_number(number: &Number) -> Signature {
 pub(super) fn of_nodes(expr: &Expr) -> Vec<Signature> {
     let bound = bound_variables(expr);
     // As a term, 1 is a numeral like any other: `(x - 1)(x + 1)` is not `x^2 - 1`.
-    let is_one = |id: u32| matches!(expr.node(id), Node::Literal(number) if number.exact() == Some(&RBig::ONE));
+    let is_literal =
+        |id: u32, value: &RBig| matches!(expr.node(id), Node::Literal(number) if number.exact() == Some(value));
+    let (is_one, is_minus_one) = (|id| is_literal(id, &RBig::ONE), |id| is_literal(id, &RBig::NEG_ONE));
     let mut found: Vec<Signature> = Vec::with_capacity(expr.len());
     for node in expr.nodes() {
         let signature_of = |id: &u32| found.get(*id as usize).copied().unwrap_or(0);
@@ -92,6 +94,7 @@ pub(super) fn of_nodes(expr: &Expr) -> Vec<Signature> {
             Node::Add(a, b) => {
                 let term = |id: &u32| match expr.node(*id) {
                     _ if is_one(*id) => random(ONE),
+                    _ if is_minus_one(*id) => negate(random(ONE), PRIME),
                     Node::Negate(inner) if is_one(*inner) => negate(random(ONE), PRIME),
                     _ => signature_of(id),
                 };

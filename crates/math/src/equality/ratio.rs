@@ -1,5 +1,7 @@
 //! Ratios and times of day.
 
+use dashu_ratio::RBig;
+
 use super::{is_equal, scalar};
 use crate::expr::{Builder, Node};
 use crate::{Fuel, Reason, Rules, Value};
@@ -18,6 +20,8 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
         (Value::Ratio(ratio), Value::Time(time)) => proportional(ratio, &time.ratio, rules, fuel),
         (Value::Ratio(gold), Value::Ratio(answer)) => proportional(gold, answer, rules, fuel),
         (Value::Ratio(terms), other) => quotient(terms, other, false, rules, fuel),
+        // `36:1` says what 36 is to something else.
+        (Value::Number(number), Value::Ratio(_)) if number.exact().is_some_and(RBig::is_int) => Reason::NotUnderstood,
         (other, Value::Ratio(terms)) => quotient(terms, other, true, rules, fuel),
         _ => Reason::DifferentKind,
     }

@@ -1,9 +1,11 @@
 //! Relations: equations, inequalities, memberships, and the values they assign.
 
+use dashu_ratio::RBig;
+
 use super::{compare as compare_values, equation, inequality, is_equal, pairwise, region, scalar};
 use crate::expr::Node;
 use crate::value::Assignments;
-use crate::{CheckOutcome, Equations, Fuel, Reason, Relation, Rules, Sign, Value};
+use crate::{CheckOutcome, Equations, Fuel, Notation, Reason, Relation, Rules, Sign, Value};
 
 /// At least one side is a relation.
 pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
@@ -140,7 +142,22 @@ fn inconsistency(relation: &Relation, rules: &Rules, fuel: &mut Fuel) -> Option<
             return Some(if reason.outcome() == CheckOutcome::Undecided { reason } else { Reason::FalseChain });
         }
     }
-    None
+    let approximate = relation.members.get(exact..).unwrap_or_default();
+    // A fraction is exact.
+    let is_fraction = |value: &Value| matches!(value, Value::Number(number) if number.notation == Notation::Fraction);
+    approximate.iter().any(|value| is_fraction(value) && value != *last).then_some(Reason::FalseChain)
+}
+
+/// Whether a value beside an exact one may be its approximation: a number that is no fraction, and near it.
+fn is_approximately(exact: &Value, value: &Value, fuel: &mut Fuel) -> bool {
+    match (amount(exact).scalar(), amount(value)) {
+        (Some(exact), Value::Number(number)) => {
+            let is_digit =
+                || number.notation == Notation::Integer && number.exact().is_some_and(|n| n < &RBig::from(10));
+            number.notation != Notation::Fraction && !is_digit() && scalar::is_near(&exact, &number, fuel)
+        }
+        _ => false,
+    }
 }
 
 fn is_number(value: &Value) -> bool {
@@ -163,11 +180,8 @@ fn compare_chain(gold: &Value, relation: &Relation, rules: &Rules, fuel: &mut Fu
         return Reason::DifferentKind;
     }
     // `25\pi \approx 81.68` states something false.
-    for value in approximate {
-        match (amount(first).scalar(), amount(value)) {
-            (Some(exact), Value::Number(decimal)) if scalar::is_near(&exact, &decimal, fuel) => {}
-            _ => return Reason::FalseChain,
-        }
+    if !approximate.iter().all(|value| is_approximately(first, value, fuel)) {
+        return Reason::FalseChain;
     }
     let agree =
         pairwise(rest.iter().map(|member| (first, member)), Reason::EqualRelation, Reason::FalseChain, rules, fuel);

@@ -106,11 +106,13 @@ fn unquoted(text: &str) -> &str {
     text.trim_matches('\'').trim()
 }
 
-/// The text without an article before it and the ending of an ordinal after it: `a circle`, `March14th`.
+/// The text without an article or "Answer:" before it and the ending of an ordinal after it: `a circle`, `March14th`.
 fn bare(text: &str) -> &str {
     let text = unquoted(text);
-    let noun = ["a ", "an ", "the ", "A ", "An ", "The "].iter().find_map(|article| text.strip_prefix(article));
-    let noun = noun.unwrap_or(text);
+    let noun = ["Answer:", "answer:", "a ", "an ", "the ", "A ", "An ", "The "]
+        .iter()
+        .find_map(|article| text.strip_prefix(article));
+    let noun = noun.unwrap_or(text).trim_start();
     let ordinal = ["st", "nd", "rd", "th"].iter().find_map(|ending| noun.strip_suffix(ending));
     ordinal.filter(|rest| rest.ends_with(|c: char| c.is_ascii_digit())).unwrap_or(noun)
 }

@@ -19,13 +19,22 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
         (Value::Tuple(_), Value::List(items)) | (Value::List(items), Value::Tuple(_)) if are_alternatives(items) => {
             Reason::NotUnderstood
         }
-        (Value::Tuple(tuple), Value::List(items)) => in_order(&tuple.items, &assigned(items), rules, fuel),
-        (Value::List(items), Value::Tuple(tuple)) => in_order(&assigned(items), &tuple.items, rules, fuel),
+        (Value::Tuple(tuple), Value::List(items)) => match assigned(items) {
+            Some(values) => in_order(&tuple.items, &values, rules, fuel),
+            None => Reason::NotUnderstood,
+        },
+        (Value::List(items), Value::Tuple(tuple)) => match assigned(items) {
+            Some(values) => in_order(&values, &tuple.items, rules, fuel),
+            None => Reason::NotUnderstood,
+        },
         // `\\{x = 1, y = 2\\}`
         (Value::Tuple(tuple), Value::Set(items))
             if let Some(values) = Assignments::of(items).filter(|assigned| !assigned.share_a_name()) =>
         {
-            in_order(&tuple.items, &values.into_values(), rules, fuel)
+            match values.into_ordered() {
+                Some(values) => in_order(&tuple.items, &values, rules, fuel),
+                None => Reason::NotUnderstood,
+            }
         }
         (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), Value::Tuple(tuple)) => match tuple.items.as_slice() {
             [item] => quantity::compare(gold, item, rules, fuel),
@@ -45,9 +54,10 @@ fn are_alternatives(items: &[Value]) -> bool {
     items.len() > 1 && Assignments::of(items).is_some_and(|assigned| assigned.share_a_name())
 }
 
-/// The values of assignments, or the items of any other list.
-fn assigned(items: &[Value]) -> Vec<Value> {
-    Assignments::of(items).map_or_else(|| items.to_vec(), Assignments::into_values)
+/// The values of assignments in the order of their names, or the items of any other list. `None` where the order is not
+/// known.
+fn assigned(items: &[Value]) -> Option<Vec<Value>> {
+    Assignments::of(items).map_or_else(|| Some(items.to_vec()), Assignments::into_ordered)
 }
 
 fn tuples(gold: &Tuple, answer: &Tuple, rules: &Rules, fuel: &mut Fuel) -> Reason {
@@ -71,6 +81,7 @@ fn in_order(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) ->
 /// A matrix against anything but a relation or a region. A single row or column is a vector, which may be written as a
 /// tuple.
 pub(super) fn compare_matrix(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
+    let ordered;
     let (gold_cells, answer_cells) = match (gold, answer) {
         (Value::Matrix(a), Value::Matrix(b)) => {
             if a.columns != b.columns || a.cells.len() != b.cells.len() {
@@ -79,6 +90,7 @@ pub(super) fn compare_matrix(gold: &Value, answer: &Value, rules: &Rules, fuel: 
             (&a.cells, &b.cells)
         }
         (Value::Matrix(matrix), other) | (other, Value::Matrix(matrix)) => {
+            ordered = other.items().and_then(assigned);
             let items = match other {
                 // `[[1, 2], [3, 4]]`
                 Value::Tuple(tuple) if let Some(rows) = rows(tuple, matrix.columns) => {
@@ -95,7 +107,10 @@ pub(super) fn compare_matrix(gold: &Value, answer: &Value, rules: &Rules, fuel: 
                 Value::Tuple(tuple) if is_half_open(tuple) => return Reason::DifferentBrackets,
                 Value::Tuple(tuple) => &tuple.items,
                 Value::List(items) if are_alternatives(items) => return Reason::NotUnderstood,
-                Value::List(items) => items,
+                Value::List(_) => match &ordered {
+                    Some(items) => items,
+                    None => return Reason::NotUnderstood,
+                },
                 other => match matrix.cells.as_slice() {
                     [cell] => return super::compare(cell, other, rules, fuel),
                     _ => return Reason::DifferentKind,

@@ -3,7 +3,7 @@
 
 use memchr::{memmem, memrchr_iter, memrchr2_iter};
 
-use super::{NoAnswer, boxes, foreign, line, sentence};
+use super::{NoAnswer, boxes, foreign_answer, line, sentence};
 use crate::slicing::SafeSlice;
 
 /// Empty announcements after which the search stops, since each scans the rest of its line.
@@ -11,6 +11,16 @@ const MAX_EMPTY: usize = 8;
 /// Verbs between "answer" and the answer, longest first.
 const VERBS: [&str; 11] =
     ["is equal to", "comes out to be", "would be", "will be", "should be", "must be", "equals", "are", "is", "be", "→"];
+/// What the answer may be to.
+const TASKS: [&str; 6] = [
+    " to the problem",
+    " to this problem",
+    " to the question",
+    " to this question",
+    " to the original problem",
+    " to the original question",
+];
+
 /// The last announced answer.
 ///
 /// # Errors
@@ -21,7 +31,7 @@ pub(super) fn last(text: &str) -> Result<Option<&str>, NoAnswer> {
     }
     match announced_last(text)?.or_else(|| abbreviated(text)).or_else(|| option(text)) {
         Some(found) => Ok(Some(found)),
-        None => foreign::last(text),
+        None => foreign_answer::last(text),
     }
 }
 
@@ -29,7 +39,7 @@ pub(super) fn last(text: &str) -> Result<Option<&str>, NoAnswer> {
 const ANSWER_TAGS: [&str; 3] = ["answer", "final_answer", "final"];
 
 /// The text between the last `<answer>` and its `</answer>`.
-fn tagged(text: &str) -> Result<Option<&str>, NoAnswer> {
+pub(super) fn tagged(text: &str) -> Result<Option<&str>, NoAnswer> {
     let bytes = text.as_bytes();
     let named = |at: usize, open: &str| ANSWER_TAGS.into_iter().find(|name| is_tag(text, at, name, open));
     let Some((close, name)) = memrchr_iter(b'<', bytes).find_map(|at| Some((at, named(at, "</")?))) else {
@@ -148,6 +158,7 @@ const MAX_HEADING_BYTES: usize = 64;
 /// The text after the announcement formed by `before`, the word "answer" and `after`. `None` if they form none.
 fn announced<'a>(before: &str, after: &'a str) -> Option<&'a str> {
     let after = after.strip_prefix(['s', 'S']).unwrap_or(after);
+    let after = TASKS.iter().find_map(|task| after.strip_prefix(task)).unwrap_or(after);
     let direct = after.trim_start_matches(line::EMPHASIS);
     if let Some(rest) = direct.strip_prefix([':', '：', '=']) {
         return Some(rest);

@@ -1,8 +1,10 @@
 //! An answer that is announced after a box or a tag with another one: neither is the answer.
 
-use memchr::memchr;
+use memchr::{memchr, memmem, memrchr_iter};
 
-use super::{Extracted, announcement, closing_tag, hashes, line};
+use super::restated::Answered;
+use super::{Extracted, announcement, boxes, closing_tag, hashes, line};
+use crate::Marker;
 use crate::choice;
 use crate::slicing::SafeSlice;
 use crate::words::{self, Known};
@@ -14,26 +16,77 @@ const MAX_LETTERS: usize = 8;
 
 /// Whether the text after an answer announces another one.
 pub(super) fn announces(found: &Extracted<'_>, text: &str) -> bool {
-    let (first, last) = match found {
-        Extracted::One(answer) => (*answer, *answer),
-        Extracted::Several { answers, .. } => {
-            let (Some(first), Some(last)) = (answers.first(), answers.last()) else { return false };
-            (*first, *last)
-        }
-    };
-    // The answer is a part of the text.
-    let end = (last.as_ptr() as usize + last.len()).wrapping_sub(text.as_ptr() as usize);
-    if end > text.len() || text.len() - end < MIN_BYTES {
+    let place = found.place(text);
+    if text.len() - place.end < MIN_BYTES {
         return false;
     }
-    let rest = text.suffix_from(end);
+    let rest = text.suffix_from(place.end);
     let rest = rest.suffix_from(closing_tag(rest));
-    let begin = (first.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
-    let whole = text.get(begin..end).unwrap_or(last);
+    let whole = text.slice(place);
     let is_hashed = memchr(b'#', rest.as_bytes()).is_some();
     let marked = is_hashed.then(|| hashes::after_hashes(rest)).flatten();
     let announced = announcement::last(rest).ok().flatten();
     [marked, announced].into_iter().flatten().any(|other| is_other(whole, other))
+}
+
+/// Whether the text before an answer marks another one: a tag, hashes right before a box, or the answer to another question
+/// in a text that runs on.
+pub(super) fn precedes(found: &Extracted<'_>, text: &str, marker: Marker) -> bool {
+    let place = found.place(text);
+    let before = text.prefix_to(place.start);
+    let hashed = || {
+        let (before, _) = before.rsplit_once('\\').filter(|_| marker == Marker::Boxed)?;
+        let before = before.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '$' | '(' | '*'));
+        let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
+        hashes::after_hashes(line)
+    };
+    let tagged = announcement::tagged(before).ok().flatten();
+    let earlier = (marker != Marker::Unmarked).then(|| before_question(before)).flatten();
+    let of_earlier = earlier.into_iter().flat_map(|earlier| {
+        let boxed = match boxes::last(earlier) {
+            Ok(Some(Extracted::One(boxed))) => Some(boxed),
+            _ => None,
+        };
+        [boxed, hashes::after_hashes(earlier), announcement::last(earlier).ok().flatten()].into_iter().flatten()
+    });
+    let stated = (marker == Marker::Boxed).then(|| stated_before(before)).flatten();
+    let mut others = tagged.into_iter().chain(hashed()).chain(stated).chain(of_earlier);
+    others.any(|other| is_other(text.slice(place.clone()), other))
+}
+
+/// The answer that a sentence right before a box announces: on the same line or the one before it.
+fn stated_before(before: &str) -> Option<&str> {
+    let mut ends =
+        memrchr_iter(b'\n', before.trim_end().as_bytes()).filter(|at| !before.prefix_to(*at).ends_with('\n'));
+    let start = ends.nth(usize::from(!before.ends_with('\n'))).map_or(0, |at| at + 1);
+    let near = before.suffix_from(start);
+    let stated = announcement::last(near).ok().flatten()?;
+    let place = Extracted::One(stated).place(near);
+    let rest = near.suffix_from(place.end).trim_start_matches(['$', '*', '_', ')', '}']);
+    let is_ended = rest.starts_with('\n') || rest.starts_with(". ") || rest.starts_with(".\n") || stated.ends_with('.');
+    before_clause(near.suffix_from(place.start)).or_else(|| is_ended.then_some(stated))
+}
+
+/// The number that a text begins with where a clause about something else follows it: `37, where $m = $`.
+fn before_clause(text: &str) -> Option<&str> {
+    const CLAUSES: [&str; 8] = ["where", "because", "since", "whereas", "while", "although", "though", "but"];
+    let (value, rest) = text.split_once(' ')?;
+    let value = value.trim_matches(['$', ',', '*']);
+    let word = rest.split(' ').next()?;
+    (CLAUSES.contains(&word) && Answered::new("", value).is_number()).then_some(value)
+}
+
+/// The text before the last line that begins another question or a turn of a user.
+fn before_question(text: &str) -> Option<&str> {
+    const BEGINNINGS: [&str; 4] = ["Human:", "User:", "Question", "Problem"];
+    let starts = BEGINNINGS.iter().filter_map(|word| {
+        let at = memmem::rfind(text.as_bytes(), word.as_bytes())?;
+        let before = text.prefix_to(at).trim_end_matches([' ', '*', '#']);
+        let rest = text.suffix_from(at + word.len()).trim_start();
+        let is_title = word.ends_with(':') || rest.starts_with(|c: char| c == ':' || c.is_ascii_digit());
+        (is_title && before.ends_with('\n')).then_some(before)
+    });
+    starts.max_by_key(|before| before.len())
 }
 
 /// Whether an announced answer is another one than this. Only what certainly differs counts: other numbers, other
@@ -48,6 +101,9 @@ fn is_other(answer: &str, other: &str) -> bool {
         // A letter beside its content.
         (Some(_), None) | (None, Some(_)) => return false,
         (None, None) => {}
+    }
+    if Answered::new("", answer).is_value(other) {
+        return false;
     }
     let (answer, other) = (bare(answer), bare(other));
     if answer == other {

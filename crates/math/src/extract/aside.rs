@@ -7,6 +7,8 @@ use super::restated::Answered;
 use super::sentence::words_of;
 use super::{restated, spelled};
 use crate::slicing::SafeSlice;
+use crate::unit::Unit;
+use crate::words;
 
 /// Most bytes after an answer in which a bracket may begin.
 const MAX_BYTES: usize = 120;
@@ -18,9 +20,6 @@ const BEFORE: &str = "in on at of for from with than after before by to since un
     lemma corollary note line row column rule property exercise example chapter item mod modulo base radix times plus choose level \
     method approach solution way round year amc aime imo hmmt usamo putnam because when approximately approx about roughly \
     nearly almost";
-/// Words behind a number that it does not count.
-const NOT_COUNTED: [&str; 12] =
-    ["if", "or", "and", "instead", "maybe", "perhaps", "then", "else", "otherwise", "though", "but", "#"];
 /// Beginnings of verbs for values that are none: `rejecting 37`.
 const REFUSING: [&str; 6] = ["reject", "exclu", "discard", "ignor", "eliminat", "omit"];
 
@@ -75,8 +74,7 @@ fn is_another(inner: &str, answer: &Answered<'_>) -> bool {
 
 /// Whether the words beside a number say what it is.
 fn is_accounted(before: Option<&[String]>, after: Option<&String>) -> bool {
-    let is_counted =
-        after.is_some_and(|word| word.starts_with(char::is_alphabetic) && !NOT_COUNTED.contains(&word.as_str()));
+    let is_counted = after.is_some_and(|word| words::is_counter(word) || Unit::known(word).is_some());
     // `from 1, 2, and 3`
     let mut words = before.unwrap_or_default().iter().rev();
     let word = words.find(|word| !matches!(word.as_str(), "," | "and" | "#"));
@@ -96,15 +94,22 @@ mod tests {
 
     #[test]
     fn a_number_that_nothing_accounts_for_is_another_value() {
-        for rest in
-            ["(vs. 37)", "[or 37]", "(if not, 37)", "(thirty-seven)", "} {or 37}", "$ (Bob: 37).", "(37?)", "(got 37)"]
-        {
+        for rest in [
+            "(vs. 37)",
+            "[or 37]",
+            "(if not, 37)",
+            "(thirty-seven)",
+            "} {or 37}",
+            "$ (Bob: 37).",
+            "(37?)",
+            "(got 37)",
+            "(37 each)",
+        ] {
             assert!(gives(rest), "{rest}");
         }
         for rest in [
             "(see step 5)",
             "(out of 100)",
-            "(12 each)",
             "(n may be 1)",
             "(1)",
             "[2]",

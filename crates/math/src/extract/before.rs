@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::introduced::sentence_before;
 use super::sentence::{without, words_of};
-use super::{Allowed, Extracted, base, beside, label, speaker};
+use super::{Allowed, Extracted, base, beside, foreign, joined, label, rest, side, speaker};
 use crate::slicing::SafeSlice;
 use crate::words::{self, Known, Role};
 
@@ -17,7 +17,23 @@ pub(super) fn is_other(text: &str, whole: Range<usize>, content: &Extracted<'_>,
     let after = text.suffix_from(whole.end);
     let (sentence, is_named) = sentence_before(text, whole.start);
     let sentence = &*without_text(sentence);
-    denies(sentence, is_named, after, allowed.known)
+    let answer = match content {
+        Extracted::One(answer) => *answer,
+        Extracted::Several { answers, .. } => answers.last().copied().unwrap_or_default(),
+    };
+    let is_box =
+        ["\\boxed", "\\fbox", "\\framebox"].iter().any(|command| text.slice(whole.clone()).starts_with(command));
+    let before = text.prefix_to(whole.start);
+    let is_other_box = || {
+        !rest::is_accounted(before, after, answer, allowed.known)
+            || foreign::denies(sentence)
+            || side::is_other(before, answer, allowed.known)
+            || joined::is_enumerated(before, answer)
+            || joined::is_asked(sentence)
+            || joined::is_joined(before)
+    };
+    is_box && is_other_box()
+        || denies(sentence, is_named, after, allowed.known)
         || JOINING.iter().any(|end| sentence.ends_with(end)) && beside::precedes(sentence)
         || speaker::is_attributed(after, allowed.known)
         || match content {

@@ -1,6 +1,7 @@
 //! The last balanced `\boxed{}` or `\fbox{}`, with the boxes adjacent to it.
 
 mod adjacent;
+mod hidden;
 
 use std::ops::Range;
 
@@ -11,7 +12,10 @@ use crate::slicing::SafeSlice;
 use adjacent::{adjacent_before, adjacent_before_name, is_alternative};
 
 /// Commands that draw a box.
-const COMMANDS: [&str; 3] = ["\\boxed", "\\fbox", "\\framebox"];
+const COMMANDS: [&str; 4] = ["\\boxed", "\\fbox", "\\framebox", "\\bbox"];
+
+/// The tokens between which GLM puts its answer.
+const TOKENS: (&str, &str) = ("<|begin_of_box|>", "<|end_of_box|>");
 
 /// Adjacent boxes that are joined into one list.
 pub(super) const MAX_ADJACENT: usize = 256;
@@ -30,13 +34,16 @@ struct Span {
 }
 
 impl Span {
-    /// End of the box, with the closing brace if it has one.
+    /// End of the box, with the closing brace or token if it has one.
     fn end(&self, text: &str) -> usize {
-        self.inner.end
-            + usize::from(
-                text.suffix_from(self.inner.end).starts_with('}')
-                    && text.slice(self.start..self.inner.start).ends_with('{'),
-            )
+        let rest = text.suffix_from(self.inner.end);
+        let opener = text.slice(self.start..self.inner.start);
+        let closer = match () {
+            () if opener.ends_with('{') => "}",
+            () if opener == TOKENS.0 => TOKENS.1,
+            () => "",
+        };
+        self.inner.end + if rest.starts_with(closer) { closer.len() } else { 0 }
     }
 }
 
@@ -49,8 +56,10 @@ pub(super) fn last(text: &str) -> Result<Option<Extracted<'_>>, NoAnswer> {
 /// no other base than is allowed.
 pub(super) fn asserted<'t>(text: &'t str, allowed: &Allowed<'_>) -> Result<Option<Extracted<'t>>, NoAnswer> {
     let Some((content, whole)) = found(text)? else { return Ok(None) };
-    let is_other =
-        beside::is_part(text, whole.clone(), allowed.in_percent) || before::is_other(text, whole, &content, allowed);
+    let is_other = hidden::is_unseen(text, &whole)
+        || matches!(content, Extracted::Several { .. }) && adjacent::names_descend(text, whole.clone())
+        || beside::is_part(text, whole.clone(), allowed.in_percent)
+        || before::is_other(text, whole, &content, allowed);
     if is_other { Err(NoAnswer::NotUnderstood) } else { Ok(Some(content)) }
 }
 
@@ -108,6 +117,23 @@ pub(super) fn unclosed(text: &str) -> Option<&str> {
 
 /// The last closed box; of nested boxes the outermost.
 fn last_span(text: &str) -> Option<Span> {
+    let (command, token) = match (last_command(text), last_token(text)) {
+        (Some(command), Some(token)) => (command, token),
+        (command, token) => return command.or(token),
+    };
+    let (first, second) = if command.start < token.start { (command, token) } else { (token, command) };
+    Some(if second.start < first.inner.end { first } else { second })
+}
+
+/// The last box between tokens.
+fn last_token(text: &str) -> Option<Span> {
+    let end = memmem::rfind(text.as_bytes(), TOKENS.1.as_bytes())?;
+    let start = memmem::rfind(text.prefix_to(end).as_bytes(), TOKENS.0.as_bytes())?;
+    Some(Span { start, inner: start + TOKENS.0.len()..end })
+}
+
+/// The last closed box of a command.
+fn last_command(text: &str) -> Option<Span> {
     let bytes = text.as_bytes();
     // Rejects most texts without an answer at once.
     let first = COMMANDS.iter().filter_map(|command| memmem::find(bytes, command.as_bytes())).min()?;
@@ -149,11 +175,22 @@ fn last_span(text: &str) -> Option<Span> {
 fn command_before(text: &str, at: usize) -> Option<usize> {
     // Nearly every brace belongs to something else, which the preceding byte shows.
     let neighbour = *text.prefix_to(at).as_bytes().last()?;
+    if neighbour == b']' {
+        return before_options(text.prefix_to(at));
+    }
     if neighbour.is_ascii_graphic() && !matches!(neighbour, b'd' | b'x') {
         return None;
     }
     let before = text.prefix_to(at).trim_end();
     COMMANDS.iter().find_map(|command| before.strip_suffix(command)).map(str::len)
+}
+
+/// Start of `\bbox[5px,border:2px solid black]` at the end of a text.
+fn before_options(text: &str) -> Option<usize> {
+    const MAX_OPTIONS: usize = 120;
+    let near = text.suffix_from(text.ceil_char_boundary(text.len().saturating_sub(MAX_OPTIONS)));
+    let (before, _) = near.rsplit_once('[')?;
+    Some(text.len() - near.len() + before.strip_suffix("\\bbox")?.len())
 }
 
 /// `\boxed 5`: TeX would take one digit, but the writer means the number.

@@ -1,5 +1,7 @@
 //! What follows an answer changes it only by a retraction, or by another value or choice.
 
+mod none;
+
 use super::ending::{without_markup, without_unit};
 use super::restated::{self, Answered};
 use super::sentence::{clauses, drawn, has_another_number, sentences, words_of};
@@ -98,7 +100,10 @@ pub(super) fn takes_back(found: &Extracted<'_>, text: &str) -> bool {
     let answered = Answered::new(text.prefix_to(end.saturating_sub(last.len())), last);
     let is_other = |sentence: &str| {
         let next = rest.suffix_from((sentence.as_ptr() as usize + sentence.len()).wrapping_sub(rest.as_ptr() as usize));
-        denies(sentence, last) || !restated::is_mark(sentence, next) && restated::takes_back(sentence, &answered)
+        !none::of_another(sentence, last)
+            && !none::is_check(sentence)
+            && (denies(sentence, last)
+                || !restated::is_mark(sentence, next) && restated::takes_back(sentence, &answered))
     };
     first(rest, &answered)
         || drawn(rest).enumerate().any(|(at, part)| sentences(part).skip(usize::from(at == 0)).any(is_other))
@@ -110,7 +115,9 @@ fn first(rest: &str, answered: &Answered<'_>) -> bool {
     if aside::gives_another(rest, answered) {
         return true;
     }
-    let Some(sentence) = sentences(rest).next() else { return false };
+    let Some(sentence) = sentences(rest).next().filter(|sentence| !none::of_another(sentence, answer)) else {
+        return false;
+    };
     let sentence = &*spelled::in_digits(sentence);
     let beyond = without_unit(sentence);
     let is_listed = beyond.starts_with(',');
@@ -178,6 +185,9 @@ fn denies(sentence: &str, answer: &str) -> bool {
     let words = words_of(sentence);
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !is_mark(word)).collect();
     let Some(first) = words.first() else { return false };
+    if none::is_said(&words) {
+        return true;
+    }
     if CORRECTIONS.contains(first) || corrects(&words, sentence, answer) {
         return true;
     }
@@ -186,7 +196,9 @@ fn denies(sentence: &str, answer: &str) -> bool {
         return false;
     }
     let has = |listed: &[&str]| words.iter().any(|word| listed.contains(word));
-    if CUES.contains(first)
+    // `Alternatively, by symmetry we get 36.`
+    let is_again = *first == "alternatively" && words.last() == Some(&"#") && !has_another_number(sentence, answer);
+    if CUES.contains(first) && !is_again
         || (*first == "no" && words.len() < 3)
         || words.starts_with(&["i", "made"])
         || words.starts_with(&["i", "was"])

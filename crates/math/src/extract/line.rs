@@ -46,6 +46,14 @@ pub(super) fn whole(text: &str) -> &str {
     }
 }
 
+/// A value that is all of a text: a formula, or in bold type.
+pub(super) fn alone(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let bold = text.strip_prefix("**").and_then(|rest| rest.strip_suffix("**")).filter(|inner| !inner.contains("**"));
+    let answer = whole(text);
+    (has_value(answer) && (bold.is_some() || answer.len() < text.len() && !text.contains('*'))).then_some(answer)
+}
+
 /// A line without surrounding emphasis, up to the end of its first sentence.
 pub(super) fn statement(line: &str) -> &str {
     let line = line.trim().trim_matches(['*', '`']).trim();
@@ -55,7 +63,8 @@ pub(super) fn statement(line: &str) -> &str {
     {
         return formula.inner;
     }
-    let sentence = line.find(". ").map_or(line, |end| line.prefix_to(end));
+    let is_whole = |end: &usize| line.prefix_to(*end).matches('{').count() <= line.prefix_to(*end).matches('}').count();
+    let sentence = line.find(". ").filter(is_whole).map_or(line, |end| line.prefix_to(end));
     let sentence = sentence.strip_suffix("**.").unwrap_or(sentence);
     without_reason(without_consequence(sentence))
 }

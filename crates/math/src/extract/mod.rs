@@ -13,16 +13,23 @@ mod boxes;
 mod ending;
 mod follow;
 mod foreign;
+mod foreign_answer;
 mod hashes;
 mod introduced;
+mod joined;
 mod label;
 mod line;
 mod number;
+mod place;
+mod rest;
 mod restated;
 mod sentence;
+mod side;
 mod span;
 mod speaker;
 mod spelled;
+mod tag;
+mod turn;
 mod unmarked;
 
 use std::ops::Range;
@@ -30,6 +37,7 @@ use std::ops::Range;
 use crate::slicing::SafeSlice;
 use crate::words::Known;
 use crate::{Marker, Reason, Rules, Thinking};
+pub(crate) use place::{name_before, statement_after};
 
 /// The final answer that was found in a completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,11 +136,12 @@ pub(crate) fn extract_for<'a>(
     if completion.trim_start().is_empty() {
         return Err(NoAnswer::EmptyCompletion);
     }
+    let own = turn::own(completion);
     let answer = match rules.thinking {
-        Thinking::Tail => evenkeel_thinking::answer(completion).ok_or(NoAnswer::UnclosedThinking)?,
-        Thinking::Ignore => completion,
+        Thinking::Tail => evenkeel_thinking::answer(own).ok_or(NoAnswer::UnclosedThinking)?,
+        Thinking::Ignore => own,
     };
-    let text = without_end_tokens(answer);
+    let text = turn::before_end_token(answer);
     let mut unclear = NoAnswer::NothingMarked;
     for marker in &rules.markers {
         let found = match marker {
@@ -152,6 +161,15 @@ pub(crate) fn extract_for<'a>(
             }
         };
         let Some(found) = found else { continue };
+        let at = found.place(text);
+        // What is in a quotation, a plan or a tool's output is no answer.
+        if *marker != Marker::Unmarked && rules.thinking == Thinking::Tail && tag::encloses(text, at.start) {
+            unclear = NoAnswer::NotUnderstood;
+            continue;
+        }
+        if place::is_about(text, &at) || another::precedes(&found, text, *marker) {
+            return Err(NoAnswer::NotUnderstood);
+        }
         if let Some(whole) = marked(&found, text, *marker)
             && (beside::is_followed(text, whole.clone()) || before::is_other(text, whole, &found, allowed))
         {
@@ -166,6 +184,10 @@ pub(crate) fn extract_for<'a>(
             return Err(NoAnswer::TakenBack);
         }
         return Ok(found);
+    }
+    // The final channel of gpt-oss is a mark, too.
+    if unclear == NoAnswer::NothingMarked && rules.thinking == Thinking::Tail && place::is_final_channel(own, text) {
+        return line::alone(text).map(Extracted::One).ok_or(unclear);
     }
     Err(unclear)
 }
@@ -190,28 +212,6 @@ fn closing_tag(text: &str) -> usize {
     let rest = rest.strip_prefix("\\)").or_else(|| rest.strip_prefix("\\]")).unwrap_or(rest).trim_start();
     let end = rest.strip_prefix("</").and_then(|tag| tag.split_once('>'));
     end.map_or(0, |(_, after)| text.len() - after.len())
-}
-
-/// Tokens with which models end a text, where they are decoded with it.
-const END_TOKENS: [&str; 11] = [
-    "<|im_end|>",
-    "<|endoftext|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end_of_text|>",
-    "<|end|>",
-    "<|return|>",
-    "<end_of_turn>",
-    "<eos>",
-    "</s>",
-    "<｜end▁of▁sentence｜>",
-];
-
-fn without_end_tokens(mut text: &str) -> &str {
-    while let Some(rest) = END_TOKENS.iter().find_map(|token| text.trim_end().strip_suffix(token)) {
-        text = rest;
-    }
-    text
 }
 
 /// The answer announced by a line. If unmarked answers count, also the last expression of its sentence.
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_first_marker_that_is_found_wins() {
-        let text = "#### 1\nAnswer: B\n\\boxed{C}\nThere are 4";
+        let text = "#### 1\nAnswer: B\nOr rather:\n\\boxed{C}\nThere are 4";
         let extracted_by = |markers: &[Marker]| extract(text, &Rules { markers: markers.to_vec(), ..Rules::default() });
         assert_eq!(extracted_by(&[Marker::Boxed, Marker::Hashes]), Ok(Extracted::One("C")));
         assert_eq!(extracted_by(&[Marker::Hashes, Marker::Boxed]), Ok(Extracted::One("1")));

@@ -6,6 +6,7 @@
 mod stated;
 
 use super::sentence::{has_another_number, words_of};
+use super::span::{TextEnd, text_end};
 use super::spelled;
 use crate::slicing::SafeSlice;
 use crate::words::{self, MAX_PHRASE_WORDS, Role};
@@ -43,6 +44,7 @@ pub(super) fn takes_back(sentence: &str, answer: &Answered<'_>) -> bool {
     (states(sentence) || is_foreign(sentence))
         && answer.is_another(&stated::values(sentence, Names::Own(answer)), offers_either)
         || states(sentence) && answer.is_another_choice(&stated::choices(sentence), offers_either)
+        || states_formula(sentence, answer)
 }
 
 /// Whether a clause of the answer's own sentence, behind a comma, a dash or a bracket, takes the answer back or offers
@@ -95,6 +97,15 @@ fn is_another(clause: &str, answer: &Answered<'_>) -> bool {
         && (has_another(clause, answer)
             || stated::choices(clause).iter().any(|letter| answer.is_another_choice(&[*letter], false))
             || !is_cut(clause) && answer.is_another_formula(stated::formula_at_end(clause)))
+}
+
+/// Whether a sentence states a formula that is another one than the answer: `So we get $x - 3$.`
+fn states_formula(sentence: &str, answer: &Answered<'_>) -> bool {
+    let sentence = sentence.trim_end().trim_end_matches('.');
+    let TextEnd::Formula(formula) = text_end(sentence) else { return false };
+    let lead = words_of(sentence.prefix_to(sentence.len() - formula.len()));
+    let is_led = lead.iter().any(|word| word.chars().nth(1).is_some());
+    !answer.is_number() && is_led && states(sentence) && !formula.contains('=') && answer.is_another_formula(formula)
 }
 
 /// Whether a clause ends within a formula: `$x^2` of `$x^2 - 5x$`.

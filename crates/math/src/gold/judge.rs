@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::bad::unreadable;
 use super::reading::{read, read_answer, read_percent};
 use super::{CheckInput, Gold};
-use crate::extract::{Allowed, Extracted, NoAnswer, extract, extract_for};
+use crate::extract::{Allowed, Extracted, NoAnswer, extract, extract_for, statement_after};
 use crate::parse::{is_range, offers_alternatives, parse};
 use crate::words::Known;
 use crate::{CheckOutcome, Fuel, Marker, Percent, Reason, Rules, Units, Value, Verdict, accounting, choice, equality};
@@ -56,7 +56,16 @@ impl Gold {
             return Verdict { extracted: Some(extracted), value: value.ok(), ..Verdict::without_answer(reason) };
         }
         let choices = self.choice.is_some().then(|| self.known(prompt, rules));
-        let chosen = |answer: &str| self.compare_choice(answer, prompt, choices.as_ref()?);
+        let chosen = |answer: &str| {
+            let reason = self.compare_choice(answer, prompt, choices.as_ref()?)?;
+            // `B. Madrid`, cut behind the letter, where Madrid is another choice.
+            let CheckInput::Completion(text) = submission else { return Some(reason) };
+            let stated = statement_after(text, answer)
+                .zip(prompt)
+                .and_then(|(stated, prompt)| choice::by_content(stated, prompt));
+            let is_other = stated.is_some_and(|stated| Some(stated) != self.choice);
+            Some(if is_other && reason == Reason::EqualChoice { Reason::NotUnderstood } else { reason })
+        };
         let value = match value {
             Ok(value) => value,
             Err(error) => {

@@ -189,6 +189,7 @@ fn spelled(character: char) -> Option<&'static str> {
         '∑' => "\\sum ",
         '∏' => "\\prod ",
         '≈' => "\\approx ",
+        '～' | '∼' => "\\sim ",
         '≡' => "\\equiv ",
         '∖' => "\\setminus ",
         'ℝ' => "\\mathbb{R}",
@@ -240,6 +241,7 @@ fn spelled(character: char) -> Option<&'static str> {
         '¢' => "\\text{ cents}",
         '“' | '”' | '„' => "\"",
         '‘' | '’' | '′' => "'",
+        'Å' | '\u{212b}' => "\\AA ",
         '…' => "\\ldots ",
         _ => return None,
     })

@@ -107,7 +107,9 @@ pub(crate) fn reading(text: &str, side: Side, known: &Known, fuel: &mut Fuel) ->
         }
         // `36 (or 37)` gives two answers, which must be the same.
         (Some(Offer::Other(range)), Side::Answer) => {
-            found.extend(read(range, fuel).map(|other| Value::List(vec![value, other])));
+            found.extend(
+                read(range, fuel).map(|other| if other == value { other } else { Value::List(vec![value, other]) }),
+            );
         }
         (Some(Offer::Rounded(range)), Side::Answer) => {
             let chain = |rounded| Relation { members: vec![value, rounded], signs: vec![Sign::Approximately] };

@@ -23,8 +23,10 @@ impl Numeral<'_> {
 }
 
 /// Separators between groups of three digits, longest first.
-const SEPARATORS: [&str; 16] =
-    [",\\! ", ",\\!", "{,}", "{, }", "\\,", "\\;", "\\:", "\\!", "\\ ", ",", "~", " {,}", " {, }", " ", "_", "'"];
+const SEPARATORS: [&str; 18] = [
+    "{,}\\! ", " , \\!", ",\\! ", ",\\!", "{,}", "{, }", "\\,", "\\;", "\\:", "\\!", "\\ ", ",", "~", " {,}", " {, }",
+    " ", "_", "'",
+];
 
 /// The numeral at the start of the text, and its length. `None` if there is none. The text must not continue an earlier
 /// numeral.

@@ -114,6 +114,9 @@ fn is_decimal(value: &Value) -> bool {
     }
 }
 
+/// Letters whose values have an order, whatever order they are given in, and the slope and intercept of a line.
+const ORDERS: [&str; 3] = ["xyz", "abcd", "mb"];
+
 /// A list of assignments: `x = 1, y = 2`.
 pub(crate) struct Assignments<'v> {
     names: Vec<&'v Value>,
@@ -160,20 +163,23 @@ impl<'v> Assignments<'v> {
         self.names.len() == other.names.len() && self.names.iter().all(|name| other.names.contains(name))
     }
 
-    /// The values in the order of their names where that is known: `y = 2, x = 1` is (1, 2).
-    pub(crate) fn into_values(self) -> Vec<Value> {
+    /// The values in the order of their names: `y = 2, x = 1` is (1, 2). `None` where names other than those of [`ORDERS`]
+    /// do not ascend: which of them comes first is not known.
+    pub(crate) fn into_ordered(self) -> Option<Vec<Value>> {
         let letter = |name: &Value| symbol(name).filter(|name| name.len() == 1).and_then(|name| name.chars().next());
         let letters: Option<Vec<char>> = self.names.iter().map(|name| letter(name)).collect();
-        let is_known =
-            |letters: &[char]| ["xyz", "abcd"].iter().any(|order| letters.iter().all(|letter| order.contains(*letter)));
-        match letters {
-            Some(letters) if is_known(&letters) => {
+        let order = letters.as_ref().and_then(|letters| {
+            let has_all = |order: &&&str| letters.iter().all(|letter| order.contains(*letter));
+            ORDERS.iter().find(has_all)
+        });
+        match (letters, order) {
+            (Some(letters), Some(order)) => {
                 let mut pairs: Vec<(char, Value)> = letters.into_iter().zip(self.values).collect();
                 // Stable: values of one name keep their order.
-                pairs.sort_by_key(|(letter, _)| *letter);
-                pairs.into_iter().map(|(_, value)| value).collect()
+                pairs.sort_by_key(|(letter, _)| order.find(*letter));
+                Some(pairs.into_iter().map(|(_, value)| value).collect())
             }
-            _ => self.values,
+            _ => self.names.iter().map(|name| name.to_string()).is_sorted().then_some(self.values),
         }
     }
 }

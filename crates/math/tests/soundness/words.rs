@@ -65,7 +65,7 @@ const UNITS: &str = "m meter metre km kilometer kilometre cm centimeter centimet
     inch inche ft foot feet yd yard mi mile l liter litre ml milliliter millilitre g gram kg kilogram mg milligram ton tonne lb \
     pound oz ounce s sec second ms millisecond min minute h hr hour day week month yr year hz hertz acre k kelvin c celsiu f \
     fahrenheit coulomb bit byte degree deg dollar usd cent mph kph kmh n newton j joule w watt pa pascal v volt a ampere amp t \
-    tesla unit ohm";
+    tesla unit ohm angstrom";
 
 /// Words that are formulas: the value of \\log e is 1, and 36 rounded down is 36.
 const FORMULAS: [&str; 2] = ["loge", "floor"];

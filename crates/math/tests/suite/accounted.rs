@@ -178,3 +178,20 @@ fn the_sign_of_an_exponent_in_braces_is_that_of_the_whole_exponent() {
     // Without braces the exponent is one operand.
     all("2^-3x", &["\\frac{x}{8}"], &["8^{-x}"]);
 }
+
+#[test]
+fn a_number_beside_the_answer_is_a_number_of_places_or_the_answer_again() {
+    all(
+        "36",
+        &["36 (36 total)", "36 (to 2 decimal places)", "\\text{No. }36"],
+        &["36 (37 total)", "36 (37 each)", "36 left (37 total)", "36:1", "\\text{no, }36", "\\text{no solution }36"],
+    );
+    all(
+        "\\frac{3}{4}",
+        &["\\frac{3}{4} \\approx 0.75", "3:4"],
+        &["\\frac{3}{4} \\approx \\frac{5}{7}", "\\frac{3}{4} \\approx 1"],
+    );
+    all("\\sqrt{2}", &["\\sqrt{2} \\approx 1.41"], &["\\sqrt{2} \\approx 2"]);
+    all("11111100", &["11{,}\\! 111{,}\\! 100"], &[]);
+    all("\\text{Evelyn}", &["\\text{Answer: } \\text{Evelyn}"], &[]);
+}

@@ -57,7 +57,6 @@ fn a_box_within_a_larger_formula_is_no_answer() {
             "Question 5 - \\boxed{36}",
             "| total | \\boxed{36} |",
             "$5 + 31 = \\boxed{36}$",
-            "\\boxed{36} times",
         ],
         &[
             "$x \\ne \\boxed{36}$",
@@ -107,6 +106,7 @@ fn a_box_within_a_larger_formula_is_no_answer() {
             "The answer is 37 or\n#### 36",
             "<answer>36</answer>, 37",
             "\\boxed{36}k",
+            "\\boxed{36} times",
         ],
     );
 }

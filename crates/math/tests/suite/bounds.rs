@@ -30,7 +30,7 @@ fn ten_megabytes_take_time_in_proportion() {
     let prose = "Let us think about {x} and \\frac{1}{2} of it, w. ".repeat(TEN_MEGABYTES / 48);
     for (text, outcome) in [
         (format!("{prose}\\boxed{{3}}"), CheckOutcome::Equal),
-        (format!("\\boxed{{3}}{prose}"), CheckOutcome::Equal),
+        (format!("\\boxed{{3}}. {prose}"), CheckOutcome::Equal),
         (prose.clone(), CheckOutcome::NoAnswer),
         (format!("<think>{prose}</think>\\boxed{{3}}"), CheckOutcome::Equal),
     ] {

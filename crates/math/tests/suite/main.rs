@@ -3,6 +3,7 @@
 
 mod accounted;
 mod around;
+mod before;
 mod bounds;
 mod checks;
 mod expressions;
@@ -13,6 +14,7 @@ mod laws;
 mod listed;
 mod meant;
 mod notations;
+mod own_sentence;
 mod random;
 mod refusals;
 mod retracted;

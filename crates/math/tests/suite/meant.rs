@@ -159,7 +159,13 @@ fn what_is_struck_out_is_no_answer() {
         "36",
         &Rules::default(),
         &["<s>\\boxed{36}</s>", "The answer is ~~35~~ 36."],
-        &["~~\\boxed{36}~~", "\\cancel{\\boxed{36}}", "<del>\\boxed{36}</del>", "Answer: ~~36~~"],
+        &[
+            "So <s>\\boxed{36}</s>",
+            "~~\\boxed{36}~~",
+            "\\cancel{\\boxed{36}}",
+            "<del>\\boxed{36}</del>",
+            "Answer: ~~36~~",
+        ],
     );
 }
 

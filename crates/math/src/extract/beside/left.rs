@@ -10,13 +10,13 @@ pub(super) const HARMLESS: &str = "therefore because implies Rightarrow Longrigh
     iff Leftrightarrow Longleftrightarrow approx sim simeq equiv cong in quad qquad displaystyle textstyle left right big \
     Big bigg Bigg bigl Bigl hspace vspace colon large Large LARGE huge Huge bf rm it so ldots dots cdots checkmark star \
     bullet newline noindent item hfill centering enspace enskip thinspace medspace thickspace negthinspace hskip \
-    vskip strut phantom nonumber notag Leftarrow leftarrow downarrow Downarrow rightsquigarrow hookrightarrow models vdash \
+    vskip strut nonumber notag Leftarrow leftarrow downarrow Downarrow rightsquigarrow hookrightarrow models vdash \
     triangleright blacktriangleright square blacksquare qed par dotsb ans hline triangleq coloneqq boxed";
 /// Commands before a box that make it a part also outside of a formula.
 const FUNCTIONS: &str = "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt pi sum prod int lim \
     max min gcd lcm det frac dfrac tfrac binom bmod mod";
 /// Commands whose value in front of a box is a coefficient.
-const VALUES: &str = "frac dfrac tfrac cfrac sqrt binom dbinom tbinom overline hat vec mathbb";
+const VALUES: &str = "frac dfrac tfrac cfrac sqrt binom dbinom tbinom overline hat vec mathbb operatorname";
 
 /// Whether what precedes a box on its line makes it a part: `x >`, `2x =`, `x^2 =`, `-`, `3 +`, `\sin`.
 pub(super) fn is_part_after(line: &str) -> bool {
@@ -25,6 +25,10 @@ pub(super) fn is_part_after(line: &str) -> bool {
     if line.ends_with(['-', '\u{2212}', '$'])
         && bare.strip_suffix(['-', '\u{2212}']).is_some_and(|rest| rest.is_empty() || rest.ends_with([' ', '$', '=']))
     {
+        return true;
+    }
+    // `x = –`
+    if line.strip_suffix('–').is_some_and(|rest| rest.trim_end().ends_with('=')) {
         return true;
     }
     match formula(line) {
@@ -62,6 +66,8 @@ fn trimmed(mut text: &str) -> &str {
 
 fn is_part_of(formula: &str) -> bool {
     let before = trimmed(formula);
+    // `-{`
+    let before = before.strip_suffix('{').filter(|rest| !rest.ends_with(char::is_alphanumeric)).unwrap_or(before);
     if signs::before().any(|sign| ends_with_sign(before, sign)) {
         return true;
     }
@@ -84,12 +90,14 @@ fn is_part_of(formula: &str) -> bool {
     {
         return true;
     }
-    before.strip_suffix('=').is_some_and(|left| has_coefficient(left.trim()))
+    // `1 : `
+    let is_ratio = before.strip_suffix(':').is_some_and(|rest| rest.trim_end().ends_with(|c: char| c.is_ascii_digit()));
+    before.ends_with("-}") || is_ratio
 }
 
 /// Whether a text ends with a sign of order: `=>`, `->` and `<answer>` do not.
 fn is_order(before: &str) -> bool {
-    let rest = before.strip_suffix(['<', '>']).map(str::trim_end);
+    let rest = before.strip_suffix(['<', '>']).map(|rest| rest.trim_end_matches([' ', '&']));
     let is_side =
         |rest: &str| rest.is_empty() || rest.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '}' | ')'));
     // A tag ends with `>`.
@@ -200,24 +208,4 @@ fn ends_with_sign(text: &str, sign: &str) -> bool {
         "-" | "+" => !rest.ends_with(['-', '+']),
         _ => true,
     })
-}
-
-/// Whether the left side of an equation is a multiple or a power of a single name: `2x`, `x^2`, `-x`.
-fn has_coefficient(left: &str) -> bool {
-    let unsigned = left.strip_prefix(['-', '\u{2212}']).map(str::trim_start).unwrap_or(left);
-    let name = unsigned.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
-    let mut letters = name.chars();
-    if !letters.next().is_some_and(|c| c.is_ascii_alphabetic()) {
-        return false;
-    }
-    let is_multiple = name.len() < left.len();
-    let rest = letters.as_str();
-    let exponent = rest.strip_prefix('^').map(|power| power.trim_matches(['{', '}']));
-    let is_power = exponent.is_some_and(|power| !power.is_empty() && power.bytes().all(|byte| byte.is_ascii_digit()));
-    // `x_1`
-    let is_plain = rest.is_empty()
-        || rest
-            .strip_prefix('_')
-            .is_some_and(|index| index.trim_matches(['{', '}']).bytes().all(|b| b.is_ascii_digit()));
-    is_power || (is_multiple && is_plain)
 }

@@ -11,7 +11,7 @@ const FACTORS: &str = "abefijknopqrtuvwxyzBDEGHIKMOPQRSTUXYZ";
 /// Commands that may follow a box in its formula and leave it the value.
 const HARMLESS: &str = "text textrm textbf textit textsf mathrm mathbf mathit mathsf mbox hbox rm bf it quad qquad hspace hfill \
     degree circ end right left big Big bigr Bigr biggr Biggr tag qed blacksquare square Box checkmark approx simeq therefore because \
-    pmod bmod mod pod newline hline nonumber notag label color textcolor small large Large normalsize par item footnote because \
+    pmod pod newline hline nonumber notag label color textcolor small large Large normalsize par item footnote because \
     equiv cong enspace enskip thinspace land lor wedge vee and or middle downarrow Downarrow begin vspace medskip bigskip \
     smallskip linebreak pagebreak displaystyle textstyle star bullet dag dagger overline boxed fbox iff Leftrightarrow";
 /// Commands after a box that lead on to another value.

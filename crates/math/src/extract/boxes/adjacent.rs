@@ -1,8 +1,11 @@
 //! Boxes beside each other, which form one list.
 
-use memchr::memrchr2_iter;
+use std::ops::Range;
 
-use super::{Span, command_before, is_escaped};
+use memchr::{memmem, memrchr2_iter};
+
+use super::{COMMANDS, Span, command_before, is_escaped};
+use crate::extract::beside;
 use crate::slicing::SafeSlice;
 
 /// Longest text before "and" between adjacent boxes: `\\text{ for part (a) and }`.
@@ -56,6 +59,18 @@ pub(super) fn adjacent_before_name(text: &str, start: usize) -> Option<Span> {
         return None;
     }
     adjacent_before(text, rest.len())
+}
+
+/// Whether boxes beside each other give values of names that do not ascend: `n = \boxed{1}, m = \boxed{2}`. Which of
+/// them comes first is not known.
+pub(super) fn names_descend(text: &str, whole: Range<usize>) -> bool {
+    let name = |at: usize| beside::name_before(text.prefix_to(at)).map(|(_, name)| name.trim_start_matches('\\'));
+    let starts =
+        COMMANDS.iter().flat_map(|command| memmem::find_iter(text.slice(whole.clone()).as_bytes(), command.as_bytes()));
+    let mut starts: Vec<usize> = starts.collect();
+    starts.sort_unstable();
+    let names: Vec<&str> = starts.into_iter().filter_map(|at| name(whole.start + at)).collect();
+    !names.is_sorted()
 }
 
 /// The text without a separator between adjacent boxes at its end.

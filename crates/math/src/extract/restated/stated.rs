@@ -59,8 +59,20 @@ impl<'a> Answered<'a> {
     }
 
     /// Whether it was read as a number.
-    pub(super) fn is_number(&self) -> bool {
+    pub(in crate::extract) fn is_number(&self) -> bool {
         self.number.is_some()
+    }
+
+    /// Whether a text is the same value, without words.
+    pub(in crate::extract) fn is_value(&self, text: &str) -> bool {
+        let mut fuel = Fuel::new(FUEL);
+        let mut read = |text: &str| {
+            let value =
+                parse(text.trim().trim_end_matches('.'), &mut fuel).ok().filter(|_| text.len() <= MAX_NUMBER)?;
+            (!value.any(&mut |part| matches!(part, Value::Text(_) | Value::Quantity(_)))).then_some(value)
+        };
+        let (Some(own), Some(other)) = (read(self.text), read(text)) else { return false };
+        equality::compare(&own, &other, &Rules::default(), &mut fuel).outcome() == CheckOutcome::Equal
     }
 
     /// Whether values which a sentence states are another answer: one other value, or one beside the answer's own where

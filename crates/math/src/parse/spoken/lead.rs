@@ -15,8 +15,13 @@ pub(super) fn without_lead(tokens: &Tokens<'_>, range: Range<usize>, known: &Kno
     for at in range.clone() {
         match tokens.kind(at) {
             TokenKind::Space | TokenKind::Symbol(',' | ':' | '.' | '=' | '*') if !found.is_empty() => {
-                if matches!(tokens.kind(at), TokenKind::Symbol(':' | '=')) {
-                    found.push((":".to_owned(), at + 1));
+                match (tokens.kind(at), found.last_mut()) {
+                    (TokenKind::Symbol(':' | '='), _) => found.push((":".to_owned(), at + 1)),
+                    // `No. 36`, but not `no, 36`.
+                    (TokenKind::Symbol('.'), Some((word, end))) if word == "no" => {
+                        (*word, *end) = ("no.".to_owned(), at + 1);
+                    }
+                    _ => {}
                 }
             }
             kind if is_space(kind) => {}

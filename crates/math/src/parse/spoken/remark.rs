@@ -59,15 +59,19 @@ pub(super) fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option
         return Some((rest, None));
     }
     if has_words() || words == "to" {
-        // `(to 2 decimal places)`
         let all: Vec<_> = inner.clone().filter_map(|at| text_of(tokens.kind(at))).map(str::to_lowercase).collect();
         let is_rest = |kind: &TokenKind<'_>| {
             matches!(kind, TokenKind::Space | TokenKind::Symbol('.'))
                 || text_of(kind).is_some()
                 || matches!(kind, TokenKind::Numeral(n) if n.is_digits())
         };
-        let is_places = words::is(Role::Remark, &all.join(" ")) && inner.clone().all(|at| is_rest(tokens.kind(at)));
-        return is_places.then_some((rest, None));
+        if !words::is(Role::Remark, &all.join(" ")) || !inner.clone().all(|at| is_rest(tokens.kind(at))) {
+            return None;
+        }
+        // `(to 2 decimal places)`; any other number is the answer again: `(36 total)`.
+        let names_places = all.iter().any(|word| word == "to");
+        let number = tokens.find(inner, |kind| matches!(kind, TokenKind::Numeral(_))).filter(|_| !names_places);
+        return Some((rest, number.map(|at| Offer::Other(at..at + 1))));
     }
     let is_rounded = matches!(tokens.kind(inner.start), TokenKind::Command("approx"));
     match words.as_str() {

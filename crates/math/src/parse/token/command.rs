@@ -23,7 +23,10 @@ pub(super) fn command(name: &str, environments: usize) -> (TokenKind<'_>, usize)
                 (TokenKind::Space, length + frame + argument_length(after.suffix_from(frame)))
             }
             "color" | "textcolor" | "colorbox" | "cellcolor" | "hspace" | "vspace" | "mspace" | "phantom"
-            | "hphantom" | "vphantom" | "tag" | "label" | "rule" => (TokenKind::Space, length + argument_length(after)),
+            | "hphantom" | "vphantom" | "label" | "rule" => (TokenKind::Space, length + argument_length(after)),
+            "mathring" if after.starts_with("{A}") => (TokenKind::Label("angstrom"), length + 3),
+            // The number of an equation.
+            "tag" if argument_length(after) <= "{1}".len() => (TokenKind::Space, length + argument_length(after)),
             "underline" if after.trim_start().starts_with('{') && is_number_argument(after) => {
                 (TokenKind::Wrapper(Style::Plain), length)
             }
@@ -67,10 +70,18 @@ fn argument_length(text: &str) -> usize {
         None => rest,
     };
     let Some(inner) = rest.strip_prefix('{') else { return 0 };
-    match inner.find(['{', '}']) {
-        Some(end) if inner.suffix_from(end).starts_with('}') => text.len() - inner.len() + end + 1,
-        _ => 0,
+    let mut depth = 1_usize;
+    for (at, c) in inner.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return text.len() - inner.len() + at + 1;
+        }
     }
+    0
 }
 
 /// Whether the braced argument begins with a number: `\\underline{42}`, unlike the accent of `\\underline{x}`.
@@ -159,6 +170,7 @@ fn named(name: &str) -> TokenKind<'_> {
         "lor" | "vee" => TokenKind::Command("lor"),
         "bigcup" => TokenKind::Command("cup"),
         "bigcap" => TokenKind::Command("cap"),
+        "AA" | "angstrom" => TokenKind::Label("angstrom"),
         "textdegree" => TokenKind::Command("degree"),
         "cr" => TokenKind::Command("\\"),
         "varphi" => TokenKind::Command("phi"),
