@@ -306,6 +306,22 @@ fn a_dry_run_of_a_recipe_that_is_refused_is_refused_alike() {
 }
 
 #[test]
+fn a_dry_run_names_every_setting_that_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let recipe = small();
+    let recipe = recipe.to_str().unwrap();
+    let out_of_range = ["learner.epochs=0", "learner.optimizer.learning_rate=-1", "sampling.top_p=2"];
+    let message = refused(dry_run(dir.path(), recipe, &out_of_range));
+    let unread = ["lerner.epochs=2", "sampling.max_tokens=many", "learner.objective.aggregation=tokens"];
+    let message = format!("{message}{}", refused(dry_run(dir.path(), recipe, &unread)));
+    assert_eq!(message.matches("3 settings are refused").count(), 2, "{message}");
+    for setting in out_of_range.iter().chain(&unread) {
+        let (key, _) = setting.split_once('=').unwrap();
+        assert!(message.contains(&format!("`{key}`")) || message.contains("`lerner`"), "{key}: {message}");
+    }
+}
+
+#[test]
 fn an_overlay_alone_names_all_that_it_lacks_and_nothing_of_what_it_would_train_on() {
     let dir = tempfile::tempdir().unwrap();
     let report = cannot_start(dry_run(dir.path(), "dapo", &[]));

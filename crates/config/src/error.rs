@@ -52,9 +52,24 @@ pub enum ConfigError {
         origin: String,
         allowed: String,
     },
+    /// Several of the errors above, in the order in which they were found.
+    #[error("{}", lines(.0))]
+    Several(Vec<ConfigError>),
     /// Settings that cannot be written as TOML.
     #[error("cannot write settings as TOML: {0}")]
     Write(String),
+}
+
+impl ConfigError {
+    /// One error as it is, and more than one as [`Several`](Self::Several).
+    pub(crate) fn all(mut errors: Vec<Self>) -> Self {
+        if errors.len() == 1 { errors.swap_remove(0) } else { Self::Several(errors) }
+    }
+}
+
+fn lines(errors: &[ConfigError]) -> String {
+    let lines: Vec<_> = errors.iter().map(|error| format!("\n  {error}")).collect();
+    format!("{} settings are refused:{}", errors.len(), lines.concat())
 }
 
 /// Where a value was written. The defaults are no place to look at where they have none.

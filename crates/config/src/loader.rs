@@ -2,10 +2,15 @@
 
 use std::path::Path;
 
+use evenkeel_errors::FieldError;
+
 use crate::document::{TomlLayer, parse, parse_file, to_toml};
 use crate::merged::Merged;
 use crate::overrides::{Override, Reading};
 use crate::{ConfigError, Settings, wording};
+
+/// Most settings that one error names.
+const MOST_REFUSED: usize = 20;
 
 /// Collects layers. Whatever the order of the calls, files come first, then the environment, then arguments.
 #[derive(Debug, Default)]
@@ -73,27 +78,80 @@ impl Loader {
     }
 
     /// The settings of all layers.
-    pub fn load<T: Settings>(mut self) -> Result<Loaded<T>, ConfigError> {
-        loop {
-            let merged = self.over(Merged::defaults(T::default()));
-            let error = match merged.settings::<T>() {
-                Ok(settings) => return finish(settings, merged),
-                Err(error) => error,
-            };
-            // `--set run.name=5` may mean the text `5`: that depends on the type of the setting.
-            let reading = match () {
-                () if wording::wants_text(&error) => Reading::Text,
-                () if wording::wants_list(&error) => Reading::List,
-                () => return Err(merged.explain(T::OTHER_NAMES, &error)),
-            };
-            // The last override of the key is the one whose value was refused.
-            let mut overrides = self.arguments.iter_mut().rev().chain(self.variables.iter_mut().rev());
-            match overrides.find(|set| set.wrote(&error.path)) {
-                // Each override is reinterpreted at most once, so that the loop ends.
-                Some(set) if set.reading == Reading::Toml => set.reading = reading,
-                _ => return Err(merged.explain(T::OTHER_NAMES, &error)),
+    ///
+    /// # Errors
+    /// All settings that are refused.
+    pub fn load<T: Settings>(self) -> Result<Loaded<T>, ConfigError> {
+        self.load_if(|loaded: &mut Loaded<T>| loaded.settings.validate())
+    }
+
+    /// The settings of all layers, if `check` accepts them. It may derive settings from each other. After a refusal it
+    /// runs again with the refused settings at their defaults.
+    ///
+    /// # Errors
+    /// All settings that are refused.
+    pub fn load_if<T: Settings>(
+        self,
+        check: impl Fn(&mut Loaded<T>) -> Result<(), FieldError>,
+    ) -> Result<Loaded<T>, ConfigError> {
+        let (settings, merged) = self.read::<T>()?;
+        if let Some(path) = merged.unread(&settings) {
+            return Err(merged.explain_unread(T::OTHER_NAMES, &Merged::defaults(T::default()), &path));
+        }
+        let mut loaded = Loaded { settings, merged };
+        let Err(error) = check(&mut loaded) else { return Ok(loaded) };
+        let mut refused = vec![error];
+        let merged = loaded.merged;
+        while refused.len() < MOST_REFUSED {
+            let paths: Vec<_> = refused.iter().map(|error| parts(&error.field)).collect();
+            let Ok(settings) = merged.settings::<T>(&paths) else { break };
+            let mut loaded = Loaded { settings, merged: merged.clone() };
+            match check(&mut loaded) {
+                Err(error) if loaded.is_set(&error.field) && !follows(&error, &refused) => refused.push(error),
+                _ => break,
             }
         }
+        Err(ConfigError::all(refused.into_iter().map(|error| merged.refusal(error)).collect()))
+    }
+
+    /// Settings of the right types, and the layers that they are from.
+    fn read<T: Settings>(mut self) -> Result<(T, Merged), ConfigError> {
+        let (mut refused, mut paths) = (Vec::new(), Vec::new());
+        loop {
+            let merged = self.over(Merged::defaults(T::default()));
+            let error = match merged.settings::<T>(&paths) {
+                Ok(settings) if refused.is_empty() => return Ok((settings, merged)),
+                Ok(_) => return Err(ConfigError::all(refused)),
+                Err(error) => error,
+            };
+            if self.read_anew(&error) {
+                continue;
+            }
+            let path = wording::path(&error);
+            let is_known = paths.contains(&path);
+            if !is_known {
+                refused.push(merged.explain(T::OTHER_NAMES, &error));
+            }
+            // What is missing has no default.
+            if is_known || path.is_empty() || refused.len() == MOST_REFUSED {
+                return Err(ConfigError::all(refused));
+            }
+            paths.push(path);
+        }
+    }
+
+    /// Reads the override that wrote a refused value in another way, if its setting takes texts or lists: `--set
+    /// run.name=5` may mean the text `5`. Each override is read anew at most once.
+    fn read_anew(&mut self, error: &figment::Error) -> bool {
+        let reading = match () {
+            () if wording::wants_text(error) => Reading::Text,
+            () if wording::wants_list(error) => Reading::List,
+            () => return false,
+        };
+        // The last override of the key is the one whose value was refused.
+        let mut overrides = self.arguments.iter_mut().rev().chain(self.variables.iter_mut().rev());
+        let found = overrides.find(|set| set.wrote(&error.path)).filter(|set| set.reading == Reading::Toml);
+        found.map(|set| set.reading = reading).is_some()
     }
 
     fn over(&self, defaults: Merged) -> Merged {
@@ -119,13 +177,16 @@ impl<T: Settings> Loaded<T> {
     }
 }
 
-fn finish<T: Settings>(settings: T, merged: Merged) -> Result<Loaded<T>, ConfigError> {
-    if let Some(path) = merged.unread(&settings) {
-        return Err(merged.explain_unread(T::OTHER_NAMES, &Merged::defaults(T::default()), &path));
-    }
-    if let Err(error) = settings.validate() {
-        let origin = merged.origin_or_defaults(&error.field);
-        return Err(ConfigError::Invalid { key: error.field, value: error.value, origin, allowed: error.allowed });
-    }
-    Ok(Loaded { settings, merged })
+/// The keys on the way to a field. What is in a list is refused with the list.
+fn parts(field: &str) -> Vec<String> {
+    let field = field.split('[').next().unwrap_or_default();
+    field.split('.').map(str::to_owned).collect()
+}
+
+/// Whether an error may come from a default in place of what was refused before.
+fn follows(error: &FieldError, refused: &[FieldError]) -> bool {
+    refused.iter().any(|before| {
+        let name = before.field.rsplit('.').next().unwrap_or_default();
+        error.field == before.field || error.allowed.contains(name) || error.field.contains(name)
+    })
 }

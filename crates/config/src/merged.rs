@@ -1,5 +1,6 @@
 //! Layers that were merged: their settings, and where each was written.
 
+use evenkeel_errors::FieldError;
 use figment::error::Kind;
 use figment::value::{Dict, Map, Value};
 use figment::{Error, Figment, Metadata, Profile, Provider, Source};
@@ -30,10 +31,14 @@ impl Merged {
         Self(self.0.merge(layer))
     }
 
-    /// The settings that are written in them.
-    pub(crate) fn settings<T: Settings>(&self) -> Result<T, Box<Error>> {
-        let value = Value::from(self.dict()?);
-        T::deserialize(ValueDeserializer(&value)).map_err(|Refusal(error)| error)
+    /// The settings that are written in them, but for those of the paths `refused`, which have their defaults.
+    pub(crate) fn settings<T: Settings>(&self, refused: &[Vec<String>]) -> Result<T, Box<Error>> {
+        let mut written = self.dict()?;
+        if !refused.is_empty() {
+            let defaults = Self::defaults(T::default()).dict()?;
+            refused.iter().for_each(|path| restore(&mut written, &defaults, path));
+        }
+        T::deserialize(ValueDeserializer(&Value::from(written))).map_err(|Refusal(error)| error)
     }
 
     /// The layer that wrote a key, or the list or table that it is in; `None` where the key has its default.
@@ -97,6 +102,12 @@ impl Merged {
             allowed += &recognised(others, &path).map_or_else(String::new, |words| format!(" ({words})"));
         }
         ConfigError::Invalid { key: path, value, origin, allowed }
+    }
+
+    /// The refusal of a value of the right type.
+    pub(crate) fn refusal(&self, error: FieldError) -> ConfigError {
+        let origin = self.origin_or_defaults(&error.field);
+        ConfigError::Invalid { key: error.field, value: error.value, origin, allowed: error.allowed }
     }
 
     /// The refusal of a key. `parent` is the path of its table, empty for the top level.
@@ -168,6 +179,20 @@ impl Merged {
             path => self.0.find_value(path).ok().and_then(Value::into_dict),
         };
         table.unwrap_or_default().into_keys().collect()
+    }
+}
+
+/// Gives a part of `written` its default. What is in a list is restored with the list, and a part without a default is
+/// removed.
+fn restore(written: &mut Dict, defaults: &Dict, path: &[String]) {
+    let Some((key, rest)) = path.split_first() else { return };
+    match (written.get_mut(key), defaults.get(key)) {
+        (Some(Value::Dict(_, written)), Some(Value::Dict(_, defaults))) if !rest.is_empty() => {
+            restore(written, defaults, rest);
+        }
+        (Some(Value::Dict(_, written)), None) if !rest.is_empty() => restore(written, &Dict::new(), rest),
+        (_, Some(default)) => drop(written.insert(key.clone(), default.clone())),
+        (_, None) => drop(written.remove(key)),
     }
 }
 

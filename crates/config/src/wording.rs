@@ -59,6 +59,17 @@ pub(super) fn allowed(kind: &Kind) -> Option<String> {
     }
 }
 
+/// Where a refused value is, or the list that it is in; empty for what is missing.
+pub(super) fn path(error: &Error) -> Vec<String> {
+    let name = match &error.kind {
+        Kind::MissingField(_) => return Vec::new(),
+        // figment sometimes includes the refused key in the path.
+        Kind::UnknownField(name, _) if error.path.last() != Some(name) => Some(name),
+        _ => None,
+    };
+    error.path.iter().chain(name).take_while(|part| part.parse::<usize>().is_err()).cloned().collect()
+}
+
 /// Whether the setting is a text and the value is not: `5` was meant as a text.
 pub(super) fn wants_text(error: &Error) -> bool {
     match &error.kind {

@@ -299,3 +299,49 @@ fn a_setting_in_the_wrong_section_is_refused_with_where_it_belongs() {
     let text = message(from_set("server=3"));
     assert_eq!(text, "`server` is 3 in --set server=3, allowed: a table");
 }
+
+#[test]
+fn all_settings_that_cannot_be_read_are_refused_at_once() {
+    let text = "seed = -1\nnmae = \"a\"\n[server]\nport = 70000\nrate = \"fast\"\n[labels]\na = 5";
+    let found = message(Loader::new().text("recipe.toml", text).unwrap().set(["rule=tokens"]).unwrap().load::<Run>());
+    let mut lines = found.lines();
+    assert_eq!(lines.next(), Some("6 settings are refused:"));
+    let keys = [
+        "unknown key `nmae`",
+        "`labels.a` is 5",
+        "`rule` is \"tokens\"",
+        "`seed` is -1",
+        "`server.port` is 70000",
+        "`server.rate` is \"fast\"",
+    ];
+    let lines: Vec<_> = lines.collect();
+    for key in keys {
+        assert!(lines.iter().any(|line| line.trim_start().starts_with(key)), "{key}: {found}");
+    }
+    assert_eq!(lines.len(), keys.len());
+}
+
+#[test]
+fn a_text_of_an_override_is_read_as_one_beside_a_refused_setting() {
+    let found = message(Loader::new().set(["name=5", "endpoints=a,b", "seed=x"]).unwrap().load::<Run>());
+    assert_eq!(found, "`seed` is \"x\" in --set seed=x, allowed: an integer");
+}
+
+#[test]
+fn all_settings_out_of_range_are_refused_at_once_but_for_those_that_follow_from_another() {
+    let check = |loaded: &mut evenkeel_config::Loaded<Run>| {
+        let Run { seed, server, lenient, .. } = &loaded.settings;
+        FieldError::ensure(*seed > 0, "seed", seed, "at least 1")?;
+        FieldError::ensure(server.rate > 0.0, "server.rate", server.rate, "above 0")?;
+        FieldError::ensure(lenient.depth as u64 <= *seed, "lenient.depth", lenient.depth, "at most seed")
+    };
+    let load = |set: &[&str]| message(Loader::new().set(set).unwrap().load_if(check));
+    assert_eq!(load(&["seed=0"]), "`seed` is 0 in --set seed=0, allowed: at least 1");
+    let both = load(&["seed=0", "server.rate=-1", "lenient.depth=9"]);
+    assert_eq!(
+        both,
+        "2 settings are refused:\n  `seed` is 0 in --set seed=0, allowed: at least 1\n  `server.rate` is -1 in --set \
+         server.rate=-1, allowed: above 0"
+    );
+    assert!(load(&["lenient.depth=9"]).starts_with("`lenient.depth` is 9"));
+}

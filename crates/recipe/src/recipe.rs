@@ -195,10 +195,10 @@ fn resolve_fork(origin: Loader, fork: Loader) -> Result<Recipe, ConfigError> {
 
 /// Loads all sections, derives what they share, and validates them.
 fn resolve(loader: Loader) -> Result<Loaded<Recipe>, ConfigError> {
-    let mut loaded = loader.load::<Recipe>()?;
-    shared::derive(&mut loaded).map_err(|error| refused(&loaded, error))?;
-    validate::validate(&loaded.settings).map_err(|error| refused(&loaded, error))?;
-    Ok(loaded)
+    loader.load_if(|loaded| {
+        shared::derive(loaded)?;
+        validate::validate(&loaded.settings)
+    })
 }
 
 fn refused(loaded: &Loaded<Recipe>, error: FieldError) -> ConfigError {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use evenkeel_config::ConfigError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{Run as RunMessage, RunState, StepKind};
 use evenkeel_rpc::error::{Reason, ServiceError};
@@ -216,20 +217,23 @@ pub(super) fn stored(directory: &Path) -> Result<Option<RunMessage>, RunFilesErr
     }))
 }
 
+/// The setting that was refused first: a gRPC error has one.
+fn first_field(error: ConfigError) -> FieldError {
+    let text = error.to_string();
+    match error {
+        ConfigError::Invalid { key, value, allowed, .. } => FieldError::new(key, value, allowed),
+        ConfigError::UnknownKey { key, allowed, .. } => FieldError::new(key, "no setting", allowed.join(", ")),
+        ConfigError::Several(mut errors) if !errors.is_empty() => first_field(errors.swap_remove(0)),
+        _ => FieldError::new("configuration", "not readable", text),
+    }
+}
+
 /// The gRPC error of a run that was refused.
 pub(super) fn service_error(error: impl Into<RunError>) -> ServiceError {
     let error = error.into();
     match error {
         RunError::Setting(field) => ServiceError::from(field),
-        RunError::Config(error) => {
-            use evenkeel_config::ConfigError;
-            let text = error.to_string();
-            ServiceError::from(match error {
-                ConfigError::Invalid { key, value, allowed, .. } => FieldError::new(key, value, allowed),
-                ConfigError::UnknownKey { key, allowed, .. } => FieldError::new(key, "no setting", allowed.join(", ")),
-                _ => FieldError::new("configuration", "not readable", text),
-            })
-        }
+        RunError::Config(error) => ServiceError::from(first_field(error)),
         RunError::Directory { .. } | RunError::Incompatible(_) | RunError::Checkpoint(_) => {
             ServiceError::Precondition { reason: Reason::RunDirectory, message: error.to_string() }
         }
