@@ -22,6 +22,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 pub struct Hub {
     environment: Environment,
     retries: RetryPolicy,
+    has_substitute: bool,
     progress: Box<dyn Fn(Progress<'_>) + Send + Sync>,
 }
 
@@ -48,7 +49,7 @@ pub struct Snapshot {
 impl Hub {
     /// The hub of these variables.
     pub fn new(environment: Environment, retries: RetryPolicy) -> Self {
-        Self { environment, retries, progress: Box::new(|_| {}) }
+        Self { environment, retries, has_substitute: false, progress: Box::new(|_| {}) }
     }
 
     /// Reports the progress of a file.
@@ -57,10 +58,16 @@ impl Hub {
         Self { progress: Box::new(progress), ..self }
     }
 
+    /// Notes whether the caller has another copy of the model: a hub that cannot be reached is then asked once.
+    #[must_use]
+    pub fn with_substitute(self, has_substitute: bool) -> Self {
+        Self { has_substitute, ..self }
+    }
+
     /// Brings a model into the cache. May be called from any thread, and from within a runtime: it waits in a thread of
     /// its own.
     ///
-    /// Where the hub cannot be reached, a model that the cache has whole is taken from there.
+    /// Where the hub cannot be reached, a model that the cache has whole is taken from there, after one attempt.
     ///
     /// # Errors
     /// A model that is not there or may not be read, cannot be used, does not fit on the disk, or does not come whole.
@@ -82,7 +89,7 @@ impl Hub {
             return cached(model, &cache)?.map_err(|lack| HubError::Offline { name: model.to_string(), folder, lack });
         }
         let requests = Requests::new(&self.environment, &self.retries)?;
-        let listing = match self.listing(&requests, model).await {
+        let listing = match self.listing(&requests, model, &cache).await {
             Err(HubError::Unreachable { url, reason }) => {
                 return match cached(model, &cache)? {
                     Ok(snapshot) => {
@@ -116,8 +123,13 @@ impl Hub {
         format!("{endpoint}/api/models/{}/revision/{revision}?blobs=true", model.repository())
     }
 
-    /// The files of a revision, with the hub's own words.
-    async fn listing(&self, requests: &Requests, model: &ModelName) -> Result<(Listing, Vec<u8>), HubError> {
+    /// The files of a revision, with the hub's own words. Several attempts are made only where nothing else is at hand.
+    async fn listing(
+        &self,
+        requests: &Requests,
+        model: &ModelName,
+        cache: &ModelCache,
+    ) -> Result<(Listing, Vec<u8>), HubError> {
         let url = self.url(model);
         let mut delay = self.retries.delay;
         let mut failed = 0;
@@ -126,7 +138,8 @@ impl Hub {
                 Ok(body) => return Ok((Listing::parse(&url, &body)?, body)),
                 Err(error @ HubError::Unreachable { .. }) => {
                     failed += 1;
-                    if failed >= self.retries.attempts.min(3) {
+                    let is_last = failed >= self.retries.attempts.min(3);
+                    if is_last || self.has_substitute || cached(model, cache)?.is_ok() {
                         return Err(error);
                     }
                 }

@@ -52,7 +52,7 @@ impl World {
         Environment::of(|name| variables.get(name).map(|value| (*value).into())).unwrap()
     }
 
-    fn fetch(&self, name: &str, more: &[(&str, &str)]) -> Result<evenkeel_hub::Snapshot, HubError> {
+    fn client(&self, more: &[(&str, &str)]) -> Hub {
         let retries = RetryPolicy {
             connect: Duration::from_secs(2),
             read: Duration::from_millis(400),
@@ -61,7 +61,11 @@ impl World {
             delay: Duration::from_millis(10),
             attempts: 3,
         };
-        Hub::new(self.environment(more), retries).fetch(&ModelName::parse("model.path", name).unwrap())
+        Hub::new(self.environment(more), retries)
+    }
+
+    fn fetch(&self, name: &str, more: &[(&str, &str)]) -> Result<evenkeel_hub::Snapshot, HubError> {
+        self.client(more).fetch(&ModelName::parse("model.path", name).unwrap())
     }
 
     fn model(&self) -> std::path::PathBuf {
@@ -224,6 +228,22 @@ fn without_a_hub_a_whole_model_is_taken_from_the_cache() {
     let words = "does not have the whole model, and HF_HUB_OFFLINE is set: model.safetensors is absent, which its \
         repository has";
     assert!(error.contains(words), "{error}");
+}
+
+#[test]
+fn a_hub_that_fails_is_asked_once_if_the_model_is_at_hand() {
+    let mut world = World::new(large);
+    let snapshot = world.fetch("hf:org/tiny", &[]).unwrap();
+    world.hub = Server::start(|_| HubAnswer::refused(503, ""));
+    assert_eq!(world.fetch("hf:org/tiny", &[]).unwrap(), snapshot);
+    assert_eq!(world.hub.requests().len(), 1);
+
+    let empty = World::with_hub(|_| HubAnswer::refused(503, ""));
+    let name = ModelName::parse("model.path", "hf:org/tiny").unwrap();
+    empty.client(&[]).with_substitute(true).fetch(&name).unwrap_err();
+    assert_eq!(empty.hub.requests().len(), 1);
+    empty.fetch("hf:org/tiny", &[]).unwrap_err();
+    assert_eq!(empty.hub.requests().len(), 4);
 }
 
 #[test]

@@ -87,7 +87,8 @@ pub(crate) fn find(name: &ModelName, say: Say) -> Result<FoundModel> {
 /// # Errors
 /// A model that cannot be had.
 pub(crate) fn fetch(name: &ModelName, say: Say) -> Result<Snapshot, HubError> {
-    let hub = Hub::new(Environment::read()?, RetryPolicy::default());
+    let is_here = name.is_default() && Package::of(name.repository()).is_some_and(Package::is_here);
+    let hub = Hub::new(Environment::read()?, RetryPolicy::default()).with_substitute(is_here);
     let hub = hub.with_progress(move |progress| {
         let percent = 100 * progress.bytes / progress.size.max(1);
         say(&format!("downloading {}: {percent} % of {}", progress.file, Size(progress.size)));

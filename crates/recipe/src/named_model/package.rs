@@ -40,6 +40,11 @@ impl Package {
         PACKAGES.iter().find(|package| package.repository == repository)
     }
 
+    /// Whether the model's folder was made before.
+    pub(super) fn is_here(&self) -> bool {
+        default_folder().is_ok_and(|folder| folder.join("models").join(self.requirement).is_dir())
+    }
+
     /// The model's folder, made the first time: in the cache folder that the sandbox's interpreter is in.
     ///
     /// # Errors
