@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, reason = "a test prints what it measured")]
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -10,11 +11,11 @@ use serde_json::Value;
 
 use crate::support::{Process, evenkeel, succeed, summary, train_recipe};
 
-/// What a plan may be off on a quiet machine.
-const TOLERANCE: f64 = 0.05;
-/// What a plan may be off on any machine: how many samples engine and learner have at once depends on what else it
+/// Shares of its plan that a run takes on a quiet machine: a plan is an upper bound.
+const QUIET: RangeInclusive<f64> = 0.9..=1.0;
+/// Shares of its plan that a run takes on any machine: how many samples engine and learner have at once depends on what else it
 /// does, and how much of what was given back it takes again on its allocator.
-const ANYWHERE: f64 = 0.15;
+const ANYWHERE: RangeInclusive<f64> = 0.8..=1.05;
 
 /// A model of 54 million random weights. One sample in five ends early, so that groups differ in their lengths
 /// and by that in their rewards; the others are as long as the plan takes all to be.
@@ -90,12 +91,12 @@ fn measured(recipe: &Path, run: &Path, settings: &[&str]) -> u64 {
     most
 }
 
-fn agrees(recipe: &Path, run: &Path, settings: &[&str], tolerance: f64) -> u64 {
+fn agrees(recipe: &Path, run: &Path, settings: &[&str], shares: RangeInclusive<f64>) -> u64 {
     let planned = planned(recipe, settings);
     let measured = measured(recipe, run, settings);
     let ratio = measured as f64 / planned as f64;
     println!("{}: {measured} of {planned} planned bytes, {ratio:.3}", settings.join(" "));
-    assert!((ratio - 1.0).abs() < tolerance, "{settings:?}: {measured} bytes at the peak, {planned} planned");
+    assert!(shares.contains(&ratio), "{settings:?}: {measured} bytes at the peak, {planned} planned");
     measured
 }
 
@@ -123,7 +124,7 @@ fn a_real_model_takes_what_its_dry_run_plans() {
     let settings =
         [model.as_str(), "run.steps=3", "evaluation.problems=0", "learner.compute.threads=1", "engine.threads=1"];
     let measure = |name: &str, more: &[&str]| {
-        agrees(Path::new("smollm2"), &dir.path().join(name), &[&settings[..], more].concat(), TOLERANCE)
+        agrees(Path::new("smollm2"), &dir.path().join(name), &[&settings[..], more].concat(), QUIET)
     };
     let adapters = measure("adapters", &["learner.lora.rank=16", "learner.optimizer.learning_rate=1.5e-4"]);
     let full = measure("full", &[]);

@@ -8,6 +8,13 @@ use crate::settings::{ComputeType, TrainingSettings};
 /// Smaller sums of gradients are not kept for the next update.
 const LEAST_KEPT_BYTES: u64 = 1 << 20;
 
+/// Bytes of activations that a thread has by those that its largest pass needs: it keeps buffers of micro-batches of
+/// other lengths. One thread keeps them for the policy and for published weights alike; several are others for each of
+/// the two. With models of 54 and 135 million parameters up to 1.02 and 1.55 times was measured.
+const fn kept_activations(threads: usize) -> f64 {
+    if threads == 1 { 1.1 } else { 1.6 }
+}
+
 /// The memory of a learner on a CPU at its peak, which is a step in which every thread is in a pass over a full
 /// micro-batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +87,8 @@ impl CpuMemoryPlan {
         let scaled = scaled_bytes(&described);
         let pass =
             type_bytes(settings) * values(config, settings, batch) as u64 + logits_bytes(config, settings, batch);
-        parts.push(stays(MemoryUse::Activations, threads as u64 * (pass + scaled)));
+        let kept = (kept_activations(threads) * pass as f64) as u64;
+        parts.push(stays(MemoryUse::Activations, threads as u64 * (kept + scaled)));
         parts.retain(|part| part.bytes > 0);
         Ok(Self { parts: merged(parts) })
     }
@@ -202,7 +210,8 @@ mod tests {
         };
         let [kept, cheap, full] = Recompute::ALL.map(|recompute| activations(1, recompute));
         assert!(full < cheap && cheap < kept, "{full} {cheap} {kept}");
-        assert_eq!(activations(3, Recompute::None), 3 * kept);
+        assert_eq!(activations(4, Recompute::None), 2 * activations(2, Recompute::None));
+        assert!(activations(2, Recompute::None) > 2 * kept, "each network has buffers for each thread");
     }
 
     #[test]

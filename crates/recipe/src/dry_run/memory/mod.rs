@@ -241,9 +241,9 @@ mod tests {
         assert_eq!(kept.micro_batch_tokens, 8192, "a sequence is never split");
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let of_activations = |memory: &Memory| gib(bytes_of(memory, "activations"));
-        assert!((27.0..38.0).contains(&of_activations(&kept)), "{}", of_activations(&kept));
+        assert!((29.7..41.8).contains(&of_activations(&kept)), "{}", of_activations(&kept));
         let full = memory_with(&["learner.compute.recompute=full"]);
-        assert!((4.0..5.0).contains(&of_activations(&full)), "{}", of_activations(&full));
+        assert!((4.4..5.5).contains(&of_activations(&full)), "{}", of_activations(&full));
         let one = memory_with(&["learner.compute.gradient_blocks=1"]);
         assert_eq!(of_gradients(&one), 4 * 1_720_574_976 + embedding);
     }
