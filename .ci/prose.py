@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Finds prose that is hard to read: on the pages that people write (PAGES), in the messages of the program, and in the item docs (`///`, `//!`)
-of Rust files. Prints how many words people have written on pages.
+"""Finds prose that is hard to read: on the pages that people write (PAGES), in the messages of the program, and in the item docs of
+Rust files (`///`, `//!`) and of the protocol (`//`). Prints how many words people have written on pages.
 
     .ci/prose.py [ROOT]
 
@@ -20,7 +20,7 @@ SENTENCE_OPENING = re.compile(r"(Of|Its|The same|So does)\b")
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "python/README.md", "docs/*.md", "docs/study/**/*.md")
 # What `evenkeel compare` writes: lists of pairs may be long.
 COMPARISONS = "docs/study/"
-CODE = ("bench", "cli", "crates", "python", "services")
+CODE = ("bench", "cli", "crates", "proto", "python", "services")
 # What the program can say, a line each in blocks of text.
 MESSAGES = "docs/reference/messages.md"
 # The one page of measurements.
@@ -64,6 +64,7 @@ FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 HEADING = re.compile(r"#{1,6} +(.*)")
 ITEM = re.compile(r"\s*(?:[-*+]|\d+\.) +")
 DOC = re.compile(r"\s*//[/!](?!/) ?(.*)")
+PROTO_DOC = re.compile(r"\s*// ?(.*)")
 # A sentence may begin with a name in lower case.
 BOUNDARY = re.compile(r"[.?!][)\"”]*\s+(?=[\"(“]?(?:[A-Z0-9]|vLLM|verl\b|cu[A-Z]|candle\b|tiktoken|torchrun|transformers|verifiers|grpcurl|wasmtime))")
 ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|vs|cf|etc|al|Fig|Eq|No))\.\s*$")
@@ -171,11 +172,11 @@ def page(file, text):
         yield Finding(file, 1, "long page", f"{words(text)} words, at most {MAX_PAGE}")
 
 
-def item_docs(text):
-    """The docs of a Rust file: each a list of (number, text)."""
+def item_docs(text, pattern):
+    """The docs of a file, whose lines match a pattern: each a list of (number, text)."""
     doc = []
     for number, line in [*enumerate(text.splitlines(), 1), (0, "")]:
-        found = DOC.match(line)
+        found = pattern.match(line)
         if found:
             doc.append((number, found[1]))
         elif doc:
@@ -183,9 +184,9 @@ def item_docs(text):
             doc = []
 
 
-def rust(file, text):
+def code(file, text):
     """Findings of the item docs of a file."""
-    for doc in item_docs(text):
+    for doc in item_docs(text, PROTO_DOC if file.endswith(".proto") else DOC):
         is_first = True
         for kind, lines in parts(doc):
             if kind == "heading":
@@ -217,16 +218,16 @@ def pages(root):
     return {str(path.relative_to(root)): path.read_text() for path in paths}
 
 
-def rust_files(root):
-    paths = (path for folder in CODE for path in sorted((root / folder).rglob("*.rs")))
-    return (path for path in paths if "target" not in path.relative_to(root).parts)
+def code_files(root):
+    paths = (path for folder in CODE for path in sorted((root / folder).rglob("*")) if path.suffix in (".rs", ".proto"))
+    return (path for path in paths if not {"target", "generated"} & set(path.relative_to(root).parts))
 
 
 def check(root):
     """What is wrong, and how many words there are."""
     texts = pages(root)
     found = [one for file, text in texts.items() for one in page(file, text)]
-    found += [one for path in rust_files(root) for one in rust(str(path.relative_to(root)), path.read_text())]
+    found += [one for path in code_files(root) for one in code(str(path.relative_to(root)), path.read_text())]
     if (root / MESSAGES).exists():
         found += messages((root / MESSAGES).read_text())
     faults = [f"{one.file}:{one.line}: {one.kind}: {one.text}" for one in found]

@@ -106,6 +106,10 @@ class Planted(unittest.TestCase):
                     self.assertTrue(found[0].startswith(f"{name}:3: {kind}: "), found)
                     self.write(name, "")
 
+    def test_each_fault_of_the_protocol_is_named_with_its_line(self):
+        self.write("proto/a/v1/b.proto", "message A {\n  // Its name. Of one row.\n  string name = 1;\n}\n")
+        self.assertEqual([fault.split(": ")[:2] for fault in self.faults()], [["proto/a/v1/b.proto:2", "opening"], ["proto/a/v1/b.proto:2", "sentence opening"]])
+
     def test_code_and_headings_of_item_docs_are_not_prose(self):
         self.write("crates/a/src/b.rs", "/// A row.\n///\n/// # Errors\n/// None.\n/// ```\n/// // Of\n/// Its.\n/// ```\n/// - It opens an item.\nfn b() {}\n")
         self.assertEqual(self.faults(), [])

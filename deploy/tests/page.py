@@ -14,7 +14,7 @@ PORTS = {"50054": "EVENKEEL_PORT", "50052": "EVENKEEL_REWARD_PORT"}
 
 def blocks(text):
     """The page's commands, each with the answer that follows it: (kind, text) or None."""
-    found = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
+    found = re.findall(r"```(\w*)[^\n]*\n(.*?)```", text, re.DOTALL)
     for at, (kind, body) in enumerate(found):
         if kind == "sh":
             follows = found[at + 1] if at + 1 < len(found) and found[at + 1][0] != "sh" else None
@@ -121,6 +121,7 @@ def run():
             elif follows:
                 check(set(follows[1].split()) <= set(found), f"{line}: {found}")
             count += 1
+        check(count, "no call was found on the page")
         how = "grpcurl" if shutil.which("grpcurl") else "a reflection client"
         return f"{count} calls of docs/grpcurl.md, made by {how}, are answered as the page shows"
 

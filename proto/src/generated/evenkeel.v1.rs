@@ -22,7 +22,7 @@ pub struct Segment {
     /// Empty if the engine names nothing, and if INJECTED.
     #[prost(string, tag = "5")]
     pub arithmetic: ::prost::alloc::string::String,
-    /// With an arithmetic: the seed that the engine was given. Its nth random number has drawn the nth token of the segment.
+    /// With an arithmetic: the seed that the engine was given. The nth random number of that seed has drawn the nth token.
     #[prost(uint64, optional, tag = "6")]
     pub seed: ::core::option::Option<u64>,
     /// Name of the engine that sampled the segment, as in GetStatus. Empty if INJECTED, and from services that do not say it.
@@ -43,7 +43,7 @@ pub struct FieldViolation {
     /// Path of the field within the item, with indices: `segments\[2\].log_probabilities\[5\]`.
     #[prost(string, tag = "1")]
     pub field: ::prost::alloc::string::String,
-    /// Its value as text; long values are cut.
+    /// The refused value as text; long values are cut.
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
     /// What is allowed.
@@ -126,7 +126,7 @@ pub struct LoraWeights {
     /// Digest of the base weights that it belongs to.
     #[prost(string, tag = "3")]
     pub base_digest: ::prost::alloc::string::String,
-    /// Its rank, at least 1.
+    /// Rank of the adapter, at least 1.
     #[prost(uint32, tag = "4")]
     pub rank: u32,
 }
@@ -149,7 +149,7 @@ pub struct NcclWeights {
 /// One tensor of a broadcast.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TensorSpec {
-    /// Its name in the Hugging Face checkpoint.
+    /// Name of the tensor in the Hugging Face checkpoint.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
     /// Element type by its safetensors name: F32, BF16, F16.
@@ -171,7 +171,7 @@ pub struct ServerStatus {
     /// Time since its start.
     #[prost(uint64, tag = "3")]
     pub uptime_ms: u64,
-    /// It accepts no more work and is about to stop.
+    /// The server accepts no more work and is about to stop.
     #[prost(bool, tag = "4")]
     pub draining: bool,
 }
@@ -263,7 +263,7 @@ pub enum FinishReason {
     Cancelled = 5,
     /// The item's or the call's deadline expired.
     Deadline = 6,
-    /// It failed for a reason that is not the policy's; `failure` has it.
+    /// A failure that is not the policy's; `failure` has the reason.
     Failed = 7,
 }
 impl FinishReason {
@@ -309,7 +309,7 @@ pub enum FailureCode {
     InvalidArgument = 1,
     /// Valid, but not in the server's current state (another version, another model).
     FailedPrecondition = 2,
-    /// It refers to something that the server does not have.
+    /// The request refers to something that the server does not have.
     NotFound = 3,
     /// A queue is full or a limit reached. Safe to send again, elsewhere or later.
     ResourceExhausted = 4,
@@ -698,13 +698,13 @@ pub struct ExactProof {
 /// The scores of one sequence.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SequenceScores {
-    /// Of every token but the first, at temperature 1. Natural logarithms.
+    /// Log-probabilities of every token but the first, at temperature 1. Natural logarithms.
     #[prost(float, repeated, tag = "1")]
     pub log_probabilities: ::prost::alloc::vec::Vec<f32>,
     /// The token that was sampled after it.
     #[prost(uint32, tag = "2")]
     pub sampled_token_id: u32,
-    /// Its log-probability, as for any sample.
+    /// Log-probability of that token, as for any sample.
     #[prost(float, tag = "3")]
     pub sampled_log_probability: f32,
 }
@@ -804,13 +804,13 @@ pub struct EngineStatus {
     /// Unique name.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// Its URL.
+    /// URL of the engine.
     #[prost(string, tag = "2")]
     pub endpoint: ::prost::alloc::string::String,
     /// Version that it reports, such as vllm 0.32.0.
     #[prost(string, tag = "3")]
     pub engine_version: ::prost::alloc::string::String,
-    /// Its health.
+    /// Whether the engine gets work, and why not.
     #[prost(enumeration = "EngineHealth", tag = "4")]
     pub health: i32,
     /// The version of its weights. Absent if unknown.
@@ -926,11 +926,11 @@ impl PauseMode {
 pub enum EngineUpdateOutcome {
     /// Not set.
     Unspecified = 0,
-    /// It loaded the new weights.
+    /// The engine loaded the new weights.
     Updated = 1,
-    /// It already had them.
+    /// The engine already had them.
     Current = 2,
-    /// It did not load them, is marked stale and gets no samples until it has.
+    /// The engine did not load them, is marked stale and gets no samples until it has.
     Failed = 3,
 }
 impl EngineUpdateOutcome {
@@ -995,7 +995,7 @@ impl ExactProofState {
         }
     }
 }
-/// Where a sleeping engine keeps its weights. Its cache is dropped in any case.
+/// Where a sleeping engine keeps its weights. Either level drops its cache.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -1036,17 +1036,17 @@ impl SleepLevel {
 pub enum EngineHealth {
     /// Not set.
     Unspecified = 0,
-    /// It responds and makes progress.
+    /// The engine responds and makes progress.
     Healthy = 1,
-    /// It failed recently and gets less work.
+    /// The engine failed recently and gets less work.
     Suspect = 2,
-    /// Its circuit breaker is open: no work until a probe succeeds.
+    /// The engine's circuit breaker is open: no work until a probe succeeds.
     CircuitOpen = 3,
     /// Paused for a weight update.
     Paused = 4,
-    /// It does not have the current weights: no work.
+    /// The engine does not have the current weights: no work.
     Stale = 5,
-    /// It is being removed and finishes the samples it has.
+    /// The engine is being removed and finishes the samples it has.
     Draining = 6,
 }
 impl EngineHealth {
@@ -2128,7 +2128,7 @@ pub struct VerifyOneRequest {
     #[prost(message, optional, tag = "1")]
     pub item: ::core::option::Option<VerifyItem>,
 }
-/// Its verdict.
+/// The verdict on one answer.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct VerifyOneResponse {
     /// The verdict.
@@ -2327,9 +2327,9 @@ impl UnitRule {
 pub enum OrderRule {
     /// The profile's.
     Unspecified = 0,
-    /// It does not matter.
+    /// Order does not matter.
     Free = 1,
-    /// It matters.
+    /// Order matters.
     Strict = 2,
 }
 impl OrderRule {
@@ -2395,9 +2395,9 @@ impl EquationRule {
 pub enum TextCaseRule {
     /// The profile's.
     Unspecified = 0,
-    /// It does not matter.
+    /// Case does not matter.
     Fold = 1,
-    /// It matters.
+    /// Case matters.
     Exact = 2,
 }
 impl TextCaseRule {
@@ -2531,7 +2531,7 @@ impl ThinkingRule {
 pub enum CodeTestKind {
     /// Not set.
     Unspecified = 0,
-    /// It reads stdin and writes stdout.
+    /// The program reads stdin and writes stdout.
     Stdin = 1,
     /// A function is called: each line of the input is one argument as JSON, the output is one value as JSON.
     Functional = 2,
@@ -3389,9 +3389,9 @@ pub struct TrainSample {
     /// 64, each name once, and the same weights in all samples of a group; a sample may lack some.
     #[prost(message, repeated, tag = "8")]
     pub components: ::prost::alloc::vec::Vec<RewardComponent>,
-    /// Of an episode whose turns have prompts of their own, as agents write them, and templates that write earlier turns otherwise: each of
-    /// these begins a sequence. Ascending by segment. Whatever the number of sequences, the sample is one response: its length is that of all segments, and
-    /// all of its tokens have one weight. At most 64. Empty: the response follows the prompt of the group.
+    /// Where the further sequences of an episode begin, if its turns have prompts of their own, as agents write them, or if its template
+    /// writes earlier turns in another way. Ascending by segment. The sample is one response whatever the number of sequences: its length is
+    /// that of all segments, and all of its tokens have one weight. At most 64. Empty: the response follows the prompt of the group.
     #[prost(message, repeated, tag = "9")]
     pub contexts: ::prost::alloc::vec::Vec<TurnContext>,
     /// Whether the answer is correct, for the quantities that compare right and wrong answers. Absent where the sample is not valid, and where nobody
@@ -3415,7 +3415,7 @@ pub struct RewardComponent {
     /// Required.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// Its weight in the sum. Finite.
+    /// Factor of the component in the sum. Finite.
     #[prost(double, tag = "2")]
     pub weight: f64,
     /// The value before the weight. Finite.
@@ -3841,7 +3841,7 @@ pub struct PublishResponse {
 /// A checkpoint.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CheckpointRef {
-    /// Its folder on the learner's file system.
+    /// Folder of the checkpoint on the learner's file system.
     #[prost(string, tag = "1")]
     pub path: ::prost::alloc::string::String,
     /// The run that wrote it.
@@ -3944,7 +3944,7 @@ pub struct ResetResponse {}
 /// One operation.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OperateRequest {
-    /// The run whose operations these are. Its first is `begin` or `load`, which takes the learner over as LoadCheckpoint does. Required.
+    /// The run whose operations these are. The first one is `begin` or `load`, which takes the learner over as LoadCheckpoint does. Required.
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
     /// Number of the operation in the run: 1, 2, 3, ...
@@ -4104,19 +4104,19 @@ pub struct OperateResponse {
     /// Whether it had been done before, and this is the stored result.
     #[prost(bool, tag = "3")]
     pub already_done: bool,
-    /// Of `accumulate`.
+    /// The result of `accumulate`.
     #[prost(message, optional, tag = "4")]
     pub accumulated: ::core::option::Option<AccumulateResult>,
-    /// Of `apply`.
+    /// The result of `apply`.
     #[prost(message, optional, tag = "5")]
     pub applied: ::core::option::Option<ApplyResult>,
-    /// Of `save` and `load`.
+    /// The checkpoint of `save` and `load`.
     #[prost(message, optional, tag = "6")]
     pub checkpoint: ::core::option::Option<CheckpointRef>,
-    /// Of `load`: the client_state of SaveOperation.
+    /// After `load`: the client_state of SaveOperation.
     #[prost(bytes = "vec", tag = "7")]
     pub client_state: ::prost::alloc::vec::Vec<u8>,
-    /// Of `publish`.
+    /// The weights that `publish` wrote.
     #[prost(message, optional, tag = "8")]
     pub weights: ::core::option::Option<WeightsRef>,
 }
@@ -4132,7 +4132,7 @@ pub struct AccumulateResult {
     /// Tokens whose factor is not 0.
     #[prost(uint64, tag = "3")]
     pub tokens: u64,
-    /// Those of them whose ratio was beyond a bound.
+    /// Tokens whose ratio was beyond a bound.
     #[prost(uint64, tag = "4")]
     pub clipped_tokens: u64,
     /// Sum of their ratios; 0 with `cross_entropy`.
@@ -4220,7 +4220,7 @@ pub struct LearnerGetStatusResponse {
     pub queue: ::core::option::Option<QueueStatus>,
     /// Groups of tensors that ReplacedTensors.group takes: `head` (absent if it is tied), `embeddings`, `norms`, `biases` (absent if there are
     /// none), `attention`, `mlp`, and up to four blocks of layers, such as `layers 0-7`. Blocks hold all tensors of their layers; the others are
-    /// disjoint. Of a learner that trains adapters those of their tensors, and `base`: no adapters at all, whatever the version.
+    /// disjoint. A learner that trains adapters has groups of their tensors, and `base`: no adapters at all, whatever the version.
     #[prost(string, repeated, tag = "12")]
     pub tensor_groups: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// How an engine computes, by the name in Segment.arithmetic, that has the learner's log-probabilities to the bit once it has loaded what the
@@ -5216,10 +5216,10 @@ pub mod learner_server {
 /// One run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Run {
-    /// Its name.
+    /// Name of the run.
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
-    /// Its state.
+    /// What the run is doing.
     #[prost(enumeration = "RunState", tag = "2")]
     pub state: i32,
     /// GRPO steps done.
@@ -5231,7 +5231,7 @@ pub struct Run {
     /// Version of the weights that it samples with.
     #[prost(uint64, tag = "5")]
     pub policy_version: u64,
-    /// Its directory on the orchestrator's file system.
+    /// Directory of the run on the orchestrator's file system.
     #[prost(string, tag = "6")]
     pub directory: ::prost::alloc::string::String,
     /// Digest of its resolved settings.
@@ -5411,7 +5411,7 @@ pub struct DependencyStatus {
     /// generation, reward or learner.
     #[prost(string, tag = "1")]
     pub service: ::prost::alloc::string::String,
-    /// Its address.
+    /// Address of the service.
     #[prost(string, tag = "2")]
     pub endpoint: ::prost::alloc::string::String,
     /// Whether it is connected.
@@ -6320,10 +6320,10 @@ pub mod rank_command {
         /// A step begins.
         #[prost(message, tag = "1")]
         Begin(super::TrainHeader),
-        /// Its next group.
+        /// The next group of the batch.
         #[prost(message, tag = "2")]
         Group(super::TrainGroup),
-        /// Its next examples.
+        /// The next examples of the batch.
         #[prost(message, tag = "3")]
         Examples(super::SupervisedBatch),
         /// Anything without content.
@@ -6352,7 +6352,7 @@ pub struct RankPart {
     /// Whether nothing more of it follows.
     #[prost(bool, tag = "5")]
     pub last: bool,
-    /// Its next bytes; numbers are little-endian.
+    /// The next bytes of the part; numbers are little-endian.
     #[prost(bytes = "vec", tag = "6")]
     pub values: ::prost::alloc::vec::Vec<u8>,
 }
@@ -6745,7 +6745,7 @@ pub struct OpenEpisode {
     /// What it needs to know of the task: a JSON object of the row's columns.
     #[prost(bytes = "vec", tag = "4")]
     pub task: ::prost::alloc::vec::Vec<u8>,
-    /// Seed of whatever it draws. The same seed, task and actions give the same episode, where the environment is deterministic.
+    /// Seed of whatever it draws. A deterministic environment gives equal episodes for equal seed, task and actions.
     #[prost(uint64, tag = "5")]
     pub seed: u64,
     /// Milliseconds that opening may take from the receipt. Absent: the worker's limit.
@@ -6786,17 +6786,17 @@ pub struct Act {
     /// Tokens of the turn; for information only.
     #[prost(uint32, tag = "8")]
     pub sampled_tokens: u32,
-    /// Of an agent that wants tokens: those before the turn.
+    /// Tokens before the turn, for an agent that wants tokens.
     #[prost(uint32, repeated, tag = "9")]
     pub prompt_token_ids: ::prost::alloc::vec::Vec<u32>,
-    /// Of an agent that wants tokens: those of the turn, as they were sampled.
+    /// Tokens of the turn as they were sampled, for an agent that wants tokens.
     #[prost(message, repeated, tag = "10")]
     pub tokens: ::prost::alloc::vec::Vec<SampledToken>,
 }
 /// A token that was sampled.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SampledToken {
-    /// Its id.
+    /// Id of the token in the model's vocabulary.
     #[prost(uint32, tag = "1")]
     pub id: u32,
     /// What it spells out by itself.
@@ -6825,20 +6825,20 @@ pub struct AssistantMessage {
 /// A call of a tool.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToolCall {
-    /// Its name within the episode, such as call_2_1: the first call of the second turn.
+    /// Name of the call within the episode, such as call_2_1: the first call of the second turn.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
     /// Name of the tool; empty where it cannot be read.
     #[prost(string, tag = "2")]
     pub name: ::prost::alloc::string::String,
-    /// Its arguments as JSON.
+    /// Arguments of the call as JSON.
     #[prost(string, tag = "3")]
     pub arguments: ::prost::alloc::string::String,
     /// Why the call cannot be read, for the model. Empty: it can.
     #[prost(string, tag = "4")]
     pub error: ::prost::alloc::string::String,
 }
-/// Ends an episode. With BUDGET it is answered by Scored, with CANCELLED by nothing. Of an unknown or ended episode it is ignored.
+/// Ends an episode. With BUDGET it is answered by Scored, with CANCELLED by nothing. For an unknown or ended episode it is ignored.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CloseEpisode {
     /// The episode. Required.
@@ -6897,7 +6897,7 @@ pub mod environment_event {
 /// The episode is open and waits for its first action.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Opened {
-    /// Of an agent: its first request, with its conversation.
+    /// First request of an agent, with its conversation.
     #[prost(message, optional, tag = "1")]
     pub request: ::core::option::Option<ModelRequest>,
     /// What the model reads after the row's prompt, before its first turn: messages of the user. Empty: nothing. Not of an agent.
@@ -6930,10 +6930,10 @@ pub struct EnvironmentMessage {
     /// What.
     #[prost(string, tag = "2")]
     pub content: ::prost::alloc::string::String,
-    /// Of a tool: the call that it answers.
+    /// The call that a tool answers.
     #[prost(string, tag = "3")]
     pub tool_call_id: ::prost::alloc::string::String,
-    /// Of a tool: its name.
+    /// Name of the tool that answers.
     #[prost(string, tag = "4")]
     pub name: ::prost::alloc::string::String,
 }
@@ -6956,7 +6956,7 @@ pub struct Observed {
     /// How long the step took.
     #[prost(uint64, tag = "5")]
     pub work_us: u64,
-    /// Of an agent that is not done: its next request.
+    /// Next request of an agent that is not done.
     #[prost(message, optional, tag = "6")]
     pub request: ::core::option::Option<ModelRequest>,
     /// What the environment gives for the turn: any finite number. Absent: nothing, which is not 0.
@@ -7012,7 +7012,7 @@ pub struct EnvironmentGetStatusResponse {
 /// An environment.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EnvironmentInfo {
-    /// Its name.
+    /// Name of the environment.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
     /// What the model is told beforehand; empty for nothing.
@@ -7034,13 +7034,13 @@ pub struct EnvironmentInfo {
 /// A tool.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToolInfo {
-    /// Its name.
+    /// Name of the tool.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
     /// What it does.
     #[prost(string, tag = "2")]
     pub description: ::prost::alloc::string::String,
-    /// Its arguments: a JSON schema of an object.
+    /// Arguments that the tool takes: a JSON schema of an object.
     #[prost(string, tag = "3")]
     pub parameters: ::prost::alloc::string::String,
 }
@@ -7566,10 +7566,10 @@ pub struct WeightsDescribeResponse {
 /// One file.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WeightsFile {
-    /// Its name in the folder.
+    /// Name of the file in the folder.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// Its size.
+    /// Size of the file.
     #[prost(uint64, tag = "2")]
     pub size_bytes: u64,
     /// Digest of the whole, "sha256:" and 64 lower-case hex digits.
