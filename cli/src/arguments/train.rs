@@ -155,9 +155,7 @@ pub(crate) struct CompareOptions {
     /// Default: cores divided by threads per run, or 1 for runs on a GPU or with engines of their own.
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub(crate) jobs: Option<usize>,
-    /// Threads per run; more change the last bits [default: 1]
-    ///
-    /// Results are bit-identical only for the same number of threads.
+    /// Threads per run; does not affect results [default: 1]
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub(crate) threads: Option<usize>,
     /// Measure the gradient of every aggregation rule each N steps.

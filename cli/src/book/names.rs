@@ -21,8 +21,6 @@ use crate::tinker::TinkerService;
 const FILES: [&str; 10] = [".rs", ".proto", ".json", ".jsonl", ".py", ".md", ".toml", ".yaml", ".html", ".safetensors"];
 /// Pages on which names of other systems stand beside ours.
 const COMPARED: [&str; 3] = ["docs/verl.md", "docs/glossary.md", "docs/python.md"];
-/// A field of a message that looks like a setting.
-const FIELDS: [&str; 1] = ["model.head"];
 
 /// Text between backticks, outside of blocks.
 fn code(page: &Page) -> Vec<(usize, String)> {
@@ -116,7 +114,7 @@ fn faults(pages: &[Page]) -> Vec<String> {
                 && key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.'))
                 && !key.ends_with('.')
                 && !FILES.iter().any(|ending| key.ends_with(ending));
-            let is_foreign = COMPARED.contains(&page.name.as_str()) || FIELDS.contains(&key);
+            let is_foreign = COMPARED.contains(&page.name.as_str());
             let is_metric = text.split_once('/').is_some_and(|(root, rest)| roots.contains(root) && !rest.is_empty())
                 && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '/' | '@'));
             if is_metric && !is_foreign && table::find(&text).is_none() {

@@ -1,5 +1,10 @@
-//! Tests against a real vLLM at `VLLM_URL`, with a tiny model, `VLLM_SERVER_DEV_MODE=1` and `--logprobs-mode
-//! processed_logprobs`. The model's folder must be readable here.
+//! Tests against a real vLLM at `VLLM_URL`, with a tiny untied model whose folder is readable here:
+//!
+//! ```text
+//! evenkeel model --recipe cli/tests/suite/small.toml --set model.fresh.tied=false --set model.fresh.context_tokens=2048 --out MODEL
+//! VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --port 8100 --dtype float32 --logprobs-mode processed_logprobs --generation-config vllm
+//! VLLM_URL=http://127.0.0.1:8100 cargo test --release -p evenkeel-generation --test generation a_real_engine -- --ignored --nocapture
+//! ```
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -200,8 +200,7 @@ section! {
         math_copied: CopiedAnswers = CopiedAnswers::Refuse,
         /// Custom verifiers by name, as `[data.verifiers.NAME]` with `path` (a Python file with reward functions, which
         /// the run starts) or `endpoints` (`http://HOST:PORT` each, or `dns://HOST:PORT`), and `data_sources`: the rows
-        /// that each judges in addition to those that name it in their column `verifier`. The guide to verifiers lists
-        /// the other settings.
+        /// that each judges in addition to those that name it in their column `verifier`.
         verifiers: BTreeMap<String, VerifierSettings> = BTreeMap::new(),
         /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math`,
         /// `code`, or `none`, with which rows need no gold answer and a teacher alone decides

@@ -8,7 +8,7 @@ use super::card::Card;
 /// The share of a card's products that training reaches: 0.45 to 0.58 was measured on an H200 (docs/performance.md).
 const TRAINING_SHARE: f64 = 0.5;
 /// Tokens of a sequence after which an update without fused attention takes twice the time: by the bounds of both paths
-/// at 4,096 and 16,384 tokens (docs/gpu.md).
+/// at 4,096 and 16,384 tokens (docs/performance.md).
 const UNFUSED_DOUBLES: f64 = 12_800.0;
 /// The share of a card's products that an engine reaches; assumed.
 const ENGINE_SHARE: f64 = 0.4;

@@ -10,7 +10,7 @@ rows! {
     PIPELINE_LAG = Metric::value(
         "pipeline/lag",
         Unit::None,
-        "steps between the weights that sampled the step and those that it was trained from",
+        "steps between the oldest weights that sampled the step and those that it was trained from",
     )
     .only(LAGGING);
     LEARNER_WAITED = Metric::count(

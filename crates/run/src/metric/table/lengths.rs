@@ -100,7 +100,7 @@ rows! {
     RULE_BIAS = Metric::value(
         "aggregation/{rule}/bias",
         Unit::None,
-        "the negative pull over the positive one under every rule",
+        "the positive pull over the negative one under every rule",
     );
     RULE_SHARE = Metric::value(
         "aggregation/{rule}/share_q{1,2,3,4}",
