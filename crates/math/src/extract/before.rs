@@ -11,29 +11,31 @@ use super::{Allowed, Extracted, base, beside, foreign, joined, label, rest, side
 use crate::slicing::SafeSlice;
 use crate::words::{self, Known, Role};
 
+/// Whether the sentence that a box stands in makes it another answer, or none. `whole` goes from its command to its end.
+pub(super) fn is_other_box(text: &str, whole: Range<usize>, content: &Extracted<'_>, allowed: &Allowed<'_>) -> bool {
+    let (before, after) = (text.prefix_to(whole.start), text.suffix_from(whole.end));
+    let (sentence, _) = sentence_before(text, whole.start);
+    let sentence = &*without_text(sentence);
+    let answer = match content {
+        Extracted::One(answer) => *answer,
+        Extracted::Several { answers, .. } => answers.last().copied().unwrap_or_default(),
+    };
+    !rest::is_accounted(before, after, answer, allowed.known)
+        || foreign::denies(sentence)
+        || side::is_other(before, answer, allowed.known)
+        || joined::is_enumerated(before, answer)
+        || joined::is_asked(sentence)
+        || joined::is_joined(before)
+        || is_other(text, whole, content, allowed)
+}
+
 /// Whether the words beside a marked answer make it another one, or none: they deny it, give it to somebody else, or name a
 /// base of its digits. `whole` goes from its mark to its end.
 pub(super) fn is_other(text: &str, whole: Range<usize>, content: &Extracted<'_>, allowed: &Allowed<'_>) -> bool {
     let after = text.suffix_from(whole.end);
     let (sentence, is_named) = sentence_before(text, whole.start);
     let sentence = &*without_text(sentence);
-    let answer = match content {
-        Extracted::One(answer) => *answer,
-        Extracted::Several { answers, .. } => answers.last().copied().unwrap_or_default(),
-    };
-    let is_box =
-        ["\\boxed", "\\fbox", "\\framebox"].iter().any(|command| text.slice(whole.clone()).starts_with(command));
-    let before = text.prefix_to(whole.start);
-    let is_other_box = || {
-        !rest::is_accounted(before, after, answer, allowed.known)
-            || foreign::denies(sentence)
-            || side::is_other(before, answer, allowed.known)
-            || joined::is_enumerated(before, answer)
-            || joined::is_asked(sentence)
-            || joined::is_joined(before)
-    };
-    is_box && is_other_box()
-        || denies(sentence, is_named, after, allowed.known)
+    denies(sentence, is_named, after, allowed.known)
         || JOINING.iter().any(|end| sentence.ends_with(end)) && beside::precedes(sentence)
         || speaker::is_attributed(after, allowed.known)
         || match content {

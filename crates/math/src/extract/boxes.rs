@@ -59,7 +59,7 @@ pub(super) fn asserted<'t>(text: &'t str, allowed: &Allowed<'_>) -> Result<Optio
     let is_other = hidden::is_unseen(text, &whole)
         || matches!(content, Extracted::Several { .. }) && adjacent::names_descend(text, whole.clone())
         || beside::is_part(text, whole.clone(), allowed.in_percent)
-        || before::is_other(text, whole, &content, allowed);
+        || before::is_other_box(text, whole, &content, allowed);
     if is_other { Err(NoAnswer::NotUnderstood) } else { Ok(Some(content)) }
 }
 

@@ -57,7 +57,7 @@ const PLACES: &str = "in at on during within step steps case part equation eq se
 const TURNS: &str = "if than as so whether does";
 /// Adjectives of an answer that is one of a kind.
 const SUPERLATIVES: &str = "smallest largest greatest least minimum maximum minimal maximal only unique such possible final correct right \
-    desired required exact required answer solution";
+    desired required exact answer solution";
 
 /// Whether everything between a box and the end of its sentence leaves it the answer. `before` ends with the box's command,
 /// `after` begins behind it.
@@ -150,7 +150,7 @@ const ENDS: [&str; 20] = [
 
 /// How many items at the start are accounted for. `None` if the first is not.
 fn accounted(items: &[Item<'_>], is_first: bool, answer: &str, known: &Known) -> Option<usize> {
-    let word = |at: usize| items.get(at).and_then(Item::word).unwrap_or_default();
+    let word = |at| word(items, at);
     match items.first()? {
         Item::Mark => Some(1),
         // Another sentence.

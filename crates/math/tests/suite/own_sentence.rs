@@ -120,6 +120,21 @@ fn other_languages_announce_an_answer_without_a_box() {
 }
 
 #[test]
+fn every_kind_of_box_is_judged_with_its_sentence() {
+    completions(
+        "36",
+        &Rules::default(),
+        &["<|begin_of_box|>36<|end_of_box|>", "$\\bbox[5px]{36}$.", "$\\framebox{36}$ cm"],
+        &[
+            "<|begin_of_box|>36<|end_of_box|> does not work.",
+            "$\\bbox[5px]{36}$ does not work.",
+            "$\\framebox{36}$ does not work.",
+            "$2x = \\bbox{36}$",
+        ],
+    );
+}
+
+#[test]
 fn what_a_small_model_makes_of_a_further_box_says_nothing_of_the_first() {
     let rest = ["noxed{180}", "=7? noxed{37}", "oxed{1}", "0}", "066}", "m, noxed{13}", "d{13+3=5. noxed{27}", "9}"];
     for rest in rest {
