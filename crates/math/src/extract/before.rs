@@ -64,7 +64,7 @@ fn without_text(text: &str) -> Cow<'_, str> {
 /// Whether the sentence before an answer denies it, or makes it what somebody else says. `is_named` says that a name stands
 /// between them, `after` is what follows the answer.
 fn denies(sentence: &str, is_named: bool, after: &str, known: &Known) -> bool {
-    if sentence.is_empty() {
+    if sentence.is_empty() || is_correction(sentence) {
         return false;
     }
     if label::is_of_another(sentence, known) {
@@ -88,6 +88,12 @@ fn denies(sentence: &str, is_named: bool, after: &str, known: &Known) -> bool {
     let is_share = sentence.strip_suffix("of").is_some_and(|rest| rest.trim_end().ends_with(['%', '½', '⅓', '¼', '¾']));
     // `half of $x = 36$` says what x is half of.
     is_share || is_denial(&words) || is_told_wrong(&words) || is_beside && !is_named && is_bound(&words)
+}
+
+/// Whether a sentence says only that the answer before it was wrong: `First 5. No: 4`.
+fn is_correction(sentence: &str) -> bool {
+    let word = sentence.trim_end_matches([':', ' ']).trim_start_matches(['*', ' ', '-', '—']);
+    ["no", "wait", "no wait", "no, wait"].iter().any(|correction| word.eq_ignore_ascii_case(correction))
 }
 
 /// Whether a word ends a phrase before a box that makes it another value: `than`, `of`.
@@ -246,6 +252,8 @@ mod tests {
         for before in [
             "",
             "The answer is ",
+            "No: ",
+            "First 5. Wait: ",
             "I think the answer is ",
             "This is not 8, so the answer is ",
             "The answer is not 8 but ",
