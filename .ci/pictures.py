@@ -66,16 +66,20 @@ class Terminal:
 
 
 def svg(lines, path):
-    """Lines of a terminal as a picture that is readable on light and dark pages."""
+    """Lines of a terminal as a picture in the colours of the page around it: light, or dark."""
     height = 20 * len(lines) + 28
-    rows = "".join(
-        f'<text x="16" y="{32 + 20 * row}" xml:space="preserve">{html.escape(line)}</text>' for row, line in enumerate(lines)
+    rows = "\n".join(
+        f'  <text x="16" y="{32 + 20 * row}" xml:space="preserve">{html.escape(line)}</text>' for row, line in enumerate(lines) if line
     )
     width = 16 * 2 + int(8.45 * max(map(len, lines)))
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        'font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" fill="#d7dde2">'
-        f'<rect x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8" fill="#15191c" stroke="#57606a"/>{rows}</svg>\n'
+        'font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14">\n'
+        "  <style>\n"
+        "    rect { fill: #f6f8fa; stroke: #d0d7de } text { fill: #1f2328 }\n"
+        "    @media (prefers-color-scheme: dark) { rect { fill: #15191c; stroke: #57606a } text { fill: #d7dde2 } }\n"
+        "  </style>\n"
+        f'  <rect x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>\n{rows}\n</svg>\n'
     )
 
 
@@ -173,7 +177,8 @@ def main(program):
         bars = [re.sub(r"( samples).*", r"\1", line) for line in during if re.match(r"(warm start|training) ", line)]
         result = terminal.text()
         begin = next(index for index, line in enumerate(result) if re.match(r"80 steps in", line))
-        said = [line.replace(f"{os.path.realpath(folder)}/", "") for line in result[begin:]]
+        # Heads of the receipt change with every version, and the second one with every run.
+        said = [line.replace(f"{os.path.realpath(folder)}/", "") for line in result[begin:] if "sha256:" not in line]
         svg(["$ evenkeel train", *bars, "", *said], TO / "terminal.svg")
         report = f"file://{folder}/runs/arithmetic-0/report.html"
         screenshot(report, "report", (1440, 1100), LIGHT, folder)

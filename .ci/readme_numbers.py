@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The summary that README.md shows, held against a run of README's first command with the program that was just built (about a minute).
+"""The summaries that README.md and the picture of the terminal show, held against a run of README's first command with the program that was just
+built (about a minute).
 
     .ci/readme_numbers.py [PROGRAM]
 
 Times differ between machines; every other number is the same to the bit on x86-64 processors with AVX2 and FMA.
 """
+import html
 import pathlib
 import re
 import subprocess
@@ -20,21 +22,31 @@ def shown(readme):
     blocks = [block for block in re.findall(r"^```.*\n((?:(?!```).*\n)*)```$", readme, re.M) if TIMES.match(block)]
     if len(blocks) != 1:
         sys.exit(f"README.md has {len(blocks)} summaries of a run, allowed: one")
-    # Where the report lies depends on the folder.
-    return [line for line in comparable(blocks[0].splitlines()) if not line.startswith("report ")]
+    return comparable(blocks[0].splitlines())
+
+
+def pictured(svg):
+    """The lines of the summary in a picture of the terminal."""
+    lines = [html.unescape(line) for line in re.findall(r"<text[^>]*>([^<]*)</text>", svg)]
+    begin = next((number for number, line in enumerate(lines) if TIMES.match(line)), None)
+    if begin is None:
+        sys.exit("docs/pictures/terminal.svg shows no summary of a run")
+    return comparable(lines[begin:])
 
 
 def comparable(lines):
-    return [re.sub(r"\s+", " ", TIMES.sub(r"\1", line)).strip() for line in lines]
+    lines = [re.sub(r"\s+", " ", TIMES.sub(r"\1", line)).strip() for line in lines]
+    # Where the report lies depends on the folder.
+    return [line for line in lines if not line.startswith("report ")]
 
 
 def differences(promised, printed):
-    """Lines that README.md promises and the run did not print."""
+    """Lines that are promised and that the run did not print."""
     return [line for line in promised if line not in printed]
 
 
 def main():
-    promised = shown((ROOT / "README.md").read_text())
+    promised = shown((ROOT / "README.md").read_text()) + pictured((ROOT / "docs/pictures/terminal.svg").read_text())
     # The check finds a number that is off by one in its last digit.
     changed = [re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 1) % 10), line) for line in promised]
     assert differences(changed, promised), "a changed number is not found"
@@ -46,8 +58,8 @@ def main():
     printed = comparable((run.stdout + run.stderr).splitlines())
     missing = differences(promised, printed)
     if missing:
-        sys.exit("README.md shows what the run did not print:\n  " + "\n  ".join(missing) + "\nit printed:\n  " + "\n  ".join(printed[-12:]))
-    print(f"readme  {len(promised)} lines of the summary are as printed")
+        sys.exit("README.md or docs/pictures/terminal.svg shows what the run did not print:\n  " + "\n  ".join(missing) + "\nit printed:\n  " + "\n  ".join(printed[-12:]))
+    print(f"readme  {len(promised)} lines of the summary, in README.md and docs/pictures/terminal.svg, are as printed")
 
 
 if __name__ == "__main__":
