@@ -59,7 +59,11 @@ class Planted(unittest.TestCase):
 
     def test_a_long_page_is_found(self):
         self.write("docs/a.md", "# A\n\n" + "Word. " * prose.MAX_PAGE)
-        self.assertEqual(self.faults(), [f"docs/a.md:1: long page: {prose.MAX_PAGE + 2} words, at most {prose.MAX_PAGE}"])
+        self.write("README.md", "# A\n\n" + "Word. " * prose.MAX_README)
+        self.assertEqual(self.faults(), [
+            f"README.md:1: long page: {prose.MAX_README + 2} words, at most {prose.MAX_README}",
+            f"docs/a.md:1: long page: {prose.MAX_PAGE + 2} words, at most {prose.MAX_PAGE}",
+        ])
 
     def test_other_pages_are_read(self):
         for name in ("CONTRIBUTING.md", "SECURITY.md", "python/README.md", "docs/study/a.md", "docs/study/b/a.md"):
