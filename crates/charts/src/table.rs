@@ -28,7 +28,7 @@ impl HtmlTable {
         self
     }
 
-    /// Whether it has no row.
+    /// Whether the table has no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

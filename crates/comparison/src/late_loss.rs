@@ -15,9 +15,9 @@ pub(crate) const LATE_LOSS: &str = "Policy-gradient loss over the second half of
 /// The loss of an arm over the second half of its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LateLoss {
-    /// Mean over those steps, then over seeds.
+    /// Mean of the loss over the second half of the steps, then over seeds.
     pub mean: Mean,
-    /// Deviation over those steps, mean over seeds.
+    /// Deviation of the loss over the second half of the steps, as a mean over seeds.
     pub deviation: Mean,
 }
 

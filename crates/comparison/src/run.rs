@@ -11,7 +11,7 @@ use crate::training::Training;
 pub struct Run {
     /// What errors call it, such as its directory.
     pub name: String,
-    /// What it was trained on. Runs of one task are compared with each other, tasks are averaged over.
+    /// The task that the run was trained on. Runs of one task are compared; results are averaged over tasks.
     pub task: String,
     /// What is trained and on what, where it is known.
     pub setting: Option<Setting>,
@@ -126,7 +126,7 @@ impl Arm {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     pub step: u64,
-    /// Whether it was audited and no check failed; absent of runs that do not say it.
+    /// Whether the evaluation was audited and no check failed; absent if the run does not say so.
     pub verified: Option<bool>,
     pub benchmarks: BTreeMap<String, Scores>,
 }

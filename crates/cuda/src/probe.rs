@@ -30,9 +30,9 @@ pub struct Probe {
 pub struct StatusOfDriver {
     /// The version of the kernel module, as `580.65.06`.
     pub module: Option<String>,
-    /// The CUDA version that it supports, as `13.0`.
+    /// The CUDA version that the driver supports, as `13.0`.
     pub cuda: Option<String>,
-    /// Why it cannot be used; absent if it can.
+    /// Why the driver cannot be used; absent if it can.
     pub problem: Option<String>,
 }
 

@@ -14,9 +14,9 @@ pub(crate) struct Digest([u8; 32]);
 /// What makes rows equal besides their prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowIdentity {
-    /// Whatever else decides what is asked and judged: rows that differ in it are different problems.
+    /// Digest of further columns that decide what is asked and judged: rows that differ in it are different problems.
     pub(crate) context: Option<Digest>,
-    /// What answers are judged against: rows that differ in it alone contradict each other.
+    /// Digest of what answers are judged against: rows that differ in it alone contradict each other.
     pub(crate) gold: Digest,
 }
 

@@ -15,7 +15,7 @@ pub(crate) const ENVIRONMENT: &str = "environment";
 pub struct EnvironmentTask {
     /// The name of the environment.
     pub environment: Arc<str>,
-    /// What it needs to know: a JSON object of the row's columns.
+    /// Input of the environment: a JSON object of the row's columns.
     pub payload: Arc<[u8]>,
 }
 

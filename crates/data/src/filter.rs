@@ -10,7 +10,7 @@ use crate::{DataRow, Reason, RowError};
 pub struct Filter {
     /// The column, with dots into structures.
     pub field: String,
-    /// What it must hold.
+    /// Values of the column that pass.
     pub accepts: Accepts,
 }
 

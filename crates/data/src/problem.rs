@@ -28,7 +28,7 @@ pub struct Problem {
     pub suffix: Option<Arc<str>>,
     /// What answers are judged against.
     pub task: Task,
-    /// Where it is done in several turns; `None`: it is answered in one.
+    /// The environment that answers the turns; `None` for a problem that is answered in one turn.
     pub environment: Option<EnvironmentTask>,
     /// An answer to imitate, if the data has one.
     pub demonstration: Option<Demonstration>,

@@ -88,7 +88,7 @@ pub enum RowLocation {
 }
 
 impl RowLocation {
-    /// Number of the row in its file. A row without a name of its own is called `FILE#NUMBER`.
+    /// Number of the row in its file, from 1. A row without a name is called `FILE#NUMBER`.
     pub fn number(self) -> usize {
         match self {
             Self::Line(number) | Self::Row(number) => number,
@@ -154,7 +154,7 @@ impl DataRow {
         self.place
     }
 
-    /// The number of its line or row, from 1 on.
+    /// Number of the row in its file, from 1.
     pub fn number(&self) -> usize {
         self.place.number()
     }

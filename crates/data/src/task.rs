@@ -98,13 +98,13 @@ impl Task {
         self
     }
 
-    /// Does the program pass the tests of this question?
+    /// The task of a programming question: its tests decide.
     pub fn code(question_id: impl Into<String>, tests: TestsSource) -> Self {
         let question_id = question_id.into();
         Self::new(Message::Code(CodeTask { question_id, tests_source: Some(tests), ..CodeTask::default() }))
     }
 
-    /// Whatever the verifier of that name makes of the answer and the payload.
+    /// A task for a custom verifier, which gets the answer and the payload.
     pub fn custom(verifier: impl Into<String>, payload: impl Into<Vec<u8>>) -> Self {
         Self::new(Message::Custom(CustomTask { verifier: verifier.into(), payload: payload.into() }))
     }
@@ -119,7 +119,7 @@ impl Task {
         self.1.as_deref()
     }
 
-    /// Whatever its environment makes of the episode: there is nothing that a verifier could judge against.
+    /// A task that the environment of the episode scores; a verifier has nothing to judge against.
     pub fn of_environment() -> Self {
         Self::custom("", "")
     }

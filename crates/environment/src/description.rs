@@ -73,7 +73,7 @@ impl<'a> EnvironmentOrigin<'a> {
         })
     }
 
-    /// Whether it asks the model by itself, with prompts and tools of its own.
+    /// Whether the environment is an agent: a program that asks the model itself, with its own prompts and tools.
     pub fn is_agent(self) -> bool {
         matches!(self, Self::Agent(_) | Self::Verifiers(_))
     }
@@ -95,9 +95,9 @@ pub struct Description {
     pub user_speaks: bool,
     /// The tools that the model may call.
     pub tools: Vec<Tool>,
-    /// Digest of what it is made of; empty where it comes with the program.
+    /// Digest of the environment's files; empty for a built-in one.
     pub digest: String,
-    /// Whether it is an agent, which asks the model by itself, with prompts and tools of its own.
+    /// Whether the environment is an agent: a program that asks the model itself, with its own prompts and tools.
     pub is_agent: bool,
 }
 

@@ -70,7 +70,7 @@ impl Secret {
         scheme.eq_ignore_ascii_case(b"Bearer ") && self.is(token)
     }
 
-    /// Whether these bytes are this secret. Takes the same time for all of the same length.
+    /// Whether the bytes equal the secret, compared in constant time for a given length.
     pub fn is(&self, given: &[u8]) -> bool {
         bool::from(given.ct_eq(self.0.as_bytes()))
     }

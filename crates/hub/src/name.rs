@@ -57,17 +57,17 @@ impl ModelName {
         &self.repository
     }
 
-    /// A branch, a tag or a commit.
+    /// The revision of the model: a branch, a tag or a commit; `main` if the name has none.
     pub fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or(DEFAULT_REVISION)
     }
 
-    /// Whether it names no revision: any that is current will do.
+    /// Whether the name has no revision, so that the newest one is taken.
     pub fn is_default(&self) -> bool {
         self.revision.is_none()
     }
 
-    /// Whether it names a commit, which never becomes another.
+    /// Whether the revision is a commit, whose content never changes.
     pub fn is_pinned(&self) -> bool {
         is_commit(self.revision())
     }

@@ -11,7 +11,7 @@ use crate::judge::Judgement;
 pub struct LabelledScore {
     /// The score that a person gave, 0 to 1.
     pub label: f64,
-    /// What it said the first and the second time, without a record between.
+    /// The judge's first and second judgement of the answer, without a record between them.
     pub judgements: [Judgement; 2],
 }
 

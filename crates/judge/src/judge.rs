@@ -40,7 +40,7 @@ pub struct Judged {
 pub struct NoVerdict {
     /// The kind of failure.
     pub failure: JudgeFailure,
-    /// A sentence about it, without the key.
+    /// A sentence about the failure, without the API key.
     pub detail: String,
 }
 

@@ -25,7 +25,7 @@ const FORMAT: u32 = 1;
 /// Longest line, in bytes.
 const MAX_LINE: usize = 4 << 20;
 
-/// One call.
+/// One call of the judge, as a line of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Line {

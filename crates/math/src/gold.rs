@@ -71,7 +71,7 @@ impl Gold {
         &self.value
     }
 
-    /// Whether it was understood as mathematics, as a choice, or as a word or a few; otherwise it is compared as text.
+    /// Whether the gold answer was understood as mathematics, a choice or a few words; if not, it is compared as text.
     pub fn is_understood(&self) -> bool {
         self.choice.is_some()
             || self.choices.is_some()

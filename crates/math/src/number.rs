@@ -36,7 +36,7 @@ pub enum Magnitude {
 /// and only if their fields are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongDecimal {
-    /// Whether it is negative.
+    /// Whether the number is negative.
     pub negative: bool,
     /// Digits, as an integer.
     pub digits: String,

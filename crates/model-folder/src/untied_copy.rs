@@ -21,7 +21,7 @@ use crate::weights::{StoredTensor, WeightFiles};
 pub struct UntiedCopy {
     /// Bytes of the head: what file and engine take more than with the source.
     pub head_bytes: u64,
-    /// Whether it was written now, not found complete.
+    /// Whether the copy was written now; false if a complete one was found.
     pub written: bool,
 }
 

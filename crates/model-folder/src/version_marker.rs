@@ -13,7 +13,7 @@ use crate::folder::Folder;
 pub struct VersionMarker {
     /// The version of the weights.
     pub version: u64,
-    /// Their digest, as [`weights_digest`](crate::weights_digest) computes it.
+    /// Digest of the weights, as [`weights_digest`](crate::weights_digest) computes it.
     pub digest: String,
 }
 

@@ -11,7 +11,7 @@ const BLOCKS: usize = 4;
 pub struct TensorGroup {
     /// Name of the group, such as `mlp` or `layers 0-7`.
     pub name: String,
-    /// Their numbers among the tensors that are trained: at least one, ascending.
+    /// Indices of the group's tensors among the trained ones: at least one, ascending.
     pub parameters: Vec<usize>,
 }
 

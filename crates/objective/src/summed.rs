@@ -53,13 +53,13 @@ impl SummedLoss {
         }
     }
 
-    /// Whether it compares with the sampler's log-probabilities, and takes advantages rather than weights.
+    /// Whether the loss has a ratio to the sampler's log-probabilities, and takes advantages rather than weights.
     #[must_use]
     pub const fn has_ratio(self) -> bool {
         !matches!(self, Self::CrossEntropy)
     }
 
-    /// Whether [`RatioBounds`] are in its formula.
+    /// Whether the formula of the loss has [`RatioBounds`].
     #[must_use]
     pub const fn has_bounds(self) -> bool {
         matches!(self, Self::Ppo | Self::Cispo | Self::Balanced)

@@ -161,7 +161,7 @@ pub fn finish(loader: Loader, set: &[String]) -> Result<Loaded<Recipe>> {
     Ok(resolve(loader.environment()?.set(set)?)?)
 }
 
-/// A recipe as the orchestrator takes it, with where each of its settings was written.
+/// Adds to a resolved recipe where each of its settings was written.
 pub fn with_origins(loaded: &Loaded<Recipe>, mut resolved: ResolvedRecipe) -> ResolvedRecipe {
     let keys = resolved.rules.keys();
     // What is in a list was written with it.

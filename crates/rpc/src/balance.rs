@@ -6,9 +6,9 @@ pub struct Candidate<K> {
     pub key: K,
     /// Unfinished work, in the same unit for all.
     pub outstanding: u64,
-    /// The number of its last assignment: equally loaded candidates take turns.
+    /// Number of the candidate's last assignment: equally loaded candidates take turns.
     pub last_assigned: u64,
-    /// Whether it failed this item before; then it is chosen only if there is no other.
+    /// Whether the candidate failed this item before; then it is chosen only if there is no other.
     pub avoid: bool,
 }
 

@@ -16,8 +16,7 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// The section `run` of `config.toml`, whose other sections may be those of services that are not known here. Zeros
-    /// where it cannot be read.
+    /// Reads the section `run` of `config.toml` and ignores all others. Steps and seed are 0 if it cannot be read.
     pub fn of(config: &str) -> Self {
         let mut table: Table = config.parse().unwrap_or_default();
         table.remove("run").and_then(|run| run.try_into().ok()).unwrap_or_default()

@@ -22,7 +22,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// What it stands for, in a sentence.
+            /// Meaning of the reason, in a sentence.
             #[must_use]
             pub fn meaning(self) -> &'static str {
                 match self {

@@ -25,7 +25,7 @@ pub(crate) struct ProgramSource<'a> {
     pub text: &'a [u8],
     /// Empty if it was not compiled before.
     pub code: &'a [u8],
-    /// Whether it has enough tests for running its definitions once for all of them to pay off: see [`Series`].
+    /// Whether there are enough tests for it to pay off to run the program's definitions once for all: see [`Series`].
     pub many_tests: bool,
 }
 

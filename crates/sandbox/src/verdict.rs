@@ -63,7 +63,7 @@ pub struct ProgramVerdict {
     pub grader: Option<GraderResult>,
     /// The program that was run.
     pub program: Option<String>,
-    /// What it wrote, where all of it is kept.
+    /// Output of the program, if all of it is kept.
     pub output: Option<ProgramOutput>,
 }
 

@@ -17,7 +17,7 @@ use crate::Estimate;
 /// One sample of a problem that has a verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// What it is worth, 0 to 1: the raw correctness.
+    /// Score of the sample, 0 to 1: the raw correctness.
     pub score: f64,
     /// Final answer in a canonical form, by which votes are counted; `None` where there is none, or none that can be
     /// compared.

@@ -21,7 +21,7 @@ pub struct SignFlip {
     pub p: f64,
     /// The choices of signs that were tried: 2^n for up to 20 pairs, else 99,999 random ones and the observed one.
     pub flips: u64,
-    /// Whether these are all that there are.
+    /// Whether all choices of signs were tried.
     pub exact: bool,
 }
 

@@ -31,7 +31,7 @@ macro_rules! labels {
             /// Every value, in the order of the variants.
             $vis const ALL: &'static [Self] = &[$(Self::$value),+];
 
-            /// Their labels, in the same order.
+            /// Labels of all values, in the order of `ALL`.
             $vis const LABELS: &'static [&'static str] = &[$($label),+];
 
             /// Name of the value in metrics and in messages.

@@ -62,9 +62,9 @@ pub struct Span {
     pub began: SystemTime,
     pub ended: SystemTime,
     pub attributes: Vec<(&'static str, SpanValue)>,
-    /// Spans of other traces that belong to it: the prompts of a gradient, the step of a prompt.
+    /// Linked spans of other traces: the prompts of a gradient, the step of a prompt.
     pub links: Vec<TraceContext>,
-    /// Why it failed. `None` for success.
+    /// Why the operation failed. `None` for success.
     pub failure: Option<String>,
 }
 

@@ -52,11 +52,11 @@ pub trait EngineScorer: Sync {
 pub struct EngineScores {
     /// Name of the engine.
     pub engine: String,
-    /// The log-probabilities that it computes.
+    /// The log-probabilities that the engine computes.
     pub scores: TokenScores,
-    /// Whether digests of all its tensors are those of the published folder.
+    /// Whether the digests of all tensors in the engine are those of the published folder.
     pub is_exact: bool,
-    /// Whether it says that it computes in f32, by naming its arithmetic.
+    /// Whether the engine names an arithmetic of f32.
     pub is_f32: bool,
 }
 
@@ -87,7 +87,7 @@ impl PublishedWeights {
 pub struct ReplacedGroup {
     /// Tensors that are exchanged.
     pub group: TensorGroup,
-    /// Where they are taken from.
+    /// Version of the weights that the tensors are taken from.
     pub version: u64,
 }
 

@@ -48,7 +48,7 @@ impl TemplateArguments {
         Ok(read)
     }
 
-    /// These arguments with one more, or with another value of one.
+    /// Adds an argument, or replaces its value.
     ///
     /// # Errors
     /// As [`new`](Self::new).

@@ -24,9 +24,9 @@ const BALANCED: [&str; 2] = ["balanced", "balanced-count"];
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     pub kind: ClaimKind,
-    /// The arm that it is about, by position among the task's arms.
+    /// The arm that the claim is about, by position among the task's arms.
     pub arm: usize,
-    /// The arm that it is compared with.
+    /// The arm that `arm` is compared with, by position.
     pub other: usize,
     pub measure: Measure,
     /// Whether the expectation held.

@@ -31,7 +31,7 @@ const ENDS: usize = 10;
 /// A task in the plane, and what the criterion's expectations became.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Criterion {
-    /// Mean over all runs of the place in their first ten steps, where the arms have hardly parted.
+    /// The task's place in the plane at the start: mean over all runs of their first ten steps, before the arms part.
     pub start: PlanePoint,
     /// What the criterion prefers there.
     pub preference: Preference,
@@ -46,11 +46,11 @@ pub struct Criterion {
 pub struct ArmCourse {
     /// The arm, by position among the task's arms.
     pub arm: usize,
-    /// Mean over its runs of the place in their last ten steps.
+    /// The arm's place in the plane at the end: mean over its runs of their last ten steps.
     pub end: PlanePoint,
     /// What the criterion prefers there.
     pub preference: Preference,
-    /// Mean over its runs at each step that all of them have.
+    /// Lengths at each step that all runs of the arm have, as means over these runs.
     pub course: Vec<Lengths>,
 }
 

@@ -27,16 +27,16 @@ pub(crate) struct TaskInPlane<'a> {
 /// Two tasks whose order in the plane is clear.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OrderedTasks {
-    /// Where lengths vary more and the gap is smaller.
+    /// Name of the task whose lengths vary more and whose gap is smaller.
     pub token_favoured: String,
-    /// Where they vary less and the gap is larger.
+    /// Name of the task whose lengths vary less and whose gap is larger.
     pub sequence_favoured: String,
     pub measure: Measure,
     /// How much better token is than sequence in the first task, minus the same in the second, over seeds.
     pub difference: Mean,
     /// The p-value of the sign-flip test.
     pub p: f64,
-    /// After Holm over the pairs of tasks.
+    /// The p-value after Holm's correction over the pairs of tasks.
     pub adjusted_p: f64,
     /// Seeds that a verdict takes.
     pub needed: usize,

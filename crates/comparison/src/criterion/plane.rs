@@ -114,7 +114,7 @@ impl Preference {
         }
     }
 
-    /// What it is in a sentence that begins with where something lies: `where the criterion ...`.
+    /// The preference as the end of a sentence: `where the criterion ...`.
     pub fn text(self) -> &'static str {
         match self {
             Self::Token => "prefers token to sequence",

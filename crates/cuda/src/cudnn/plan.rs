@@ -126,7 +126,7 @@ impl AttentionPlan {
         self.plan.bytes(Attribute::PlanJson)
     }
 
-    /// Whether it comes from a file.
+    /// Whether the plan was read from a file.
     pub fn is_read(&self) -> bool {
         self.engine.is_none()
     }

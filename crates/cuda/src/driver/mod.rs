@@ -60,7 +60,7 @@ impl Driver {
         Ok(version)
     }
 
-    /// Whether it is as new as the libraries.
+    /// Refuses a driver that is older than the libraries.
     ///
     /// # Errors
     /// [`DriverError::TooOld`].

@@ -19,8 +19,8 @@ impl Extracted<'_> {
     /// Where they stand in the text that they were found in.
     pub(super) fn place(&self, text: &str) -> Range<usize> {
         let (first, last) = self.ends();
-        let at = |part: &str| (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize).min(text.len());
-        at(first)..(at(last) + last.len()).min(text.len())
+        let offset_of = |part: &str| (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize).min(text.len());
+        offset_of(first)..(offset_of(last) + last.len()).min(text.len())
     }
 }
 

@@ -26,7 +26,7 @@ pub enum Region {
 pub struct End {
     /// The endpoint; may be infinite.
     pub value: Box<Value>,
-    /// Whether it belongs to the interval.
+    /// Whether the endpoint belongs to the interval.
     pub closed: bool,
 }
 

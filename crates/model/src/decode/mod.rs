@@ -41,7 +41,7 @@ impl<K: CachedAttention> KvCache<K> {
         self.length
     }
 
-    /// Whether it is empty.
+    /// Whether the cache has no token.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -49,16 +49,16 @@ impl<K: CachedAttention> KvCache<K> {
 
 /// New tokens of one sequence.
 pub struct DecodeStep<'a, K: CachedAttention = Cpu> {
-    /// The sequence's cache, to which they are appended.
+    /// The sequence's cache, to which the new tokens are appended.
     pub cache: &'a mut KvCache<K>,
-    /// Their ids, one or more.
+    /// Ids of the new tokens, one or more.
     pub ids: &'a [u32],
     /// Divides the logits; above 0.
     pub temperature: f32,
 }
 
 impl<'a, K: CachedAttention> DecodeStep<'a, K> {
-    /// New tokens, for logits that nothing divides.
+    /// A step with new tokens whose logits are not divided by a temperature.
     pub fn new(cache: &'a mut KvCache<K>, ids: &'a [u32]) -> Self {
         Self { cache, ids, temperature: 1.0 }
     }

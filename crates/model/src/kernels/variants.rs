@@ -22,7 +22,7 @@ pub struct Variants {
 }
 
 impl Variants {
-    /// Each alone, and all together, by name.
+    /// Each variant alone, and all of them together, by name.
     pub const NAMED: [(&'static str, Self); 4] = [
         ("head", Self { one_pass_head: true, ..Self::NONE }),
         ("joined", Self { joined_products: true, ..Self::NONE }),

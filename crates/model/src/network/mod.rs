@@ -200,7 +200,7 @@ impl<K: Kernels> Network<K> {
         Ok(Self { config, parameters, kernels, table, options, workers, sums: None })
     }
 
-    /// What it computes with.
+    /// The kernels that the network computes with.
     pub fn kernels(&self) -> &K {
         &self.kernels
     }

@@ -29,9 +29,9 @@ pub struct SampledFrom<'a> {
 /// What is known of the draw of a token.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TokenDraw {
-    /// The random number in [0, 1) that it was drawn with, to be drawn again.
+    /// The random number in [0, 1) that the token was drawn with, so that it can be drawn again.
     pub number: Option<f64>,
-    /// Whether it could be none of the end tokens.
+    /// Whether end tokens were excluded from the draw.
     pub cannot_end: bool,
 }
 

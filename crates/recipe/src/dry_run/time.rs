@@ -21,11 +21,11 @@ pub struct MeasuredTimes {
     pub training: f64,
     /// An update of the optimizer, whatever the size of the step.
     pub update: f64,
-    /// What a step takes whatever its size: weights published, loaded and verified.
+    /// The part of a step that does not depend on its size: weights are published, loaded and verified.
     pub other: f64,
-    /// The samples of that step.
+    /// Samples of the measured step.
     pub samples: f64,
-    /// Their mean lengths, in tokens.
+    /// Mean length of the measured prompts, in tokens.
     pub prompt_tokens: f64,
     pub answer_tokens: f64,
     /// Whether answers were cut off earlier than the run's will be.

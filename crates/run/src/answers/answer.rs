@@ -26,7 +26,7 @@ pub struct EvaluationAnswer {
     pub gold: Vec<String>,
     /// What the model saw, with its special tokens.
     pub prompt: String,
-    /// What it answered, as the verifier got it: without special tokens.
+    /// The model's answer as the verifier got it: without special tokens.
     pub text: String,
     /// The tokens of the answer.
     pub token_ids: Vec<u32>,
@@ -82,7 +82,7 @@ impl AnswerVerdict {
         }
     }
 
-    /// Whether it has a verdict, so that it counts.
+    /// Whether the answer has a verdict, so that it counts.
     pub fn is_valid(&self) -> bool {
         !matches!(self, Self::Outcome(Outcome::Invalid) | Self::Failed)
     }
@@ -113,7 +113,7 @@ impl From<AnswerVerdict> for String {
 }
 
 impl EvaluationAnswer {
-    /// Whether it was cut off.
+    /// Whether the answer was cut off.
     pub fn is_truncated(&self) -> bool {
         self.finish_reason.known() == Some(FinishReason::Length)
     }

@@ -44,13 +44,13 @@ impl fmt::Display for Difference {
 /// What a receipt and the files beside it show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReceiptCheck {
-    /// Where they differ; nothing if they belong together.
+    /// Where the receipt and the files differ; empty if they belong together.
     pub differences: Vec<Difference>,
-    /// What the receipt covers and is not there to be compared, a sentence each.
+    /// What the receipt covers but is no longer there to compare, a sentence each.
     pub notes: Vec<String>,
     /// The heads after each line of the chain, with its step.
     pub heads: Vec<(u64, Heads)>,
-    /// The heads after the line of the last step, which stay when the run goes on.
+    /// The heads after the line of the last step, which stay when the run continues.
     pub last_step: Option<(u64, Heads)>,
     /// Evaluations in lines after that one.
     pub evaluations_after: Vec<u64>,
@@ -79,11 +79,11 @@ impl ReceiptCheck {
 /// A head in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundHead {
-    /// The step of its line.
+    /// The step of the head's line.
     pub step: u64,
-    /// Whether it is that after the last line.
+    /// Whether it is the head after the last line.
     pub is_last: bool,
-    /// Whether it covers what was observed as well; the head of the determined part alone does not.
+    /// Whether the head also covers what was observed; the head of the determined part does not.
     pub is_whole: bool,
 }
 

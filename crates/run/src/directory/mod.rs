@@ -117,7 +117,7 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Whether it is still the directory that this process has locked.
+    /// Refuses a directory that is no longer the one that this process has locked.
     ///
     /// # Errors
     /// A directory that was moved or replaced, or whose lock was.
@@ -207,7 +207,7 @@ impl RunDirectory {
         &self.identity
     }
 
-    /// Whether it holds a run that is resumed.
+    /// Whether the directory holds a run that is resumed.
     pub fn is_resumed(&self) -> bool {
         self.resumed
     }

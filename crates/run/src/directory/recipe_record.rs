@@ -15,7 +15,7 @@ pub struct RecipeRecord<'a> {
     pub identity: &'a str,
     /// Everything that `identity` is the digest of, by the keys of a recipe.
     pub rules: &'a Rules,
-    /// Where these settings were written, as far as is known.
+    /// Where each setting was written, as far as is known.
     pub origins: &'a BTreeMap<String, String>,
     /// The rule by which token terms are summed, where the recipe names one.
     pub aggregation: Option<&'a str>,

@@ -24,7 +24,7 @@ pub enum InputKind {
 }
 
 impl InputKind {
-    /// Whether it is code of the user's own: a mistake in it may be mended in the middle of a run.
+    /// Whether the input is the user's own code, which may be mended in the middle of a run.
     pub fn is_code(self) -> bool {
         matches!(self, Self::Reward | Self::Environment)
     }

@@ -7,12 +7,12 @@ pub struct Gauge {
     pub name: &'static str,
     /// The labels in their order.
     pub labels: &'static [&'static str],
-    /// What bounds the number of each label's values, where they are what the braces of a metric's name stand for.
-    /// Empty where the metrics give them.
+    /// For each label whose values replace the braces in a metric's name: what bounds the number of these values.
+    /// Empty if the metrics themselves give the values.
     pub bounds: &'static [&'static str],
     /// Meaning, as a phrase.
     pub help: &'static str,
-    /// Condition under which it appears; empty if every run has it.
+    /// Condition under which the series appears; empty if every run has it.
     pub only: &'static str,
 }
 

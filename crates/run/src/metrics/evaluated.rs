@@ -9,7 +9,7 @@ use super::quantity::Quantity;
 /// A benchmark of an evaluation. Names are in alphabetical order, and the average comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EvaluatedBenchmark<'a> {
-    /// Whether it is the mean over the benchmarks that count towards it.
+    /// Whether this is the average over benchmarks instead of a single one.
     pub is_average: bool,
     /// Name of the benchmark.
     pub name: &'a str,

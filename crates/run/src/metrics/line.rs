@@ -16,11 +16,11 @@ const HEAD: [&str; 3] = ["kind", "policy_version", "step"];
 /// sorted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricsLine {
-    /// What it is about: a warm-start step, a GRPO step or an evaluation. Each kind has a file of its own.
+    /// Kind of the line: a warm-start step, a GRPO step or an evaluation. Each kind has its own file.
     pub kind: StepKind,
     /// Number of the step among those of its kind, from 1. For an evaluation the GRPO steps done before it.
     pub step: u64,
-    /// Version of the weights after it.
+    /// Version of the weights after the step.
     pub policy_version: u64,
     pub values: BTreeMap<String, f64>,
 }

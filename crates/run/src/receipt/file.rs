@@ -27,7 +27,7 @@ impl ReceiptFile {
         Ok(Self { lines, heads })
     }
 
-    /// Whether it has no line.
+    /// Whether the receipt has no line.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }

@@ -119,7 +119,7 @@ pub struct RolloutSegment {
 }
 
 impl Rollout {
-    /// Whether it was cut off.
+    /// Whether the answer was cut off.
     pub fn is_truncated(&self) -> bool {
         self.finish_reason.known() == Some(FinishReason::Length)
     }
@@ -129,7 +129,7 @@ impl Rollout {
         telling_parts(&self.components, self.reward)
     }
 
-    /// Why it was not trained on, for people; `None` where it was.
+    /// Why the sample was not trained on, in words; `None` if it was.
     pub fn why_not_trained(&self) -> Option<&str> {
         let reason = self.not_trained.as_ref()?;
         Some(match reason.known() {

@@ -34,7 +34,7 @@ pub(super) enum BadList {
 pub(super) struct Listed {
     /// The test, whose kind is still to be set.
     pub test: Test,
-    /// Whether it says that it calls a function.
+    /// Whether the test says that it calls a function.
     pub is_functional: bool,
     /// The function that it says to call.
     pub function: Option<String>,

@@ -26,9 +26,9 @@ pub struct Preference {
     pub factors: [f64; PREFERENCE_BETS],
     /// How many of the bets' tokens with shorter answers were expected, and how many came.
     pub shorter: (f64, f64),
-    /// Likewise for likelier answers.
+    /// How many tokens with likelier answers were expected, and how many came.
     pub likelier: (f64, f64),
-    /// Likewise for the longest answers, where the bet is that these are drawn again.
+    /// How many tokens with the longest answers were expected, and how many came: the bet that these are drawn again.
     pub longest: (f64, f64),
 }
 

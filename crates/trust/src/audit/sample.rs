@@ -7,7 +7,7 @@ use evenkeel_seeds::Uniforms;
 use crate::evidence::samples::AuditedToken;
 use crate::scorer::{LearnerToken, PromptedResponse, SampledDistribution, SeededRun};
 
-/// A complete group.
+/// A complete group of samples, as the audit reads it.
 pub trait AuditedGroup {
     /// Number of its prompt.
     fn prompt(&self) -> u64;

@@ -31,7 +31,7 @@ pub struct StepAudit {
     shown: StepEvidence,
 }
 
-/// Findings of scoring.
+/// What scoring the chosen samples of a step found.
 #[derive(Debug, Default)]
 pub struct ScoredSamples {
     pub(super) report: AuditReport,
@@ -110,8 +110,8 @@ impl StepAudit {
         self.scoring.take()
     }
 
-    /// Counts what the step has shown, when it is the step's turn: everything of it is sampled, and `scored` is what
-    /// scoring found. `None` where nothing is checked.
+    /// Adds the evidence of a step that is sampled completely; `scored` is what scoring found. Steps are finished in
+    /// order. `None` if nothing is checked.
     ///
     /// # Errors
     /// An engine whose samples fail a check.

@@ -106,15 +106,15 @@ mod tests {
     fn raw_rewards_are_between_wrong_and_correct_and_the_penalty_is_relative_to_that() {
         let settings = ShapingSettings { correct: 1.0, wrong: -1.0, ..ShapingSettings::default() };
         let penalised = ShapingSettings { overlong_buffer_tokens: 20, ..settings.clone() };
-        let of =
+        let rewards_of =
             |settings: &ShapingSettings, raw: f64| shaping(settings.clone()).rewards(&verdict(raw), 100, || false).0;
-        assert_eq!([0.0, 0.25, 1.0].map(|raw| of(&settings, raw).shaped), [-1.0, -0.5, 1.0]);
+        assert_eq!([0.0, 0.25, 1.0].map(|raw| rewards_of(&settings, raw).shaped), [-1.0, -0.5, 1.0]);
         assert_eq!(
-            [0.0, 1.0].map(|raw| of(&penalised, raw)),
+            [0.0, 1.0].map(|raw| rewards_of(&penalised, raw)),
             [(0.0, -2.0), (1.0, 0.0)].map(|(raw, shaped)| Rewards { raw, shaped })
         );
         let uneven = ShapingSettings { correct: 0.1, wrong: 0.3 - 0.4, ..ShapingSettings::default() };
-        assert_eq!(of(&uneven, 1.0).shaped, 0.1);
+        assert_eq!(rewards_of(&uneven, 1.0).shaped, 0.1);
     }
 
     #[test]

@@ -66,15 +66,18 @@ mod tests {
 
     #[test]
     fn an_address_is_loopback_by_default() {
-        let of =
+        let address_of =
             |listen: &str, unset| PageSettings { listen: listen.to_owned(), ..PageSettings::default() }.address(unset);
         let some = |text: &str| Ok(Some(text.to_owned()));
-        assert_eq!(of("", Some("127.0.0.1:0")), some("127.0.0.1:0"));
-        assert_eq!((of("", None), of("off", Some("127.0.0.1:0"))), (Ok(None), Ok(None)));
-        assert_eq!(of("8080", None), some("127.0.0.1:8080"));
-        assert_eq!((of("127.0.0.1:80", None), of("[::1]:80", None)), (some("127.0.0.1:80"), some("[::1]:80")));
+        assert_eq!(address_of("", Some("127.0.0.1:0")), some("127.0.0.1:0"));
+        assert_eq!((address_of("", None), address_of("off", Some("127.0.0.1:0"))), (Ok(None), Ok(None)));
+        assert_eq!(address_of("8080", None), some("127.0.0.1:8080"));
+        assert_eq!(
+            (address_of("127.0.0.1:80", None), address_of("[::1]:80", None)),
+            (some("127.0.0.1:80"), some("[::1]:80"))
+        );
         for wrong in ["on", "localhost", ":80", "localhost:http", "70000"] {
-            let error = of(wrong, None).unwrap_err().to_string();
+            let error = address_of(wrong, None).unwrap_err().to_string();
             assert!(error.contains("page.listen") && error.contains(wrong) && error.contains("HOST:PORT"), "{error}");
         }
     }

@@ -9,7 +9,7 @@ use crate::kernels::{Attention, AttentionForward, AttentionOptions, HeadShape};
 use crate::segment::Segment;
 
 impl<D: Device> Cuda<D> {
-    /// With other ways of attention than the library where it can and whatever order its sums have.
+    /// Sets how attention is computed; by default with the library where it can, in any order of sums.
     #[must_use]
     pub fn with_attention(self, attention: AttentionOptions) -> Self {
         Self { attention, ..self }

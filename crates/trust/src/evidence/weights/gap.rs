@@ -17,11 +17,11 @@ pub(crate) fn towards(learner: &TokenScores, supposed: &TokenScores, share: f64)
 /// Differences of log-probabilities over all tokens, in nats.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct ScoreGap {
-    /// The mean without its sign.
+    /// Mean of the absolute differences.
     pub(crate) mean: f64,
-    /// The largest.
+    /// The largest absolute difference.
     pub(crate) max: f64,
-    /// The root mean square.
+    /// Root mean square of the differences.
     pub(crate) root_mean_square: f64,
 }
 

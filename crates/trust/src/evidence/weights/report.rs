@@ -32,6 +32,6 @@ pub struct SuspicionReport {
     pub name: String,
     /// The largest share of its predicted gap that was found, and the standard error of that.
     pub share: Option<(f64, f64)>,
-    /// Whether it is excluded for every engine.
+    /// Whether the suspicion is excluded for every engine.
     pub excluded: bool,
 }
