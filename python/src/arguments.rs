@@ -15,7 +15,7 @@ fn wrong_type(name: &str, value: &Bound<'_, PyAny>, allowed: &str) -> PyErr {
     Exception::ArgumentType.with(value.py(), message)
 }
 
-/// A text.
+/// Reads an argument as a Python string, and refuses any other type by the argument's name.
 pub(crate) fn text<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     match value.cast::<PyString>() {
         Ok(text) => Ok(text.clone()),

@@ -14,7 +14,7 @@ pub enum JudgeError {
     /// The record of verdicts cannot be read or written.
     #[error("{}: {source}", path.display())]
     Record {
-        /// The file.
+        /// Path of the record.
         path: PathBuf,
         /// What is wrong with it.
         source: io::Error,

@@ -2,7 +2,7 @@
 
 use evenkeel_chat::ToolsIn;
 
-/// A style.
+/// How a family of models writes conversations: chat template and special tokens.
 pub(crate) struct Style {
     pub(crate) name: &'static str,
     pub(crate) template: &'static str,

@@ -61,7 +61,6 @@ impl RecordedRun {
         Ok(Self { record, prompts, rollouts, thinned, tokenizer, rewards, weights })
     }
 
-    /// The run.
     pub fn record(&self) -> &RunRecord {
         &self.record
     }

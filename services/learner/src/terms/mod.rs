@@ -155,9 +155,9 @@ pub(crate) struct TermTokens<'a> {
     pub(crate) logp: &'a [f32],
     /// Log-probabilities that the ratio is taken against.
     pub(crate) old_logp: &'a [f32],
-    /// The engine's.
+    /// Log-probabilities of the tokens by the engine.
     pub(crate) rollout_logp: &'a [f32],
-    /// Under the frozen network.
+    /// Log-probabilities under the frozen network.
     pub(crate) other_logp: &'a [f32],
 }
 
