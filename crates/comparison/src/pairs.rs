@@ -8,7 +8,7 @@ use crate::mean::Mean;
 use crate::measure::Measure;
 use crate::outcome::RunValues;
 
-/// With fewer pairs of seeds nothing is concluded.
+/// The fewest pairs of seeds from which something is concluded.
 pub const FEWEST_SEEDS: usize = 8;
 /// The probability of any false finding among the pairs of arms, for one measure of one task.
 pub(crate) const LEVEL: f64 = 0.05;

@@ -148,7 +148,7 @@ pub struct Scores {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
     pub value: f64,
-    /// By how much another evaluation of the same weights on the same problems differs.
+    /// How much another evaluation of the same weights on the same problems would differ.
     pub sampling_error: Option<f64>,
     /// Standard error over problems. This is larger, and takes the place of an unknown sampling error.
     pub standard_error: Option<f64>,

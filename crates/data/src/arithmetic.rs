@@ -11,7 +11,7 @@ use evenkeel_chat::Prompt;
 
 const NAME: &str = "arithmetic";
 
-/// All problems; `held_out` of them apart, with their mirror images.
+/// The data set of all problems; `held_out` of them are held out, with their mirror images.
 pub fn dataset(seed: u64, held_out: u32, rules: &Rules) -> Dataset {
     let all = Sum::all().map(|sum| problem(sum, rules)).collect();
     // A model that has seen 12+34 knows 34+12.

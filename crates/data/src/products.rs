@@ -20,7 +20,7 @@ const NUMBERS: std::ops::Range<u32> = 100..1_000;
 /// Problems to train on that have a demonstration.
 pub const DEMONSTRATED: usize = 64;
 
-/// All problems; `held_out` of them apart. None is the mirror image of another.
+/// The data set of all problems; `held_out` of them are held out. None is the mirror image of another.
 pub fn dataset(seed: u64, held_out: u32, rules: &Rules) -> Dataset {
     let mut asked = HashSet::new();
     let mut number = 0;

@@ -16,7 +16,7 @@ const NAME: &str = "programs";
 /// What every program is tested on. Each is linear in its input, so that two inputs already tell any two apart.
 const INPUTS: [i64; 3] = [3, 14, 95];
 
-/// All problems; `held_out` of them apart.
+/// The data set of all problems; `held_out` of them are held out.
 pub fn dataset(seed: u64, held_out: u32, rules: &Rules) -> Dataset {
     let all = Program::all().map(|program| problem(program, rules)).collect();
     let (train, held_out, _) = hold_out(all, held_out, seed, |problem| problem.id.to_string());

@@ -20,7 +20,7 @@ const DUPLICATE: &str = "duplicate";
 pub struct DataReport {
     /// Every file, in the order in which they were read.
     pub files: Vec<FileReport>,
-    /// By reason (of [`Reason`], `duplicate`, `cut`, or the name of a finding about a gold answer) its first ten rows.
+    /// The first ten rows for each reason: a [`Reason`], `duplicate`, `cut`, or a finding about a gold answer by name.
     pub examples: BTreeMap<String, Vec<Example>>,
 }
 

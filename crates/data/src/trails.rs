@@ -15,7 +15,7 @@ use crate::{DataReport, DataSource, Dataset, Demonstration, Problem, ProblemOrig
 
 const NAME: &str = "trails";
 
-/// All problems; `held_out` of them apart, with those that have the same digits in another order.
+/// The data set of all problems; `held_out` of them are held out, with those of the same digits in another order.
 pub fn dataset(seed: u64, held_out: u32, trails: Trails, rules: &Rules) -> Dataset {
     let all = TrailingSum::all(trails).map(|sum| problem(sum, rules)).collect();
     let (train, held_out, _) = hold_out(all, held_out, seed, unordered);

@@ -10,7 +10,7 @@ pub struct ScoreBlock {
     pub kind: Type,
     pub heads: usize,
     pub queries: usize,
-    /// Keys that the last of them sees.
+    /// Keys that the last query sees.
     pub keys: usize,
     /// Keys before the first query.
     pub offset: usize,

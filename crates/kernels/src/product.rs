@@ -75,7 +75,7 @@ impl Product {
         Self { add, ..self }
     }
 
-    /// A batch of them.
+    /// A batch of such products.
     pub fn batch(self, batch: usize) -> Self {
         Self { batch, ..self }
     }

@@ -203,8 +203,8 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// From values in the order of [`parameter_specs`], converted to contiguous fp32 tensors on `device`. All are
-    /// trained.
+    /// Parameters from values in the order of [`parameter_specs`], converted to contiguous fp32 tensors on `device`.
+    /// All are trained.
     pub fn new(config: &Config, values: Vec<Tensor>, device: &Device) -> Result<Self> {
         let values = values
             .into_iter()
@@ -213,8 +213,8 @@ impl Parameters {
         Self::laid_out(config, values)
     }
 
-    /// From values in the order of [`parameter_specs`] in whatever layout they have, in fp32 or, matrices alone, in
-    /// bf16.
+    /// Parameters from values in the order of [`parameter_specs`], in whatever layout they have, in fp32 or, matrices
+    /// alone, in bf16.
     ///
     /// # Errors
     /// Another number of values, or one of another shape.

@@ -35,7 +35,7 @@ impl MarkedPrompts {
         }
     }
 
-    /// What to do where none of them asks for a marked answer.
+    /// What to do if no prompt asks for a marked answer.
     pub fn advice(&self) -> Option<String> {
         if self.prompts == 0 || self.asking > 0 {
             return None;

@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 /// What a connection may cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Http1Limits {
-    /// From the opening of the connection until the header of its first request is complete.
+    /// Time limit from the opening of a connection until the header of its first request is complete.
     pub header: Duration,
-    /// From the end of a response until the header of the next request is complete.
+    /// Time limit from the end of a response until the header of the next request is complete.
     pub idle: Duration,
     /// Bytes that are kept of a request's header, and of a response that is not read yet.
     pub buffer: usize,

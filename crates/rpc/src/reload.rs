@@ -141,13 +141,13 @@ impl BearerTokens {
         Self(Reloading::fixed("a secret in memory", vec![token]))
     }
 
-    /// Whether one of them is the bearer token of an `authorization` header.
+    /// Whether one of the secrets is the bearer token of an `authorization` header.
     pub fn accept_bearer(&self, authorization: &[u8]) -> bool {
         // All of them are compared, so that the time taken does not tell which one matches.
         self.0.current().iter().fold(false, |found, token| token.is_bearer(authorization) | found)
     }
 
-    /// Whether one of them is this password.
+    /// Whether one of the secrets is the password.
     pub fn accept(&self, password: &[u8]) -> bool {
         self.0.current().iter().fold(false, |found, token| token.is(password) | found)
     }

@@ -34,7 +34,7 @@ pub struct RunUpdate {
     /// Lines of GRPO steps, as they are written.
     pub steps: Vec<Box<RawValue>>,
     pub evaluations: Vec<Box<RawValue>>,
-    /// From where to ask for the next ones.
+    /// Where the next lines begin.
     pub next: LineCursor,
 }
 

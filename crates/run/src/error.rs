@@ -34,13 +34,13 @@ pub enum RunFilesError {
 }
 
 impl RunFilesError {
-    /// For an error of the operating system with a file.
+    /// Makes an error from one of the operating system with a file.
     pub fn file(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().to_owned();
         move |source| Self::File { path, source }
     }
 
-    /// For a directory or a file of it that is not what it should be.
+    /// An error about a directory, or a file in it, that is not what it should be.
     pub fn directory(path: impl AsRef<Path>, message: impl Into<String>) -> Self {
         Self::Directory { path: path.as_ref().to_owned(), message: message.into() }
     }

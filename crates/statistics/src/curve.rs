@@ -38,7 +38,7 @@ impl Curve {
         self.0.iter().copied().fold(self.0[0], |peak, point| if point.1 > peak.1 { point } else { peak })
     }
 
-    /// From the peak to the last value: 0 where the last is the highest.
+    /// The drop from the peak to the last value: 0 where the last is the highest.
     pub fn drop(&self) -> f64 {
         self.peak().1 - self.last()
     }

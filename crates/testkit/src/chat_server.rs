@@ -63,7 +63,7 @@ impl ChatAnswer {
         Self { status, ..Self::body(&format!(r#"{{"error": {{"message": {}}}}}"#, quoted(message))) }
     }
 
-    /// Adds a header.
+    /// Adds a header to every answer.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));

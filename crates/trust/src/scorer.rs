@@ -156,7 +156,7 @@ impl SampledDistribution {
 pub struct LearnerView {
     /// The tokens of each response.
     pub responses: Vec<Vec<LearnerToken>>,
-    /// How long the learner computed for all of them. The rest of the call was waiting.
+    /// How long the learner computed for all sequences. The rest of the call was waiting.
     pub computing: Duration,
 }
 

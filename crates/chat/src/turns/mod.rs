@@ -41,7 +41,7 @@ pub struct TurnSettings {
     pub system_prompt: String,
     /// The tools, as chat templates take them.
     pub tools: Vec<Value>,
-    /// How the model is told of them.
+    /// How the model is told about the tools.
     pub tools_in: ToolsIn,
     /// Whether the user may say something between turns, besides tools.
     pub user_speaks: bool,

@@ -69,7 +69,7 @@ pub struct TableOneRow {
     pub arm: String,
     /// Number of seeds that finished.
     pub seeds: usize,
-    /// Absent where the runs lack best@k.
+    /// Values of the columns; absent where the runs lack best@k.
     pub columns: Columns<Option<Mean>>,
     pub other_readings: OtherReadings,
     /// What the paper reports of this model on this data under this rule.

@@ -92,8 +92,8 @@ pub struct Cudnn {
 }
 
 impl Cudnn {
-    /// For a device of this process, by its number, with a stream of it in the calling thread's context. `name` says
-    /// which device it is in the cache of plans.
+    /// Opens the library for a device of this process, by its number, with a stream of the device in the calling
+    /// thread's context. `name` says which device it is in the cache of plans.
     ///
     /// # Safety
     /// The stream must outlive this value.

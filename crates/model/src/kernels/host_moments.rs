@@ -67,7 +67,7 @@ impl HostMoments {
         }
     }
 
-    /// Copies all of them, by all processors, over what was copied before.
+    /// Copies all moments over the previous copy, on all processors.
     pub fn save(&mut self) {
         let all = self.first.iter().chain(&self.second).map(|values| values.values());
         if self.saved.is_empty() {
@@ -85,7 +85,7 @@ impl HostMoments {
         }
     }
 
-    /// Makes all of them zero.
+    /// Sets all moments to zero.
     pub fn clear(&mut self) {
         self.first.iter_mut().chain(&mut self.second).for_each(|values| values.values_mut().fill(0.0));
     }

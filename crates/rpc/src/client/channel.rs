@@ -64,7 +64,7 @@ impl Connector {
         })
     }
 
-    /// For streams of large answers: more of them may be under way.
+    /// Allows more answers in flight, for streams of large ones.
     #[must_use]
     pub fn for_large_answers(self) -> Self {
         Self { large_answers: true, ..self }

@@ -239,12 +239,12 @@ impl ServiceError {
     }
 }
 
-/// Whole milliseconds, saturating.
+/// A duration in whole milliseconds, saturating.
 pub fn millis(duration: Duration) -> u64 {
     duration.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-/// Whole microseconds, saturating.
+/// A duration in whole microseconds, saturating.
 pub fn micros(duration: Duration) -> u64 {
     duration.as_micros().try_into().unwrap_or(u64::MAX)
 }

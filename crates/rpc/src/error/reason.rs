@@ -22,7 +22,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// As messages carry it.
+            /// The reason as messages carry it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$reason => $name,)+

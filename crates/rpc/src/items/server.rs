@@ -26,7 +26,7 @@ impl<P> Clone for ItemServer<P> {
 }
 
 impl<P: Items> ItemServer<P> {
-    /// With these limits; `drain` is the shutdown signal of the server.
+    /// A server of items with these limits; `drain` is the shutdown signal of the server.
     pub fn new(limits: ItemLimits, drain: Drain) -> Self {
         series::begin(series::ITEM_SERIES, P::NAME);
         Self(Capacity::new(limits, drain))

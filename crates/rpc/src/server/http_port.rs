@@ -26,12 +26,12 @@ const RESERVE_DEADLINE: Duration = Duration::from_secs(1);
 /// What a connection may take.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
-    /// From the opening of a connection to the end of its first request's header. With TLS, also from its opening to
-    /// the end of the handshake.
+    /// Time limit from the opening of a connection to the end of its first request's header. With TLS, also from its
+    /// opening to the end of the handshake.
     pub header: Duration,
-    /// From the end of a response to the end of the next request's header.
+    /// Time limit from the end of a response to the end of the next request's header.
     pub idle: Duration,
-    /// From the end of a request's header to the end of its body.
+    /// Time limit from the end of a request's header to the end of its body.
     pub body: Duration,
     /// How long a client may go without reading a pending response.
     pub unread: Duration,

@@ -29,7 +29,7 @@ pub struct EvaluationManifest {
 pub struct AskedBenchmark {
     /// How many problems it has.
     pub problems: usize,
-    /// Samples for each of them.
+    /// Samples for each problem.
     pub samples: u32,
     pub temperature: f32,
     /// Share of the probability that is sampled from.

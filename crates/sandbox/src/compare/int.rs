@@ -28,7 +28,7 @@ impl Int {
         Some(Self::new(text.starts_with('-'), words))
     }
 
-    /// From 15-bit digits, least significant first, as marshal stores them.
+    /// An integer from 15-bit digits, least significant first, as marshal stores them.
     #[must_use]
     pub fn from_marshal(negative: bool, digits: &[u16]) -> Self {
         let mut words = vec![0_u32; digits.len() * 15 / 32 + 1];

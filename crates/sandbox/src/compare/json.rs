@@ -14,7 +14,7 @@ const TOO_LARGE: &str = "it exceeds the memory limit";
 pub struct NotJson {
     /// Offset of the fault in the text, in bytes.
     pub at: usize,
-    /// What is wrong at that offset.
+    /// What is wrong at the offset.
     pub problem: &'static str,
 }
 

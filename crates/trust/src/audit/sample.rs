@@ -52,7 +52,7 @@ pub struct AuditedSample {
     pub response: Vec<u32>,
     /// For each token of the response how that engine has drawn it; `None` where it has not.
     pub drawn: Vec<Option<DrawnToken>>,
-    /// With which seeds, where the engine has an arithmetic.
+    /// Seeds that the tokens were drawn with, if the engine names an arithmetic.
     pub seeded: Vec<SeededRun>,
     /// The first tokens of the response that are known to be drawn without the end tokens.
     pub early: usize,

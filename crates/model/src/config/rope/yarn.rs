@@ -17,7 +17,7 @@ pub struct Yarn {
     pub original_max_position_embeddings: f64,
     /// Turns within the original context from which on a frequency is kept.
     pub beta_fast: f64,
-    /// Turns up to which it is divided; at most `beta_fast`.
+    /// Turns within the original context up to which a frequency is divided; at most `beta_fast`.
     pub beta_slow: f64,
     /// What cosines and sines are multiplied by, above 0.
     pub attention_factor: f64,

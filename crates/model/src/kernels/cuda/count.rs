@@ -88,7 +88,7 @@ impl Counter {
         }
     }
 
-    /// With this many bytes of memory, beyond which an allocation is refused.
+    /// Sets the bytes of memory beyond which an allocation is refused.
     pub fn with_memory(self, bytes: u64) -> Self {
         Self { memory: bytes, ..self }
     }

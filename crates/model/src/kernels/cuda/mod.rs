@@ -117,7 +117,7 @@ impl<D: Device> Cuda<D> {
         }
     }
 
-    /// With other pieces of moments in host memory.
+    /// Sets how many values a piece of moments in host memory has.
     ///
     /// # Errors
     /// 0, or no multiple of 4: each piece begins at an address that is divisible by 16.
@@ -129,7 +129,7 @@ impl<D: Device> Cuda<D> {
         }
     }
 
-    /// With changes that are off unless they are asked for.
+    /// Turns on variants that are off by default.
     #[must_use]
     pub fn with_variants(self, variants: Variants) -> Self {
         Self { variants, ..self }

@@ -30,7 +30,7 @@ impl HttpTokenAuth {
         Self(Some(tokens.into()))
     }
 
-    /// By the tokens of the file that a setting names; disabled without a file.
+    /// Checks tokens against the file that a setting names; disabled without a file.
     ///
     /// # Errors
     /// A file that cannot be used.
