@@ -3,6 +3,7 @@
 mod commands;
 mod messages;
 mod other_names;
+mod protocol;
 mod reasons;
 mod settings;
 mod words;
