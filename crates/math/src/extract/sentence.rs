@@ -64,11 +64,7 @@ pub(super) fn leads(before: &str) -> bool {
         return false;
     }
     let mut rest = words.get(..end).unwrap_or_default();
-    // `There are 3 + 4 apples, so the answer is 7`: what is concluded from a statement.
-    if let Some((conclusion, statement)) = rest.split_last()
-        && matches!(conclusion.as_str(), "so" | "thus" | "hence" | "therefore")
-        && !statement.is_empty()
-    {
+    if let Some(statement) = concluded_from(rest) {
         return !statement.iter().any(|word| words::is(Role::Hedge, word) || word.ends_with("n't"));
     }
     loop {
@@ -95,6 +91,26 @@ pub(super) fn leads(before: &str) -> bool {
             return false;
         }
     }
+}
+
+/// The statement that an answer is concluded from: `There are 3 + 4 apples, so the answer is 7`, `She has 4, and the answer
+/// is 7`, `He gets 3 more, which means that the answer is 7`.
+fn concluded_from(words: &[String]) -> Option<&[String]> {
+    const CONCLUSIONS: [&[&str]; 8] = [
+        &["so"],
+        &["thus"],
+        &["hence"],
+        &["therefore"],
+        &[",", "and"],
+        &["which", "means"],
+        &["which", "means", "that"],
+        &["meaning"],
+    ];
+    let ends = |end: &&[&str]| {
+        let statement = words.get(..words.len().checked_sub(end.len())?)?;
+        words.iter().skip(statement.len()).eq(end.iter()).then_some(statement)
+    };
+    CONCLUSIONS.iter().find_map(ends).filter(|statement| !statement.is_empty())
 }
 
 /// The length of a clause that gives a reason and ends with a comma: `since x > 0,`.
@@ -221,9 +237,17 @@ mod tests {
 
     #[test]
     fn every_word_before_an_announcement_is_known() {
-        for before in
-            ["", "The ", "So the final ", "Therefore, the correct ", "Since x > 0, the ", "Thus our ", "Step 5: the "]
-        {
+        for before in [
+            "",
+            "The ",
+            "So the final ",
+            "Therefore, the correct ",
+            "Since x > 0, the ",
+            "Thus our ",
+            "Step 5: the ",
+            "Emma has 4 apples, and the final ",
+            "Emma gets 6 more, which means the ",
+        ] {
             assert!(leads(before), "{before}");
         }
         for before in [
@@ -239,6 +263,8 @@ mod tests {
             "Bob's ",
             "Since it is unclear, the ",
             "If n is even it is 7, so the ",
+            "It may be 7, and the ",
+            "Twice 5 and the ",
             "n=2: the ",
         ] {
             assert!(!leads(before), "{before}");
