@@ -256,12 +256,44 @@ fn validate_room(needed: u64, available: Option<u64>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_model::{Config, NetworkOptions, Parameters, tensor_groups};
+
     use super::*;
+    use crate::{Learner, PublishOptions, TrainingSettings, test_model};
 
     #[test]
     fn weights_that_do_not_fit_are_refused_with_both_sizes() {
         assert!(validate_room(1 << 30, Some(1 << 30)).is_ok() && validate_room(1 << 30, None).is_ok());
         let text = validate_room(3 << 30, Some(1 << 30)).unwrap_err().to_string();
         assert!(text.contains("3.0 GiB needed, 1.0 GiB available"), "{text}");
+    }
+
+    #[test]
+    fn a_stale_group_begins_with_what_the_published_weights_have_left() {
+        let config = Config { num_layers: 3, ..test_model::config() };
+        let random = |seed| Parameters::random(&config, seed, 0.2, &candle_core::Device::Cpu).unwrap();
+        let mut learner = Learner::new(config.clone(), random(1), TrainingSettings::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        learner.publish(folder.path(), PublishOptions::default()).unwrap();
+        learner.train(test_model::groups()).unwrap();
+        let mut model = PublishedModel::new(folder.path().to_owned(), DType::F32);
+        model.published(Some(1));
+        learner.publish(folder.path(), PublishOptions::default()).unwrap();
+        let mut text = Packed::default();
+        text.push(&config, &[2, 3, 4, 5], 1..4).unwrap();
+        let groups = tensor_groups(&random(1));
+        let score = |model: &mut PublishedModel, name: &str| {
+            let group = groups.iter().find(|group| group.name == name).unwrap();
+            let replaced = Replaced::Group(group.parameters.clone(), 0);
+            let weights = PublishedWeights { version: 1, replaced: Some(replaced), rounded_to: None };
+            model.score(learner.trainer(), &weights, std::slice::from_ref(&text), 1.0).unwrap()[0].logp.clone()
+        };
+        let wanted = ["mlp", "layer 2"].map(|name| score(&mut model, name));
+        // Left by another network under the same label.
+        let other = network(config.clone(), random(2), DType::F32, NetworkOptions::default()).unwrap();
+        let origins = vec![TensorOrigin::Live; random(1).trained().len()];
+        model.shared.score(&*other, &origins, Some(1), std::slice::from_ref(&text), 1.0).unwrap();
+        let found = ["mlp", "layer 2"].map(|name| score(&mut model, name));
+        assert!(found[0] == wanted[0] && found[1] != wanted[1], "{found:?} {wanted:?}");
     }
 }
