@@ -20,6 +20,7 @@ mod failure;
 pub mod folder;
 pub mod fresh;
 pub mod gguf;
+mod hidden_states;
 pub mod kernels;
 mod network;
 mod pack;
@@ -40,6 +41,7 @@ pub use decode::{BaseWeights, Decoder, KvCache};
 pub use device::{GpuMemory, attention_library, cuda_device, empty_cache, gpu_memory, reset_peak_memory};
 pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
+pub use hidden_states::HiddenStates;
 pub use kernels::cuda::{AttentionFallback, AttentionLibrary};
 pub use kernels::{Coefficients, Scores};
 pub use network::{

@@ -46,6 +46,26 @@ pub fn tensor_groups(parameters: &Parameters) -> Vec<TensorGroup> {
     groups.filter(|group| !group.parameters.is_empty()).collect()
 }
 
+/// The layer that first reads each tensor that is trained: the number of layers for those of the last norm and the head.
+pub(crate) fn first_layers(parameters: &Parameters) -> Vec<usize> {
+    let ids = parameters.ids();
+    let mut first = vec![0; parameters.specs().len()];
+    let mut note = |layer: usize, read: &[LinearIds], norms: &[Option<ParameterId>]| {
+        let of_linear = |linear: LinearIds| matrices(linear).chain(linear.bias);
+        let all = read.iter().copied().flat_map(of_linear).chain(norms.iter().copied().flatten());
+        all.for_each(|id| first[id.index()] = layer);
+    };
+    note(ids.layers.len(), &[ids.head], &[Some(ids.norm)]);
+    for (number, layer) in ids.layers.iter().enumerate() {
+        let norms = [Some(layer.input_norm), Some(layer.post_norm), layer.query_norm, layer.key_norm];
+        note(number, &attention_of(layer), &norms);
+        note(number, &mlp_of(layer), &[]);
+    }
+    // A head that is tied to it is read before.
+    first[ids.embedding.index()] = 0;
+    first[parameters.trained()].to_vec()
+}
+
 fn attention_of(layer: &LayerIds) -> [LinearIds; 4] {
     [layer.query, layer.key, layer.value, layer.output]
 }
@@ -165,6 +185,26 @@ mod tests {
                     _ => continue,
                 };
                 assert!(belongs, "{name} in {}", group.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_tensor_is_first_read_by_the_layer_in_its_name_or_before_or_after_all() {
+        let lora = LoraShape { rank: 2, alpha: 4.0, targets: vec![LinearModule::Query, LinearModule::Down] };
+        for (tied, bias, lora) in [(true, false, None), (false, true, None), (true, true, Some(&lora))] {
+            let parameters = Parameters::described_with(&config(3, tied, bias), lora).unwrap();
+            for (spec, layer) in parameters.trained_specs().iter().zip(first_layers(&parameters)) {
+                let of_layer = spec.name.split_once(".layers.").and_then(|(_, rest)| rest.split('.').next());
+                let wanted = match (of_layer, spec.name.as_str()) {
+                    (Some(number), _) => number.parse().unwrap(),
+                    (None, "model.embed_tokens.weight") => 0,
+                    (None, name) => {
+                        assert!(["model.norm.weight", "lm_head.weight"].contains(&name), "{name}");
+                        3
+                    }
+                };
+                assert_eq!(layer, wanted, "{}", spec.name);
             }
         }
     }

@@ -35,6 +35,7 @@ mod scoring;
 mod sequence;
 mod service;
 mod settings;
+mod shared_layers;
 mod skip_reason;
 mod source;
 mod step;

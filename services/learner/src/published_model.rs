@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use candle_core::{DType, Tensor};
 use evenkeel_host::{Size, arriving, available_memory};
 use evenkeel_model::folder::StoredTrained;
-use evenkeel_model::{ModelError, TrainableModel, network};
+use evenkeel_model::{ModelError, Packed, Scores, TrainableModel, network};
 use evenkeel_model_folder::{Folder, VersionMarker};
 
 use crate::error::{LearnerError, Result};
 use crate::memory::OutOfMemory;
+use crate::shared_layers::SharedLayers;
 use crate::step_folder;
 use crate::trainer::Trainer;
 
@@ -60,22 +61,29 @@ pub(crate) struct PublishedModel {
     network: Option<Box<dyn TrainableModel>>,
     /// Origin of each parameter.
     origins: Vec<TensorOrigin>,
+    shared: SharedLayers<TensorOrigin>,
 }
 
 impl PublishedModel {
     /// For the folder of published weights and the type in which they are published.
     pub(crate) fn new(folder: PathBuf, dtype: DType) -> Self {
-        Self { folder, dtype, live: None, network: None, origins: Vec::new() }
+        Self { folder, dtype, live: None, network: None, origins: Vec::new(), shared: SharedLayers::default() }
     }
 
     /// Notes that the weights in training were published as that version, or that they were replaced by others: folders
     /// may have changed.
     pub(crate) fn published(&mut self, live: Option<u64>) {
-        self.clear();
+        self.forget();
         self.live = live;
     }
 
-    /// Drops all tensors. Returns whether there were any.
+    /// Drops all tensors and hidden states.
+    pub(crate) fn forget(&mut self) {
+        self.clear();
+        self.shared = SharedLayers::default();
+    }
+
+    /// Drops all tensors, which may be in a GPU's memory. Returns whether there were any.
     pub(crate) fn clear(&mut self) -> bool {
         self.origins.clear();
         self.network.take().is_some()
@@ -95,13 +103,38 @@ impl PublishedModel {
         }
     }
 
+    /// Log-probabilities and entropies under these weights, with the bits of a whole pass.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    pub(crate) fn score(
+        &mut self,
+        trainer: &Trainer,
+        weights: &PublishedWeights,
+        batches: &[Packed],
+        temperature: f32,
+    ) -> Result<Vec<Scores>> {
+        let (network, origins, shared) = self.fill(trainer, weights)?;
+        let whole = weights.replaced.is_none().then_some(weights.version);
+        Ok(shared.score(network, origins, whole, batches, temperature)?)
+    }
+
     /// The network with these weights.
     ///
     /// # Errors
     /// [`LearnerError::WeightsGone`] for a version without a folder, [`LearnerError::NoRoom`] where they do not fit
     /// into memory; a folder that cannot be read.
-    #[tracing::instrument(level = "debug", skip_all, fields(version = weights.version))]
     pub(crate) fn with(&mut self, trainer: &Trainer, weights: &PublishedWeights) -> Result<&dyn TrainableModel> {
+        Ok(self.fill(trainer, weights)?.0)
+    }
+
+    /// The network with these weights, the origin of each parameter, and what earlier passes have left.
+    #[tracing::instrument(level = "debug", skip_all, fields(version = weights.version))]
+    fn fill(
+        &mut self,
+        trainer: &Trainer,
+        weights: &PublishedWeights,
+    ) -> Result<(&dyn TrainableModel, &[TensorOrigin], &mut SharedLayers<TensorOrigin>)> {
         let mut wanted = vec![
             self.origin(trainer, weights.version, weights.rounded_to);
             trainer.parameters().trained_values().len()
@@ -126,7 +159,7 @@ impl PublishedModel {
             LearnerError::Model(error) if OutOfMemory::is(&error) => LearnerError::NoRoom(error.to_string()),
             other => other,
         })?;
-        Ok(&**self.network.insert(filled))
+        Ok((&**self.network.insert(filled), &self.origins, &mut self.shared))
     }
 
     fn origin(&self, trainer: &Trainer, version: u64, rounded_to: Option<DType>) -> TensorOrigin {
@@ -223,12 +256,44 @@ fn validate_room(needed: u64, available: Option<u64>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_model::{Config, NetworkOptions, Parameters, tensor_groups};
+
     use super::*;
+    use crate::{Learner, PublishOptions, TrainingSettings, test_model};
 
     #[test]
     fn weights_that_do_not_fit_are_refused_with_both_sizes() {
         assert!(validate_room(1 << 30, Some(1 << 30)).is_ok() && validate_room(1 << 30, None).is_ok());
         let text = validate_room(3 << 30, Some(1 << 30)).unwrap_err().to_string();
         assert!(text.contains("3.0 GiB needed, 1.0 GiB available"), "{text}");
+    }
+
+    #[test]
+    fn a_stale_group_begins_with_what_the_published_weights_have_left() {
+        let config = Config { num_layers: 3, ..test_model::config() };
+        let random = |seed| Parameters::random(&config, seed, 0.2, &candle_core::Device::Cpu).unwrap();
+        let mut learner = Learner::new(config.clone(), random(1), TrainingSettings::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        learner.publish(folder.path(), PublishOptions::default()).unwrap();
+        learner.train(test_model::groups()).unwrap();
+        let mut model = PublishedModel::new(folder.path().to_owned(), DType::F32);
+        model.published(Some(1));
+        learner.publish(folder.path(), PublishOptions::default()).unwrap();
+        let mut text = Packed::default();
+        text.push(&config, &[2, 3, 4, 5], 1..4).unwrap();
+        let groups = tensor_groups(&random(1));
+        let score = |model: &mut PublishedModel, name: &str| {
+            let group = groups.iter().find(|group| group.name == name).unwrap();
+            let replaced = Replaced::Group(group.parameters.clone(), 0);
+            let weights = PublishedWeights { version: 1, replaced: Some(replaced), rounded_to: None };
+            model.score(learner.trainer(), &weights, std::slice::from_ref(&text), 1.0).unwrap()[0].logp.clone()
+        };
+        let wanted = ["mlp", "layer 2"].map(|name| score(&mut model, name));
+        // Left by another network under the same label.
+        let other = network(config.clone(), random(2), DType::F32, NetworkOptions::default()).unwrap();
+        let origins = vec![TensorOrigin::Live; random(1).trained().len()];
+        model.shared.score(&*other, &origins, Some(1), std::slice::from_ref(&text), 1.0).unwrap();
+        let found = ["mlp", "layer 2"].map(|name| score(&mut model, name));
+        assert!(found[0] == wanted[0] && found[1] != wanted[1], "{found:?} {wanted:?}");
     }
 }

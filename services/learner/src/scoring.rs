@@ -26,13 +26,7 @@ pub(crate) fn score(
     sampled: Option<SampledFrom<'_>>,
     draws: &[Vec<TokenDraw>],
 ) -> Result<Vec<SequenceScores>> {
-    let Some(from) = sampled else {
-        let scores = batches.unpack(network.score(batches.packed(), temperature)?);
-        return Ok(scores
-            .into_iter()
-            .map(|plain| SequenceScores { plain, statistics: None, drawn: Vec::new() })
-            .collect());
-    };
+    let Some(from) = sampled else { return Ok(plain(batches, network.score(batches.packed(), temperature)?)) };
     let tokens = batches.unpack_tokens(network.score_sampled(batches.packed(), from, &batches.pack_tokens(draws))?);
     let of_sequence = tokens.into_iter().map(|tokens| SequenceScores {
         plain: Scores {
@@ -43,4 +37,10 @@ pub(crate) fn score(
         statistics: Some(tokens.into_iter().map(|token| token.statistics).collect()),
     });
     Ok(of_sequence.collect())
+}
+
+/// Scores of each micro-batch as those of each sequence, in their order.
+pub(crate) fn plain(batches: &MicroBatches, scores: Vec<Scores>) -> Vec<SequenceScores> {
+    let of_sequence = batches.unpack(scores).into_iter();
+    of_sequence.map(|plain| SequenceScores { plain, statistics: None, drawn: Vec::new() }).collect()
 }

@@ -6,7 +6,9 @@ mod head;
 pub(crate) mod layer;
 mod pass;
 mod recompute;
+mod shared_layers;
 mod sums;
+mod trainable;
 mod tree;
 mod workers;
 
@@ -14,6 +16,7 @@ use candle_core::{DType, Device, Tensor};
 
 use crate::config::Config;
 use crate::error::{BoxError, ModelError, Result};
+use crate::hidden_states::HiddenStates;
 use crate::kernels::cpu::Cpu;
 #[cfg(feature = "cuda")]
 use crate::kernels::cuda::{CandleDevice, Cuda};
@@ -28,6 +31,7 @@ pub use gradients::gradients_of_sums;
 pub use recompute::Recompute;
 pub use sums::{BlockShare, fewest_gradients, most_gradients};
 use sums::{Sums, validate_blocks};
+pub use trainable::TrainableModel;
 pub use tree::{TreeNode, nodes_of, sum_of_nodes};
 use workers::Workers;
 
@@ -91,55 +95,6 @@ pub struct PartialGradient {
     /// The sum of each parameter that is trained, as layers compute with it, and whether any backward pass reached it;
     /// `None` if these blocks are empty.
     pub sums: Option<Vec<(Tensor, bool)>>,
-}
-
-/// A trainable model, independent of its kernels.
-pub trait TrainableModel: Send {
-    /// Sizes and capabilities of the model.
-    fn config(&self) -> &Config;
-    /// The fp32 master parameters.
-    fn parameters(&self) -> &Parameters;
-    /// Mutable access for an optimizer.
-    fn parameters_mut(&mut self) -> &mut Parameters;
-    /// The parameters for an optimizer, and the kernels that it can use on them.
-    fn for_update(&mut self) -> (Option<&dyn OptimizerKernels>, &mut Parameters);
-    /// Log-probabilities and entropies of each micro-batch's scored tokens, logits divided by `temperature`.
-    fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>>;
-    /// For the scored tokens of each micro-batch, the statistics of the distributions that they were sampled from. A
-    /// row's numbers do not depend on which other rows are computed with it. `draws`: of each micro-batch what is known
-    /// of the draw of each scored token; of lists that are not there, nothing is.
-    ///
-    /// # Errors
-    /// Logits that are not finite, a failure of the device.
-    fn score_sampled(
-        &self,
-        batches: &[Packed],
-        from: SampledFrom<'_>,
-        draws: &[Vec<TokenDraw>],
-    ) -> Result<Vec<Vec<SampledToken>>>;
-    /// Forward and backward passes over the micro-batches; gradients are added to the current sums. Blocks ascend, also
-    /// from call to call: within a block gradients are summed in the order of its micro-batches, whatever calls they
-    /// come in.
-    ///
-    /// # Errors
-    /// A block before one that was begun, or beyond the last; the error of a loss; a failure of the device. What was
-    /// summed is then discarded.
-    fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()>;
-    /// Takes the summed gradients as fp32 tensors in the order of the parameters; the next sums begin at zero.
-    ///
-    /// # Errors
-    /// [`ModelError::NoGradient`] if no backward pass reached some parameter since the last call.
-    fn take_gradients(&mut self) -> Result<Vec<Tensor>>;
-    /// Takes the sums of the own blocks ([`NetworkOptions::share`]), which others complete; the next sums begin at
-    /// zero.
-    ///
-    /// # Errors
-    /// A failure of the device.
-    fn take_partial_gradients(&mut self) -> Result<Vec<PartialGradient>>;
-    /// Discards the gradients summed so far.
-    fn discard_gradients(&mut self);
-    /// Logits of every token of one sequence, row by row, from the training forward pass.
-    fn logits(&self, ids: &[u32]) -> Result<Vec<f32>>;
 }
 
 /// A network for these parameters' device: the fused kernels for fp32 on a CPU, own kernels on a GPU in fp32 and bf16,
@@ -228,6 +183,31 @@ impl<K: Kernels> TrainableModel for Network<K> {
         validate_temperature(|| "temperature".to_owned(), temperature)?;
         let costs: Vec<_> = batches.iter().map(cost).collect();
         self.workers.run(&costs, |index| self.score_batch(&batches[index], temperature))
+    }
+
+    fn score_keeping(&self, batches: &[Packed], temperature: f32, states: &mut HiddenStates) -> Result<Vec<Scores>> {
+        validate_temperature(|| "temperature".to_owned(), temperature)?;
+        let costs: Vec<_> = batches.iter().map(cost).collect();
+        let layers: Vec<_> = states.layers().collect();
+        let found =
+            self.workers.run(&costs, |index| self.score_keeping_batch(&batches[index], temperature, &layers))?;
+        let kept = batches.iter().zip(found).map(|(batch, (scores, kept))| {
+            states.add(batch, &kept);
+            scores
+        });
+        Ok(kept.collect())
+    }
+
+    fn score_from(
+        &self,
+        batches: &[Packed],
+        temperature: f32,
+        states: &HiddenStates,
+        layer: usize,
+    ) -> Result<Vec<Scores>> {
+        validate_temperature(|| "temperature".to_owned(), temperature)?;
+        let costs: Vec<_> = batches.iter().map(cost).collect();
+        self.workers.run(&costs, |index| self.score_batch_from(&batches[index], temperature, states, layer))
     }
 
     fn score_sampled(

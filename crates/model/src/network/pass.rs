@@ -1,6 +1,7 @@
 //! The forward and backward pass of one micro-batch.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::block::BlockSums;
 use super::head::{HeadPass, Scoring};
@@ -28,10 +29,21 @@ impl<K: Kernels> Network<K> {
     pub(super) fn score_batch(&self, batch: &Packed, temperature: f32) -> Result<Scores> {
         let pass = self.pass(batch.positions())?;
         let x = self.last_layer(&pass, batch)?;
-        let scored = self.kernels.select_rows(&x, batch.rows())?;
+        self.scores_of(&pass, &x, batch, temperature)
+    }
+
+    /// The scores of the last layer's output.
+    pub(super) fn scores_of(
+        &self,
+        pass: &Pass<'_, K>,
+        x: &K::Matrix,
+        batch: &Packed,
+        temperature: f32,
+    ) -> Result<Scores> {
+        let scored = self.kernels.select_rows(x, batch.rows())?;
         let ids = self.parameters.ids();
         let hidden = pass.norm(&scored, ids.norm)?;
-        Ok(HeadPass::new(&pass, ids.head, hidden, batch, self.scoring(temperature))?.forward()?.0)
+        Ok(HeadPass::new(pass, ids.head, hidden, batch, self.scoring(temperature))?.forward()?.0)
     }
 
     pub(super) fn score_sampled_batch(
@@ -70,8 +82,22 @@ impl<K: Kernels> Network<K> {
 
     /// The output of the last layer.
     fn last_layer(&self, pass: &Pass<'_, K>, batch: &Packed) -> Result<K::Matrix> {
-        let mut x = self.kernels.embed(self.parameters.get(self.parameters.ids().embedding), batch.ids())?;
-        for ids in &self.parameters.ids().layers {
+        self.through(pass, self.embedded(batch)?, 0..self.config.num_layers, batch)
+    }
+
+    pub(super) fn embedded(&self, batch: &Packed) -> Result<K::Matrix> {
+        self.kernels.embed(self.parameters.get(self.parameters.ids().embedding), batch.ids())
+    }
+
+    /// The output of the last of these layers, of which `x` is the input of the first.
+    pub(super) fn through(
+        &self,
+        pass: &Pass<'_, K>,
+        mut x: K::Matrix,
+        layers: Range<usize>,
+        batch: &Packed,
+    ) -> Result<K::Matrix> {
+        for ids in &self.parameters.ids().layers[layers] {
             x = pass.forward(&x, ids, batch.segments())?.0;
         }
         Ok(x)
@@ -153,7 +179,7 @@ impl<K: Kernels> Network<K> {
         self.parameters.device().is_cpu()
     }
 
-    fn pass<'a>(&'a self, positions: &'a [u32]) -> Result<Pass<'a, K>> {
+    pub(super) fn pass<'a>(&'a self, positions: &'a [u32]) -> Result<Pass<'a, K>> {
         let weights = match self.parameters.lora() {
             None => Cow::Borrowed(self.parameters.values()),
             Some(_) => Cow::Owned(self.parameters.scaled()?),

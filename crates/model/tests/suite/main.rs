@@ -4,6 +4,7 @@
 mod backward;
 mod decode;
 mod sampled;
+mod shared_layers;
 mod shared_prefix;
 #[path = "../support/mod.rs"]
 mod support;

@@ -12,7 +12,7 @@ use super::convert;
 use super::score_request::ScoreTask;
 use super::status::StatusBoard;
 use crate::published_model::PublishedModel;
-use crate::scoring::{SequenceScores, score};
+use crate::scoring::{SequenceScores, plain, score};
 use crate::trainer::Trainer;
 
 /// Items in one pass: enough to fill micro-batches, few enough that a step does not wait long.
@@ -100,14 +100,14 @@ impl Scoring {
         }
     }
 
-    /// Drops tensors of published weights, which a step would have in memory beside its gradients. The next publication
-    /// drops them in any case.
+    /// Drops tensors of published weights and hidden states, which a step would have in memory beside its gradients. The
+    /// next publication drops them in any case.
     pub(super) fn make_room(&mut self) {
-        self.published.clear();
+        self.published.forget();
     }
 
     /// Notes that the weights in training were published as this version, or (`None`) replaced. Tensors of published
-    /// weights are dropped.
+    /// weights and hidden states are dropped.
     pub(super) fn published(&mut self, version: Option<u64>) {
         self.published.published(version);
     }
@@ -154,9 +154,13 @@ impl Scoring {
             return;
         }
         let scored = trainer.pack(&sequences).and_then(|batches| {
-            let network = match &task.weights {
-                Some(weights) => self.published.with(trainer, weights)?,
-                None => trainer.network(),
+            let network = match (&task.weights, task.sampled_from()) {
+                (Some(weights), None) => {
+                    let scores = self.published.score(trainer, weights, batches.packed(), task.temperature)?;
+                    return Ok(plain(&batches, scores));
+                }
+                (Some(weights), Some(_)) => self.published.with(trainer, weights)?,
+                (None, _) => trainer.network(),
             };
             score(network, &batches, task.temperature, task.sampled_from(), &draws)
         });

@@ -105,6 +105,8 @@ async fn a_replaced_group_scores_as_a_folder_that_is_written_with_those_tensors(
         let from = service.parameters(other);
         let whole = service.opened(version);
         let names = &status.tensor_groups;
+        // A pass under the version leaves layers to others.
+        assert_eq!(scored(&service.score(vec![of(version)]).await[0]), whole);
         let answers = service.score(names.iter().map(|name| replaced(version, name, other)).collect()).await;
         for (group, answer) in tensor_groups(&Parameters::described(&config()).unwrap()).iter().zip(&answers) {
             let mut values = base.values().to_vec();
