@@ -30,7 +30,8 @@ pub(super) fn sentence_before(text: &str, start: usize) -> (&str, bool) {
 /// The last sentence of a text that `near` begins with. None where it ends before the rest.
 fn last_sentence<'t>(near: &'t str, sentence: &'t str) -> &'t str {
     let is_on_its_line = !near.suffix_from(sentence.len()).contains('\n');
-    if sentence.ends_with(['.', '!', '?', ';']) || !is_on_its_line && !goes_on(sentence) {
+    let is_ended = sentence.ends_with(['.', '!', '?', ';']) && !sentence.ends_with("e.g.");
+    if is_ended || !is_on_its_line && !goes_on(sentence) {
         return "";
     }
     // `\n`, `. `

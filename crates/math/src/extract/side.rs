@@ -56,8 +56,13 @@ fn chain(text: &str) -> Option<String> {
     let closed = closed.strip_suffix("\\)").unwrap_or(closed);
     let is_formula = in_formula || closed.len() < text.len();
     if !is_formula {
-        // In prose a side has no spaces.
-        return Some(closed.rsplit([' ', '\n']).next().unwrap_or_default().to_owned());
+        // In prose a side has no spaces, unless it is computed: `6 × 6 =`.
+        let side = closed.rsplit([' ', '\n']).next().unwrap_or_default();
+        let is_computed = closed
+            .prefix_to(closed.len() - side.len())
+            .trim_end()
+            .ends_with(['+', '-', '−', '×', '*', '/', '÷', '·', 'x']);
+        return (!is_computed).then(|| side.to_owned());
     }
     let start = STARTS.iter().filter_map(|mark| Some(closed.rfind(mark)? + mark.len())).max().unwrap_or(0);
     // A row that begins with `=` goes on with the one before.
@@ -75,12 +80,16 @@ fn chain(text: &str) -> Option<String> {
     Some(words.to_owned())
 }
 
-/// Whether a side is a value that is not the answer's.
+/// Whether a side is a number that is not the answer's: `37 =`, `\\frac{5}{7} =`.
 fn is_another_value(side: &str, answer: &str) -> bool {
-    let is_integer = |text: &str| {
-        text.contains(|c: char| c.is_ascii_digit()) && text.chars().all(|c| c.is_ascii_digit() || ", {}-".contains(c))
+    let is_number = |text: &str| {
+        let text = text.trim_start_matches(['-', ' ']);
+        let digits = ["\\frac", "\\dfrac", "\\tfrac"].iter().find_map(|fraction| text.strip_prefix(fraction));
+        let digits = digits.unwrap_or(text);
+        digits.contains(|c: char| c.is_ascii_digit())
+            && digits.chars().all(|c| c.is_ascii_digit() || ", {}".contains(c))
     };
-    is_integer(side) && is_integer(answer) && restated::has_another(side, &Answered::new("", answer))
+    is_number(side) && is_number(answer) && restated::has_another(&format!("${side}$"), &Answered::new("", answer))
 }
 
 /// Whether a side is made of one name in lower case, and is neither the name itself nor a function of something else.
