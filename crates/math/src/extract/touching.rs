@@ -7,7 +7,7 @@ use crate::slicing::SafeSlice;
 use crate::words::{self, Known, Role};
 
 /// Words that show a sentence in another language, in ASCII letters, and are none of English.
-const FOREIGN: &str = "el la le los las son hay una del que por il der das ist sind gibt wir und les est sont donc une des nous \
+const FOREIGN: &str = "de el la los las son hay una del que por il der das ist sind gibt wir und les est sont donc une des nous \
     gli sono che het een zijn jest var det";
 /// Words that stand before a box alone in their sentence.
 const ALONE: &str = "yes ok okay hmm gives giving yields yielding get voila";
@@ -112,7 +112,9 @@ pub(super) fn is_unknown(sentence: &str, known: &Known) -> bool {
     if word.ends_with(is_unspaced) {
         return !leads(word.suffix_from(word.trim_end_matches(is_unspaced).len()), known);
     }
-    let mut others = before.split(|c: char| !c.is_alphabetic() && !is_mark(c)).filter(|word| !word.is_empty());
+    // `\le` is no word.
+    let plain = before.split_whitespace().filter(|part| !part.contains('\\'));
+    let mut others = plain.flat_map(|part| part.split(|c: char| !c.is_alphabetic() && !is_mark(c)));
     let is_alone = before.trim().is_empty();
     let is_foreign = |word: &str| {
         word.chars().nth(1).is_some()
@@ -209,6 +211,7 @@ mod tests {
             "José has",
             "She baked",
             "\\qquad",
+            "Since $x \\le 1,$ the maximum value is",
             "$x$",
         ] {
             assert!(!is_unknown(sentence, &known), "{sentence}");

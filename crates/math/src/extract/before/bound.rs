@@ -55,7 +55,7 @@ fn is_neighbour(clause: &[&str]) -> bool {
     let is_verb = |word: &str| ["s", "ed", "ing", "own"].iter().any(|end| word.ends_with(end)) || BARE.contains(&word);
     let is_name = |word: &str| words::is_any(&[Role::Name, Role::Label, Role::Adjective], word) || word == "#";
     match clause {
-        ["add", "#", "to"] => true,
+        ["add", "#", "to"] | [.., "rule" | "rules" | "ruled", "out"] => true,
         [.., word, "to"] => !is_verb(word) && !words::is_any(&[Role::Name, Role::Connective], word),
         [.., "the", kind, noun, "of"] if *kind != "the" => !(is_name(noun) && is_name(kind)),
         [.., "the", noun, "of"] | [.., "number", "of", noun, "of"] => !is_name(noun),
