@@ -1,6 +1,8 @@
 //! The left side of the equation that ends with a box: `x =` names the answer, `2x =`, `|x| =` and `37 =` make it another
 //! value, unless the problem has that side as a formula of its own.
 
+use std::collections::HashSet;
+
 use super::beside;
 use super::restated::{self, Answered};
 use crate::slicing::SafeSlice;
@@ -96,6 +98,7 @@ fn is_another_value(side: &str, answer: &str) -> bool {
 fn is_of_one_name(side: &str) -> bool {
     let mut names = String::new();
     let mut has_more = false;
+    let mut indices = HashSet::new();
     let mut rest = side;
     while let Some(c) = rest.chars().next() {
         let mut length = c.len_utf8();
@@ -118,6 +121,7 @@ fn is_of_one_name(side: &str) -> bool {
                         .find(|c: char| !c.is_ascii_alphabetic())
                         .map_or(index.len(), |at| at + 1);
                 }
+                indices.insert(rest.prefix_to(length.min(rest.len())));
             }
             c if c.is_alphabetic() => names.push(c),
             '\'' | '{' | '}' | ' ' | '\u{300}'..='\u{36f}' => {}
@@ -132,7 +136,9 @@ fn is_of_one_name(side: &str) -> bool {
         && side.suffix_from(1).trim_start_matches('\'').starts_with('(')
         && side.ends_with(')')
         && names.len() == 1;
+    // `y_1 + y_2`
     has_more
+        && indices.len() < 2
         && is_whole
         && first.is_ascii_lowercase()
         && names.chars().all(|name| name == first)
@@ -169,6 +175,7 @@ mod tests {
             "$x_1 = ",
             "$A = r^2 = ",
             "$a + b = ",
+            "$2y_1 + 2y_2 = ",
             "$f(2) = ",
             "$\\angle ABC = ",
             "$3 \\cdot 12 = ",
