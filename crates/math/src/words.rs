@@ -104,14 +104,23 @@ static PHRASES: LazyLock<HashMap<&str, u64>> = LazyLock::new(|| {
 static COUNTERS: LazyLock<HashSet<String>> =
     LazyLock::new(|| rows().filter(|(role, _)| *role == Role::Counter).map(|(_, word)| singular(word)).collect());
 
+/// The phrases in other languages than English.
+static FOREIGN: LazyLock<Vec<(Role, &str)>> = LazyLock::new(|| rows_in(|language| language != "en").collect());
+
 fn rows() -> impl Iterator<Item = (Role, &'static str)> {
+    rows_in(|_| true)
+}
+
+/// The phrases of some languages.
+fn rows_in(is_one: impl Fn(&str) -> bool) -> impl Iterator<Item = (Role, &'static str)> {
     let lines = ALLOW_LIST.lines().filter(|line| !line.starts_with('#'));
     lines
-        .filter_map(|line| {
+        .filter_map(move |line| {
             let mut columns = line.split('\t');
             let role = columns.next()?;
             let (_, role) = ROLES.iter().find(|(name, _)| *name == role)?;
-            Some((*role, columns.nth(1)?))
+            let is_wanted = columns.next().is_some_and(&is_one);
+            Some((*role, columns.next()?)).filter(|_| is_wanted)
         })
         .flat_map(|(role, phrases)| phrases.split(", ").map(move |phrase| (role, phrase)))
 }
@@ -129,6 +138,18 @@ pub(crate) fn is(role: Role, phrase: &str) -> bool {
 pub(crate) fn is_any(roles: &[Role], phrase: &str) -> bool {
     let wanted = roles.iter().fold(0, |bits, role| bits | bit(*role));
     PHRASES.get(phrase).is_some_and(|kinds| kinds & wanted != 0)
+}
+
+/// Whether a text in lower case has a phrase of this kind in another language than English.
+pub(crate) fn has_foreign(role: Role, text: &str) -> bool {
+    let is_end = |c: Option<char>| c.is_none_or(|c| !c.is_alphabetic() || c > '\u{2fff}');
+    FOREIGN.iter().filter(|(of, _)| *of == role).any(|(_, phrase)| {
+        text.match_indices(phrase).any(|(at, _)| {
+            let (before, after) = (text.get(..at), text.get(at + phrase.len()..));
+            is_end(before.and_then(|text| text.chars().next_back()))
+                && is_end(after.and_then(|text| text.chars().next()))
+        })
+    })
 }
 
 /// Longest word that is looked up in any case.

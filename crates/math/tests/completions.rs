@@ -264,9 +264,11 @@ fn plain_boxes() {
                 text.lines().next().is_some_and(|line| line.contains(|c: char| c.is_alphanumeric() || !c.is_ascii()))
             };
             let line = before.rsplit('\n').next().unwrap_or_default();
+            // The last word of a sentence in another language must be known, and that of a sentence of one word.
+            let is_foreign = line.contains(|c: char| c.is_alphabetic() && !c.is_ascii()) || !line.trim().contains(' ');
             let has_formula = before.contains(['(', '[', '=', '{', '\\']) || after.starts_with('}');
             let is_part = found.reason == Reason::NotUnderstood
-                && (goes_on(&before, &after) || has_words(&after) || has_formula || announces(line));
+                && (goes_on(&before, &after) || has_words(&after) || has_formula || is_foreign || announces(line));
             // A percent sign behind the box is read if the gold answer has one.
             let is_percent = gold.contains('%') && ["%", "percent", "pct"].iter().any(|sign| after.contains(sign));
             if !is_denied && !is_taken_back && !is_part && !is_percent {

@@ -5,6 +5,7 @@ use memchr::{memmem, memrchr_iter, memrchr2_iter};
 
 use super::{NoAnswer, boxes, foreign_answer, line, sentence};
 use crate::slicing::SafeSlice;
+use crate::words::{self, Role};
 
 /// Empty announcements after which the search stops, since each scans the rest of its line.
 const MAX_EMPTY: usize = 8;
@@ -72,6 +73,17 @@ pub(super) fn tag_before(text: &str, at: usize) -> Option<usize> {
     let is_any = |at: usize, open: &str| ANSWER_TAGS.into_iter().any(|name| is_tag(text, at, name, open));
     let tag = memrchr_iter(b'<', before.as_bytes()).find(|at| is_any(*at, "<") || is_any(*at, "</"))?;
     is_any(tag, "<").then_some(tag)
+}
+
+/// The value that the last announcement gives where its sentence is not understood, and supposes and doubts nothing.
+pub(super) fn unclear(text: &str) -> Option<&str> {
+    let at = memmem::rfind(text.as_bytes(), b"answer")?;
+    let before = text.prefix_to(at);
+    let answer = line::value(announced(before, text.suffix_from(at + "answer".len()))?);
+    let words = sentence::words_of(clause(before));
+    let is_doubt = |word: &String| words::is_any(&[Role::Hedge, Role::Denial, Role::Multiple], word) || word == "half";
+    let is_value = answer.starts_with(|c: char| c.is_ascii_digit() || "$\\-(".contains(c));
+    (is_value && !words.iter().any(is_doubt)).then_some(answer)
 }
 
 fn announced_last(text: &str) -> Result<Option<&str>, NoAnswer> {

@@ -13,6 +13,8 @@ use crate::words::{self, Known};
 const MIN_BYTES: usize = 6;
 /// Longest answer of letters alone that is compared.
 const MAX_LETTERS: usize = 8;
+/// Longest value before a clause that is compared.
+const MAX_VALUE: usize = 64;
 
 /// Whether the text after an answer announces another one.
 pub(super) fn announces(found: &Extracted<'_>, text: &str) -> bool {
@@ -25,7 +27,7 @@ pub(super) fn announces(found: &Extracted<'_>, text: &str) -> bool {
     let whole = text.slice(place);
     let is_hashed = memchr(b'#', rest.as_bytes()).is_some();
     let marked = is_hashed.then(|| hashes::after_hashes(rest)).flatten();
-    let announced = announcement::last(rest).ok().flatten();
+    let announced = announcement::last(rest).unwrap_or_else(|_| announcement::unclear(rest));
     [marked, announced].into_iter().flatten().any(|other| is_other(whole, other))
 }
 
@@ -67,13 +69,14 @@ fn stated_before(before: &str) -> Option<&str> {
     before_clause(near.suffix_from(place.start)).or_else(|| is_ended.then_some(stated))
 }
 
-/// The number that a text begins with where a clause about something else follows it: `37, where $m = $`.
+/// The value that a text begins with where a clause about something else follows it: `37, where $m = $`.
 fn before_clause(text: &str) -> Option<&str> {
-    const CLAUSES: [&str; 8] = ["where", "because", "since", "whereas", "while", "although", "though", "but"];
-    let (value, rest) = text.split_once(' ')?;
-    let value = value.trim_matches(['$', ',', '*']);
-    let word = rest.split(' ').next()?;
-    (CLAUSES.contains(&word) && Answered::new("", value).is_number()).then_some(value)
+    const CLAUSES: [&str; 8] =
+        [" where ", " because ", " since ", " whereas ", " while ", " although ", " though ", " but "];
+    let end = CLAUSES.iter().filter_map(|word| text.find(word)).min()?;
+    let value = text.prefix_to(end).trim_matches(['$', ',', '*', ' ']);
+    let is_word = |part: &str| !part.starts_with('\\') && has_word(part);
+    (value.len() <= MAX_VALUE && !value.split([' ', '{', '}']).any(is_word)).then_some(value)
 }
 
 /// The text before the last line that begins another question or a turn of a user.

@@ -186,7 +186,7 @@ fn behind(after: &str) -> Option<u32> {
     let rest = words.get(start..)?;
     let (base, count) = base_at(rest)?;
     let is_form = |word: &String| FORMS.contains(&word.as_str()) || word == "number" || word == "digits";
-    let mut said = rest.get(count..)?.iter().take_while(|word| *word != "instead");
+    let mut said = rest.get(count..)?.iter().take_while(|word| *word != "instead" && !words::is(Role::Reason, word));
     (!is_apart || said.all(is_form)).then_some(base)
 }
 

@@ -2,19 +2,21 @@
 //!
 //! A box is an answer by itself, and prose before it is no part of it. Only words that stand next to it count.
 
+mod bound;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::introduced::sentence_before;
 use super::sentence::{without, words_of};
-use super::{Allowed, Extracted, base, beside, foreign, joined, label, rest, side, speaker};
+use super::{Allowed, Extracted, base, beside, foreign, joined, label, rest, side, speaker, touching};
 use crate::slicing::SafeSlice;
 use crate::words::{self, Known, Role};
 
 /// Whether the sentence that a box stands in makes it another answer, or none. `whole` goes from its command to its end.
 pub(super) fn is_other_box(text: &str, whole: Range<usize>, content: &Extracted<'_>, allowed: &Allowed<'_>) -> bool {
     let (before, after) = (text.prefix_to(whole.start), text.suffix_from(whole.end));
-    let (sentence, _) = sentence_before(text, whole.start);
+    let (sentence, is_named) = sentence_before(text, whole.start);
     let sentence = &*without_text(sentence);
     let answer = match content {
         Extracted::One(answer) => *answer,
@@ -22,10 +24,13 @@ pub(super) fn is_other_box(text: &str, whole: Range<usize>, content: &Extracted<
     };
     !rest::is_accounted(before, after, answer, allowed.known)
         || foreign::denies(sentence)
+        || !is_named && touching::is_unknown(sentence, allowed.known)
         || side::is_other(before, answer, allowed.known)
         || joined::is_enumerated(before, answer)
         || joined::is_asked(sentence)
+        || bound::is_in_scale(sentence, allowed.known)
         || joined::is_joined(before)
+        || joined::is_listed_after(before, answer)
         || is_other(text, whole, content, allowed)
 }
 
@@ -73,7 +78,7 @@ fn denies(sentence: &str, is_named: bool, after: &str, known: &Known) -> bool {
     // Nearly all texts have no such word.
     let mut words =
         sentence.split(|c: char| !c.is_alphabetic() && !matches!(c, '\'' | '’')).filter(|word| !word.is_empty());
-    let is_beside = words.clone().next_back().is_some_and(is_end_of_bound);
+    let is_beside = words.clone().next_back().is_some_and(bound::is_end_of_bound);
     if !is_beside && !words.any(may_deny) {
         return false;
     }
@@ -87,51 +92,13 @@ fn denies(sentence: &str, is_named: bool, after: &str, known: &Known) -> bool {
     // `50% of`
     let is_share = sentence.strip_suffix("of").is_some_and(|rest| rest.trim_end().ends_with(['%', '½', '⅓', '¼', '¾']));
     // `half of $x = 36$` says what x is half of.
-    is_share || is_denial(&words) || is_told_wrong(&words) || is_beside && !is_named && is_bound(&words)
+    is_share || is_denial(&words) || is_told_wrong(&words) || is_beside && !is_named && bound::is_bound(&words)
 }
 
 /// Whether a sentence says only that the answer before it was wrong: `First 5. No: 4`.
 fn is_correction(sentence: &str) -> bool {
     let word = sentence.trim_end_matches([':', ' ']).trim_start_matches(['*', ' ', '-', '—']);
     ["no", "wait", "no wait", "no, wait"].iter().any(|correction| word.eq_ignore_ascii_case(correction))
-}
-
-/// Whether a word ends a phrase before a box that makes it another value: `than`, `of`.
-fn is_end_of_bound(word: &str) -> bool {
-    matches!(word, "than" | "of" | "from" | "the" | "a" | "least" | "most" | "to" | "only" | "by" | "divides")
-        || words::in_lower_case(word, |word| words::is(Role::Bound, word))
-        || ["longer", "but"].contains(&word)
-}
-
-/// Whether a clause ends with words that make the answer another value than the box: `less than`, `the square root of`,
-/// `the answer is at least`.
-fn is_bound(clause: &[&str]) -> bool {
-    let words = without(clause, |word| matches!(word, "the" | "a" | "an" | "exactly" | "only"));
-    let ends = |phrases: usize| {
-        let start = words.len().checked_sub(phrases)?;
-        words.get(start..).map(|words| words.join(" "))
-    };
-    let is_bound = (1..=MAX_BOUND_WORDS).any(|count| ends(count).is_some_and(|phrase| words::is(Role::Bound, &phrase)));
-    // A bound is the answer of many tasks, but no answer is a bound.
-    let is_extreme =
-        matches!(words, [.., "at", "least" | "most"] | [.., "up", "to"] | [.., "divisible", "by"] | [.., "divides"])
-            || matches!(words, [.., "multiple" | "divisor" | "factor" | "power", "of"]);
-    // `the answer: it takes at least` announces the extreme itself.
-    let is_link = |word: &&str| {
-        matches!(*word, "is" | "be" | "must" | "at" | "least" | "most" | "up" | "to" | "a" | "by" | "divides" | "of")
-            || matches!(*word, "divisible" | "multiple" | "divisor" | "factor" | "power" | "always" | "also")
-            || words::is(Role::Copula, word)
-    };
-    let is_told = clause.iter().rposition(|word| *word == "answer").and_then(|at| words.get(at + 1..));
-    is_bound && !is_name_of_value(words) || is_extreme && is_told.is_some_and(|words| words.iter().all(is_link))
-}
-
-/// Most words of a phrase before a box that makes it another value.
-const MAX_BOUND_WORDS: usize = 2;
-
-/// Whether a last word names what stands elsewhere: `the number above`, but not `the answer is above`.
-fn is_name_of_value(words: &[&str]) -> bool {
-    matches!(words, [.., before, "above" | "below"] if !matches!(*before, "is" | "are" | "be" | "was" | "#"))
 }
 
 /// Whether a clause says that what follows is wrong: `it is false that x =`, `an incorrect approach gives`.
@@ -156,7 +123,7 @@ fn is_told_wrong(clause: &[&str]) -> bool {
         matches!(clause, [.., no, verb] if is_negation(no) && verbs.contains(verb)) || clause == ["not", ":"];
     // `If the answer were`
     let is_supposed = matches!(clause, ["if" | "suppose" | "supposing" | "assume" | "assuming" | "say", ..])
-        && matches!(clause, [.., "answer", "is" | "was" | "were" | "be"]);
+        && matches!(clause, [.., "answer" | "it", "is" | "was" | "were" | "be"]);
     is_claimed || clause.iter().any(is_adverb) || is_yielded || is_forbidden || is_supposed
 }
 

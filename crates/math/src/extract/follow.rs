@@ -1,5 +1,8 @@
 //! What follows an answer changes it only by a retraction, or by another value or choice.
 
+mod contrast;
+mod denial;
+mod foreign;
 mod none;
 
 use super::ending::{without_markup, without_unit};
@@ -7,6 +10,8 @@ use super::restated::{self, Answered};
 use super::sentence::{clauses, drawn, has_another_number, sentences, words_of};
 use super::{Extracted, aside, closing_tag, spelled};
 use crate::slicing::SafeSlice;
+use crate::words::{self, Role};
+use denial::{DENIALS, is_denied};
 
 /// Most bytes after an answer that are read.
 const MAX_BYTES: usize = 16 << 10;
@@ -32,50 +37,12 @@ const CUES: [&str; 12] = [
 /// Words that no check may follow: `Correction: x = 8`, but not `Alternatively, 6 + 1 = 7`.
 const CORRECTIONS: [&str; 8] = ["wait", "oops", "sorry", "correction", "scratch", "nevermind", "nope", "whoops"];
 /// Subjects that stand for the answer.
-const SUBJECTS: [&str; 9] = ["it", "this", "that", "which", "answer", "result", "value", "mine", "truth"];
+const SUBJECTS: [&str; 12] =
+    ["it", "this", "that", "which", "answer", "result", "value", "mine", "truth", "check", "verification", "solution"];
 /// Words that say which answer is meant.
 const PLACES: [&str; 9] = ["above", "previous", "boxed", "final", "box", "earlier", "last", "given", "old"];
 /// Words before such a subject.
 const LEADS: [&str; 6] = ["but", "and", "so", "however", "clearly", "no"];
-/// Phrases that deny an answer: `that is not correct`.
-const PRAISES: [&str; 16] = [
-    "correct",
-    "right",
-    "true",
-    "possible",
-    "valid",
-    "be",
-    "the",
-    "it",
-    "what",
-    "acceptable",
-    "work",
-    "works",
-    "satisfy",
-    "hold",
-    "fit",
-    "sense",
-];
-/// Words that deny it at the end of a sentence: `this is a guess`, but not `this is the error bound`.
-const DEFECTS: [&str; 6] = ["nonsense", "nonsensical", "absurd", "fails", "error", "guess"];
-/// Words that deny it.
-const DENIALS: [&str; 15] = [
-    "not",
-    "wrong",
-    "incorrect",
-    "false",
-    "untrue",
-    "impossible",
-    "mistaken",
-    "invalid",
-    "cannot",
-    "never",
-    "isn't",
-    "can't",
-    "doesn't",
-    "contradiction",
-    "contradicts",
-];
 /// Words before another value.
 const BEFORE_OTHERS: [&str; 9] = ["or", "but", "however", "no", "instead", "rather", "another", "other", "also"];
 
@@ -98,14 +65,23 @@ pub(super) fn takes_back(found: &Extracted<'_>, text: &str) -> bool {
     // `</answer>` is no word of the sentence after it.
     let rest = rest.suffix_from(closing_tag(rest));
     let answered = Answered::new(text.prefix_to(end.saturating_sub(last.len())), last);
+    // `so 37.` is no mark of a list.
+    let is_first_on_its_line = |sentence: &str| {
+        let at = (sentence.as_ptr() as usize).wrapping_sub(rest.as_ptr() as usize).min(rest.len());
+        !rest.prefix_to(at).ends_with(", so ")
+    };
     let is_other = |sentence: &str| {
         let next = rest.suffix_from((sentence.as_ptr() as usize + sentence.len()).wrapping_sub(rest.as_ptr() as usize));
         !none::of_another(sentence, last)
             && !none::is_check(sentence)
-            && (denies(sentence, last)
-                || !restated::is_mark(sentence, next) && restated::takes_back(sentence, &answered))
+            && (denies(sentence, &answered)
+                || foreign::takes_back(sentence, &answered)
+                || !(is_first_on_its_line(sentence) && restated::is_mark(sentence, next))
+                    && restated::takes_back(sentence, &answered)
+                || contrast::concludes_another(sentence, &answered))
     };
     first(rest, &answered)
+        || contrast::offers_on_next_line(rest, &answered)
         || drawn(rest).enumerate().any(|(at, part)| sentences(part).skip(usize::from(at == 0)).any(is_other))
 }
 
@@ -181,9 +157,10 @@ fn is_pointed_at(goes_on: &str, answered: &Answered<'_>) -> bool {
 }
 
 /// Whether a sentence takes back the answer before it: `Wait, that is wrong`, `It could also be 8`, `Or 20.`
-fn denies(sentence: &str, answer: &str) -> bool {
+fn denies(sentence: &str, answered: &Answered<'_>) -> bool {
+    let answer = answered.text;
     let words = words_of(sentence);
-    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !is_mark(word)).collect();
+    let words: Vec<&str> = words.iter().flat_map(|word| parts(word)).filter(|word| !is_mark(word)).collect();
     let Some(first) = words.first() else { return false };
     if none::is_said(&words) {
         return true;
@@ -197,7 +174,8 @@ fn denies(sentence: &str, answer: &str) -> bool {
     }
     let has = |listed: &[&str]| words.iter().any(|word| listed.contains(word));
     // `Alternatively, by symmetry we get 36.`
-    let is_again = *first == "alternatively" && words.last() == Some(&"#") && !has_another_number(sentence, answer);
+    let is_stated = words.last() == Some(&"#") && !has_another_number(sentence, answer);
+    let is_again = *first == "alternatively" && (is_stated || !words.contains(&"#"));
     if CUES.contains(first) && !is_again
         || (*first == "no" && words.len() < 3)
         || words.starts_with(&["i", "made"])
@@ -206,7 +184,8 @@ fn denies(sentence: &str, answer: &str) -> bool {
         return true;
     }
     // The subject stands first, or after a word such as "but".
-    let at = usize::from(LEADS.contains(first));
+    let is_lead = LEADS.contains(first) || words::is(Role::Connective, first) && !SUBJECTS.contains(first);
+    let at = usize::from(is_lead);
     let is_number = |at: usize| words.get(at) == Some(&"#") && !has_another_number(sentence, answer);
     let is_subject = |at: usize| words.get(at).is_some_and(|word| SUBJECTS.contains(word)) || is_number(at);
     let is_article = matches!(words.get(at), Some(&("the" | "my" | "our")));
@@ -236,6 +215,7 @@ fn denies(sentence: &str, answer: &str) -> bool {
         && is_value
         && rest.len() < 8
         && has_another_number(sentence, answer)
+        && (!answered.is_number() || restated::has_another(sentence, answered))
     {
         return !has(&["so", "because", "since", "by", "of", "times", "plus", "than", "as", "not"]);
     }
@@ -243,6 +223,15 @@ fn denies(sentence: &str, answer: &str) -> bool {
         && has_another_number(sentence, answer)
         && words.len() < 8
         && !has(&DENIALS)
+}
+
+/// A word, or the two that an apostrophe joins: `that is` for `that's`.
+fn parts(word: &str) -> [&str; 2] {
+    match word.split_once('\'') {
+        Some((subject @ ("it" | "that" | "this" | "there"), "s")) => [subject, "is"],
+        Some(("i", "m")) => ["i", "am"],
+        _ => [word, ","],
+    }
 }
 
 fn is_mark(word: &str) -> bool {
@@ -259,8 +248,8 @@ fn corrects(words: &[&str], sentence: &str, answer: &str) -> bool {
         "not" => matches!(next, "correct" | "right" | "quite" | "really") || has_another_number(sentence, answer),
         "hold" | "hang" => next == "on",
         "i" => {
-            matches!(next, "retract" | "withdraw" | "misread" | "miscalculated" | "erred")
-                || (next == "take" && rest.contains(&"back"))
+            let errs = |word: &&str| matches!(*word, "retract" | "withdraw" | "misread" | "miscalculated" | "erred");
+            rest.iter().take(3).any(errs) || (next == "take" && rest.contains(&"back"))
         }
         "edit" | "edited" | "erratum" => has_another_number(sentence, answer),
         "corrected" | "revised" | "updated" | "amended" | "new" => {
@@ -269,23 +258,6 @@ fn corrects(words: &[&str], sentence: &str, answer: &str) -> bool {
         }
         _ => false,
     }
-}
-
-/// Whether what follows a subject denies it: `is wrong`, `cannot be right`, `contradicts the assumption`.
-fn is_denied(rest: &[&str]) -> bool {
-    let has_defect = match rest {
-        [.., article, "error" | "guess"] => matches!(*article, "a" | "an"),
-        [.., last] => DEFECTS.contains(last),
-        [] => false,
-    };
-    if has_defect && rest.len() < 5 && !rest.contains(&"not") {
-        return true;
-    }
-    let Some(at) = rest.iter().take(4).position(|word| DENIALS.contains(word)) else { return false };
-    let is_weak = matches!(rest.get(at), Some(&("not" | "cannot" | "never" | "isn't" | "can't" | "doesn't")));
-    // `This is not 8`, `it is not necessary`.
-    let next = rest.get(at + 1).is_none_or(|word| PRAISES.contains(word));
-    rest.iter().all(|word| *word != "#") && (!is_weak || next)
 }
 
 #[cfg(test)]

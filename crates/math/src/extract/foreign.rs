@@ -1,6 +1,5 @@
 //! Words that announce an answer in other languages than English, and what may stand beside them.
 
-use super::restated::is_unspaced;
 use crate::slicing::SafeSlice;
 use crate::words::{self, Role};
 
@@ -77,6 +76,11 @@ pub(super) fn leads(before: &str) -> bool {
     clause.split(|c: char| !c.is_alphabetic() && !is_mark(c) && c != '\'').filter(|word| !word.is_empty()).all(is_lead)
 }
 
+/// Whether a character belongs to a script without spaces between words.
+pub(super) fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{0e00}'..='\u{0e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+}
+
 /// Vowel signs of Hindi and Thai, which are no letters.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{900}'..='\u{97f}' | '\u{e00}'..='\u{e7f}')
@@ -87,13 +91,18 @@ fn is_lead(word: &str) -> bool {
     if words::is_any(&[Role::Opening, Role::Connective, Role::Adjective], &lower) {
         return true;
     }
-    let mut rest = word;
+    without_openings(word).is_empty()
+}
+
+/// A text without the words of the table that it begins with, in a language without spaces between words.
+pub(super) fn without_openings(text: &str) -> &str {
+    let mut rest = text;
     while rest.starts_with(is_unspaced)
         && let Some(after) = after_opening(rest)
     {
         rest = after;
     }
-    rest.is_empty()
+    rest
 }
 
 /// Longest word of a language without spaces between words, in characters.

@@ -23,14 +23,16 @@ pub(super) fn sentence_before(text: &str, start: usize) -> (&str, bool) {
     // `so she had 3 left over` before a line of `####` is whole, and `the answer is over` is not.
     let is_bound = |word: &str| words::in_lower_case(word, |word| words::is(Role::Bound, word));
     let ends_whole = || sentence.rsplit(' ').next().is_some_and(is_bound) && !sentence.contains("answer");
-    let is_whole = text.suffix_from(start).starts_with("####") && ends_whole();
-    (if is_whole { "" } else { last_sentence(near, sentence) }, sentence.len() < bare.len())
+    let last = last_sentence(near, sentence);
+    let is_whole = text.suffix_from(start).starts_with("####") && last.contains(' ') && ends_whole();
+    (if is_whole { "" } else { last }, sentence.len() < bare.len())
 }
 
 /// The last sentence of a text that `near` begins with. None where it ends before the rest.
 fn last_sentence<'t>(near: &'t str, sentence: &'t str) -> &'t str {
     let is_on_its_line = !near.suffix_from(sentence.len()).contains('\n');
-    if sentence.ends_with(['.', '!', '?', ';']) || !is_on_its_line && !goes_on(sentence) {
+    let is_ended = sentence.ends_with(['.', '!', '?', ';']) && !sentence.ends_with("e.g.");
+    if is_ended || !is_on_its_line && !goes_on(sentence) {
         return "";
     }
     // `\n`, `. `

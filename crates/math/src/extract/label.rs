@@ -39,10 +39,12 @@ pub(super) fn is_of_another(sentence: &str, known: &Known) -> bool {
     {
         return true;
     }
-    let is_name = |word: &str| word.starts_with(char::is_uppercase);
-    (1..=MAX_WORDS).contains(&count)
-        && (count == 1 || words.clone().all(is_name))
-        && !words.clone().all(|word| is_known(word, known))
+    // `Per person`, `Or rather`
+    let is_of_prose = |word: &str| {
+        let lower = word.to_lowercase();
+        count > 1 && (PEOPLE.contains(&&*lower) || words::is(Role::Restating, &lower))
+    };
+    (1..=MAX_WORDS).contains(&count) && !words.clone().all(|word| is_known(word, known) || is_of_prose(word))
 }
 
 /// The label at the end of a sentence, from its last comma on.
@@ -66,7 +68,8 @@ fn is_of_other_script(c: char) -> bool {
     c > '\u{52f}' && !('\u{1e00}'..='\u{1fff}').contains(&c)
 }
 
-fn is_known(word: &str, known: &Known) -> bool {
+/// Whether a word is one of a label that names nobody.
+pub(super) fn is_known(word: &str, known: &Known) -> bool {
     const ROLES: [Role; 15] = [
         Role::Label,
         Role::Connective,

@@ -29,6 +29,7 @@ mod span;
 mod speaker;
 mod spelled;
 mod tag;
+mod touching;
 mod turn;
 mod unmarked;
 

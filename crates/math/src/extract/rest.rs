@@ -6,9 +6,10 @@
 mod items;
 mod noun;
 mod remark;
+mod script;
 
 use super::restated::{self, Answered};
-use super::{beside, spelled};
+use super::{beside, foreign, spelled};
 use crate::slicing::SafeSlice;
 use crate::unit::Unit;
 use crate::words::{self, Known, MAX_PHRASE_WORDS, Role};
@@ -197,8 +198,8 @@ fn accounted(items: &[Item<'_>], is_first: bool, answer: &str, known: &Known) ->
                 ("is" | "are" | "was", _) => return predicate(items.get(1..)?, known).map(|length| length + 1),
                 _ => {}
             }
-            if is_in_other_script(word(0)) {
-                return foreign(word(0), known).then_some(1);
+            if word(0).starts_with(foreign::is_unspaced) {
+                return script::is_harmless(word(0), known).then_some(1);
             }
             noun::length(items, known)
         }
@@ -263,47 +264,6 @@ fn is_same(text: &str, answer: &str) -> bool {
 
 fn is_in(list: &str, word: &str) -> bool {
     !word.is_empty() && list.split_whitespace().any(|listed| listed == word)
-}
-
-/// Whether a word is of a script without spaces between words.
-fn is_in_other_script(word: &str) -> bool {
-    word.starts_with(restated::is_unspaced)
-}
-
-/// What may follow a counter in such a script.
-const AFTER_COUNTERS: [&str; 17] = [
-    "です",
-    "である",
-    "だ",
-    "입니다",
-    "이다",
-    "이에요",
-    "예요",
-    "不同的",
-    "方法",
-    "方案",
-    "可能",
-    "情况",
-    "的",
-    "。",
-    "了",
-    "해",
-    "整数",
-];
-
-/// Whether a word of a script without spaces is a counter or a part of the problem, with a copula or not.
-fn foreign(word: &str, known: &Known) -> bool {
-    let mut rest = word;
-    while !rest.is_empty() {
-        let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8());
-        let is_listed = |part: &str| words::is_counter(part) || AFTER_COUNTERS.contains(&part);
-        let end = ends.rev().find(|end| is_listed(rest.prefix_to(*end)));
-        let Some(end) = end else {
-            return !words::is_changing(rest) && rest.len() < word.len() && known.has_part(rest);
-        };
-        rest = rest.suffix_from(end);
-    }
-    true
 }
 
 #[cfg(test)]

@@ -3,13 +3,15 @@
 //!
 //! Values are compared, not digits: `So it is 0.5` after 1/2 takes nothing back.
 
+mod beginning;
 mod stated;
 
 use super::sentence::{has_another_number, words_of};
 use super::span::{TextEnd, text_end};
 use super::spelled;
 use crate::slicing::SafeSlice;
-use crate::words::{self, MAX_PHRASE_WORDS, Role};
+use crate::words::{self, Role};
+use beginning::{Beginning, beginning};
 pub(super) use stated::Answered;
 use stated::Names;
 
@@ -17,21 +19,9 @@ use stated::Names;
 const MAX_WORDS: usize = 12;
 /// Longest phrase in a script without spaces between words, in characters.
 const MAX_UNSPACED: usize = 16;
-/// Longest word, in characters, that contrasts only before a mark: `no, 37`.
-const MAX_SHORT: usize = 5;
 /// All that may stand beside the number of a sentence in a script that is not Latin.
 const FOREIGN_COPULAS: [&str; 12] =
     ["です", "だ", "である", "입니다", "이다", "예요", "이에요", "是", "为", "это", "είναι", "है"];
-
-/// How a sentence begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Beginning {
-    /// `I was wrong`
-    Retracts,
-    /// `No, it is`: the answer is taken back where another value follows.
-    Contrasts,
-    Other,
-}
 
 /// Whether a sentence after an answer takes it back or gives another one.
 pub(super) fn takes_back(sentence: &str, answer: &Answered<'_>) -> bool {
@@ -70,6 +60,16 @@ pub(super) fn is_stated_again(clause: &str, answer: &Answered<'_>) -> bool {
 /// Whether a text has a number that stands alone and is another value.
 pub(super) fn has_another(text: &str, answer: &Answered<'_>) -> bool {
     stated::values(text, Names::Own(answer)).iter().any(|value| answer.differs(value))
+}
+
+/// Whether what follows the last word of a sentence is another value.
+pub(super) fn ends_with_another(sentence: &str, answer: &Answered<'_>) -> bool {
+    is_another_value(stated::formula_at_end(sentence), answer)
+}
+
+/// Whether a formula without delimiters is certainly another value.
+pub(super) fn is_another_value(value: &str, answer: &Answered<'_>) -> bool {
+    has_another(&format!("${value}$"), answer) || answer.is_another_formula(value)
 }
 
 /// Whether a clause states nothing but another value.
@@ -141,51 +141,6 @@ fn contrasts(sentence: &str, answer: &Answered<'_>) -> bool {
     } else {
         !values.is_empty() && has_another_number(sentence, answer.text)
     }
-}
-
-/// Whether a sentence begins with a phrase that takes back what precedes it.
-fn beginning(sentence: &str) -> Beginning {
-    let lower = sentence.to_lowercase();
-    let lower = lower.trim_start_matches(|c: char| !c.is_alphabetic());
-    let is_marked =
-        |rest: &str| rest.trim().is_empty() || rest.starts_with([',', '،', '，', '、', ':', '：', '.', '!']);
-    let (mut end, mut found) = (0, Beginning::Other);
-    for word in lower.split([' ', ',', '،', '，', '、', ':', '：', '.', '!', '\n']).take(MAX_PHRASE_WORDS) {
-        end += word.len();
-        let phrase = lower.prefix_to(end);
-        let after = lower.suffix_from(end);
-        let is_whole = is_marked(after) || phrase.contains(' ');
-        if words::is(Role::Retraction, phrase) && is_whole {
-            return Beginning::Retracts;
-        }
-        let is_long = || phrase.chars().nth(MAX_SHORT).is_some();
-        if words::is(Role::Retraction, phrase) || words::is(Role::Contrast, phrase) && (is_whole || is_long()) {
-            found = Beginning::Contrasts;
-        }
-        end += after.chars().next().map_or(0, char::len_utf8);
-    }
-    // Languages without spaces between words.
-    if found != Beginning::Other || !lower.starts_with(is_unspaced) {
-        return found;
-    }
-    for (at, c) in lower.char_indices().take(MAX_UNSPACED) {
-        let (phrase, after) = (lower.prefix_to(at + c.len_utf8()), lower.suffix_from(at + c.len_utf8()));
-        if at == 0 && !is_marked(after) {
-            continue;
-        }
-        if words::is(Role::Retraction, phrase) {
-            return Beginning::Retracts;
-        }
-        if words::is(Role::Contrast, phrase) {
-            found = Beginning::Contrasts;
-        }
-    }
-    found
-}
-
-/// Whether a character belongs to a script without spaces between words.
-pub(super) fn is_unspaced(c: char) -> bool {
-    matches!(c, '\u{0e00}'..='\u{0e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }
 
 /// Whether all words of a sentence are such as state a value.

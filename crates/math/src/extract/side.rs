@@ -1,6 +1,8 @@
 //! The left side of the equation that ends with a box: `x =` names the answer, `2x =`, `|x| =` and `37 =` make it another
 //! value, unless the problem has that side as a formula of its own.
 
+use std::collections::HashSet;
+
 use super::beside;
 use super::restated::{self, Answered};
 use crate::slicing::SafeSlice;
@@ -56,8 +58,13 @@ fn chain(text: &str) -> Option<String> {
     let closed = closed.strip_suffix("\\)").unwrap_or(closed);
     let is_formula = in_formula || closed.len() < text.len();
     if !is_formula {
-        // In prose a side has no spaces.
-        return Some(closed.rsplit([' ', '\n']).next().unwrap_or_default().to_owned());
+        // In prose a side has no spaces, unless it is computed: `6 × 6 =`.
+        let side = closed.rsplit([' ', '\n']).next().unwrap_or_default();
+        let is_computed = closed
+            .prefix_to(closed.len() - side.len())
+            .trim_end()
+            .ends_with(['+', '-', '−', '×', '*', '/', '÷', '·', 'x']);
+        return (!is_computed).then(|| side.to_owned());
     }
     let start = STARTS.iter().filter_map(|mark| Some(closed.rfind(mark)? + mark.len())).max().unwrap_or(0);
     // A row that begins with `=` goes on with the one before.
@@ -75,18 +82,23 @@ fn chain(text: &str) -> Option<String> {
     Some(words.to_owned())
 }
 
-/// Whether a side is a value that is not the answer's.
+/// Whether a side is a number that is not the answer's: `37 =`, `\\frac{5}{7} =`.
 fn is_another_value(side: &str, answer: &str) -> bool {
-    let is_integer = |text: &str| {
-        text.contains(|c: char| c.is_ascii_digit()) && text.chars().all(|c| c.is_ascii_digit() || ", {}-".contains(c))
+    let is_number = |text: &str| {
+        let text = text.trim_start_matches(['-', ' ']);
+        let digits = ["\\frac", "\\dfrac", "\\tfrac"].iter().find_map(|fraction| text.strip_prefix(fraction));
+        let digits = digits.unwrap_or(text);
+        digits.contains(|c: char| c.is_ascii_digit())
+            && digits.chars().all(|c| c.is_ascii_digit() || ", {}".contains(c))
     };
-    is_integer(side) && is_integer(answer) && restated::has_another(side, &Answered::new("", answer))
+    is_number(side) && is_number(answer) && restated::has_another(&format!("${side}$"), &Answered::new("", answer))
 }
 
 /// Whether a side is made of one name in lower case, and is neither the name itself nor a function of something else.
 fn is_of_one_name(side: &str) -> bool {
     let mut names = String::new();
     let mut has_more = false;
+    let mut indices = HashSet::new();
     let mut rest = side;
     while let Some(c) = rest.chars().next() {
         let mut length = c.len_utf8();
@@ -109,6 +121,7 @@ fn is_of_one_name(side: &str) -> bool {
                         .find(|c: char| !c.is_ascii_alphabetic())
                         .map_or(index.len(), |at| at + 1);
                 }
+                indices.insert(rest.prefix_to(length.min(rest.len())));
             }
             c if c.is_alphabetic() => names.push(c),
             '\'' | '{' | '}' | ' ' | '\u{300}'..='\u{36f}' => {}
@@ -123,7 +136,9 @@ fn is_of_one_name(side: &str) -> bool {
         && side.suffix_from(1).trim_start_matches('\'').starts_with('(')
         && side.ends_with(')')
         && names.len() == 1;
+    // `y_1 + y_2`
     has_more
+        && indices.len() < 2
         && is_whole
         && first.is_ascii_lowercase()
         && names.chars().all(|name| name == first)
@@ -160,6 +175,7 @@ mod tests {
             "$x_1 = ",
             "$A = r^2 = ",
             "$a + b = ",
+            "$2y_1 + 2y_2 = ",
             "$f(2) = ",
             "$\\angle ABC = ",
             "$3 \\cdot 12 = ",

@@ -206,9 +206,10 @@ fn has_persons(known: &Known) -> bool {
 fn is_told_of(subject: &[&str], after: &str, known: &Known) -> bool {
     let Some(subject) = subject.last() else { return false };
     let after = after.trim_start_matches(|c: char| "}$)]\\* ".contains(c));
+    let noun = after.prefix_to(after.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(after.len()));
     known.is_text(stem(subject))
         || PERSONS.contains(subject) && has_persons(known)
-        || after.starts_with(|c: char| c.is_ascii_lowercase())
+        || !noun.is_empty() && !words::is(Role::Reason, noun)
 }
 
 /// Whether a word announces an answer, names it, or is a formula.

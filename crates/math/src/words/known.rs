@@ -83,7 +83,7 @@ impl Known {
 
     /// Whether a formula without blanks stands in the problem between its delimiters.
     pub(crate) fn writes(&self, formula: &str) -> bool {
-        let is_end = |rest: &str| rest.trim_start_matches(['.', ',', '?']).starts_with(['$', ')', ']']);
+        let is_end = |rest: &str| rest.trim_start_matches(['.', ',', '?', '\\']).starts_with(['$', ')', ']']);
         self.formulas.match_indices(formula).any(|(at, _)| {
             let (before, after) = (self.formulas.get(..at), self.formulas.get(at + formula.len()..));
             before.is_some_and(|before| before.ends_with(['$', '(', '['])) && after.is_some_and(is_end)

@@ -102,12 +102,25 @@ fn a_later_sentence_may_say_that_there_is_no_answer() {
             "$\\boxed{36}$\n\nIt is not 37.",
             "$\\boxed{36}$\n\nAlternatively, using symmetry we get 36.",
             "$\\boxed{36}$. There is no other solution.",
+            "$\\boxed{36}$. This cannot be simplified further.",
+            "$\\boxed{36}$. We ignore the negative root.",
+            "$\\boxed{36}$\n\nThe value $-6$ is not valid.",
+            "$\\boxed{36}$\n\nHowever, if the bags held 7 apples each, the total would be 42.",
         ],
         &[
             "$\\boxed{36}$.\n\nSo there is no solution.",
             "$\\boxed{36}$.\n\nThe check fails.",
             "$\\boxed{36}$.\n\nPlease ignore the box.",
             "$\\boxed{36}$.\n\nRetracted.",
+            "$\\boxed{36}$. No, that's wrong.",
+            "$\\boxed{36}$. This can't possibly be right.",
+            "$\\boxed{36}$. I realize I misread the problem.",
+            "$\\boxed{36}$. The real answer, however, is 37.",
+            "$\\boxed{36}$. Verification gives 37 instead.",
+            "$\\boxed{36}$. Rounded to the nearest ten, the final answer is 40.",
+            "$\\boxed{36}$\n\nDas Ergebnis ist falsch.",
+            "$\\boxed{36}$\n\n但是正确答案是37。",
+            "<answer>36 (final answer)</answer> (vs. 37).",
         ],
     );
 }
@@ -132,6 +145,67 @@ fn every_kind_of_box_is_judged_with_its_sentence() {
             "$2x = \\bbox{36}$",
         ],
     );
+}
+
+#[test]
+fn the_word_that_touches_a_box_is_known_in_other_languages() {
+    let right = [
+        "所以他还剩 $\\boxed{36}$ 元。",
+        "よって、面積は$\\boxed{36}$である。",
+        "El valor de $x$ es $\\boxed{36}$.",
+        "Es gibt $\\boxed{36}$.",
+        "Le total est égal à $\\boxed{36}$.",
+        "Следовательно, площадь равна $\\boxed{36}$.",
+    ];
+    let wrong = [
+        "除了$\\boxed{36}$",
+        "负$\\boxed{36}$",
+        "结果约为$\\boxed{36}$",
+        "Casi $\\boxed{36}$",
+        "El resultado no es $\\boxed{36}$.",
+        "La moitié de $\\boxed{36}$",
+        "Es sind fast $\\boxed{36}$.",
+    ];
+    completions("36", &Rules::default(), &right, &wrong);
+}
+
+#[test]
+fn another_value_before_a_box_is_accounted_for() {
+    let right = [
+        "With $x+3$ apples, she has $\\boxed{x+2}$.",
+        "$2x = 2x$, so $f(x) = \\boxed{x+2}$",
+        "$x + 2$ or $\\boxed{x+2}$",
+    ];
+    let wrong = [
+        "$x-3$ or $\\boxed{x+2}$",
+        "$x-3, \\boxed{x+2}$",
+        "$\\boxed{x+2}$\nor\n$x-3$",
+        "The answer is $x-3$, where $m = \\boxed{x+2}$.",
+        "1. $\\boxed{x-3}$\n2. $\\boxed{x+2}$",
+        "If $n$ is odd, the answer is $\\boxed{x-3}$; if even, $\\boxed{x+2}$.",
+        "x = $\\boxed{x-3}$ and x = $\\boxed{x+2}$",
+        "The answer is $\\boxed{x+2}$ for even n and $x-3$ for odd n.",
+    ];
+    completions("x+2", &Rules::default(), &right, &wrong);
+    completions("36", &Rules::default(), &["So Tom has 6 × 6 = $\\boxed{36}$."], &[]);
+    completions("\\frac34", &Rules::default(), &[], &["$\\frac{5}{7} = \\boxed{\\frac{3}{4}}$"]);
+}
+
+#[test]
+fn what_is_near_a_box_or_made_of_it_is_not_the_answer() {
+    let right =
+        ["She has a total of $\\boxed{36}$.", "It simplifies to $\\boxed{36}$.", "That adds up to $\\boxed{36}$."];
+    let wrong = [
+        "The answer is close to $\\boxed{36}$.",
+        "It is the successor of $\\boxed{36}$.",
+        "Add 1 to $\\boxed{36}$.",
+        "It lies between 35 and $\\boxed{36}$.",
+        "The answer in thousands is $\\boxed{36}$.",
+        "Lower bound: $\\boxed{36}$",
+        "Write it like this: \\boxed{36}",
+        "❌ $\\boxed{36}$",
+    ];
+    completions("36", &Rules::default(), &right, &wrong);
 }
 
 #[test]

@@ -56,6 +56,9 @@ fn unpaired(characters: impl Iterator<Item = (usize, char)>, open: char, close: 
 
 /// `~~\boxed{36}~~`, `<s>\boxed{36}</s>`
 pub(super) fn is_struck_out(before: &str, after: &str) -> bool {
+    if before.matches("~~").count() % 2 == 1 && after.contains("~~") {
+        return true;
+    }
     let marks = |c: char| c.is_whitespace() || matches!(c, '$' | '*');
     let (before, after) = (before.trim_end_matches(marks), after.trim_start_matches(marks));
     STRUCK.iter().any(|(open, close)| before.ends_with(open) && after.starts_with(close))

@@ -1,5 +1,6 @@
 //! What precedes a box: an operator, a relation, a coefficient, a function.
 
+use super::signs::CROSSES;
 use super::{BLANKS, signs};
 use crate::slicing::SafeSlice;
 
@@ -20,6 +21,9 @@ const VALUES: &str = "frac dfrac tfrac cfrac sqrt binom dbinom tbinom overline h
 
 /// Whether what precedes a box on its line makes it a part: `x >`, `2x =`, `x^2 =`, `-`, `3 +`, `\sin`.
 pub(super) fn is_part_after(line: &str) -> bool {
+    if line.trim_end_matches([' ', '$', '*']).ends_with(|c| c != '?' && CROSSES.contains(&c)) {
+        return true;
+    }
     // `-$\boxed{7}$`
     let bare = line.trim_end_matches('$');
     if line.ends_with(['-', '\u{2212}', '$'])
@@ -38,7 +42,7 @@ pub(super) fn is_part_after(line: &str) -> bool {
 }
 
 /// What precedes the box in its formula. `None` where it stands in no formula.
-pub(super) fn formula(line: &str) -> Option<&str> {
+pub(in crate::extract) fn formula(line: &str) -> Option<&str> {
     let open = ["\\(", "\\["].iter().filter_map(|mark| line.rfind(mark)).max();
     let closed = ["\\)", "\\]"].iter().filter_map(|mark| line.rfind(mark)).max();
     if let Some(open) = open

@@ -9,6 +9,7 @@ mod listed;
 mod right;
 mod signs;
 
+pub(super) use left::formula as formula_before;
 pub(super) use listed::name_before;
 
 use std::ops::Range;

@@ -1,5 +1,6 @@
 //! What follows a box: an operator, a power, more digits, a word that multiplies.
 
+use super::signs::CROSSES;
 use super::{BLANKS, signs};
 use crate::slicing::SafeSlice;
 use crate::words::{self, MAX_PHRASE_WORDS, Role};
@@ -16,9 +17,6 @@ const HARMLESS: &str = "text textrm textbf textit textsf mathrm mathbf mathit ma
     smallskip linebreak pagebreak displaystyle textstyle star bullet dag dagger overline boxed fbox iff Leftrightarrow";
 /// Commands after a box that lead on to another value.
 const LEADING_ON: &str = "to rightarrow longrightarrow Rightarrow Longrightarrow implies mapsto leadsto";
-/// Marks after a box that doubt it or cross it out.
-const CROSSES: [char; 7] = ['?', '？', '✗', '✘', '❌', '✖', '⁇'];
-
 /// Whether what follows a box goes on with it: `^2`, `/2`, `+ 1`, ` million`.
 pub(super) fn continues(after: &str, in_formula: bool, is_decimal: bool) -> bool {
     let rest = without_blanks(after);

@@ -45,6 +45,9 @@ const BEFORE: [&str; 11] = ["\\not=", "\\not =", "\\not\\approx", "\\lnot", "\\n
 /// After a box alone.
 const AFTER: [&str; 10] = ["<", ">", "*", "!", "\\pi", "\\sqrt", "\\frac", "\\ldots", "\\dots", "\\cdots"];
 
+/// Marks beside a box that doubt it or cross it out.
+pub(super) const CROSSES: [char; 7] = ['?', '？', '✗', '✘', '❌', '✖', '⁇'];
+
 /// The signs before a box.
 pub(super) fn before() -> impl Iterator<Item = &'static str> {
     SIGNS.into_iter().chain(BEFORE)

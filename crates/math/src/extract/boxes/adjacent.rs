@@ -45,7 +45,7 @@ pub(super) fn adjacent_before(text: &str, start: usize) -> Option<Span> {
 
 /// The adjacent box before a name: `\\boxed{1} and y = \\boxed{2}`.
 pub(super) fn adjacent_before_name(text: &str, start: usize) -> Option<Span> {
-    let before = text.prefix_to(start).trim_end().strip_suffix('=')?.trim_end();
+    let before = text.prefix_to(start).trim_end_matches([' ', '$', '\n']).strip_suffix('=')?.trim_end();
     let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '{' | '}');
     // Names longer than this are not looked for.
     let rest = before.trim_end_matches(is_of_name);

@@ -44,7 +44,9 @@ pub(super) fn length(items: &[Item<'_>], known: &Known) -> Option<usize> {
             }
             Item::Number(_) => is_in(PLACES, before),
             // `for $B$`
-            Item::Formula(formula) if is_link(before) && formula.contains(|c: char| c.is_ascii_alphabetic()) => true,
+            Item::Formula(formula) if is_link(before) && formula.contains(|c: char| c.is_ascii_alphabetic()) => {
+                !matches!(before, "and" | "or") || is_name(formula)
+            }
             Item::Equals | Item::Other => false,
             Item::Mark | Item::Break | Item::Open | Item::Close | Item::Formula(_) => break,
         };
@@ -55,4 +57,14 @@ pub(super) fn length(items: &[Item<'_>], known: &Known) -> Option<usize> {
         at += 1;
     }
     Some(at)
+}
+
+/// Whether a formula is a name, and no value: `$B$`, `$x_1$`, `$\overline{AB}$`.
+fn is_name(formula: &str) -> bool {
+    let mut before = ' ';
+    !formula.chars().any(|c| {
+        let is_of_value = "+-*/^".contains(c) || c.is_ascii_digit() && !matches!(before, '_' | '{');
+        before = c;
+        is_of_value
+    }) && !["\\frac", "\\dfrac", "\\sqrt"].iter().any(|command| formula.starts_with(command))
 }

@@ -39,6 +39,10 @@ impl<'a> Answered<'a> {
             None => (None, text),
         };
         let name = inside.or_else(|| beside::name_before(before).map(|(_, name)| name));
+        // `36 (final answer)`
+        let remark = value.trim_end().strip_suffix(')').and_then(|value| value.rsplit_once(" ("));
+        let is_harmless = |remark: &str| remark.chars().all(|c| c.is_alphabetic() || c == ' ');
+        let value = remark.filter(|(_, remark)| is_harmless(remark)).map_or(value, |(value, _)| value);
         let words = without_words(value);
         let value = words.as_deref().unwrap_or(value);
         let number = read(value);
@@ -97,7 +101,7 @@ impl<'a> Answered<'a> {
     }
 
     /// Whether a formula is certainly another value than an answer, where one of them is no number.
-    pub(super) fn is_another_formula(&self, formula: &str) -> bool {
+    pub(in crate::extract) fn is_another_formula(&self, formula: &str) -> bool {
         let mut fuel = Fuel::new(FUEL);
         let is_exact = |value: &Value| !value.has_text() && !formula.contains('.');
         let other =
