@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         outside("outside::reports_are_judged_as_expected", &["data/math/reports.jsonl"], reports),
         outside("outside::more_reports_are_judged_as_expected", &["data/math/reports-2.jsonl"], more_reports),
         outside("outside::no_gold_answer_of_math500_is_copied", &["data/math/math500.jsonl"], copies),
+        outside("outside::most_solutions_in_prose_are_accepted", &["data/math/math500.jsonl"], prose),
         outside("outside::solutions_end_with_their_answer", &["data/math/gsm8k.jsonl"], solutions),
         outside(
             "outside::generations_agree_with_three_graders_where_these_agree",
@@ -203,6 +204,20 @@ fn copies(data: &Path) {
     }
     println!("{checked} gold answers of MATH-500");
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What people write around a box is no reason to doubt it: the published solutions end with the gold answer.
+fn prose(data: &Path) {
+    let rules = Rules::default();
+    let rows = rows(&data.join("data/math/math500.jsonl"));
+    let is_accepted = |row: &&Json| {
+        let text = |field: &str| row[field].as_str().unwrap();
+        let gold = Gold::read(text("answer"), &rules).unwrap();
+        gold.check_for(Some(text("problem")), CheckInput::Completion(text("solution")), &rules).is_equal()
+    };
+    let accepted = rows.iter().filter(is_accepted).count();
+    println!("{accepted} of {} solutions of MATH-500", rows.len());
+    assert!(accepted * 100 >= rows.len() * 94, "{accepted} of {}", rows.len());
 }
 
 /// How many gold answers equal themselves in a box, and the others with the reason.

@@ -5,6 +5,7 @@
 
 mod items;
 mod noun;
+mod prose;
 mod remark;
 mod script;
 
@@ -78,6 +79,9 @@ pub(super) fn is_accounted(before: &str, after: &str, answer: &str, known: &Know
     }
     let rest = spelled::in_digits(&rest);
     let items = items_of(&rest);
+    if items.is_empty() {
+        return true;
+    }
     let mut at = 0;
     while let Some(length) = items.get(at..).and_then(|rest| accounted(rest, at == 0, answer, known)) {
         at += length;
@@ -85,7 +89,7 @@ pub(super) fn is_accounted(before: &str, after: &str, answer: &str, known: &Know
             return true;
         }
     }
-    items.is_empty()
+    prose::is_harmless(before, &items, answer, known)
 }
 
 /// Whether plain text behind a box is what a small model makes of a further box, which says nothing: `noxed{37}`, `066}`.

@@ -96,7 +96,7 @@ pub(super) fn leads(before: &str) -> bool {
 /// The statement that an answer is concluded from: `There are 3 + 4 apples, so the answer is 7`, `She has 4, and the answer
 /// is 7`, `He gets 3 more, which means that the answer is 7`.
 fn concluded_from(words: &[String]) -> Option<&[String]> {
-    const CONCLUSIONS: [&[&str]; 8] = [
+    const CONCLUSIONS: [&[&str]; 7] = [
         &["so"],
         &["thus"],
         &["hence"],
@@ -104,7 +104,6 @@ fn concluded_from(words: &[String]) -> Option<&[String]> {
         &[",", "and"],
         &["which", "means"],
         &["which", "means", "that"],
-        &["meaning"],
     ];
     let ends = |end: &&[&str]| {
         let statement = words.get(..words.len().checked_sub(end.len())?)?;

@@ -11,7 +11,7 @@ use crate::words::{self, Known};
 /// Most bytes before a box that are read.
 const MAX_BYTES: usize = 400;
 /// What the side of an equation begins behind.
-const STARTS: [&str; 20] = [
+const STARTS: [&str; 21] = [
     "$",
     "\\(",
     "\\[",
@@ -24,6 +24,7 @@ const STARTS: [&str; 20] = [
     "\\therefore",
     "\\to",
     "\\quad",
+    "\\qquad",
     ",",
     ";",
     ":",
@@ -43,7 +44,22 @@ pub(super) fn is_other(before: &str, answer: &str, known: &Known) -> bool {
     let near = near.rsplit_once("\n\n").map_or(near, |(_, paragraph)| paragraph);
     let Some(chain) = chain(near) else { return false };
     let (first, last) = (chain.split('=').next().unwrap_or_default(), chain.rsplit('=').next().unwrap_or_default());
-    is_another_value(last, answer) || is_of_one_name(first.trim()) && !known.writes(&words::compact(first))
+    // `the side is $2a =`, but not `the answer is $2a =`
+    let told = near.rsplit_once('$').map_or("", |(told, _)| told.trim_end());
+    let is_told = [" is", " are"].iter().any(|end| told.ends_with(end) && !told.ends_with(&format!("answer{end}")));
+    // `(19x - 4x) - 80 = 15x - 80`
+    let shares_name = ('a'..='z').any(|name| is_factor(first, name) && is_factor(answer, name));
+    is_another_value(last, answer)
+        || is_of_one_name(first.trim()) && !is_told && !shares_name && !known.writes(&words::compact(first))
+}
+
+/// Whether an expression has a name of one letter.
+fn is_factor(expression: &str, name: char) -> bool {
+    let mut is_command = false;
+    expression.chars().any(|c| {
+        is_command = c == '\\' || is_command && c.is_ascii_alphabetic();
+        c == name && !is_command
+    })
 }
 
 /// What stands before the last equals sign, from the start of the equation: `A = r^2` of `A = r^2 =`.
@@ -62,9 +78,13 @@ fn chain(text: &str) -> Option<String> {
         let side = closed.rsplit([' ', '\n']).next().unwrap_or_default();
         let is_computed = closed
             .prefix_to(closed.len() - side.len())
-            .trim_end()
-            .ends_with(['+', '-', '−', '×', '*', '/', '÷', '·', 'x']);
-        return (!is_computed).then(|| side.to_owned());
+            .trim_end_matches([' ', '$'])
+            .ends_with(['+', '-', '−', '–', '×', '*', '/', '÷', '·', 'x']);
+        // `10x6 =`
+        let is_product = side.split_once('x').is_some_and(|(one, other)| {
+            one.ends_with(|c: char| c.is_ascii_digit()) && other.starts_with(|c: char| c.is_ascii_digit())
+        });
+        return (!is_computed && !is_product).then(|| side.to_owned());
     }
     let start = STARTS.iter().filter_map(|mark| Some(closed.rfind(mark)? + mark.len())).max().unwrap_or(0);
     // A row that begins with `=` goes on with the one before.

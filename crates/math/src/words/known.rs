@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Role, is, is_changing, is_counter, singular};
 
-/// The words that a problem or a gold answer has, for nouns behind a number.
+/// The words and numbers that a problem or a gold answer has, for what stands behind a number.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Known {
     words: HashSet<String>,
@@ -47,6 +47,8 @@ impl Known {
     pub(crate) fn add(&mut self, text: &str) {
         let words = Self::within(text).split(|c: char| !c.is_alphabetic());
         self.words.extend(words.filter(|word| word.chars().nth(1).is_some()).map(singular));
+        let numbers = Self::within(text).split(|c: char| !c.is_ascii_digit()).filter(|number| !number.is_empty());
+        self.words.extend(numbers.map(str::to_owned));
         let symbols = SPELLED.iter().filter(|(words, _)| words.split(' ').all(|word| self.words.contains(word)));
         let symbols: Vec<String> = symbols.map(|(_, symbol)| singular(symbol)).collect();
         self.words.extend(symbols);
@@ -74,6 +76,11 @@ impl Known {
     /// Whether the problem or the gold answer has a word.
     pub(crate) fn is_text(&self, word: &str) -> bool {
         self.words.contains(&singular(word))
+    }
+
+    /// Whether the problem or the gold answer has a number in digits.
+    pub(crate) fn has_number(&self, number: &str) -> bool {
+        self.words.contains(&number.replace(',', ""))
     }
 
     /// Whether a word of the problem or the gold answer has a part, in a script without spaces.

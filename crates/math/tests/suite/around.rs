@@ -48,6 +48,7 @@ fn a_box_within_a_larger_formula_is_no_answer() {
             "It is \\boxed{36}.",
             "It is \\boxed{36}!",
             "$\\boxed{36}$ apples",
+            "\\boxed{36} times",
             "$3 \\cdot 12 = \\boxed{36}$",
             "$\\angle A = \\boxed{36}^\\circ$",
             "$x \\approx \\boxed{36}$",
@@ -106,7 +107,6 @@ fn a_box_within_a_larger_formula_is_no_answer() {
             "The answer is 37 or\n#### 36",
             "<answer>36</answer>, 37",
             "\\boxed{36}k",
-            "\\boxed{36} times",
         ],
     );
 }

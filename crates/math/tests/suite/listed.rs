@@ -10,15 +10,18 @@ fn words_behind_a_box_leave_it_no_single_value() {
     completions(
         "36",
         &Rules::default(),
-        &["$\\boxed{36} \\pmod{40}$", "\\boxed{36}, to the nearest dollar."],
+        &[
+            "$\\boxed{36} \\pmod{40}$",
+            "\\boxed{36}, to the nearest dollar.",
+            "\\boxed{36} more than Susan",
+            "\\boxed{36} to compute this",
+            "\\boxed{36} minimum",
+            "\\boxed{36} feet less than Martha",
+        ],
         &[
             "\\boxed{36} or more",
-            "\\boxed{36} more than Susan",
-            "\\boxed{36} feet less than Martha",
             "\\boxed{36}, 000 others",
-            "\\boxed{36} to compute this",
             "\\boxed{36} if you count both",
-            "\\boxed{36} minimum",
             "\\boxed{36}, which is the percent error.",
             "$\\boxed{36}$ (or more)",
             "$\\boxed{36}\\text{ or more}$",

@@ -40,8 +40,10 @@ fn words_of_a_problem_are_nouns_behind_a_box_unless_they_change_the_number() {
     let gold = Gold::read("36", &rules).unwrap();
     let problem = "Janet's ducks lay 16 eggs per day. She has 3 dozen boxes and 12 pairs of shoes.";
     let is_equal = |text: &str| gold.check_for(Some(problem), CheckInput::Completion(text), &rules).is_equal();
-    assert!(is_equal("Janet has $\\boxed{36}$ eggs in the boxes."));
-    for text in ["$\\boxed{36}$ pairs of shoes", "$\\boxed{36}$ eggs and 12 boxes", "$\\boxed{36}$ more than Janet"] {
+    for text in ["Janet has $\\boxed{36}$ eggs in the boxes.", "Tom has $\\boxed{36}$ more eggs than Janet."] {
+        assert!(is_equal(text), "{text}");
+    }
+    for text in ["$\\boxed{36}$ pairs of shoes", "$\\boxed{36}$ eggs and 12 boxes", "$\\boxed{36}$ dozen eggs"] {
         assert!(!is_equal(text), "{text}");
     }
 }

@@ -124,6 +124,7 @@ fn command(rest: &str) -> (Option<Item<'_>>, usize) {
             (Some(Item::Number(rest.prefix_to(end))), end)
         }
         "\\times" | "\\cdot" | "\\pm" | "\\div" | "\\to" | "\\ge" | "\\le" | "\\ne" => (Some(Item::Other), end),
+        "\\pmod" => (None, rest.find('}').map_or(end, |at| at + 1)),
         // `\,`, `\%`
         "\\" => (None, 2.min(rest.len()).max(1)),
         _ => (None, end),

@@ -60,7 +60,7 @@ pub(super) fn length(items: &[Item<'_>], known: &Known) -> Option<usize> {
 }
 
 /// Whether a formula is a name, and no value: `$B$`, `$x_1$`, `$\overline{AB}$`.
-fn is_name(formula: &str) -> bool {
+pub(super) fn is_name(formula: &str) -> bool {
     let mut before = ' ';
     !formula.chars().any(|c| {
         let is_of_value = "+-*/^".contains(c) || c.is_ascii_digit() && !matches!(before, '_' | '{');
