@@ -33,6 +33,8 @@ enum Decision {
     Run(Box<RunMessage>),
     /// Another call is starting the same run: wait for its outcome.
     Wait(Starting),
+    /// A run has its last state and still writes its files: wait for its end.
+    End(Arc<Entry>),
 }
 
 /// Whether a request may start its run.
@@ -104,6 +106,7 @@ impl OrchestratorService {
             match decided.map_err(|_| ServiceError::Internal { message: "loading the run failed".to_owned() })?? {
                 Decision::Run(run) => return Ok(*run),
                 Decision::Wait(starting) => starting.wait().await,
+                Decision::End(entry) => entry.wait_for_end().await,
             }
         }
     }
@@ -186,6 +189,9 @@ impl OrchestratorService {
         let mut registry = self.registry();
         let entry = registry.get(run_id).filter(|entry| entry.exists());
         let active = registry.active();
+        if let Some(ending) = active.as_ref().filter(|entry| entry.state().has_ended()) {
+            return Ok(Claim::Decided(Decision::End(Arc::clone(ending))));
+        }
         let other = registry.starting();
         let known = entry.as_ref().map(|entry| entry.identity());
         let known = known.or(stored.as_ref().map(|run| run.settings_hash.as_str()));
