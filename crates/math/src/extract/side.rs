@@ -50,7 +50,11 @@ pub(super) fn is_other(before: &str, answer: &str, known: &Known) -> bool {
     // `(19x - 4x) - 80 = 15x - 80`
     let shares_name = ('a'..='z').any(|name| is_factor(first, name) && is_factor(answer, name));
     is_another_value(last, answer)
-        || is_of_one_name(first.trim()) && !is_told && !shares_name && !known.writes(&words::compact(first))
+        || is_of_one_name(first.trim())
+            && !is_product(first)
+            && !is_told
+            && !shares_name
+            && !known.writes(&words::compact(first))
 }
 
 /// Whether an expression has a name of one letter.
@@ -76,17 +80,14 @@ fn chain(text: &str) -> Option<String> {
     if !is_formula {
         // In prose a side has no spaces, unless it is computed: `6 × 6 =`.
         let side = closed.rsplit([' ', '\n']).next().unwrap_or_default();
-        let is_computed = closed
-            .prefix_to(closed.len() - side.len())
-            .trim_end_matches([' ', '$'])
-            .ends_with(['+', '-', '−', '–', '×', '*', '/', '÷', '·', 'x']);
-        // `10x6 =`
-        let is_product = side.split_once('x').is_some_and(|(one, other)| {
-            one.ends_with(|c: char| c.is_ascii_digit()) && other.starts_with(|c: char| c.is_ascii_digit())
-        });
-        return (!is_computed && !is_product).then(|| side.to_owned());
+        let is_computed = ends_with_operator(closed.prefix_to(closed.len() - side.len()));
+        return (!is_computed).then(|| side.to_owned());
     }
     let start = STARTS.iter().filter_map(|mark| Some(closed.rfind(mark)? + mark.len())).max().unwrap_or(0);
+    // Sums of money: `$6 + $8 =`
+    if ends_with_operator(closed.prefix_to(start)) {
+        return None;
+    }
     // A row that begins with `=` goes on with the one before.
     let mut rows = closed.suffix_from(start).rsplit("\\\\");
     let mut chain = String::new();
@@ -100,6 +101,19 @@ fn chain(text: &str) -> Option<String> {
     // `so 2x` after a price
     let words = chain.rsplit(". ").next().unwrap_or_default();
     Some(words.to_owned())
+}
+
+/// Whether `x` is a sign of multiplication: `10x6`, `60 x 2`.
+fn is_product(side: &str) -> bool {
+    side.split_once('x').is_some_and(|(one, other)| {
+        one.trim_end().ends_with(|c: char| c.is_ascii_digit())
+            && other.trim_start().starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+/// Whether a text ends with an operator before an operand: `6 ×`, `$6 + $`.
+fn ends_with_operator(text: &str) -> bool {
+    text.trim_end_matches([' ', '$', '\\']).ends_with(['+', '-', '−', '–', '×', '*', '/', '÷', '·', 'x'])
 }
 
 /// Whether a side is a number that is not the answer's: `37 =`, `\\frac{5}{7} =`.
@@ -187,6 +201,7 @@ mod tests {
             "$37 = ",
             "\\begin{align*}\n2x &= 30 \\\\\n&= ",
             "\\[2x = \n",
+            "The answer is $2x = ",
         ] {
             assert!(is_other(before, "36", &known), "{before}");
         }
@@ -206,6 +221,10 @@ mod tests {
             "$P(A \\mid B) = ",
             "$|A \\cup B| = ",
             "It costs $5, so x = ",
+            "She paid $6 + $8 + $22 = $",
+            "She made 9 * $4 = $",
+            "She sold 10x6 = ",
+            "The length of the side is $2a = ",
             "$2y = 72 \\implies y = ",
         ] {
             assert!(!is_other(before, "36", &known), "{before}");
