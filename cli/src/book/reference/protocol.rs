@@ -31,12 +31,13 @@ fn lines(file: &str) -> Vec<Line<'_>> {
 
 /// A section for a service, message or enumeration: its heading, its comment and a table.
 fn open(text: &mut String, kind: &str, name: &str, comment: &str, is_empty: bool) {
-    let (level, columns) = match kind {
-        "service" => ("##", "| call | request | response | |\n|---|---|---|---|"),
-        "enum" => ("###", "| value | |\n|---|---|"),
-        _ => ("###", "| field | type | |\n|---|---|---|"),
+    let columns = match kind {
+        "service" => "| call | request | response | |\n|---|---|---|---|",
+        "enum" => "| value | |\n|---|---|",
+        _ => "| field | type | |\n|---|---|---|",
     };
-    write!(text, "\n{level} {name}\n\n{comment}\n").unwrap();
+    let kind = if kind == "service" { " (service)" } else { "" };
+    write!(text, "\n### {name}{kind}\n\n{comment}\n").unwrap();
     if !is_empty {
         write!(text, "\n{columns}\n").unwrap();
     }
@@ -85,6 +86,7 @@ fn sections(file: &str, text: &mut String) {
 fn calls_and_messages_are_those_of_the_protocol() {
     let mut text = String::new();
     for path in pages::files(&root().join("proto/evenkeel"), ".proto") {
+        write!(text, "\n## {}\n", path.file_name().unwrap().display()).unwrap();
         sections(&std::fs::read_to_string(path).unwrap(), &mut text);
     }
     hold("protocol.md", TITLE, &text);

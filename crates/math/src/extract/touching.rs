@@ -10,7 +10,7 @@ use crate::words::{self, Known, Role};
 const FOREIGN: &str = "de el la los las son hay una del que por il der das ist sind gibt wir und les est sont donc une des nous \
     gli sono che het een zijn jest var det";
 /// Words that stand before a box alone in their sentence.
-const ALONE: &str = "yes ok okay hmm gives giving yields yielding get voila";
+const ALONE: &str = "yes ok okay hm hmm ah oh gives giving yields yielding get voila";
 /// Ends of what leads to a box in languages without spaces between words.
 const ENDS: [&str; 57] = [
     "모두",
