@@ -9,6 +9,7 @@ use crate::step::{ResponseReport, StepReport};
 /// What an aggregation rule makes of the groups of a recorded step, before its first update.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RuleEffect {
+    /// The aggregation rule whose effect this is.
     pub rule: Aggregation,
     /// The exponent of `sides`; absent for other rules.
     #[serde(skip_serializing_if = "Option::is_none")]

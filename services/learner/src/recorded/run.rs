@@ -61,6 +61,7 @@ impl RecordedRun {
         Ok(Self { record, prompts, rollouts, thinned, tokenizer, rewards, weights })
     }
 
+    /// What the run directory says of the run: settings, seed and versions.
     pub fn record(&self) -> &RunRecord {
         &self.record
     }

@@ -40,7 +40,7 @@ pub(super) fn is_harmless(before: &str, items: &[Item<'_>], answer: &str, known:
     let is_object = is_object(before);
     (is_english || is_object)
         && begins(is_object, items, known)
-        && (0..items.len()).all(|at| is_item_harmless(items, at, answer, known))
+        && items.iter().enumerate().all(|(at, item)| is_item_harmless(item, items, at, answer, known))
 }
 
 fn is_grammar(word: &str) -> bool {
@@ -77,11 +77,11 @@ fn begins(is_object: bool, items: &[Item<'_>], known: &Known) -> bool {
     }
 }
 
-fn is_item_harmless(items: &[Item<'_>], at: usize, answer: &str, known: &Known) -> bool {
+fn is_item_harmless(item: &Item<'_>, items: &[Item<'_>], at: usize, answer: &str, known: &Known) -> bool {
     let before = at.checked_sub(1).map(|at| word(items, at)).unwrap_or_default();
     // `to make 16 muffins`
     let places = is_in(BEFORE_NUMBERS, before) || at.checked_sub(2).is_some_and(|at| word(items, at) == "to");
-    match &items[at] {
+    match item {
         Item::Word(word) if matches!(word.as_str(), "is" | "are" | "was" | "were") => {
             let (next, then) = (super::word(items, at + 1), super::word(items, at + 2));
             (is_in(PREDICATES, next) || known.is_noun(next))
