@@ -61,10 +61,10 @@ pub trait TrainableModel: Send {
     /// Takes the summed gradients as fp32 tensors in the order of the parameters; the next sums begin at zero.
     ///
     /// # Errors
-    /// [`ModelError::NoGradient`] if no backward pass reached some parameter since the last call.
+    /// [`NoGradient`](crate::ModelError::NoGradient) if no backward pass reached some parameter since the last call.
     fn take_gradients(&mut self) -> Result<Vec<Tensor>>;
-    /// Takes the sums of the own blocks ([`NetworkOptions::share`]), which others complete; the next sums begin at
-    /// zero.
+    /// Takes the sums of the own blocks ([`share`](super::NetworkOptions::share)), which others complete; the next sums
+    /// begin at zero.
     ///
     /// # Errors
     /// A failure of the device.
