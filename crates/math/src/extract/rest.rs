@@ -61,8 +61,8 @@ const TURNS: &str = "if than as so whether does";
 const SUPERLATIVES: &str = "smallest largest greatest least minimum maximum minimal maximal only unique such possible final correct right \
     desired required exact answer solution";
 
-/// Whether everything between a box and the end of its sentence leaves it the answer. `before` ends with the box's command,
-/// `after` begins behind it.
+/// Whether everything between a box and the end of its sentence leaves it the answer. `before` ends where the box's
+/// command begins, `after` begins behind the box.
 pub(super) fn is_accounted(before: &str, after: &str, answer: &str, known: &Known) -> bool {
     let line = after.split_once('\n').map_or(after, |(line, _)| line);
     // Nothing, as in nearly all texts.

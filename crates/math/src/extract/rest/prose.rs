@@ -49,8 +49,7 @@ fn is_grammar(word: &str) -> bool {
 
 /// Whether a noun follows what stands before a box: `there are`, `22 - 7 =`.
 fn is_object(before: &str) -> bool {
-    let said = before.strip_suffix("\\boxed{").unwrap_or(before);
-    let said = said.trim_end_matches(|c: char| c.is_whitespace() || "$\\([*{".contains(c));
+    let said = before.trim_end_matches(|c: char| c.is_whitespace() || "$\\([*{".contains(c));
     let terms = said.strip_suffix('=').map(str::trim_end).unwrap_or_default();
     terms.ends_with(|c: char| c.is_ascii_digit() || c == ')')
         || said.rsplit(|c: char| !c.is_ascii_alphabetic()).next().is_some_and(|verb| is_in(VERBS, verb))
